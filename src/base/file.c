@@ -1,0 +1,113 @@
+/* See file.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+
+int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_length)
+{
+    _cleanup_(file_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t capacity = 4096, length = 0;
+    char *data = malloc(capacity);
+    if (!data)
+        return -ENOMEM;
+    for (;;) {
+        ssize_t n = read(fd, data + length, capacity - length - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            if (n < 0) {
+                int r = -errno;
+                free(data);
+                return r;
+            }
+            break;
+        }
+        length += (size_t)n;
+        if (length > limit) {
+            free(data);
+            return -EFBIG;
+        }
+        if (capacity - length < 2) {
+            char *moved = realloc(data, capacity * 2);
+            if (!moved) {
+                free(data);
+                return -ENOMEM;
+            }
+            data = moved;
+            capacity *= 2;
+        }
+    }
+    data[length] = '\0';
+    *ret_data = data;
+    if (ret_length)
+        *ret_length = length;
+    return 0;
+}
+
+int file_write_all(int fd, const void *data, size_t length)
+{
+    const char *at = data;
+    while (length) {
+        ssize_t n = write(fd, at, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            return -EIO;
+        at += n;
+        length -= (size_t)n;
+    }
+    return 0;
+}
+
+int file_replace(const char *path, const void *data, size_t length)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
+        return -ENAMETOOLONG;
+    _cleanup_(file_closep) int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -errno;
+    int r = file_write_all(fd, data, length);
+    if (r >= 0 && rename(temporary, path) < 0)
+        r = -errno;
+    if (r < 0)
+        unlink(temporary);
+    return r;
+}
+
+int file_make_folder(const char *path)
+{
+    char partial[PATH_MAX];
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof(partial))
+        return length ? -ENAMETOOLONG : -EINVAL;
+    memcpy(partial, path, length + 1);
+    for (char *p = partial + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char kept = *p;
+        *p = '\0';
+        if (mkdir(partial, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *p = kept;
+        if (!kept)
+            break;
+    }
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return -errno;
+    return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}

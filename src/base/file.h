@@ -1,0 +1,29 @@
+/* Whole files, and folders. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Reads a file whole, up to limit bytes (-EFBIG above), also one of /proc whose size is unknown.
+ * *ret_data is NUL-terminated and owned by the caller; ret_length may be NULL. */
+int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_length);
+
+/* Writes all of data to an open descriptor, through short writes and EINTR. */
+int file_write_all(int fd, const void *data, size_t length);
+
+/* Replaces a file in one step (temporary file beside it, then rename): a reader sees the old or the new. */
+int file_replace(const char *path, const void *data, size_t length);
+
+/* Creates a folder and its parents; 0 also when it exists. */
+int file_make_folder(const char *path);
+
+static inline void file_closep(int *fd)
+{
+    extern int close(int);
+    if (*fd >= 0)
+        close(*fd);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* A string that grows: prose, tables, metadata. Errors are sticky, so that callers check once at the end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/macro.h"
+
+/* Zero-initialise to use; text_done() when finished. */
+struct text {
+    char *at; /* NUL-terminated once anything was added; NULL before */
+    size_t length;
+    size_t capacity;
+    bool failed; /* memory ran out; later additions do nothing */
+};
+
+void text_add(struct text *text, const char *string);
+void text_add_bytes(struct text *text, const char *bytes, size_t length);
+void text_addf(struct text *text, const char *format, ...) _printf_(2, 3);
+
+/* The string (never NULL: "" when empty), borrowed until the next addition. */
+const char *text_get(const struct text *text);
+
+/* The string, owned by the caller who frees it, or NULL when memory ran out. The text is empty afterwards. */
+char *text_take(struct text *text);
+
+void text_clear(struct text *text);
+void text_done(struct text *text);
+
+#endif

@@ -1,0 +1,49 @@
+/* See cli.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int cli_fail(int status, const struct problem *problem)
+{
+    fprintf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_RED), problem->what, cli_style(2, STYLE_NONE));
+    if (problem->remedy[0])
+        fprintf(stderr, "  %s\n", problem->remedy);
+    return status;
+}
+
+int cli_usage(const struct command *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "sonde %s: ", command->name);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nusage: sonde %s %s\n       sonde %s --help explains the options\n", command->name,
+            command->arguments, command->name);
+    return EXIT_USAGE;
+}
+
+int cli_help(const struct command *command)
+{
+    printf("usage: sonde %s %s\n\n%s.\n\n%s", command->name, command->arguments, command->summary,
+           command->help);
+    return EXIT_DONE;
+}
+
+const char *cli_style(int fd, enum cli_style style)
+{
+    static const char *const CODES[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
+                                        "\033[33m", "\033[32m", "\033[36m"};
+    const char *no_color = getenv("NO_COLOR");
+    if ((no_color && no_color[0]) || !isatty(fd))
+        return "";
+    const char *term = getenv("TERM");
+    if (!term || strcmp(term, "dumb") == 0)
+        return "";
+    return CODES[style];
+}

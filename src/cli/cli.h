@@ -1,0 +1,46 @@
+/* The command line: the table of commands, exit statuses, and how commands speak to people.
+ * Each command lives in cmd_NAME.c and is listed once, in main.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "base/macro.h"
+#include "base/problem.h"
+
+/* Programs rely on these (doc/sonde.1). */
+enum exit_status {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_PERMISSION = 3, /* a permission is missing */
+    EXIT_LOST = 4,       /* data was lost */
+    EXIT_FINDING = 10,   /* a finding at or above the gate; wins over EXIT_LOST */
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* "[-o DIR] -- COMMAND [ARGUMENT...]" */
+    const char *summary;   /* one line, no full stop */
+    const char *help;      /* options and examples, as `sonde NAME --help` prints them */
+    int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command's name */
+};
+
+/* The table, ended by an entry without a name. */
+extern const struct command COMMANDS[];
+
+/* Prints "sonde: WHAT" and the remedy to stderr; returns status. */
+int cli_fail(int status, const struct problem *problem);
+
+/* Prints a usage error with the command's usage line to stderr; returns EXIT_USAGE. */
+int cli_usage(const struct command *command, const char *format, ...) _printf_(2, 3);
+
+/* Prints usage, summary and help to stdout; returns EXIT_DONE. */
+int cli_help(const struct command *command);
+
+/* ANSI colour only where it helps: "" unless stream (1 or 2) is a terminal and NO_COLOR is not set. */
+enum cli_style { STYLE_NONE, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_YELLOW, STYLE_GREEN, STYLE_CYAN };
+const char *cli_style(int fd, enum cli_style style);
+
+#endif

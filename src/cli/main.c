@@ -1,0 +1,77 @@
+/* The program `sonde`: finds the command in the table and runs it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static int cmd_help(const struct command *self, int argc, char **argv);
+static int cmd_version(const struct command *self, int argc, char **argv);
+
+const struct command COMMANDS[] = {
+    {"help", "[COMMAND]", "Show the commands, or one command's options and examples",
+     "Examples:\n  sonde help\n", cmd_help},
+    {"version", "", "Print the version", "", cmd_version},
+    {0},
+};
+
+static const struct command *find_command(const char *name)
+{
+    for (const struct command *c = COMMANDS; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}
+
+static void print_commands(FILE *to)
+{
+    fputs("sonde says why requests are slow, in services that nobody rebuilt or instrumented.\n\n"
+          "usage: sonde COMMAND [OPTION...]\n\n",
+          to);
+    for (const struct command *c = COMMANDS; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    fputs("\n`sonde COMMAND --help` shows options and examples.\n", to);
+}
+
+static int unknown_command(const char *name)
+{
+    struct problem problem;
+    problem_set(&problem, 0, "'%s' is not a command", name);
+    problem_remedy(&problem, "`sonde help` lists the commands.");
+    return cli_fail(EXIT_USAGE, &problem);
+}
+
+static int cmd_help(const struct command *self, int argc, char **argv)
+{
+    if (argc < 2) {
+        print_commands(stdout);
+        return EXIT_DONE;
+    }
+    const struct command *command = find_command(argv[1]);
+    return command ? cli_help(command) : unknown_command(argv[1]);
+}
+
+static int cmd_version(const struct command *self, int argc, char **argv)
+{
+    puts("sonde " SONDE_VERSION);
+    return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_commands(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        name = "version";
+    const struct command *command = find_command(name);
+    if (!command)
+        return unknown_command(name);
+    if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
+        return cli_help(command);
+    return command->run(command, argc - 1, argv + 1);
+}
