@@ -1,0 +1,433 @@
+/* The event catalogue: every event sonde records, written once. From this table come the probe's record
+ * layouts (ring.h), the CTF metadata, the readers' field order and doc/events.md.
+ *
+ * Included by the probe and by user space; no libc needed.
+ *
+ * An event is a SPAN (written once, when it ends; its time is its end and it has a duration) or an INSTANT.
+ * Its origin is the PROBE (a record in a thread's ring; the thread is the stream's) or the COLLECTOR (one
+ * stream of its own; pid and tid are fields).
+ *
+ * A field's type is u8 u16 u32 u64 i32 i64 or str; its meaning is a unit or an enumeration. Fields stand in
+ * order of falling size, strings last, so that records have no holes but at their end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVENT_CATALOGUE_H
+#define EVENT_CATALOGUE_H
+
+#include <stdint.h>
+
+/* ---- what a field's number means ---- */
+
+/* MEANING(ident, "unit") */
+#define SONDE_UNITS(M)                                                                \
+    M(none, "")                                                                       \
+    M(ns, "ns")                                                                       \
+    M(bytes, "bytes")                                                                 \
+    M(count, "count")                                                                 \
+    M(hex, "address")                                                                 \
+    M(fd, "descriptor")                                                               \
+    M(name_id, "name") /* the text is in the process's probe:name event of that id */ \
+    M(async_id, "async id")
+
+/* Enumerations. LABEL(value, "label") */
+#define SONDE_ENUM_side(L) L(0, "server") L(1, "client")
+#define SONDE_ENUM_http_method(L) \
+    L(0, "DELETE")                \
+    L(1, "GET")                   \
+    L(2, "HEAD")                  \
+    L(3, "POST")                  \
+    L(4, "PUT")                   \
+    L(5, "CONNECT")               \
+    L(6, "OPTIONS")               \
+    L(7, "TRACE")                 \
+    L(28, "PATCH")                \
+    L(255, "other")
+#define SONDE_ENUM_redis_kind(L)  L(0, "unknown") L(1, "read") L(2, "write") L(3, "admin")
+#define SONDE_ENUM_redis_phase(L) L(0, "before-sleep") L(1, "after-sleep") L(2, "process-events")
+#define SONDE_ENUM_redis_list(L)  L(0, "pending-read") L(1, "pending-write") L(2, "tls-pending")
+#define SONDE_ENUM_uv_kind(L)                                \
+    L(0, "unknown")                                          \
+    L(1, "fs_open")                                          \
+    L(2, "fs_close")                                         \
+    L(3, "fs_read")                                          \
+    L(4, "fs_write")                                         \
+    L(5, "fs_sendfile")                                      \
+    L(6, "fs_stat")                                          \
+    L(7, "fs_lstat")                                         \
+    L(8, "fs_fstat")                                         \
+    L(9, "fs_ftruncate")                                     \
+    L(10, "fs_utime")                                        \
+    L(11, "fs_futime")                                       \
+    L(12, "fs_access")                                       \
+    L(13, "fs_chmod")                                        \
+    L(14, "fs_fchmod")                                       \
+    L(15, "fs_fsync")                                        \
+    L(16, "fs_fdatasync")                                    \
+    L(17, "fs_unlink")                                       \
+    L(18, "fs_rmdir")                                        \
+    L(19, "fs_mkdir")                                        \
+    L(20, "fs_mkdtemp")                                      \
+    L(21, "fs_rename")                                       \
+    L(22, "fs_scandir")                                      \
+    L(23, "fs_link")                                         \
+    L(24, "fs_symlink")                                      \
+    L(25, "fs_readlink")                                     \
+    L(26, "fs_chown")                                        \
+    L(27, "fs_fchown")                                       \
+    L(28, "fs_realpath")                                     \
+    L(29, "fs_copyfile")                                     \
+    L(30, "fs_lchown")                                       \
+    L(31, "fs_opendir")                                      \
+    L(32, "fs_readdir")                                      \
+    L(33, "fs_closedir")                                     \
+    L(34, "fs_statfs")                                       \
+    L(35, "fs_mkstemp")                                      \
+    L(36, "fs_lutime")                                       \
+    L(64, "work") /* uv_queue_work: crypto, zlib, add-ons */ \
+    L(65, "getaddrinfo")                                     \
+    L(66, "getnameinfo")                                     \
+    L(67, "random")
+#define SONDE_ENUM_uv_phase(L) \
+    L(0, "timers")             \
+    L(1, "pending")            \
+    L(2, "idle")               \
+    L(3, "prepare")            \
+    L(4, "poll")               \
+    L(5, "check")              \
+    L(6, "closing")
+#define SONDE_ENUM_gc_type(L)   \
+    L(0, "unknown")             \
+    L(1, "scavenge")            \
+    L(2, "minor-mark-sweep")    \
+    L(4, "mark-sweep-compact")  \
+    L(8, "incremental-marking") \
+    L(16, "weak-callbacks")
+#define SONDE_ENUM_stall_cause(L) \
+    L(0, "unknown")               \
+    L(1, "regexp")                \
+    L(2, "javascript")            \
+    L(3, "builtin")               \
+    L(4, "gc")                    \
+    L(5, "native")                \
+    L(6, "waiting")
+#define SONDE_ENUM_loss_reason(L)                                                             \
+    L(0, "ring-full")                                                                         \
+    L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */ \
+    L(2, "no-thread-slot")                                                                    \
+    L(3, "disk-write-failed")                                                                 \
+    L(4, "unreadable-record")                                                                 \
+    L(5, "open-span-depth") /* nested deeper than the open-span slots */
+#define SONDE_ENUM_runtime(L) L(0, "other") L(1, "node") L(2, "redis")
+
+#define SONDE_ENUMS(M) \
+    M(side)            \
+    M(http_method)     \
+    M(redis_kind)      \
+    M(redis_phase)     \
+    M(redis_list)      \
+    M(uv_kind)         \
+    M(uv_phase)        \
+    M(gc_type)         \
+    M(stall_cause)     \
+    M(loss_reason)     \
+    M(runtime)
+
+enum sonde_meaning {
+#define M(ident, unit) SONDE_MEANING_##ident,
+    SONDE_UNITS(M)
+#undef M
+#define M(ident) SONDE_MEANING_##ident,
+        SONDE_ENUMS(M)
+#undef M
+            SONDE_MEANINGS
+};
+
+/* ---- the events' fields ---- */
+
+/* FIELD(event, type, name, meaning, text) */
+
+#define SONDE_FIELDS_probe_name(F, e)                                                \
+    F(e, u32, id, none, "number that name fields of this process carry from now on") \
+    F(e, str, text, none, "a command, a resource type, a function")
+
+#define SONDE_FIELDS_net_connection(F, e)                                                         \
+    F(e, u64, key, hex, "Redis: the client's id; Node: the handle's address")                     \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian")    \
+    F(e, u64, local_low, none, "last 8 bytes")                                                    \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                       \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                     \
+    F(e, u64, inode, none, "the socket's inode, for UNIX sockets and pipes")                      \
+    F(e, u32, generation, count, "how often this descriptor was opened anew since tracing began") \
+    F(e, i32, fd, fd, "the descriptor")                                                           \
+    F(e, u16, local_port, none, "TCP port, 0 for UNIX sockets")                                   \
+    F(e, u16, peer_port, none, "TCP port, 0 for UNIX sockets")                                    \
+    F(e, u16, family, none, "AF_INET, AF_INET6, AF_UNIX or 0 for a pipe")
+
+#define SONDE_FIELDS_redis_read_query(F, e)                                      \
+    F(e, u64, client_id, none, "the client's id")                                \
+    F(e, u64, used_memory, bytes, "zmalloc_used_memory after the read")          \
+    F(e, u32, query_buffer, bytes, "length of the query buffer before the read") \
+    F(e, i32, fd, fd, "the client's descriptor")
+
+#define SONDE_FIELDS_redis_command(F, e)                                                            \
+    F(e, u64, client_id, none, "the client's id")                                                   \
+    F(e, u64, sequence, count, "position among the commands of this connection, from 1; 0 unknown") \
+    F(e, u64, bytes, bytes, "sum of the argument lengths; 0 unknown")                               \
+    F(e, u32, name, name_id, "the command")                                                         \
+    F(e, i32, fd, fd, "the client's descriptor, -1 for none")                                       \
+    F(e, i32, argument_count, count, "arguments with the command's name; -1 unknown")               \
+    F(e, i32, db, none, "database number; -1 unknown")                                              \
+    F(e, u8, kind, redis_kind, "read, write or admin")                                              \
+    F(e, u8, depth, count, "0 from a client, more inside EVAL or EXEC")
+
+#define SONDE_FIELDS_redis_write_reply(F, e)             \
+    F(e, u64, client_id, none, "the client's id")        \
+    F(e, i64, bytes, bytes, "bytes written, -1 unknown") \
+    F(e, i32, fd, fd, "the client's descriptor")
+
+#define SONDE_FIELDS_redis_free_client(F, e)      \
+    F(e, u64, client_id, none, "the client's id") \
+    F(e, i32, fd, fd, "the client's descriptor")
+
+#define SONDE_FIELDS_redis_ssl_read(F, e)                  \
+    F(e, i64, asked, bytes, "bytes asked for")             \
+    F(e, i64, read, bytes, "bytes read")                   \
+    F(e, i64, left, bytes, "bytes left in the TLS buffer") \
+    F(e, i32, fd, fd, "the client's descriptor")
+
+#define SONDE_FIELDS_redis_bus_read(F, e) F(e, i32, fd, fd, "the bus link's descriptor")
+
+#define SONDE_FIELDS_redis_bus_packet(F, e)         \
+    F(e, u64, link, hex, "the bus link")            \
+    F(e, u32, bytes, bytes, "length of the packet") \
+    F(e, u16, type, none, "CLUSTERMSG_TYPE_*")
+
+#define SONDE_FIELDS_redis_bus_send(F, e)            \
+    F(e, u64, link, hex, "the bus link")             \
+    F(e, u32, bytes, bytes, "length of the message") \
+    F(e, u16, type, none, "CLUSTERMSG_TYPE_*")
+
+#define SONDE_FIELDS_redis_add_file_event(F, e)     \
+    F(e, u64, handler, hex, "the handler function") \
+    F(e, i32, fd, fd, "the descriptor")             \
+    F(e, i32, mask, none, "AE_READABLE 1, AE_WRITABLE 2, AE_BARRIER 4")
+
+#define SONDE_FIELDS_redis_delete_file_event(F, e) \
+    F(e, i32, fd, fd, "the descriptor")            \
+    F(e, i32, mask, none, "AE_READABLE 1, AE_WRITABLE 2, AE_BARRIER 4")
+
+#define SONDE_FIELDS_redis_loop_phase(F, e)                                               \
+    F(e, i32, ready, count, "events processed in the iteration (process-events), else 0") \
+    F(e, u8, phase, redis_phase, "which part of the loop")
+
+#define SONDE_FIELDS_redis_pending_io(F, e)       \
+    F(e, u64, client_id, none, "the client's id") \
+    F(e, i32, fd, fd, "the client's descriptor")  \
+    F(e, u8, list, redis_list, "which list")      \
+    F(e, u8, added, none, "1 added, 0 removed")
+
+#define SONDE_FIELDS_node_async_init(F, e)                         \
+    F(e, u64, async_id, async_id, "the new resource")              \
+    F(e, u64, trigger_id, async_id, "the resource that caused it") \
+    F(e, u32, type, name_id, "the resource's type: TCPWRAP, FSREQCALLBACK, ...")
+
+#define SONDE_FIELDS_node_callback(F, e)                           \
+    F(e, u64, async_id, async_id, "the resource called back")      \
+    F(e, u64, trigger_id, async_id, "the resource that caused it") \
+    F(e, u32, function, name_id, "the JavaScript function, 0 unknown")
+
+#define SONDE_FIELDS_uv_submit(F, e)                        \
+    F(e, u64, request, hex, "the request's uv__work")       \
+    F(e, i32, fd, fd, "the file's descriptor, -1 for none") \
+    F(e, u8, kind, uv_kind, "what is asked")
+
+#define SONDE_FIELDS_uv_run(F, e)                                        \
+    F(e, u64, request, hex, "the request's uv__work")                    \
+    F(e, i64, result, none, "fs requests: the result or negative errno") \
+    F(e, u8, kind, uv_kind, "what was done")
+
+#define SONDE_FIELDS_uv_done(F, e)                             \
+    F(e, u64, request, hex, "the request's uv__work")          \
+    F(e, i32, status, none, "0 or negative errno (cancelled)") \
+    F(e, u8, kind, uv_kind, "what was done")
+
+#define SONDE_FIELDS_uv_phase(F, e)                                                         \
+    F(e, i32, timeout_ms, none, "poll: how long the loop was willing to wait, -1 for ever") \
+    F(e, u8, phase, uv_phase, "the loop's phase")
+
+#define SONDE_FIELDS_uv_poll_wait(F, e) F(e, i32, ready, count, "descriptors ready, or negative errno")
+
+#define SONDE_FIELDS_uv_io(F, e)                                \
+    F(e, u32, generation, count, "which use of the descriptor") \
+    F(e, i32, fd, fd, "the stream's descriptor")                \
+    F(e, u32, events, none, "POLLIN 1, POLLOUT 4, ...")
+
+#define SONDE_FIELDS_uv_write(F, e)                                                                     \
+    F(e, u64, bytes, bytes, "bytes handed over")                                                        \
+    F(e, i64, result, bytes, "bytes taken at once; 0 when queued; negative errno")                      \
+    F(e, u64, first_message, count, "RESP: number of the first command begun here, from 1; 0 for none") \
+    F(e, u32, generation, count, "which use of the descriptor")                                         \
+    F(e, i32, fd, fd, "the stream's descriptor")                                                        \
+    F(e, u32, messages, count, "RESP: commands begun in these bytes")                                   \
+    F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")
+
+#define SONDE_FIELDS_http_request(F, e)                         \
+    F(e, u64, parser, hex, "server: the parser; client: 0")     \
+    F(e, u32, generation, count, "which use of the descriptor") \
+    F(e, i32, fd, fd, "the connection's descriptor")            \
+    F(e, u8, side, side, "server: parsed; client: sent")        \
+    F(e, u8, method, http_method, "the method")                 \
+    F(e, str, path, none, "the path, without the query string")
+
+#define SONDE_FIELDS_http_response(F, e)                                                      \
+    F(e, u64, parser, hex, "client: the parser; server: 0")                                   \
+    F(e, i64, content_length, bytes, "of the body; -1 chunked or unknown")                    \
+    F(e, u64, header_bytes, bytes, "server: bytes of this write that are headers; 0 unknown") \
+    F(e, u32, generation, count, "which use of the descriptor")                               \
+    F(e, i32, fd, fd, "the connection's descriptor")                                          \
+    F(e, u16, status, none, "the status code")                                                \
+    F(e, u8, side, side, "server: sent; client: parsed")
+
+#define SONDE_FIELDS_http_end(F, e)                             \
+    F(e, u64, parser, hex, "the parser")                        \
+    F(e, u32, generation, count, "which use of the descriptor") \
+    F(e, i32, fd, fd, "the connection's descriptor")            \
+    F(e, u8, side, side, "server: the request is read whole; client: the response is")
+
+#define SONDE_FIELDS_uv_close(F, e)                             \
+    F(e, u64, handle, hex, "the handle")                        \
+    F(e, u32, generation, count, "which use of the descriptor") \
+    F(e, i32, fd, fd, "the descriptor, -1 for none")
+
+#define SONDE_FIELDS_v8_gc(F, e)                                   \
+    F(e, u64, heap_before, bytes, "heap in use before, 0 unknown") \
+    F(e, u64, heap_after, bytes, "heap in use after, 0 unknown")   \
+    F(e, u8, type, gc_type, "the collection's type")
+
+#define SONDE_FIELDS_v8_regexp(F, e) F(e, u64, regexp, hex, "the regular expression's handle")
+
+#define SONDE_FIELDS_process_start(F, e)                        \
+    F(e, u64, start_ns, ns, "when it started, CLOCK_MONOTONIC") \
+    F(e, u32, pid, none, "the process")                         \
+    F(e, u32, parent, none, "its parent")                       \
+    F(e, u8, runtime, runtime, "what runs in it")               \
+    F(e, str, name, none, "short name: the script or program")  \
+    F(e, str, command, none, "the program's path and, for an interpreter, its script")
+
+#define SONDE_FIELDS_process_exit(F, e) \
+    F(e, u32, pid, none, "the process") \
+    F(e, i32, status, none, "wait status where known, else -1")
+
+#define SONDE_FIELDS_thread_sched(F, e)                                 \
+    F(e, u64, run_ns, ns, "time on a processor since the thread began") \
+    F(e, u64, wait_ns, ns, "time runnable but waiting for a processor") \
+    F(e, u32, pid, none, "the process")                                 \
+    F(e, u32, tid, none, "the thread")
+
+#define SONDE_FIELDS_stall_sample(F, e)                                                             \
+    F(e, u64, since_ns, ns, "start of the callback that is open")                                   \
+    F(e, u64, run_ns, ns, "processor time of the thread since then")                                \
+    F(e, u32, pid, none, "the process")                                                             \
+    F(e, u32, tid, none, "the thread")                                                              \
+    F(e, u32, line, none, "line of the innermost JavaScript frame, from 1; 0 unknown")              \
+    F(e, u32, column, none, "its column, from 1; 0 unknown")                                        \
+    F(e, u8, cause, stall_cause, "what it was doing")                                               \
+    F(e, str, function, none, "the innermost JavaScript function")                                  \
+    F(e, str, script, none, "its file")                                                             \
+    F(e, str, detail, none, "the regular expression with flags, or the builtin or native function") \
+    F(e, str, stack, none, "frames, outermost first, separated by semicolons")
+
+#define SONDE_FIELDS_open_span(F, e)                                              \
+    F(e, u64, since_ns, ns, "when it began")                                      \
+    F(e, u64, argument, none, "the span's own key: async id, request, client id") \
+    F(e, u32, pid, none, "the process")                                           \
+    F(e, u32, tid, none, "the thread")                                            \
+    F(e, u32, event, none, "catalogue number of the event it will become")        \
+    F(e, u32, name, name_id, "its name where it has one")                         \
+    F(e, u8, depth, count, "nesting depth on its thread, from 0")                 \
+    F(e, u8, final, none, "1 when the process ended or tracing stopped with it open")
+
+#define SONDE_FIELDS_loss(F, e)                                          \
+    F(e, u64, count, count, "events lost since the previous such event") \
+    F(e, u32, pid, none, "the process")                                  \
+    F(e, u32, tid, none, "the thread, 0 for all")                        \
+    F(e, u8, reason, loss_reason, "why")
+
+/* ---- the events ---- */
+
+/* EVENT(ident, "name", SPAN or INSTANT, PROBE or COLLECTOR, text) */
+#define SONDE_EVENTS(E)                                                                                 \
+    E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                \
+    E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses") \
+    E(redis_read_query, "redis:read_query", SPAN, PROBE, "a client's query is read (and executed)")     \
+    E(redis_command, "redis:command", SPAN, PROBE, "a command is executed")                             \
+    E(redis_write_reply, "redis:write_reply", SPAN, PROBE, "a reply is written")                        \
+    E(redis_free_client, "redis:free_client", INSTANT, PROBE, "a client is freed")                      \
+    E(redis_ssl_read, "redis:ssl_read", SPAN, PROBE, "a TLS connection is read")                        \
+    E(redis_bus_read, "redis:bus_read", SPAN, PROBE, "a cluster bus link is read")                      \
+    E(redis_bus_packet, "redis:bus_packet", SPAN, PROBE, "a bus packet is processed")                   \
+    E(redis_bus_send, "redis:bus_send", SPAN, PROBE, "a bus message is queued on a link")               \
+    E(redis_add_file_event, "redis:add_file_event", INSTANT, PROBE, "a descriptor is watched")          \
+    E(redis_delete_file_event, "redis:delete_file_event", INSTANT, PROBE, "a descriptor is unwatched")  \
+    E(redis_loop_phase, "redis:loop_phase", SPAN, PROBE, "a part of the event loop that took time")     \
+    E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a client enters or leaves a pending list") \
+    E(node_async_init, "node:async_init", INSTANT, PROBE, "an asynchronous resource is created")        \
+    E(node_callback, "node:callback", SPAN, PROBE, "JavaScript is called back, with its microtasks")    \
+    E(uv_submit, "uv:submit", INSTANT, PROBE, "a request is queued for the thread pool")                \
+    E(uv_run, "uv:run", SPAN, PROBE, "a pool thread works on a request")                                \
+    E(uv_done, "uv:done", SPAN, PROBE, "a request's completion callback")                               \
+    E(uv_phase, "uv:phase", SPAN, PROBE, "a loop phase that did something")                             \
+    E(uv_poll_wait, "uv:poll_wait", SPAN, PROBE, "the loop waits for events")                           \
+    E(uv_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                     \
+    E(uv_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                            \
+    E(uv_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                       \
+    E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")              \
+    E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")           \
+    E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                        \
+    E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                              \
+    E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                     \
+    E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                    \
+    E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                     \
+    E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")     \
+    E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long") \
+    E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                          \
+    E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")
+
+/* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */
+enum sonde_event_id {
+    SONDE_EVENT_none,
+#define E(ident, name, shape, origin, text) SONDE_EVENT_##ident,
+    SONDE_EVENTS(E)
+#undef E
+        SONDE_EVENT_COUNT
+};
+
+/* A field's index in values[] of a decoded event: FIELD_redis_command_fd. Index 0 is the duration in ns,
+ * absent from instants. */
+enum { FIELD_DURATION = 0 };
+#define SONDE_FIELD_INDEX_(e, type, name, meaning, text) FIELD_##e##_##name,
+#define E(ident, name, shape, origin, text)                                   \
+    enum {                                                                    \
+        FIELD_##ident##_first_ = 0,                                           \
+        SONDE_FIELDS_##ident(SONDE_FIELD_INDEX_, ident) FIELD_##ident##_COUNT \
+    };
+SONDE_EVENTS(E)
+#undef E
+
+/* The payload of a PROBE event as it stands in a ring, behind struct sonde_record: struct
+ * record_redis_command. A string is its length here; the bytes of all strings follow the struct in order. */
+#define SONDE_MEMBER_u8(name)                       uint8_t name;
+#define SONDE_MEMBER_u16(name)                      uint16_t name;
+#define SONDE_MEMBER_u32(name)                      uint32_t name;
+#define SONDE_MEMBER_u64(name)                      uint64_t name;
+#define SONDE_MEMBER_i32(name)                      int32_t name;
+#define SONDE_MEMBER_i64(name)                      int64_t name;
+#define SONDE_MEMBER_str(name)                      uint16_t name##_length;
+#define SONDE_MEMBER_(e, type, name, meaning, text) SONDE_MEMBER_##type(name)
+#define E(ident, name, shape, origin, text)        \
+    struct record_##ident {                        \
+        SONDE_FIELDS_##ident(SONDE_MEMBER_, ident) \
+    };
+SONDE_EVENTS(E)
+#undef E
+
+#endif

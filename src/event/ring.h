@@ -1,0 +1,76 @@
+/* The memory that a traced process and sonde share: a memfd made by the probe, one per process.
+ *
+ *     offset          what
+ *     0               struct sonde_shared (one page)
+ *     4096 + i * slot struct sonde_thread of thread slot i (one page), then its ring
+ *
+ * The probe writes, sonde reads; sonde writes only `enabled`, `tail` and a slot's `owner` (to give the slot
+ * of a thread that is gone to a new one). The ring is single producer, single consumer: the probe publishes
+ * `head` with release, sonde publishes `tail` with release. Positions only grow; the place in the ring is
+ * position modulo its size. A record never wraps: a record with id 0 fills the rest of the ring.
+ *
+ * Times are TSC ticks; sonde fits them to CLOCK_MONOTONIC. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVENT_RING_H
+#define EVENT_RING_H
+
+#include <stdint.h>
+
+enum {
+    SONDE_SHARED_VERSION = 1,
+    SONDE_PAGE = 4096,
+    SONDE_THREADS = 128,   /* thread slots per process */
+    SONDE_OPEN_SPANS = 24, /* nested spans kept per thread */
+};
+
+#define SONDE_SHARED_MAGIC 0x31646e6f73ull /* "sond1" */
+
+struct sonde_shared {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t pid;          /* in the process's own PID namespace */
+    uint32_t ring_bytes;   /* of each thread's ring, a power of two */
+    uint32_t thread_slots; /* how many fit into the mapping */
+    uint64_t start_tsc;    /* when the probe started */
+    /* Sonde's switch: 0 stops all recording. */
+    uint32_t enabled;
+    /* Threads that found no slot; events of theirs that were not recorded (relaxed atomics, rare). */
+    uint32_t threads_without_slot;
+    uint64_t events_without_slot;
+    uint32_t slots_used; /* highest slot ever claimed + 1 */
+};
+
+/* A span that has begun and not ended. */
+struct sonde_open_span {
+    uint64_t start_tsc; /* written last; 0 while the slot is being filled */
+    uint64_t argument;  /* the span's key: async id, request, client id */
+    uint32_t event;     /* the catalogue number it will be recorded under */
+    uint32_t name;      /* a probe:name number, or 0 */
+};
+
+struct sonde_thread {
+    uint32_t owner; /* 0 free, else the thread's id in its own PID namespace (compare-and-swap to claim) */
+    uint32_t busy;  /* a record is being written: a signal handler must not record */
+    /* head and tail on cache lines of their own. */
+    uint64_t head __attribute__((aligned(64))); /* bytes ever written */
+    uint64_t tail_seen;                         /* the producer's copy of tail */
+    uint64_t lost_full;                         /* records that found the ring full */
+    uint64_t lost_signal;                       /* records refused because busy was set */
+    uint64_t written;                           /* records written */
+    uint32_t depth;                             /* spans open now; may exceed SONDE_OPEN_SPANS */
+    uint32_t lost_depth;                        /* spans nested too deep to be kept in open[] */
+    uint64_t tail __attribute__((aligned(64))); /* bytes ever consumed; written by sonde */
+    struct sonde_open_span open[SONDE_OPEN_SPANS] __attribute__((aligned(64)));
+};
+
+/* A record: this header, then struct record_X, then the bytes of its strings, padded to 8. */
+struct sonde_record {
+    uint64_t end_tsc;
+    /* bits 0-7 catalogue number (0: filler), 8-15 size in 8-byte words with this header,
+     * 16-63 duration in ticks (saturating: a day at 3 GHz). */
+    uint64_t meta;
+};
+
+enum { SONDE_RECORD_MAX = 255 * 8 };
+
+#endif
