@@ -31,7 +31,7 @@
          : -ENOMEM)
 
 #define array_foreach(array, it) \
-    for (__typeof__((array)->at) it = (array)->at; it < (array)->at + (array)->count; it++)
+    for (__typeof__((array)->at + 0) it = (array)->at; it < (array)->at + (array)->count; it++)
 
 #define array_clear(array) ((void)((array)->count = 0))
 

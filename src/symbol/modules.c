@@ -1,0 +1,288 @@
+/* What a process has mapped, from /proc/PID/maps. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/modules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/map.h"
+#include "symbol/memory.h"
+
+#define MAPS_LIMIT (256u << 20)
+
+/* A path in maps is octal-escaped where it holds a newline, and ends in " (deleted)" when it was unlinked. */
+static char *clean_path(const char *at, size_t length, bool *ret_deleted)
+{
+    static const char mark[] = " (deleted)";
+    *ret_deleted =
+        length > sizeof(mark) - 1 && memcmp(at + length - (sizeof(mark) - 1), mark, sizeof(mark) - 1) == 0;
+    if (*ret_deleted)
+        length -= sizeof(mark) - 1;
+    char *path = malloc(length + 1), *to = path;
+    for (size_t i = 0; path && i < length; i++) {
+        if (at[i] == '\\' && length - i >= 4 && memcmp(at + i, "\\012", 4) == 0) {
+            *to++ = '\n';
+            i += 3;
+        } else {
+            *to++ = at[i];
+        }
+    }
+    if (path)
+        *to = '\0';
+    return path;
+}
+
+/* The module of a file, added when it is new. */
+static int module_of(struct modules *modules, struct map *known, const struct mapping *mapping,
+                     uint64_t device, uint64_t inode, const char *path, size_t length, uint32_t *ret_index)
+{
+    uint64_t identity[2] = {device, inode};
+    bool added;
+    uint64_t *index =
+        map_put(known, inode ? map_hash(identity, sizeof(identity)) : map_hash(path, length), &added);
+    if (!index)
+        return -ENOMEM;
+    if (added) {
+        struct module module = {
+            .device = device, .inode = inode, .start = mapping->start, .first_offset = mapping->offset};
+        module.path = clean_path(path, length, &module.deleted);
+        if (!module.path || array_add(&modules->list, module) < 0) {
+            free(module.path);
+            return -ENOMEM;
+        }
+        *index = modules->list.count - 1;
+    }
+    struct module *module = &modules->list.at[*index];
+    module->end = mapping->end;
+    module->executable |= mapping->executable;
+    *ret_index = (uint32_t)*index;
+    return 0;
+}
+
+static int parse_line(struct modules *modules, struct map *known, const char *line, size_t length)
+{
+    struct mapping mapping = {.module = UINT32_MAX};
+    char permissions[5];
+    unsigned major, minor;
+    uint64_t inode;
+    int at = 0;
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &mapping.start,
+               &mapping.end, permissions, &mapping.offset, &major, &minor, &inode, &at) < 7 ||
+        at == 0 || (size_t)at > length)
+        return 0;
+    mapping.readable = permissions[0] == 'r';
+    mapping.writable = permissions[1] == 'w';
+    mapping.executable = permissions[2] == 'x';
+    mapping.shared = permissions[3] == 's';
+    while ((size_t)at < length && line[at] == ' ')
+        at++;
+    const char *path = line + at;
+    size_t path_length = length - (size_t)at;
+    bool vdso = path_length == 6 && memcmp(path, "[vdso]", 6) == 0;
+    if ((inode && path_length) || vdso) {
+        int r = module_of(modules, known, &mapping, makedev(major, minor), inode, path, path_length,
+                          &mapping.module);
+        if (r < 0)
+            return r;
+    }
+    return array_add(&modules->mappings, mapping);
+}
+
+/* The bias follows from any mapping of the file: its offset has a known address in the file. */
+static void find_bias(struct modules *modules, struct module *module)
+{
+    _cleanup_(elf_freep) struct elf *elf = NULL;
+    if (modules_open(modules, module, &elf, NULL) < 0)
+        return;
+    uint32_t index = (uint32_t)(module - modules->list.at);
+    array_foreach (&modules->mappings, m) {
+        uint64_t address;
+        if (m->module != index || !m->executable)
+            continue;
+        if (elf_offset_to_address(elf, m->offset, &address) == 0) {
+            module->load_bias = m->start - address;
+            module->has_bias = true;
+            return;
+        }
+        /* Mappings begin at page borders, segments need not. */
+        struct elf_segment s;
+        for (size_t i = 0; elf_segment_at(elf, i, &s) == 0; i++)
+            if (s.type == 1 /* PT_LOAD */ && (s.offset & ~0xfffull) <= m->offset &&
+                m->offset < s.offset + s.file_size && s.flags & 1) {
+                module->load_bias = m->start - m->offset + s.offset - s.address;
+                module->has_bias = true;
+                return;
+            }
+    }
+}
+
+int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    size_t length;
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    int r = file_read(path, MAPS_LIMIT, &text, &length);
+    if (r < 0) {
+        r = r == -ENOENT ? -ESRCH : r;
+        problem_set(problem, r, "process %d: cannot read its mappings: %s", pid, strerror(-r));
+        if (r == -EACCES || r == -EPERM)
+            problem_remedy(problem, "Run as root, or as the user who owns the process.");
+        return r;
+    }
+    struct modules modules = {.pid = pid};
+    struct map known = {0};
+    r = 0;
+    for (char *line = text, *end; r == 0 && line < text + length; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + length - line));
+        if (!end)
+            end = text + length;
+        *end = '\0';
+        r = parse_line(&modules, &known, line, (size_t)(end - line));
+    }
+    map_done(&known);
+    if (r < 0) {
+        modules_done(&modules);
+        return problem_set(problem, r, "process %d: out of memory", pid);
+    }
+    array_foreach (&modules.list, m)
+        if (m->executable)
+            find_bias(&modules, m);
+    *ret_modules = modules;
+    return 0;
+}
+
+void modules_done(struct modules *modules)
+{
+    array_foreach (&modules->list, m)
+        free(m->path);
+    array_done(&modules->list);
+    array_done(&modules->mappings);
+}
+
+const struct mapping *modules_mapping_at(const struct modules *modules, uint64_t address)
+{
+    size_t low = 0, high = modules->mappings.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (modules->mappings.at[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct mapping *m = modules->mappings.at + low;
+    return low < modules->mappings.count && m->start <= address ? m : NULL;
+}
+
+const struct module *modules_at(const struct modules *modules, uint64_t address,
+                                const struct mapping **ret_mapping)
+{
+    const struct mapping *m = modules_mapping_at(modules, address);
+    if (ret_mapping)
+        *ret_mapping = m;
+    return m && m->module != UINT32_MAX ? &modules->list.at[m->module] : NULL;
+}
+
+const struct module *modules_named(const struct modules *modules, const char *prefix)
+{
+    array_foreach (&modules->list, m) {
+        const char *slash = strrchr(m->path, '/');
+        if (strncmp(slash ? slash + 1 : m->path, prefix, strlen(prefix)) == 0)
+            return m;
+    }
+    return NULL;
+}
+
+const struct module *modules_main(const struct modules *modules)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d/exe", modules->pid);
+    if (stat(path, &st) < 0)
+        return NULL;
+    array_foreach (&modules->list, m)
+        if (m->inode == st.st_ino && m->executable)
+            return m;
+    return NULL;
+}
+
+static int open_vdso(const struct modules *modules, const struct module *module, struct elf **ret_elf,
+                     struct problem *problem)
+{
+    size_t size = module->end - module->start;
+    char *copy = malloc(size);
+    if (!copy)
+        return -ENOMEM;
+    int r = memory_read(modules->pid, module->start, copy, size);
+    if (r < 0) {
+        free(copy);
+        return problem_set(problem, r, "process %d: cannot read the vDSO: %s", modules->pid, strerror(-r));
+    }
+    return elf_open_taken(copy, size, "[vdso]", ret_elf, problem);
+}
+
+/* A descriptor of the mapped file. */
+static int open_file(const struct modules *modules, const struct module *module, struct problem *problem)
+{
+    char link[96];
+    const struct mapping *mapping = modules_mapping_at(modules, module->start);
+    if (mapping) {
+        snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, modules->pid, mapping->start,
+                 mapping->end);
+        int fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0)
+            return fd;
+    }
+    char path[4200];
+    snprintf(path, sizeof(path), "/proc/%d/root%s", modules->pid, module->path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return problem_set(problem, -errno, "%s (of process %d): %s", module->path, modules->pid,
+                           strerror(errno));
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_ino != module->inode) {
+        close(fd);
+        return problem_set(problem, -ESTALE, "%s: replaced since process %d mapped it", module->path,
+                           modules->pid);
+    }
+    return fd;
+}
+
+int modules_open(const struct modules *modules, const struct module *module, struct elf **ret_elf,
+                 struct problem *problem)
+{
+    if (strcmp(module->path, "[vdso]") == 0)
+        return open_vdso(modules, module, ret_elf, problem);
+    int fd = open_file(modules, module, problem);
+    if (fd < 0)
+        return fd;
+    int r = elf_open_fd(fd, module->path, ret_elf, problem);
+    close(fd);
+    return r;
+}
+
+uint64_t modules_file_key(const struct modules *modules, const struct module *module)
+{
+    if (strcmp(module->path, "[vdso]") == 0)
+        return map_hash("[vdso]", 6);
+    int fd = open_file(modules, module, NULL);
+    struct stat st;
+    if (fd < 0)
+        return 0;
+    int r = fstat(fd, &st);
+    close(fd);
+    if (r < 0)
+        return 0;
+    uint64_t identity[5] = {st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_ctim.tv_sec,
+                            (uint64_t)st.st_ctim.tv_nsec};
+    uint64_t key = map_hash(identity, sizeof(identity));
+    return key ? key : 1;
+}

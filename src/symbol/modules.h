@@ -1,0 +1,73 @@
+/* What a process has mapped: the files whose code it can run, where they lie, and how to open the very file
+ * that is mapped (also in another mount namespace, also when it was deleted or replaced since). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SYMBOL_MODULES_H
+#define SYMBOL_MODULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/array.h"
+#include "base/macro.h"
+#include "base/problem.h"
+#include "symbol/elf.h"
+
+/* One line of /proc/PID/maps. */
+struct mapping {
+    uint64_t start, end; /* [start, end) */
+    uint64_t offset;     /* of start in the file */
+    uint32_t module;     /* index in modules.list, or UINT32_MAX for anonymous memory */
+    bool readable, writable, executable, shared;
+};
+
+/* All mappings of one file (same device and inode). */
+struct module {
+    char *path;      /* as the process sees it, without " (deleted)"; "[vdso]" for the vDSO */
+    uint64_t device; /* as stat's st_dev */
+    uint64_t inode;
+    uint64_t start, end;   /* from its first mapping to the end of its last */
+    uint64_t first_offset; /* file offset of the first mapping */
+    uint64_t load_bias;    /* address in the process = address in the file + load_bias; valid when has_bias */
+    bool has_bias;         /* set for every module that is an ELF file which could be opened */
+    bool executable;       /* some mapping can be executed */
+    bool deleted;
+};
+
+struct modules {
+    pid_t pid;
+    ARRAY(struct module) list;
+    ARRAY(struct mapping) mappings; /* all of them, by address */
+};
+
+/* Reads /proc/PID/maps; the load biases of executable modules are found through their files. Released with
+ * modules_done(). -ESRCH when there is no such process, -EACCES when it may not be looked into. */
+int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem);
+void modules_done(struct modules *modules);
+
+/* The module that an address of the process belongs to, or NULL; ret_mapping (may be NULL) gets its mapping.
+ */
+const struct module *modules_at(const struct modules *modules, uint64_t address,
+                                const struct mapping **ret_mapping);
+
+/* The mapping that holds the address, or NULL. */
+const struct mapping *modules_mapping_at(const struct modules *modules, uint64_t address);
+
+/* The module whose path ends in suffix after a '/' or whose base name starts with prefix; NULL when none. */
+const struct module *modules_named(const struct modules *modules, const char *prefix);
+
+/* The executable itself (what /proc/PID/exe is), or NULL. */
+const struct module *modules_main(const struct modules *modules);
+
+/* Opens the file behind a module: through /proc/PID/map_files where that is allowed, otherwise by its path
+ * below /proc/PID/root when the inode is still the mapped one. The vDSO is copied from the process. -ESTALE
+ * when the path names another file by now. */
+int modules_open(const struct modules *modules, const struct module *module, struct elf **ret_elf,
+                 struct problem *problem);
+
+/* An identity that stays the same while the file does, for caches: hash of device, inode, size and change
+ * time of what modules_open() would open. 0 when that is not possible. */
+uint64_t modules_file_key(const struct modules *modules, const struct module *module);
+
+#endif

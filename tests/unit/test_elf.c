@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/elf.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "test.h"
+
+/* Found again by name and by address below. */
+int elf_landmark(int x);
+__attribute__((noinline, used)) int elf_landmark(int x)
+{
+    __asm__ volatile("");
+    return x + 41;
+}
+extern int elf_table[7];
+__attribute__((used)) int elf_table[7] = {3, 1, 4, 1, 5, 9, 2};
+
+static void finds_own_symbols(void **state)
+{
+    struct elf *elf = NULL;
+    struct elf_symbol symbol, other;
+    assert_int_equal(elf_open("/proc/self/exe", &elf, NULL), 0);
+    assert_int_equal(elf_find(elf, "elf_landmark", &symbol), 0);
+    assert_int_equal(symbol.type, STT_FUNC);
+    assert_int_equal(symbol.section_type, SHT_PROGBITS);
+    assert_true(symbol.size > 0);
+    for (uint64_t at = 0; at < symbol.size; at++) {
+        assert_int_equal(elf_symbol_at(elf, symbol.value + at, &other), 0);
+        assert_string_equal(other.name, "elf_landmark");
+    }
+    uint8_t code[8];
+    assert_int_equal(elf_read(elf, symbol.value, code, sizeof(code)), 0);
+    assert_memory_equal(code, (const void *)elf_landmark, sizeof(code));
+
+    assert_int_equal(elf_find(elf, "elf_table", &symbol), 0);
+    assert_int_equal(symbol.size, sizeof(elf_table));
+    int table[7];
+    assert_int_equal(elf_read(elf, symbol.value, table, sizeof(table)), 0);
+    assert_memory_equal(table, elf_table, sizeof(table));
+    uint64_t offset, address;
+    assert_int_equal(elf_address_to_offset(elf, symbol.value, &offset), 0);
+    assert_int_equal(elf_offset_to_address(elf, offset, &address), 0);
+    assert_int_equal(address, symbol.value);
+
+    assert_int_equal(elf_find(elf, "elf_landmar", &symbol), -ENOENT);
+    assert_int_equal(elf_find(elf, "", &symbol), -ENOENT);
+    assert_int_equal(elf_read(elf, UINT64_MAX - 3, code, 8), -EFAULT);
+    assert_int_equal(elf_symbol_at(elf, UINT64_MAX, &symbol), -ENOENT);
+    assert_true(elf_function_count(elf) > 10);
+    elf_free(elf);
+}
+
+static int count_them(const struct elf_symbol *symbol, void *context)
+{
+    assert_memory_equal(symbol->name, "elf_", 4);
+    ++*(int *)context;
+    return 0;
+}
+
+static int stop_at_first(const struct elf_symbol *symbol, void *context)
+{
+    ++*(int *)context;
+    return 7;
+}
+
+static void walks_a_prefix(void **state)
+{
+    struct elf *elf = NULL;
+    int count = 0;
+    assert_int_equal(elf_open("/proc/self/exe", &elf, NULL), 0);
+    assert_int_equal(elf_each_symbol(elf, "elf_", count_them, &count), 0);
+    assert_true(count >= 10);
+    count = 0;
+    assert_int_equal(elf_each_symbol(elf, "", stop_at_first, &count), 7);
+    assert_int_equal(count, 1);
+    elf_free(elf);
+}
+
+/* What readelf prints is the oracle. */
+static void build_id_is_readelfs(void **state)
+{
+    struct elf *elf = NULL;
+    char line[512], expected[200] = "";
+    assert_int_equal(elf_open("/lib/x86_64-linux-gnu/libc.so.6", &elf, NULL), 0);
+    FILE *readelf = popen("readelf -n /lib/x86_64-linux-gnu/libc.so.6 2>/dev/null", "r");
+    while (readelf && fgets(line, sizeof(line), readelf))
+        sscanf(line, " Build ID: %199s", expected);
+    pclose(readelf);
+    if (!expected[0])
+        skip();
+    assert_string_equal(elf_build_id(elf), expected);
+    elf_free(elf);
+}
+
+/* Without section headers the dynamic table still names the exported functions. */
+static void reads_a_file_without_sections(void **state)
+{
+    char *data = NULL;
+    size_t size;
+    struct elf *elf = NULL, *whole = NULL;
+    struct elf_symbol symbol, expected;
+    assert_int_equal(file_read("/lib/x86_64-linux-gnu/libc.so.6", 64u << 20, &data, &size), 0);
+    assert_int_equal(elf_open("/lib/x86_64-linux-gnu/libc.so.6", &whole, NULL), 0);
+    ((Elf64_Ehdr *)data)->e_shoff = 0;
+    ((Elf64_Ehdr *)data)->e_shnum = 0;
+    assert_int_equal(elf_open_taken(data, size, "libc without sections", &elf, NULL), 0);
+    assert_int_equal(elf_find(elf, "getaddrinfo", &symbol), 0);
+    assert_int_equal(elf_find(whole, "getaddrinfo", &expected), 0);
+    assert_int_equal(symbol.value, expected.value);
+    assert_int_equal(symbol.size, expected.size);
+    assert_int_equal(elf_symbol_at(elf, symbol.value + 5, &symbol), 0);
+    assert_string_equal(symbol.name, "getaddrinfo");
+    elf_free(elf);
+    elf_free(whole);
+}
+
+/* Every query on files with random damage: nothing may be read outside (the sanitizers watch). */
+static void survives_damage(void **state)
+{
+    char *data = NULL;
+    size_t size;
+    assert_int_equal(file_read("/proc/self/exe", 64u << 20, &data, &size), 0);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)data;
+    srand(7);
+    for (int round = 0; round < 300; round++) {
+        size_t cut = round % 3 ? size : (size_t)rand() % size;
+        char *copy = malloc(cut ? cut : 1);
+        memcpy(copy, data, cut);
+        for (int i = 0; i < 40; i++) {
+            size_t where = rand() % 2
+                               ? (size_t)rand() % cut
+                               : (rand() % 2 ? (size_t)rand() % 1024
+                                             : header->e_shoff + (size_t)rand() % (header->e_shnum * 64u));
+            if (where < cut && where > 16)
+                copy[where] = (char)(rand() % 3 ? rand() : 0xff);
+        }
+        struct elf *elf = NULL;
+        if (elf_open_taken(copy, cut, "damaged", &elf, NULL) < 0)
+            continue;
+        struct elf_symbol symbol;
+        struct elf_section section;
+        int count = 0;
+        char bytes[64];
+        elf_find(elf, "elf_landmark", &symbol);
+        elf_symbol_at(elf, 0x1234, &symbol);
+        elf_each_symbol(elf, "elf_", count_them, &count);
+        elf_section_named(elf, ".text", &section);
+        for (uint64_t at = 0; at < 1 << 20; at += 4096)
+            elf_read(elf, at, bytes, sizeof(bytes));
+        elf_free(elf);
+    }
+    free(data);
+}
+
+static void refuses_what_is_no_elf(void **state)
+{
+    struct elf *elf = NULL;
+    struct problem problem;
+    assert_int_equal(elf_open("/etc/passwd", &elf, &problem), -ENOEXEC);
+    assert_non_null(strstr(problem.what, "not an ELF file"));
+    assert_int_equal(elf_open("/", &elf, &problem), -ENOEXEC);
+    assert_int_equal(elf_open("/nonexistent", &elf, &problem), -ENOENT);
+    assert_int_equal(elf_open("/dev/null", &elf, &problem), -ENOEXEC);
+    assert_null(elf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_own_symbols),    cmocka_unit_test(walks_a_prefix),
+        cmocka_unit_test(build_id_is_readelfs), cmocka_unit_test(reads_a_file_without_sections),
+        cmocka_unit_test(survives_damage),      cmocka_unit_test(refuses_what_is_no_elf)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/modules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "symbol/memory.h"
+#include "test.h"
+
+int modules_landmark(int x);
+__attribute__((noinline, used)) int modules_landmark(int x)
+{
+    __asm__ volatile("");
+    return x - 3;
+}
+
+static void finds_itself(void **state)
+{
+    struct modules modules;
+    assert_int_equal(modules_read(getpid(), &modules, NULL), 0);
+    const struct module *self = modules_main(&modules);
+    assert_non_null(self);
+    assert_true(self->has_bias && self->executable);
+    struct elf *elf = NULL;
+    struct elf_symbol symbol;
+    assert_int_equal(modules_open(&modules, self, &elf, NULL), 0);
+    assert_int_equal(elf_find(elf, "modules_landmark", &symbol), 0);
+    assert_int_equal(symbol.value + self->load_bias, (uintptr_t)modules_landmark);
+    const struct mapping *mapping;
+    assert_ptr_equal(modules_at(&modules, (uintptr_t)modules_landmark, &mapping), self);
+    assert_true(mapping->executable && !mapping->writable);
+    elf_free(elf);
+    assert_null(modules_at(&modules, 0x10, NULL));
+    modules_done(&modules);
+}
+
+static void finds_libc_and_vdso(void **state)
+{
+    struct modules modules;
+    assert_int_equal(modules_read(getpid(), &modules, NULL), 0);
+    const struct module *libc = modules_named(&modules, "libc.so");
+    assert_non_null(libc);
+    struct elf *elf = NULL;
+    struct elf_symbol symbol;
+    assert_int_equal(modules_open(&modules, libc, &elf, NULL), 0);
+    assert_int_equal(elf_find(elf, "mkstemp", &symbol), 0);
+    assert_int_equal(symbol.value + libc->load_bias, (uintptr_t)mkstemp);
+    elf_free(elf);
+    const struct module *vdso = modules_named(&modules, "[vdso]");
+    if (vdso) {
+        assert_int_equal(modules_open(&modules, vdso, &elf, NULL), 0);
+        assert_int_equal(elf_find(elf, "__vdso_gettimeofday", &symbol), 0);
+        elf_free(elf);
+    }
+    modules_done(&modules);
+}
+
+/* A program that was replaced on disk while it runs is still opened as it was mapped, or refused. */
+static void opens_the_mapped_file_not_its_successor(void **state)
+{
+    char path[] = "/tmp/test_modulesXXXXXX";
+    int fd = mkstemp(path);
+    char *data;
+    size_t size;
+    assert_int_equal(file_read("/bin/sleep", 16u << 20, &data, &size), 0);
+    assert_int_equal(file_write_all(fd, data, size), 0);
+    fchmod(fd, 0700);
+    close(fd);
+    int ready[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        execl(path, path, "60", (char *)NULL);
+        _exit(1);
+    }
+    close(ready[1]);
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* closed by execve */
+    close(ready[0]);
+    unlink(path);
+    assert_int_equal(
+        file_replace(path, "not a program any more, long enough to be one: 64 bytes and more....", 66), 0);
+    struct modules modules;
+    struct elf *elf = NULL;
+    assert_int_equal(modules_read(child, &modules, NULL), 0);
+    const struct module *module = modules_named(&modules, "test_modules");
+    assert_non_null(module);
+    assert_true(module->deleted);
+    int r = modules_open(&modules, module, &elf, NULL);
+    if (r == 0) {
+        assert_int_equal(elf_size(elf), size);
+        elf_free(elf);
+    } else {
+        assert_true(r == -ESTALE || r == -ENOENT);
+    }
+    kill(child, 9);
+    waitpid(child, NULL, 0);
+    modules_done(&modules);
+    unlink(path);
+    free(data);
+}
+
+static void names_a_missing_process(void **state)
+{
+    struct modules modules;
+    struct problem problem;
+    assert_int_equal(modules_read(0x3fffff, &modules, &problem), -ESRCH);
+    assert_non_null(strstr(problem.what, "4194303"));
+}
+
+static void reads_memory_up_to_the_hole(void **state)
+{
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    memset(pages, 'x', 4096);
+    char copy[8192];
+    assert_int_equal(memory_read(getpid(), (uintptr_t)pages, copy, 4096), 0);
+    assert_int_equal(memory_read(getpid(), (uintptr_t)pages + 4090, copy, 10), -EFAULT);
+    assert_int_equal(memory_read_some(getpid(), (uintptr_t)pages + 4090, copy, 4000), 6);
+    strcpy(pages + 4090, "hello");
+    assert_int_equal(memory_read_string(getpid(), (uintptr_t)pages + 4090, copy, sizeof(copy)), 0);
+    assert_string_equal(copy, "hello");
+    assert_int_equal(memory_read_string(getpid(), (uintptr_t)pages + 4090, copy, 3), 0);
+    assert_string_equal(copy, "he");
+    munmap(pages, 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_itself), cmocka_unit_test(finds_libc_and_vdso),
+                                       cmocka_unit_test(opens_the_mapped_file_not_its_successor),
+                                       cmocka_unit_test(names_a_missing_process),
+                                       cmocka_unit_test(reads_memory_up_to_the_hole)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
