@@ -32,8 +32,6 @@ struct sonde_shared {
     uint32_t ring_bytes;   /* of each thread's ring, a power of two */
     uint32_t thread_slots; /* how many fit into the mapping */
     uint64_t start_tsc;    /* when the probe started */
-    /* Sonde's switch: 0 stops all recording. */
-    uint32_t enabled;
     /* Threads that found no slot; events of theirs that were not recorded (relaxed atomics, rare). */
     uint32_t threads_without_slot;
     uint64_t events_without_slot;

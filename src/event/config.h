@@ -1,0 +1,79 @@
+/* What sonde tells the probe about the program it sits in: struct offsets, sizes and addresses, found from
+ * outside (src/attach) and written into the probe's memory before any hook is active. And the few words the
+ * probe and sonde exchange while a program starts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVENT_CONFIG_H
+#define EVENT_CONFIG_H
+
+#include <stdint.h>
+
+/* An offset that was not found: the field is not read, and its value in events says "unknown". */
+enum { SONDE_NO_OFFSET = -1 };
+
+/* OFFSET(name, text): byte offsets in Redis' structures. */
+#define SONDE_REDIS_OFFSETS(O)                                                                               \
+    O(conn_fd, "connection.fd")                                                                              \
+    O(conn_private, "connection.private_data")                                                               \
+    O(client_id, "client.id")                                                                                \
+    O(client_conn, "client.conn")                                                                            \
+    O(client_db, "client.db")                                                                                \
+    O(db_id, "redisDb.id")                                                                                   \
+    O(client_cmd, "client.cmd")                                                                              \
+    O(command_name, "redisCommand.fullname")                                                                 \
+    O(command_flags, "redisCommand.flags")                                                                   \
+    O(client_querybuf, "client.querybuf")                                                                    \
+    O(client_argc, "client.argc")                                                                            \
+    O(client_argv_bytes, "client.argv_len_sum")                                                              \
+    O(link_conn, "clusterLink.conn")                                                                         \
+    O(link_rcvbuf, "clusterLink.rcvbuf")
+
+/* OFFSET(name, text): byte offsets in V8's heap objects, tagged pointers already subtracted (-1). */
+#define SONDE_V8_OFFSETS(O)                                                                                  \
+    O(map_instance_type, "Map.instance_type")                                                                \
+    O(string_length, "String.length")                                                                        \
+    O(string_chars, "SeqOneByteString.chars")
+
+struct sonde_config {
+    uint32_t version; /* SONDE_SHARED_VERSION */
+    uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
+#define O(name, text) int32_t name;
+    struct {
+        SONDE_REDIS_OFFSETS(O)
+    } redis;
+    struct {
+        SONDE_V8_OFFSETS(O)
+    } v8;
+#undef O
+    int32_t callback_scope_context; /* of async_context_ in node::InternalCallbackScope */
+    uint32_t string_type_mask;      /* instance_type & mask == value for flat one-byte strings */
+    uint32_t string_type_value;
+    uint32_t pad;
+    /* Addresses of functions of the program, 0 when absent. */
+    uint64_t zmalloc_used_memory; /* size_t (void) */
+    uint64_t llhttp_get_method;   /* uint8_t (llhttp_t *) */
+    uint64_t llhttp_get_type;     /* uint8_t (llhttp_t *) */
+    uint64_t llhttp_get_status;   /* int (llhttp_t *) */
+    uint64_t uv_fs_work;          /* to tell what a submitted request is */
+    uint64_t uv_queue_work;
+    uint64_t uv_getaddrinfo_work;
+    uint64_t uv_getnameinfo_work;
+};
+
+/* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, sends a
+ * hello with the memfd of ring.h attached, and then obeys until told to go on or to give up. */
+#define SONDE_SOCKET_VARIABLE "SONDE_SOCKET"
+
+enum sonde_verb {
+    SONDE_HELLO = 1, /* probe: a = address of struct sonde_config, b = of the live flag, c = version */
+    SONDE_MAP,       /* sonde: map b bytes of executable memory at a; the probe answers with the same verb and
+                      * a = the address or a negative errno */
+    SONDE_GO,        /* sonde: patched, run */
+    SONDE_LEAVE,     /* sonde: not a program for us; forget everything and run */
+};
+
+struct sonde_message {
+    uint64_t verb;
+    uint64_t a, b, c;
+};
+
+#endif

@@ -1,0 +1,77 @@
+/* Descriptors: which use of a number this is, and the two addresses of a connection, recorded at its first
+ * use, so that processes can be joined without any privilege. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+enum { DESCRIPTORS = 16384 };
+
+static struct descriptor descriptors[DESCRIPTORS];
+
+struct address {
+    uint64_t high, low;
+    uint16_t port, family;
+};
+
+static struct address address_of(long call, int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } name;
+    uint32_t size = sizeof(name);
+    name.any.sa_family = 0;
+    if (SYSTEM_CALL(call, fd, &name, &size) < 0)
+        return (struct address){0};
+    struct address address = {.family = name.any.sa_family};
+    if (name.any.sa_family == AF_INET) {
+        address.low = 0xffff00000000ull | __builtin_bswap32(name.v4.sin_addr.s_addr);
+        address.port = __builtin_bswap16(name.v4.sin_port);
+    } else if (name.any.sa_family == AF_INET6) {
+        uint64_t half[2];
+        copy_bytes(half, &name.v6.sin6_addr, sizeof(half));
+        address.high = __builtin_bswap64(half[0]);
+        address.low = __builtin_bswap64(half[1]);
+        address.port = __builtin_bswap16(name.v6.sin6_port);
+    }
+    return address;
+}
+
+static void tell_connection(struct probe_thread *self, int fd, struct descriptor *d)
+{
+    struct address local = address_of(SYS_getsockname, fd), peer = address_of(SYS_getpeername, fd);
+    struct stat st = {0};
+    SYSTEM_CALL(SYS_fstat, fd, &st);
+    d->known_peer = peer.family || !local.family;
+    RECORD(self, net_connection, 0, ticks(), .key = d->key, .local_high = local.high, .local_low = local.low,
+           .peer_high = peer.high, .peer_low = peer.low, .inode = st.st_ino, .generation = d->generation,
+           .fd = fd, .local_port = local.port, .peer_port = peer.port, .family = local.family);
+}
+
+struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key)
+{
+    if ((unsigned)fd >= DESCRIPTORS)
+        return NULL;
+    struct descriptor *d = &descriptors[fd];
+    if (LIKELY(d->key == key && d->known_peer))
+        return d;
+    if (d->key != key) {
+        *d = (struct descriptor){.key = key, .generation = d->generation + 1};
+        tell_connection(self, fd, d);
+    } else if (d->resp_state == 0 && !d->known_peer) {
+        tell_connection(self, fd, d); /* it was still connecting */
+    }
+    return d;
+}
+
+void descriptor_close(int fd, uint64_t key)
+{
+    if ((unsigned)fd < DESCRIPTORS && descriptors[fd].key == key)
+        descriptors[fd].key = 0;
+}

@@ -1,0 +1,51 @@
+/* Names: texts that events carry as numbers. One table for the process, filled without locks: a place is
+ * claimed by its key, and its number is published last. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+enum { NAMES = 4096, TRIES = 16 };
+
+static struct {
+    uint64_t key;
+    uint32_t number;
+} names[NAMES];
+static uint32_t last_number;
+
+static uint32_t place_of(uint64_t key)
+{
+    return (uint32_t)((key * 0x9E3779B97F4A7C15ull) >> 52);
+}
+
+uint32_t name_find(uint64_t key)
+{
+    uint32_t place = place_of(key);
+    for (int i = 0; i < TRIES; i++, place = (place + 1) % NAMES) {
+        uint64_t found = __atomic_load_n(&names[place].key, __ATOMIC_RELAXED);
+        if (found == key)
+            return __atomic_load_n(&names[place].number, __ATOMIC_ACQUIRE);
+        if (!found)
+            break;
+    }
+    return 0;
+}
+
+uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length)
+{
+    if (length > 63)
+        length = 63;
+    uint32_t place = place_of(key);
+    for (int i = 0; i < TRIES; i++, place = (place + 1) % NAMES) {
+        uint64_t found = 0;
+        if (__atomic_compare_exchange_n(&names[place].key, &found, key, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            uint32_t number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
+            RECORD_TEXT(self, probe_name, ticks(), text, length, .id = number,
+                        .text_length = (uint16_t)length);
+            __atomic_store_n(&names[place].number, number, __ATOMIC_RELEASE);
+            return number;
+        }
+        if (found == key) /* another thread is just naming it */
+            return __atomic_load_n(&names[place].number, __ATOMIC_ACQUIRE);
+    }
+    return 0; /* the neighbourhood is full: unnamed, never wrongly named */
+}

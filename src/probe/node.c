@@ -1,0 +1,464 @@
+/* The hooks in Node.js: libuv, V8, llhttp. Layouts of libuv's public structures are part of its 1.x ABI. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/node.h"
+
+#include <sys/syscall.h>
+
+/* Loop phases shorter than this with nothing recorded inside are not worth a record. About 2 us. */
+enum { PHASE_MIN_TICKS = 5000 };
+
+/* libuv 1.x, uv.h and uv/unix.h */
+enum {
+    UV_HANDLE_TYPE = 16,     /* uv_handle_t.type */
+    UV_STREAM_WATCHER = 136, /* uv_stream_t.io_watcher */
+    UV_IO_FD = 48,           /* uv__io_t.fd */
+    UV_IO_STREAM_FD = UV_STREAM_WATCHER + UV_IO_FD,
+    UV_REQ_TYPE = 8,   /* uv_req_t.type */
+    UV_FS_TYPE = 64,   /* uv_fs_t.fs_type */
+    UV_FS_RESULT = 88, /* uv_fs_t.result */
+    UV_FS_FILE = 280,  /* uv_fs_t.file */
+    UV_FS_WORK = 336,  /* uv_fs_t.work_req */
+    UV_TYPE_FS = 6,    /* UV_FS among request types */
+    UV_NAMED_PIPE = 7,
+    UV_TCP = 12,
+    UV_TTY = 14,
+    KIND_WORK = 64,
+    KIND_GETADDRINFO = 65,
+    KIND_GETNAMEINFO = 66,
+};
+
+#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
+
+static bool is_stream(const void *handle)
+{
+    int type = READ(int, handle, UV_HANDLE_TYPE);
+    return type == UV_TCP || type == UV_NAMED_PIPE || type == UV_TTY;
+}
+
+static int stream_fd(const void *handle)
+{
+    return is_stream(handle) ? READ(int, handle, UV_IO_STREAM_FD) : -1;
+}
+
+/* ---- names ---- */
+
+uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
+{
+    if (sonde_config.v8.string_chars < 0 || !handle)
+        return 0;
+    uint64_t string = *handle;
+    if (!(string & 1)) /* a small integer, not an object */
+        return 0;
+    /* Internalised strings hardly ever move; when one does it gets another number with the same text. */
+    uint32_t number = name_find(string);
+    if (LIKELY(number))
+        return number;
+    /* The offsets have the pointer's tag subtracted. */
+    uint64_t map = READ(uint64_t, string, -1);
+    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
+    if ((type & sonde_config.string_type_mask) != sonde_config.string_type_value)
+        return 0;
+    int32_t length = READ(int32_t, string, sonde_config.v8.string_length);
+    if (length <= 0 || length > 63)
+        return 0;
+    return name_add(self, string, (const char *)string + sonde_config.v8.string_chars, (uint32_t)length);
+}
+
+/* ---- callbacks into JavaScript ---- */
+
+struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
+{
+    for (uint32_t i = self->callback_count; i-- > 0;)
+        if (self->callbacks[i].self == scope)
+            return &self->callbacks[i];
+    return NULL;
+}
+
+static void tell_request(struct probe_thread *self);
+
+void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
+{
+    uint32_t n = self->callback_count;
+    if (n && self->callbacks[n - 1].self ==
+                 scope) { /* the other constructor has it already: it knows the id now */
+        uint32_t depth = self->callbacks[n - 1].depth;
+        if (async_id && depth < SONDE_OPEN_SPANS)
+            self->shared.open[depth].argument = async_id;
+        return;
+    }
+    if (n >= PROBE_CALLBACKS) {
+        self->shared.lost_depth++;
+        return;
+    }
+    struct probe_callback *callback = &self->callbacks[n];
+    callback->self = scope;
+    callback->depth = self->shared.depth;
+    callback->start_tsc = span_open(self, SONDE_EVENT_node_callback, async_id, 0);
+    self->callback_count = n + 1;
+    if (self->request_pending)
+        tell_request(self);
+}
+
+void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
+{
+    struct probe_callback *callback = callback_find(self, scope);
+    if (!callback)
+        return;
+    /* Scopes above it on the stack ended without Close(): they are gone with it. */
+    self->callback_count = (uint32_t)(callback - self->callbacks);
+    uint64_t start = callback->start_tsc;
+    span_close(self, callback->depth);
+    RECORD(self, node_callback, start, ticks(), .async_id = async_id, .trigger_id = trigger_id);
+}
+
+/* ---- thread pool ---- */
+
+/* What a uv__work is part of, from its work function; *ret_fs is the uv_fs_t around it, or NULL. */
+static uint8_t work_kind(const void *work, uint64_t function, const void **ret_fs)
+{
+    *ret_fs = NULL;
+    if (function == sonde_config.uv_fs_work) {
+        const char *request = (const char *)work - UV_FS_WORK;
+        if (READ(int, request, UV_REQ_TYPE) != UV_TYPE_FS)
+            return 0;
+        *ret_fs = request;
+        return (uint8_t)READ(int, request, UV_FS_TYPE);
+    }
+    if (function == sonde_config.uv_queue_work)
+        return KIND_WORK;
+    if (function == sonde_config.uv_getaddrinfo_work)
+        return KIND_GETADDRINFO;
+    return function == sonde_config.uv_getnameinfo_work ? KIND_GETNAMEINFO : 0;
+}
+
+static bool kind_has_file(uint8_t kind)
+{
+    return kind >= 2 && kind <= 5; /* close, read, write, sendfile; others name a path */
+}
+
+/* uv__work_submit(uv_loop_t*, struct uv__work*, enum uv__work_kind, work function, done function) */
+HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *done)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        const void *fs;
+        uint8_t what = work_kind(work, (uintptr_t)function, &fs);
+        int fd = fs && kind_has_file(what) ? READ(int, fs, UV_FS_FILE) : -1;
+        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)work, .fd = fd, .kind = what);
+    }
+    sonde_orig_uv_submit(loop, work, kind, function, done);
+}
+
+/* The functions a pool thread runs. Also called directly, on the caller's thread, by the synchronous API. */
+#define WORK_HOOK(name, address)                                                                          \
+    HOOK(void, name, void *work)                                                                          \
+    {                                                                                                     \
+        struct probe_thread *self = probe_thread();                                                       \
+        if (!self) {                                                                                      \
+            sonde_orig_##name(work);                                                                      \
+            return;                                                                                       \
+        }                                                                                                 \
+        const void *fs;                                                                                   \
+        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                        \
+        uint32_t depth = self->shared.depth;                                                              \
+        uint64_t start = span_open(self, SONDE_EVENT_uv_run, (uintptr_t)work, 0);                         \
+        sonde_orig_##name(work);                                                                          \
+        span_close(self, depth);                                                                          \
+        /* The loop learns of the completion only after this function, so the request is still there. */  \
+        int64_t result = fs ? READ(int64_t, fs, UV_FS_RESULT) : 0;                                        \
+        RECORD(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result, .kind = kind); \
+    }
+WORK_HOOK(uv_fs_work, uv_fs_work)
+WORK_HOOK(uv_queue_work, uv_queue_work)
+WORK_HOOK(uv_getaddrinfo_work, uv_getaddrinfo_work)
+WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
+
+/* A request's own completion: one drain of the loop's queue runs many. */
+#define DONE_HOOK(name, address)                                                                           \
+    HOOK(void, name, void *work, int status)                                                               \
+    {                                                                                                      \
+        struct probe_thread *self = probe_thread();                                                        \
+        if (!self) {                                                                                       \
+            sonde_orig_##name(work, status);                                                               \
+            return;                                                                                        \
+        }                                                                                                  \
+        const void *fs;                                                                                    \
+        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                         \
+        uint32_t depth = self->shared.depth;                                                               \
+        uint64_t start = span_open(self, SONDE_EVENT_uv_done, (uintptr_t)work, 0);                         \
+        sonde_orig_##name(work, status);                                                                   \
+        span_close(self, depth);                                                                           \
+        RECORD(self, uv_done, start, ticks(), .request = (uintptr_t)work, .status = status, .kind = kind); \
+    }
+DONE_HOOK(uv_fs_done, uv_fs_work)
+DONE_HOOK(uv_queue_done, uv_queue_work)
+DONE_HOOK(uv_getaddrinfo_done, uv_getaddrinfo_work)
+DONE_HOOK(uv_getnameinfo_done, uv_getnameinfo_work)
+
+/* ---- loop phases ---- */
+
+static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
+                      uint64_t start, uint64_t written)
+{
+    span_close(self, depth);
+    uint64_t end = ticks();
+    if (end - start > PHASE_MIN_TICKS || self->shared.written != written)
+        RECORD(self, uv_phase, start, end, .timeout_ms = timeout_ms, .phase = phase);
+}
+
+#define PHASE_HOOK(name, number)                                           \
+    HOOK(void, name, void *loop)                                           \
+    {                                                                      \
+        struct probe_thread *self = probe_thread();                        \
+        if (!self) {                                                       \
+            sonde_orig_##name(loop);                                       \
+            return;                                                        \
+        }                                                                  \
+        uint32_t depth = self->shared.depth;                               \
+        uint64_t written = self->shared.written;                           \
+        uint64_t start = span_open(self, SONDE_EVENT_uv_phase, number, 0); \
+        sonde_orig_##name(loop);                                           \
+        phase_end(self, number, 0, depth, start, written);                 \
+    }
+PHASE_HOOK(uv_timers, 0)
+PHASE_HOOK(uv_idle, 2)
+PHASE_HOOK(uv_prepare, 3)
+PHASE_HOOK(uv_check, 5)
+
+HOOK(void, uv_poll, void *loop, int timeout_ms)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_uv_poll(loop, timeout_ms);
+        return;
+    }
+    uint32_t depth = self->shared.depth;
+    uint64_t written = self->shared.written;
+    uint64_t start = span_open(self, SONDE_EVENT_uv_phase, 4, 0);
+    sonde_orig_uv_poll(loop, timeout_ms);
+    phase_end(self, 4, timeout_ms, depth, start, written);
+}
+
+/* ---- streams ---- */
+
+/* uv__stream_io(uv_loop_t*, uv__io_t*, unsigned) */
+HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
+{
+    struct probe_thread *self = probe_thread();
+    const char *handle = (const char *)watcher - UV_STREAM_WATCHER;
+    int fd = READ(int, watcher, UV_IO_FD);
+    if (!self || fd < 0 || !is_stream(handle)) {
+        sonde_orig_uv_io(loop, watcher, events);
+        return;
+    }
+    struct descriptor *d = descriptor_use(self, fd, (uintptr_t)handle);
+    uint32_t generation = d ? d->generation : 0;
+    int32_t outer_fd = self->stream_fd;
+    uint32_t outer_generation = self->stream_generation;
+    self->stream_fd = fd;
+    self->stream_generation = generation;
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_uv_io, (uint64_t)fd, 0);
+    sonde_orig_uv_io(loop, watcher, events);
+    span_close(self, depth);
+    self->stream_fd = outer_fd;
+    self->stream_generation = outer_generation;
+    RECORD(self, uv_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
+}
+
+static uint64_t total(const struct buffer *buffers, unsigned count)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < count; i++)
+        sum += buffers[i].length;
+    return sum;
+}
+
+/* Bytes are seen once: uv_try_write may call uv_try_write2, and uv_write calls uv_write2. */
+static bool write_enter(struct probe_thread *self, const void *handle, int *ret_fd)
+{
+    *ret_fd = self && !self->in_write ? stream_fd(handle) : -1;
+    if (*ret_fd < 0)
+        return false;
+    self->in_write = 1;
+    return true;
+}
+
+HOOK(int, uv_write2, void *request, void *handle, const struct buffer *buffers, unsigned count, void *send,
+     void *callback)
+{
+    struct probe_thread *self = probe_thread();
+    int fd;
+    if (!write_enter(self, handle, &fd))
+        return sonde_orig_uv_write2(request, handle, buffers, count, send, callback);
+    /* Before the call: the buffers may be gone after it. */
+    write_seen(self, fd, (uintptr_t)handle, buffers, count, total(buffers, count), 0);
+    int result = sonde_orig_uv_write2(request, handle, buffers, count, send, callback);
+    self->in_write = 0;
+    return result;
+}
+
+HOOK(int, uv_try_write, void *handle, const struct buffer *buffers, unsigned count)
+{
+    struct probe_thread *self = probe_thread();
+    int fd;
+    if (!write_enter(self, handle, &fd))
+        return sonde_orig_uv_try_write(handle, buffers, count);
+    int result = sonde_orig_uv_try_write(handle, buffers, count);
+    if (result > 0) /* what was not taken comes again through uv_write2 */
+        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result);
+    self->in_write = 0;
+    return result;
+}
+
+HOOK(int, uv_try_write2, void *handle, const struct buffer *buffers, unsigned count, void *send)
+{
+    struct probe_thread *self = probe_thread();
+    int fd;
+    if (!write_enter(self, handle, &fd))
+        return sonde_orig_uv_try_write2(handle, buffers, count, send);
+    int result = sonde_orig_uv_try_write2(handle, buffers, count, send);
+    if (result > 0)
+        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result);
+    self->in_write = 0;
+    return result;
+}
+
+HOOK(void, uv_close, void *handle, void *callback)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        int fd = stream_fd(handle);
+        struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, (uintptr_t)handle) : NULL;
+        if (d) {
+            RECORD(self, uv_close, 0, ticks(), .handle = (uintptr_t)handle, .generation = d->generation,
+                   .fd = fd);
+            descriptor_close(fd, (uintptr_t)handle);
+        }
+    }
+    sonde_orig_uv_close(handle, callback);
+}
+
+/* ---- HTTP parser: llhttp__on_*(llhttp_t*, const char *p, const char *end) ---- */
+
+enum { HTTP_REQUEST = 1, HTTP_RESPONSE = 2 }; /* llhttp_type_t */
+
+static uint8_t message_type(void *parser)
+{
+    return sonde_config.llhttp_get_type ? ((uint8_t(*)(void *))sonde_config.llhttp_get_type)(parser) : 0;
+}
+
+/* The path grows over on_url calls, up to the query string. */
+HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        if (self->path_parser != (uintptr_t)parser) {
+            self->path_parser = (uintptr_t)parser;
+            self->path_length = 0;
+        }
+        uint16_t n = self->path_length;
+        bool ended = n && self->path[n - 1] == '?';
+        for (const char *c = p; c < end && !ended && n < sizeof(self->path); c++) {
+            self->path[n++] = *c;
+            ended = *c == '?';
+        }
+        self->path_length = n;
+    }
+    return sonde_orig_llhttp_url(parser, p, end);
+}
+
+/* Told inside the callback that carries the request to JavaScript. */
+static void tell_request(struct probe_thread *self)
+{
+    self->request_pending = 0;
+    void *parser = (void *)(uintptr_t)self->request_parser;
+    uint16_t n = self->path_parser == self->request_parser ? self->path_length : 0;
+    if (n && self->path[n - 1] == '?')
+        n--;
+    uint8_t method =
+        sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
+    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
+                .generation = self->stream_generation, .fd = self->stream_fd, .side = 0, .method = method,
+                .path_length = n);
+    self->path_parser = 0;
+    self->path_length = 0;
+}
+
+HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self)
+        return sonde_orig_llhttp_headers(parser, p, end);
+    uint8_t type = message_type(parser);
+    if (type == HTTP_RESPONSE && sonde_config.llhttp_get_status) {
+        int status = ((int (*)(void *))sonde_config.llhttp_get_status)(parser);
+        RECORD(self, http_response, 0, ticks(), .parser = (uintptr_t)parser, .content_length = -1,
+               .generation = self->stream_generation, .fd = self->stream_fd, .status = (uint16_t)status,
+               .side = 1);
+    }
+    self->request_pending = type == HTTP_REQUEST;
+    self->request_parser = (uintptr_t)parser;
+    int result = sonde_orig_llhttp_headers(parser, p, end);
+    if (self->request_pending) /* no JavaScript was called */
+        tell_request(self);
+    return result;
+}
+
+HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        uint8_t type = message_type(parser);
+        if (type)
+            RECORD(self, http_end, 0, ticks(), .parser = (uintptr_t)parser,
+                   .generation = self->stream_generation, .fd = self->stream_fd,
+                   .side = type == HTTP_RESPONSE);
+    }
+    return sonde_orig_llhttp_complete(parser, p, end);
+}
+
+/* ---- V8 ---- */
+
+/* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]): the collection begins
+ */
+HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        self->gc_start_tsc = ticks();
+    sonde_orig_v8_gc_prologue(heap, type, flags, scope);
+}
+
+HOOK(void, v8_gc_epilogue, void *heap, int type, int flags, int scope)
+{
+    sonde_orig_v8_gc_epilogue(heap, type, flags, scope);
+    struct probe_thread *self = probe_thread();
+    if (self && self->gc_start_tsc) {
+        RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .type = (uint8_t)type);
+        self->gc_start_tsc = 0;
+    }
+}
+
+#define REGEXP_BODY(...)                                                               \
+    {                                                                                  \
+        struct probe_thread *self = probe_thread();                                    \
+        if (!self)                                                                     \
+            return __VA_ARGS__;                                                        \
+        uint32_t depth = self->shared.depth;                                           \
+        uint64_t start = span_open(self, SONDE_EVENT_v8_regexp, (uintptr_t)regexp, 0); \
+        void *result = __VA_ARGS__;                                                    \
+        span_close(self, depth);                                                       \
+        RECORD(self, v8_regexp, start, ticks(), .regexp = (uintptr_t)regexp);          \
+        return result;                                                                 \
+    }
+
+/* RegExpImpl::IrregexpExec(Isolate*, Handle<JSRegExp>, Handle<String>, int, Handle<RegExpMatchInfo>,
+ * ExecQuirks): to 20. V8 enters it only until a pattern is compiled; the stall sampler sees the rest. */
+HOOK(void *, v8_regexp, void *isolate, void *regexp, void *subject, int index, void *match, int quirks)
+REGEXP_BODY(sonde_orig_v8_regexp(isolate, regexp, subject, index, match, quirks))
+
+/* The same since 24: (Isolate*, DirectHandle<IrRegExpData>, Handle<String>, int, int*, unsigned) */
+HOOK(void *, v8_regexp_data, void *isolate, void *regexp, void *subject, int index, int *result_offsets,
+     unsigned size)
+REGEXP_BODY(sonde_orig_v8_regexp_data(isolate, regexp, subject, index, result_offsets, size))

@@ -1,0 +1,20 @@
+/* What the Node hooks share (node.c and node_async.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_NODE_H
+#define PROBE_NODE_H
+
+#include "probe/probe.h"
+
+/* A callback scope begins on this thread: opens its span. ids may still be unknown (0). */
+void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id);
+
+/* It ends; async ids as read from the scope, 0 when unknown. Does nothing for a scope that is not open. */
+void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id);
+
+/* The innermost open callback of this thread, or NULL. */
+struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope);
+
+/* The number of an internalised V8 string behind a handle, 0 when it cannot be read. */
+uint32_t v8_name(struct probe_thread *self, const uint64_t *handle);
+
+#endif

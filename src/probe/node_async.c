@@ -1,0 +1,71 @@
+/* The Node hooks whose arguments are doubles (async ids), and the callback scopes that carry them. The other
+ * hooks are compiled without floating point, so that they cannot disturb such arguments. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/node.h"
+
+struct async_context {
+    double async_id, trigger_async_id;
+};
+
+static uint64_t whole(double id)
+{
+    return id >= 0 && id < 9e15 ? (uint64_t)id : 0;
+}
+
+/* node::AsyncWrap::EmitAsyncInit(Environment*, Local<Object>, Local<String>, double, double) */
+HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id, double trigger_id)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        uint32_t name = v8_name(self, type);
+        RECORD(self, node_async_init, 0, ticks(), .async_id = whole(async_id),
+               .trigger_id = whole(trigger_id), .type = name);
+    }
+    sonde_orig_node_async_init(env, object, type, async_id, trigger_id);
+}
+
+/* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to 20
+ */
+HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        callback_begin(self, (uintptr_t)scope, whole(context->async_id));
+    sonde_orig_node_scope(scope, env, object, context, flags);
+}
+
+/* The same since 22: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
+ * Local<Value>); the variant is passed as an address because its type is not trivial. */
+HOOK(void, node_scope_variant, void *scope, void *env, void *object, const struct async_context *context,
+     int flags, void *frame)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        callback_begin(self, (uintptr_t)scope, whole(context->async_id));
+    sonde_orig_node_scope_variant(scope, env, object, context, flags, frame);
+}
+
+/* InternalCallbackScope::InternalCallbackScope(AsyncWrap*, int). It may or may not go through the other
+ * constructor; callback_begin() takes a scope once. */
+HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        callback_begin(self, (uintptr_t)scope, 0);
+    sonde_orig_node_scope_wrap(scope, wrap, flags);
+}
+
+/* InternalCallbackScope::Close(), which drains microtasks and ticks; it is called again by the destructor. */
+HOOK(void, node_scope_close, void *scope)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self || !callback_find(self, (uintptr_t)scope)) {
+        sonde_orig_node_scope_close(scope);
+        return;
+    }
+    struct async_context context = {0};
+    if (sonde_config.callback_scope_context >= 0)
+        context = *(const struct async_context *)((const char *)scope + sonde_config.callback_scope_context);
+    sonde_orig_node_scope_close(scope);
+    callback_end(self, (uintptr_t)scope, whole(context.async_id), whole(context.trigger_async_id));
+}

@@ -1,0 +1,235 @@
+/* Inside the traced process: how a hook records. All of this runs in somebody's production program: no
+ * allocation, no lock, no logging, no errno; on any doubt it stops recording and lets the program run.
+ *
+ * A hook is a pair: sonde_wrap_NAME, a function of exactly the hooked function's signature, and
+ * sonde_orig_NAME, through which it calls the original. Sonde finds both by name in this library's symbol
+ * table, points sonde_orig_NAME at a trampoline and the hooked function's first bytes at sonde_wrap_NAME. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
+
+#include <stdbool.h>
+
+#include "event/catalogue.h"
+#include "event/config.h"
+#include "event/ring.h"
+#include "probe/system.h"
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define EXPORTED    __attribute__((visibility("default")))
+
+#define HOOK(result, name, ...)                        \
+    EXPORTED result (*sonde_orig_##name)(__VA_ARGS__); \
+    EXPORTED result sonde_wrap_##name(__VA_ARGS__);    \
+    EXPORTED result sonde_wrap_##name(__VA_ARGS__)
+
+enum { PROBE_CALLBACKS = 16 };
+
+/* One callback scope of Node that is open on this thread. */
+struct probe_callback {
+    uint64_t self; /* the InternalCallbackScope */
+    uint64_t start_tsc;
+    uint32_t depth; /* spans open outside it */
+};
+
+/* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
+struct probe_thread {
+    struct sonde_thread shared;
+    char *ring;
+    uint32_t ring_mask;
+    /* Node */
+    int32_t stream_fd; /* of the stream whose events are handled now; -1 */
+    uint32_t stream_generation;
+    uint32_t in_write;
+    uint32_t callback_count;
+    uint32_t request_pending; /* an http:request waits for the callback that carries it */
+    uint64_t request_parser;
+    uint64_t gc_start_tsc;
+    struct probe_callback callbacks[PROBE_CALLBACKS];
+    uint16_t path_length;
+    uint64_t path_parser;
+    char path[256];
+    /* Redis */
+    uint64_t command_sequence; /* of the command being processed */
+    uint64_t command_client;
+    uint32_t command_depth;
+    uint64_t phase_tsc;
+};
+_Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
+
+/* Written by sonde before any hook is active. */
+extern struct sonde_config sonde_config;
+
+/* 0 until sonde has patched, in a forked child, and after sonde told us to stop. */
+extern uint32_t *probe_live;
+
+extern __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
+
+/* The thread's state, claimed now, or NULL when there is none to be had (counted). */
+struct probe_thread *probe_thread_claim(void);
+
+/* The calling thread's state, or NULL when nothing is to be recorded. */
+static inline struct probe_thread *probe_thread(void)
+{
+    if (UNLIKELY(!*probe_live))
+        return NULL;
+    struct probe_thread *self = probe_self;
+    return LIKELY((uintptr_t)self > 1) ? self : probe_thread_claim();
+}
+
+/* ---- records ---- */
+
+/* Room for a record of payload bytes with its strings; NULL (and counted) when there is none. */
+static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+{
+    struct sonde_thread *t = &self->shared;
+    if (UNLIKELY(t->busy)) {
+        t->lost_signal++;
+        return NULL;
+    }
+    t->busy = 1;
+    compiler_barrier();
+    uint64_t head = t->head;
+    uint64_t size = (sizeof(struct sonde_record) + payload + 7) & ~7ull;
+    uint64_t place = head & self->ring_mask, room = (uint64_t)self->ring_mask + 1 - place;
+    uint64_t fill = size > room ? room : 0;
+    if (UNLIKELY(head + fill + size - t->tail_seen > (uint64_t)self->ring_mask + 1)) {
+        t->tail_seen = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE);
+        if (head + fill + size - t->tail_seen > (uint64_t)self->ring_mask + 1) {
+            t->lost_full++;
+            compiler_barrier();
+            t->busy = 0;
+            return NULL;
+        }
+    }
+    if (UNLIKELY(fill)) {
+        if (fill >= sizeof(struct sonde_record))
+            ((struct sonde_record *)(self->ring + place))->meta = 0;
+        head += fill;
+        place = 0;
+    }
+    *ret_end = head + size;
+    return self->ring + place;
+}
+
+static inline void record_commit(struct probe_thread *self, uint64_t end)
+{
+    struct sonde_thread *t = &self->shared;
+    t->written++;
+    __atomic_store_n(&t->head, end, __ATOMIC_RELEASE);
+    compiler_barrier();
+    t->busy = 0;
+}
+
+/* RECORD(self, redis_command, start_tsc or 0 for an instant, end_tsc, .client_id = id, ...) */
+#define RECORD(self, event, start, end, ...)                                                \
+    do {                                                                                    \
+        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                               \
+        char *r_at_ = record_begin(self, sizeof(struct record_##event), &r_next_);          \
+        if (LIKELY(r_at_)) {                                                                \
+            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                    \
+            r_head_->end_tsc = r_end_;                                                      \
+            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event), \
+                                        r_start_ ? r_end_ - r_start_ : 0);                  \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =               \
+                (struct record_##event){__VA_ARGS__};                                       \
+            record_commit(self, r_next_);                                                   \
+        }                                                                                   \
+    } while (0)
+
+/* The same for an event with one string, whose length field is among the initialisers. */
+#define RECORD_TEXT(self, event, now, string, length, ...)                                                 \
+    do {                                                                                                   \
+        uint64_t r_next_;                                                                                  \
+        char *r_at_ = record_begin(self, sizeof(struct record_##event) + (length), &r_next_);              \
+        if (LIKELY(r_at_)) {                                                                               \
+            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                                   \
+            r_head_->end_tsc = (now);                                                                      \
+            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event) + (length), 0); \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                              \
+                (struct record_##event){__VA_ARGS__};                                                      \
+            copy_bytes(r_at_ + sizeof(struct sonde_record) + sizeof(struct record_##event), (string),      \
+                       (length));                                                                          \
+            record_commit(self, r_next_);                                                                  \
+        }                                                                                                  \
+    } while (0)
+
+static inline uint64_t record_meta(uint64_t id, uint64_t payload, uint64_t duration)
+{
+    if (UNLIKELY(duration >> 48))
+        duration = (1ull << 48) - 1;
+    return id | (sizeof(struct sonde_record) + payload + 7) / 8 << 8 | duration << 16;
+}
+
+/* ---- open spans ---- */
+
+/* Marks a span as open and returns its start. Pair with span_close(), which takes the depth of before. */
+static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint64_t argument, uint32_t name)
+{
+    struct sonde_thread *t = &self->shared;
+    uint32_t depth = t->depth++;
+    uint64_t now = ticks();
+    if (LIKELY(depth < SONDE_OPEN_SPANS)) {
+        struct sonde_open_span *open = &t->open[depth];
+        open->argument = argument;
+        open->event = event;
+        open->name = name;
+        __atomic_store_n(&open->start_tsc, now, __ATOMIC_RELEASE);
+    } else {
+        t->lost_depth++;
+    }
+    return now;
+}
+
+static inline void span_close(struct probe_thread *self, uint32_t depth_before)
+{
+    struct sonde_thread *t = &self->shared;
+    t->depth = depth_before;
+    if (LIKELY(depth_before < SONDE_OPEN_SPANS))
+        __atomic_store_n(&t->open[depth_before].start_tsc, 0, __ATOMIC_RELAXED);
+}
+
+/* ---- names ---- */
+
+/* The number of a text, told once per process with probe:name. key identifies the text within the process
+ * (a pointer to an immutable string); at most 63 bytes of it are kept. */
+uint32_t name_find(uint64_t key);
+uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length);
+
+/* ---- descriptors ---- */
+
+struct descriptor {
+    uint64_t key; /* whose it is: the handle's address or the client's id */
+    uint32_t generation;
+    uint8_t known_peer; /* both addresses were recorded */
+    uint8_t protocol;   /* enum protocol */
+    uint8_t chunked;    /* HTTP server: the response being written is chunked */
+    uint8_t resp_state;
+    uint64_t resp_number; /* commands begun on this connection */
+    uint64_t resp_skip;   /* bytes of an argument still to come */
+    uint64_t resp_value;  /* a number being read */
+    uint64_t resp_items;  /* arguments of the command still to come */
+};
+
+enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_HTTP_SERVER, PROTOCOL_HTTP_CLIENT, PROTOCOL_RESP, PROTOCOL_OTHER };
+
+/* The descriptor's state; a new generation and a net:connection event when key is not the one of before.
+ * NULL when fd is out of range. */
+struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key);
+
+/* The descriptor is closed: its next use is a new generation. */
+void descriptor_close(int fd, uint64_t key);
+
+/* ---- what is written to streams (write.c) ---- */
+
+struct buffer { /* uv_buf_t */
+    const char *base;
+    size_t length;
+};
+
+/* Looks at bytes that go out: recognises HTTP and RESP, records http:request, http:response and uv:write. */
+void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
+                unsigned count, uint64_t accepted, int64_t result);
+
+#endif

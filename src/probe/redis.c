@@ -1,0 +1,277 @@
+/* The hooks in redis-server. Fields are read through offsets that sonde found in this very build; one that
+ * was not found is -1, is not read, and its value says "unknown". After the original returns nothing is
+ * touched that it may have freed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+#define OFFSET(name)      (sonde_config.redis.name)
+#define HAVE(name)        (OFFSET(name) >= 0)
+#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
+
+/* Phases shorter than this are not worth a record. About 2 us. */
+enum { PHASE_MIN_TICKS = 5000 };
+
+static uint64_t client_id(const void *client)
+{
+    return client && HAVE(client_id) ? READ(uint64_t, client, OFFSET(client_id)) : 0;
+}
+
+static int connection_fd(const void *connection)
+{
+    return connection && HAVE(conn_fd) ? READ(int, connection, OFFSET(conn_fd)) : -1;
+}
+
+static int client_fd(const void *client)
+{
+    return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
+}
+
+/* Length of an sds string: its type is in the low bits of the byte before it. */
+static uint64_t sds_length(const char *s)
+{
+    switch (s[-1] & 7) {
+    case 0:
+        return (uint8_t)s[-1] >> 3;
+    case 1:
+        return READ(uint8_t, s, -3);
+    case 2:
+        return READ(uint16_t, s, -5);
+    case 3:
+        return READ(uint32_t, s, -9);
+    case 4:
+        return READ(uint64_t, s, -17);
+    }
+    return 0;
+}
+
+static uint32_t command_name(struct probe_thread *self, const void *command)
+{
+    if (!command || !HAVE(command_name))
+        return 0;
+    uint32_t number = name_find((uintptr_t)command);
+    if (LIKELY(number))
+        return number;
+    const char *name = READ(char *, command, OFFSET(command_name));
+    return name ? name_add(self, (uintptr_t)command, name, (uint32_t)sds_length(name)) : 0;
+}
+
+static uint8_t command_kind(const void *command)
+{
+    enum { CMD_WRITE = 1, CMD_READONLY = 2, CMD_ADMIN = 16 };
+    if (!command || !HAVE(command_flags))
+        return 0;
+    uint64_t flags = READ(uint64_t, command, OFFSET(command_flags));
+    return flags & CMD_ADMIN ? 3 : flags & CMD_WRITE ? 2 : flags & CMD_READONLY ? 1 : 0;
+}
+
+HOOK(void, redis_read_query, void *connection)
+{
+    struct probe_thread *self = probe_thread();
+    const void *client =
+        connection && HAVE(conn_private) ? READ(void *, connection, OFFSET(conn_private)) : NULL;
+    if (!self || !client) {
+        sonde_orig_redis_read_query(connection);
+        return;
+    }
+    uint64_t id = client_id(client);
+    int fd = connection_fd(connection);
+    const char *buffer = HAVE(client_querybuf) ? READ(char *, client, OFFSET(client_querybuf)) : NULL;
+    uint32_t waiting = buffer ? (uint32_t)sds_length(buffer) : 0;
+    if (fd >= 0)
+        descriptor_use(self, fd, id);
+
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
+    sonde_orig_redis_read_query(connection);
+    span_close(self, depth);
+
+    uint64_t memory = 0;
+    if (sonde_config.zmalloc_used_memory)
+        memory = ((size_t(*)(void))sonde_config.zmalloc_used_memory)();
+    RECORD(self, redis_read_query, start, ticks(), .client_id = id, .used_memory = memory,
+           .query_buffer = waiting, .fd = fd);
+}
+
+/* Counts the commands of each connection, those too that are rejected before they execute: the caller counts
+ * the same. Makes no record of its own. */
+HOOK(int, redis_process_command, void *client)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        int fd = client_fd(client);
+        uint64_t id = client_id(client);
+        struct descriptor *d = fd >= 0 && id ? descriptor_use(self, fd, id) : NULL;
+        self->command_client = id;
+        self->command_sequence = d ? ++d->resp_number : 0;
+    }
+    return sonde_orig_redis_process_command(client);
+}
+
+HOOK(void, redis_command, void *client, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_command(client, flags);
+        return;
+    }
+    uint64_t id = client_id(client);
+    int fd = client_fd(client);
+    const void *command = HAVE(client_cmd) ? READ(void *, client, OFFSET(client_cmd)) : NULL;
+    uint32_t name = command_name(self, command);
+    uint8_t kind = command_kind(command);
+    const void *db = HAVE(client_db) ? READ(void *, client, OFFSET(client_db)) : NULL;
+    int32_t number = db && HAVE(db_id) ? READ(int, db, OFFSET(db_id)) : -1;
+    int32_t count = HAVE(client_argc) ? READ(int, client, OFFSET(client_argc)) : -1;
+    uint64_t bytes = HAVE(client_argv_bytes) ? READ(uint64_t, client, OFFSET(client_argv_bytes)) : 0;
+    uint8_t nesting = (uint8_t)self->command_depth++;
+    uint64_t sequence = nesting == 0 && id == self->command_client ? self->command_sequence : 0;
+
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_command, id, name);
+    sonde_orig_redis_command(client, flags);
+    span_close(self, depth);
+
+    self->command_depth = nesting;
+    RECORD(self, redis_command, start, ticks(), .client_id = id, .sequence = sequence, .bytes = bytes,
+           .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
+}
+
+HOOK(int, redis_write_reply, void *client, int handler_installed)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self)
+        return sonde_orig_redis_write_reply(client, handler_installed);
+    uint64_t id = client_id(client);
+    int fd = client_fd(client);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_write_reply, id, 0);
+    int result = sonde_orig_redis_write_reply(client, handler_installed);
+    span_close(self, depth);
+    RECORD(self, redis_write_reply, start, ticks(), .client_id = id, .bytes = -1, .fd = fd);
+    return result;
+}
+
+HOOK(void, redis_free_client, void *client)
+{
+    struct probe_thread *self = probe_thread();
+    if (self) {
+        uint64_t id = client_id(client);
+        int fd = client_fd(client);
+        RECORD(self, redis_free_client, 0, ticks(), .client_id = id, .fd = fd);
+        descriptor_close(fd, id);
+    }
+    sonde_orig_redis_free_client(client);
+}
+
+HOOK(void, redis_bus_read, void *connection)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_bus_read(connection);
+        return;
+    }
+    int fd = connection_fd(connection);
+    if (fd >= 0)
+        descriptor_use(self, fd, (uintptr_t)connection);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_read, (uint64_t)fd, 0);
+    sonde_orig_redis_bus_read(connection);
+    span_close(self, depth);
+    RECORD(self, redis_bus_read, start, ticks(), .fd = fd);
+}
+
+/* A bus message begins "RCmb", length u32, version u16, port u16, type u16, all big endian. */
+static void message_header(const unsigned char *m, uint32_t *bytes, uint16_t *type)
+{
+    *bytes = 0;
+    *type = 0xffff;
+    if (m && m[0] == 'R' && m[1] == 'C' && m[2] == 'm' && m[3] == 'b') {
+        *bytes = (uint32_t)m[4] << 24 | (uint32_t)m[5] << 16 | (uint32_t)m[6] << 8 | m[7];
+        *type = (uint16_t)(m[12] << 8 | m[13]);
+    }
+}
+
+HOOK(int, redis_bus_packet, void *link)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self)
+        return sonde_orig_redis_bus_packet(link);
+    uint32_t bytes = 0;
+    uint16_t type = 0xffff;
+    if (HAVE(link_rcvbuf))
+        message_header(READ(unsigned char *, link, OFFSET(link_rcvbuf)), &bytes, &type);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_packet, (uintptr_t)link, 0);
+    int result = sonde_orig_redis_bus_packet(link);
+    span_close(self, depth);
+    RECORD(self, redis_bus_packet, start, ticks(), .link = (uintptr_t)link, .bytes = bytes, .type = type);
+    return result;
+}
+
+HOOK(void, redis_bus_send, void *link, unsigned char *message, size_t length)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_bus_send(link, message, length);
+        return;
+    }
+    uint32_t bytes;
+    uint16_t type;
+    message_header(message, &bytes, &type);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
+    sonde_orig_redis_bus_send(link, message, length);
+    span_close(self, depth);
+    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = (uint32_t)length,
+           .type = type);
+}
+
+HOOK(int, redis_add_file_event, void *loop, int fd, int mask, void *handler, void *data)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        RECORD(self, redis_add_file_event, 0, ticks(), .handler = (uintptr_t)handler, .fd = fd, .mask = mask);
+    return sonde_orig_redis_add_file_event(loop, fd, mask, handler, data);
+}
+
+HOOK(void, redis_delete_file_event, void *loop, int fd, int mask)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        RECORD(self, redis_delete_file_event, 0, ticks(), .fd = fd, .mask = mask);
+    sonde_orig_redis_delete_file_event(loop, fd, mask);
+}
+
+HOOK(void, redis_before_sleep, void *loop)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_before_sleep(loop);
+        return;
+    }
+    uint64_t start = ticks();
+    sonde_orig_redis_before_sleep(loop);
+    uint64_t end = ticks();
+    if (end - start > PHASE_MIN_TICKS)
+        RECORD(self, redis_loop_phase, start, end, .phase = 0);
+}
+
+HOOK(void, redis_after_sleep, void *loop)
+{
+    struct probe_thread *self = probe_thread();
+    sonde_orig_redis_after_sleep(loop);
+    if (self)
+        self->phase_tsc = ticks();
+}
+
+/* The span runs from the end of the wait (afterSleep) to the end of the iteration. */
+HOOK(int, redis_process_events, void *loop, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        self->phase_tsc = 0;
+    int ready = sonde_orig_redis_process_events(loop, flags);
+    if (self && ready > 0 && self->phase_tsc)
+        RECORD(self, redis_loop_phase, self->phase_tsc, ticks(), .ready = ready, .phase = 2);
+    return ready;
+}

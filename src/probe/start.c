@@ -1,0 +1,235 @@
+/* How the probe starts: its constructor runs before main, in every program that inherits LD_PRELOAD, and does
+ * nothing unless the program contains a runtime we know and sonde answers. Sonde patches from outside while
+ * the constructor waits; no ELF or instruction decoding happens in here. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+enum { RING_BYTES = 512 << 10, WAIT_MS = 5000 };
+
+EXPORTED struct sonde_config sonde_config;
+
+static uint32_t never_live;
+uint32_t *probe_live = &never_live;
+__thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
+
+static struct sonde_shared *shared;
+static int shared_fd = -1;
+
+/* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
+extern int uv_run(void *, int) __attribute__((weak));
+extern void aeMain(void *) __attribute__((weak));
+extern char **environ __attribute__((weak));
+
+/* The compiler may emit calls to these. */
+void *memset(void *to, int value, size_t n);
+void *memset(void *to, int value, size_t n)
+{
+    void *start = to;
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
+    return start;
+}
+
+void *memcpy(void *to, const void *from, size_t n);
+void *memcpy(void *to, const void *from, size_t n)
+{
+    copy_bytes(to, from, n);
+    return to;
+}
+
+static char *slot_address(uint32_t i)
+{
+    return (char *)shared + SONDE_PAGE + (size_t)i * (SONDE_PAGE + RING_BYTES);
+}
+
+struct probe_thread *probe_thread_claim(void)
+{
+    if ((uintptr_t)probe_self == 1) { /* no slot for this thread */
+        __atomic_fetch_add(&shared->events_without_slot, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    uint32_t tid = (uint32_t)SYSTEM_CALL(SYS_gettid);
+    for (uint32_t i = 0; i < SONDE_THREADS; i++) {
+        struct probe_thread *thread = (struct probe_thread *)slot_address(i);
+        /* Memory is allotted before it is touched: a full tmpfs would otherwise kill us with SIGBUS. */
+        if (i >= __atomic_load_n(&shared->slots_used, __ATOMIC_ACQUIRE) &&
+            SYSTEM_CALL(SYS_fallocate, shared_fd, 0, SONDE_PAGE + (size_t)i * (SONDE_PAGE + RING_BYTES),
+                        SONDE_PAGE + RING_BYTES) < 0)
+            break;
+        uint32_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&thread->shared.owner, &nobody, tid, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            continue;
+        for (uint32_t used = i; used <= i; used = __atomic_load_n(&shared->slots_used, __ATOMIC_ACQUIRE))
+            if (__atomic_compare_exchange_n(&shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED))
+                break;
+        thread->ring = (char *)thread + SONDE_PAGE;
+        thread->ring_mask = RING_BYTES - 1;
+        thread->stream_fd = -1;
+        thread->in_write = thread->callback_count = thread->request_pending = thread->command_depth = 0;
+        thread->shared.depth = 0;
+        thread->shared.busy = 0;
+        probe_self = thread;
+        return thread;
+    }
+    probe_self = (struct probe_thread *)1;
+    __atomic_fetch_add(&shared->threads_without_slot, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+    while (*prefix)
+        if (*s++ != *prefix++)
+            return false;
+    return true;
+}
+
+static const char *variable(const char *assignment)
+{
+    if (&environ && environ)
+        for (char **e = environ; *e; e++)
+            if (starts_with(*e, assignment)) {
+                const char *value = *e;
+                while (*value++ != '=')
+                    ;
+                return value;
+            }
+    return NULL;
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t n = 0;
+    for (; path[n] && n < sizeof(address.sun_path) - 1; n++)
+        address.sun_path[n] = path[n];
+    if (!n || path[n])
+        return -1;
+    int fd = (int)SYSTEM_CALL(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    if (SYSTEM_CALL(SYS_connect, fd, &address, sizeof(address)) < 0) {
+        SYSTEM_CALL(SYS_close, fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool make_shared_memory(void)
+{
+    size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * (SONDE_PAGE + RING_BYTES);
+    shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
+    if (shared_fd < 0)
+        return false;
+    if (SYSTEM_CALL(SYS_ftruncate, shared_fd, size) < 0 ||
+        SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE) < 0)
+        return false;
+    long at = SYSTEM_CALL(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
+    if (at < 0)
+        return false;
+    shared = (struct sonde_shared *)at;
+    *shared = (struct sonde_shared){
+        .magic = SONDE_SHARED_MAGIC,
+        .version = SONDE_SHARED_VERSION,
+        .pid = (uint32_t)SYSTEM_CALL(SYS_getpid),
+        .ring_bytes = RING_BYTES,
+        .thread_slots = SONDE_THREADS,
+        .start_tsc = ticks(),
+    };
+    /* The live flag is on a page that the kernel clears in a forked child: the child shares the rings' memory
+     * with its parent and must leave it alone. */
+    long page =
+        SYSTEM_CALL(SYS_mmap, 0, SONDE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page < 0)
+        return false;
+    if (SYSTEM_CALL(SYS_madvise, page, SONDE_PAGE, MADV_WIPEONFORK) < 0) {
+        SYSTEM_CALL(SYS_munmap, page, SONDE_PAGE);
+        return false;
+    }
+    probe_live = (uint32_t *)page;
+    return true;
+}
+
+static void drop_shared_memory(void)
+{
+    probe_live = &never_live;
+    if (shared)
+        SYSTEM_CALL(SYS_munmap, shared, SONDE_PAGE + (size_t)SONDE_THREADS * (SONDE_PAGE + RING_BYTES));
+    shared = NULL;
+    if (shared_fd >= 0)
+        SYSTEM_CALL(SYS_close, shared_fd);
+    shared_fd = -1;
+}
+
+static bool say_hello(int socket)
+{
+    struct sonde_message hello = {
+        .verb = SONDE_HELLO,
+        .a = (uint64_t)(uintptr_t)&sonde_config,
+        .b = (uint64_t)(uintptr_t)probe_live,
+        .c = SONDE_SHARED_VERSION,
+    };
+    struct iovec data = {&hello, sizeof(hello)};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {
+        .header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    copy_bytes(CMSG_DATA(&control.header), &shared_fd, sizeof(int));
+    struct msghdr message = {.msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(sizeof(int))};
+    return SYSTEM_CALL(SYS_sendmsg, socket, &message, MSG_NOSIGNAL) == sizeof(hello);
+}
+
+static bool receive(int socket, struct sonde_message *message)
+{
+    struct pollfd wait = {.fd = socket, .events = POLLIN};
+    return SYSTEM_CALL(SYS_poll, &wait, 1, WAIT_MS) > 0 &&
+           SYSTEM_CALL(SYS_recvfrom, socket, message, sizeof(*message), 0, 0, 0) == sizeof(*message);
+}
+
+/* Does what sonde asks until it says go or leave, or stays silent for too long. */
+static bool obey(int socket)
+{
+    struct sonde_message message;
+    while (receive(socket, &message)) {
+        if (message.verb == SONDE_GO)
+            return true;
+        if (message.verb != SONDE_MAP)
+            return false;
+        message.a = (uint64_t)SYSTEM_CALL(SYS_mmap, message.a, message.b, PROT_READ | PROT_EXEC,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (SYSTEM_CALL(SYS_sendto, socket, &message, sizeof(message), MSG_NOSIGNAL, 0, 0) != sizeof(message))
+            return false;
+    }
+    return false;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    if (!uv_run && !aeMain)
+        return;
+    const char *path = variable(SONDE_SOCKET_VARIABLE "=");
+    if (!path)
+        return;
+    int socket = connect_to(path);
+    if (socket < 0)
+        return;
+    bool go = make_shared_memory() && say_hello(socket) && obey(socket);
+    SYSTEM_CALL(SYS_close, socket);
+    if (go)
+        *probe_live = 1;
+    else
+        drop_shared_memory();
+}

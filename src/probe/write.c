@@ -1,0 +1,230 @@
+/* Bytes that go out through libuv streams: what protocol they are, where an HTTP message begins and how long
+ * it will be, and how many Redis commands begin in them. Keys, values, bodies and query strings are skipped
+ * over by their lengths and never recorded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+/* Reads the bytes of several buffers as one string. */
+struct cursor {
+    const struct buffer *buffers;
+    unsigned count, index;
+    uint64_t offset; /* in the buffer at index */
+    uint64_t left;   /* bytes still to be read, at most what was accepted */
+};
+
+static bool at_least_one(struct cursor *c)
+{
+    while (c->index < c->count && c->offset >= c->buffers[c->index].length) {
+        c->offset = 0;
+        c->index++;
+    }
+    return c->left && c->index < c->count;
+}
+
+static char next_byte(struct cursor *c)
+{
+    c->left--;
+    return c->buffers[c->index].base[c->offset++];
+}
+
+static void skip_bytes(struct cursor *c, uint64_t *n)
+{
+    while (*n && at_least_one(c)) {
+        uint64_t here = c->buffers[c->index].length - c->offset;
+        here = here < *n ? here : *n;
+        here = here < c->left ? here : c->left;
+        c->offset += here;
+        c->left -= here;
+        *n -= here;
+    }
+}
+
+/* ---- RESP: *<arguments>\r\n ($<length>\r\n<bytes>\r\n){arguments} ---- */
+
+enum {
+    RESP_START,
+    RESP_COUNT,
+    RESP_COUNT_END,
+    RESP_DOLLAR,
+    RESP_LENGTH,
+    RESP_LENGTH_END,
+    RESP_BYTES,
+    RESP_LOST
+};
+
+/* Follows the commands; returns how many began. An unexpected byte (an inline command, another protocol) ends
+ * the counting on this connection for good: a join that cannot be proved is not made. */
+static uint32_t count_commands(struct descriptor *d, struct cursor *c)
+{
+    uint32_t begun = 0;
+    while (d->resp_state != RESP_LOST && at_least_one(c)) {
+        if (d->resp_state == RESP_BYTES) {
+            skip_bytes(c, &d->resp_skip);
+            if (d->resp_skip)
+                break;
+            d->resp_state = d->resp_items ? RESP_DOLLAR : RESP_START;
+            continue;
+        }
+        char b = next_byte(c);
+        switch (d->resp_state) {
+        case RESP_START:
+            d->resp_state = b == '*' ? RESP_COUNT : RESP_LOST;
+            d->resp_value = 0;
+            begun += b == '*';
+            break;
+        case RESP_COUNT:
+        case RESP_LENGTH:
+            if (b >= '0' && b <= '9' && d->resp_value < (1ull << 40))
+                d->resp_value = d->resp_value * 10 + (uint64_t)(b - '0');
+            else
+                d->resp_state = b != '\r' ? RESP_LOST : d->resp_state + 1;
+            break;
+        case RESP_COUNT_END:
+            d->resp_items = d->resp_value;
+            d->resp_state = b == '\n' && d->resp_items ? RESP_DOLLAR : RESP_LOST;
+            break;
+        case RESP_DOLLAR:
+            d->resp_state = b == '$' ? RESP_LENGTH : RESP_LOST;
+            d->resp_value = 0;
+            break;
+        case RESP_LENGTH_END:
+            d->resp_skip = d->resp_value + 2;
+            d->resp_items--;
+            d->resp_state = b == '\n' ? RESP_BYTES : RESP_LOST;
+            break;
+        }
+    }
+    return begun;
+}
+
+/* ---- HTTP ---- */
+
+static bool same(const char *p, uint64_t n, const char *word, uint64_t length)
+{
+    if (n < length)
+        return false;
+    for (uint64_t i = 0; i < length; i++)
+        if ((p[i] | 0x20) != (word[i] | 0x20))
+            return false;
+    return true;
+}
+#define SAME(p, n, word) same(p, n, word, sizeof(word) - 1)
+
+static const struct {
+    char word[9];
+    uint8_t length, method;
+} METHODS[] = {{"GET ", 4, 1},    {"POST ", 5, 3},    {"PUT ", 4, 4},     {"HEAD ", 5, 2}, {"DELETE ", 7, 0},
+               {"PATCH ", 6, 28}, {"OPTIONS ", 8, 6}, {"CONNECT ", 8, 5}, {"TRACE ", 6, 7}};
+
+/* "GET /path?query HTTP/1.1": true when the bytes begin so. */
+static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n)
+{
+    for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
+        uint64_t start = METHODS[i].length;
+        if (n <= start || !same(p, n, METHODS[i].word, start) || p[0] != METHODS[i].word[0])
+            continue;
+        uint64_t end = start;
+        while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
+            end++;
+        d->protocol = PROTOCOL_HTTP_CLIENT;
+        RECORD_TEXT(self, http_request, ticks(), p + start, end - start, .generation = d->generation,
+                    .fd = fd, .side = 1, .method = METHODS[i].method, .path_length = (uint16_t)(end - start));
+        return true;
+    }
+    return false;
+}
+
+/* "HTTP/1.1 200 ...": the status, and how the body's end will be known. */
+static bool server_response(struct probe_thread *self, int fd, struct descriptor *d, const char *p,
+                            uint64_t n)
+{
+    enum { HEADERS_MAX = 8192 };
+    if (!SAME(p, n, "HTTP/1.") || n < 12)
+        return false;
+    uint16_t status = 0;
+    for (int i = 9; i < 12; i++)
+        status = (uint16_t)(status * 10 + (p[i] - '0'));
+    int64_t content_length = -1;
+    uint64_t header_bytes = 0, limit = n < HEADERS_MAX ? n : HEADERS_MAX;
+    d->chunked = 0;
+    for (uint64_t i = 12; i + 1 < limit; i++) {
+        if (p[i] != '\n')
+            continue;
+        const char *line = p + i + 1;
+        uint64_t rest = limit - i - 1;
+        if (line[0] == '\r') {
+            header_bytes = i + 3;
+            break;
+        }
+        if (SAME(line, rest, "content-length:")) {
+            content_length = 0;
+            for (uint64_t k = 15; k < rest && line[k] != '\r'; k++)
+                if (line[k] >= '0' && line[k] <= '9')
+                    content_length = content_length * 10 + (line[k] - '0');
+        } else if (SAME(line, rest, "transfer-encoding: chunked")) {
+            d->chunked = 1;
+        }
+    }
+    if (d->chunked)
+        content_length = -1;
+    d->protocol = PROTOCOL_HTTP_SERVER;
+    RECORD(self, http_response, 0, ticks(), .content_length = content_length, .header_bytes = header_bytes,
+           .generation = d->generation, .fd = fd, .status = status, .side = 0);
+    return true;
+}
+
+static bool ends_chunks(const struct buffer *buffers, unsigned count)
+{
+    static const char END[] = "0\r\n\r\n";
+    /* The end may be spread over the last buffers: compare backwards. */
+    unsigned i = count;
+    uint64_t in_buffer = 0;
+    for (int k = 4; k >= 0; k--) {
+        while (in_buffer == 0) {
+            if (i == 0)
+                return false;
+            in_buffer = buffers[--i].length;
+        }
+        if (buffers[i].base[--in_buffer] != END[k])
+            return false;
+    }
+    return true;
+}
+
+static void recognise(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
+                      unsigned count)
+{
+    unsigned first = 0;
+    while (first < count && !buffers[first].length)
+        first++;
+    if (first == count || d->protocol == PROTOCOL_RESP || d->protocol == PROTOCOL_OTHER)
+        return;
+    const char *p = buffers[first].base;
+    uint64_t n = buffers[first].length;
+    if (server_response(self, fd, d, p, n) || client_request(self, fd, d, p, n))
+        return;
+    if (d->protocol == PROTOCOL_UNKNOWN)
+        d->protocol = n >= 4 && p[0] == '*' && p[1] >= '1' && p[1] <= '9' ? PROTOCOL_RESP : PROTOCOL_OTHER;
+}
+
+void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
+                unsigned count, uint64_t accepted, int64_t result)
+{
+    struct descriptor *d = descriptor_use(self, fd, handle);
+    if (!d)
+        return;
+    if (accepted)
+        recognise(self, fd, d, buffers, count);
+    uint32_t messages = 0;
+    uint64_t first_message = 0;
+    if (d->protocol == PROTOCOL_RESP) {
+        struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
+        messages = count_commands(d, &cursor);
+        if (messages && d->resp_state != RESP_LOST)
+            first_message = d->resp_number + 1;
+        d->resp_number += messages;
+    }
+    RECORD(self, uv_write, 0, ticks(), .bytes = accepted, .result = result, .first_message = first_message,
+           .generation = d->generation, .fd = fd, .messages = messages,
+           .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));
+}
