@@ -1,0 +1,109 @@
+/* The kinds of finding: one table from which the names, the manual (doc/findings.md) and the checks come.
+ * Programs rely on the names and on the evidence that each kind carries; add, never rename.
+ *
+ * KIND(ident, "name", "what it means", EVIDENCE("name_with_unit", "what it says") ...) */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FINDING_KINDS_H
+#define FINDING_KINDS_H
+
+/* clang-format off */
+#define FINDING_KINDS(KIND)                                                                                   \
+    KIND(blocking_regexp, "blocking-regexp",                                                                  \
+         "A regular expression ran so long that the event loop stood still.",                                 \
+         EVIDENCE("pattern", "the expression with its flags")                                                 \
+         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("stalls_count", "how often")                                                                \
+         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("worst_ns", "the longest time")                                                             \
+         EVIDENCE("cpu_ns", "of it on a processor")                                                           \
+         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
+         EVIDENCE("samples_count", "looks into the stalled callback")                                         \
+         EVIDENCE("samples_agree_count", "of them saw this expression")                                       \
+         EVIDENCE("ended", "\"no\" when it was still running at the end of the trace")                        \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(event_loop_blocked, "event-loop-blocked",                                                            \
+         "One callback kept the event loop from everything else: JavaScript, a built-in function, garbage "   \
+         "collection, native code or a synchronous call.",                                                    \
+         EVIDENCE("cause", "javascript, builtin, gc, native or waiting")                                      \
+         EVIDENCE("called", "the built-in or native function")                                                \
+         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("stalls_count", "how often")                                                                \
+         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("worst_ns", "the longest time")                                                             \
+         EVIDENCE("cpu_ns", "of it on a processor")                                                           \
+         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
+         EVIDENCE("samples_count", "looks into the stalled callback")                                         \
+         EVIDENCE("samples_agree_count", "of them saw this place")                                            \
+         EVIDENCE("ended", "\"no\" when it was still running at the end of the trace")                        \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(gc_pressure, "gc-pressure", "Garbage collection takes much of the time of requests.", )              \
+    KIND(memory_leak_suspected, "memory-leak-suspected",                                                      \
+         "The heap grows from collection to collection and collecting takes ever more of the time.", )        \
+    KIND(thread_pool_starved, "thread-pool-starved",                                                          \
+         "Operations waited for a thread of libuv's pool because other work held all of them.",               \
+         EVIDENCE("operations_count", "operations that waited longer than the threshold")                     \
+         EVIDENCE("waited_ns", "their time in the queue, together")                                           \
+         EVIDENCE("worst_ns", "the longest time in the queue")                                                \
+         EVIDENCE("run_ns", "their own time on a pool thread, together")                                      \
+         EVIDENCE("pool_threads_count", "threads of the pool seen at work")                                   \
+         EVIDENCE("occupied_by", "the work that held the pool most of that time")                             \
+         EVIDENCE("occupied_share", "its share of the pool's time meanwhile, 0 to 1")                         \
+         EVIDENCE("occupant_worst_ns", "its longest run")                                                     \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(slow_io, "slow-io", "A file, DNS or device operation took long at the system.", )                    \
+    KIND(slow_peer, "slow-peer", "Another service or data store answered late.", )                            \
+    KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.", )     \
+    KIND(run_queue_wait, "run-queue-wait",                                                                    \
+         "Threads were ready to run but the machine had no processor for them.",                              \
+         EVIDENCE("stalls_count", "callbacks that took long for this reason")                                 \
+         EVIDENCE("waited_ns", "time ready but not running, in all")                                          \
+         EVIDENCE("worst_ns", "the longest wait within one callback")                                         \
+         EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(lock_wait, "lock-wait", "Threads waited for a lock.", )                                              \
+    KIND(ipc_blocked, "ipc-blocked", "A process waited for another over a pipe or socket.", )                 \
+    KIND(redis_slow_command, "redis-slow-command",                                                            \
+         "A command held the single thread that executes all commands; everybody else queued behind it.",     \
+         EVIDENCE("command", "the command")                                                                   \
+         EVIDENCE("calls_count", "how often it was slow")                                                     \
+         EVIDENCE("executed_ns", "its execution time in all")                                                 \
+         EVIDENCE("worst_ns", "its longest execution")                                                        \
+         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("argument_bytes", "size of the arguments of the worst one")                                 \
+         EVIDENCE("arguments_count", "number of arguments of the worst one, with its name")                   \
+         EVIDENCE("inner_command", "inside a script or transaction: the command with the most time")          \
+         EVIDENCE("inner_calls_count", "how often it ran inside the worst one")                               \
+         EVIDENCE("client_id", "the client that sent the worst one")                                          \
+         EVIDENCE("clients_count", "clients that sent it")                                                    \
+         EVIDENCE("queued_commands_count", "commands of others that waited behind it")                        \
+         EVIDENCE("queued_ns", "their waiting time together, where the sender was traced")                    \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(redis_queueing, "redis-queueing", "Commands waited in Redis longer than they ran.", )                \
+    KIND(redis_big_reply, "redis-big-reply", "A reply is so large that sending it is the cost.", )            \
+    KIND(redis_slow_client, "redis-slow-client", "A client reads its replies too slowly.", )                  \
+    KIND(redis_eviction_storm, "redis-eviction-storm", "Redis evicts keys while it should serve.", )          \
+    KIND(redis_fsync_stall, "redis-fsync-stall", "Writing the append-only file held the event loop.", )       \
+    KIND(redis_fork_stall, "redis-fork-stall", "Forking for persistence held the event loop.", )              \
+    KIND(redis_bus_overload, "redis-bus-overload", "The cluster bus carries more than the clients send.", )   \
+    KIND(redis_publish_amplification, "redis-publish-amplification",                                          \
+         "A published message is sent to every node of the cluster.", )                                       \
+    KIND(redis_connection_conflict, "redis-connection-conflict",                                              \
+         "Two threads worked on one connection, or it was listed or freed twice.", )                          \
+    KIND(redis_tls_cost, "redis-tls-cost", "TLS takes much of the time.", )                                   \
+    KIND(hot_function, "hot-function", "A function takes a large share of the processors.", )                 \
+    KIND(outlier_instance, "outlier-instance", "One instance is slower than its equals.", )                   \
+    KIND(regression, "regression", "A version is slower than the versions before it.", )
+/* clang-format on */
+
+enum finding_kind {
+#define EVIDENCE(name, text)
+#define KIND(ident, name, text, evidence) FINDING_##ident,
+    FINDING_KINDS(KIND)
+#undef KIND
+#undef EVIDENCE
+        FINDING_KIND_COUNT
+};
+
+#endif

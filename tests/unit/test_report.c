@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "finding/report.h"
+
+#include <string.h>
+
+#include "test.h"
+
+static struct finding *add(struct report *report, enum finding_kind kind, enum finding_severity severity,
+                           uint64_t cost_ns)
+{
+    struct finding *finding = report_add_finding(report, kind, severity);
+    assert_non_null(finding);
+    finding->cost_ns = cost_ns;
+    finding->title = finding_say(finding, "cost %d", (int)cost_ns);
+    return finding;
+}
+
+static void ranks_by_what_requests_lost(void **state)
+{
+    struct report report = {0};
+    add(&report, FINDING_run_queue_wait, SEVERITY_INFO, 900);
+    add(&report, FINDING_redis_slow_command, SEVERITY_WARNING, 20);
+    add(&report, FINDING_blocking_regexp, SEVERITY_CRITICAL, 10);
+    add(&report, FINDING_thread_pool_starved, SEVERITY_WARNING, 30);
+    report_sort(&report);
+    const uint64_t order[] = {30, 20, 10, 900};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(report.findings.at[i]->cost_ns, order[i]);
+    report_done(&report);
+}
+
+static void gates(void **state)
+{
+    struct report report = {0};
+    assert_int_equal(report_gate(&report, "warning"), 0);
+    add(&report, FINDING_run_queue_wait, SEVERITY_INFO, 1);
+    assert_int_equal(report_gate(&report, "warning"), 0);
+    assert_int_equal(report_gate(&report, "info"), 1);
+    assert_int_equal(report_gate(&report, "run-queue-wait"), 0); /* information passes a gate by kind */
+    add(&report, FINDING_blocking_regexp, SEVERITY_WARNING, 1);
+    assert_int_equal(report_gate(&report, "warning"), 1);
+    assert_int_equal(report_gate(&report, "critical"), 0);
+    assert_int_equal(report_gate(&report, "blocking-regexp"), 1);
+    assert_int_equal(report_gate(&report, "slow-io"), 0);
+    assert_int_equal(report_gate(&report, "whatever"), -22);
+    report_done(&report);
+}
+
+static void losses_add_up(void **state)
+{
+    struct report report = {0};
+    assert_false(report_lost(&report));
+    assert_int_equal(report_add_loss(&report, "ring-full", "api", 0), 0);
+    assert_false(report_lost(&report));
+    assert_int_equal(report_add_loss(&report, "ring-full", "api", 3), 0);
+    assert_int_equal(report_add_loss(&report, "ring-full", "api", 4), 0);
+    assert_int_equal(report_add_loss(&report, "ring-full", NULL, 5), 0);
+    assert_true(report_lost(&report));
+    assert_int_equal(report.losses.count, 2);
+    assert_int_equal(report.losses.at[0].count, 7);
+    report_done(&report);
+}
+
+static void document_has_its_parts_in_order(void **state)
+{
+    struct report report = {.from_ns = 5, .to_ns = 10};
+    struct finding *f = add(&report, FINDING_blocking_regexp, SEVERITY_CRITICAL, 3);
+    f->where =
+        (struct finding_place){.service = "api", .process = 42, .layer = "v8", .file = "/a.js", .line = 7};
+    f->to_ns = UINT64_MAX;
+    finding_add_text(f, "pattern", "/\xff(a+)+$/"); /* not UTF-8 */
+    finding_add_count(f, "worst_ns", 12);
+    finding_add_affected(f, &(struct finding_affected){.method = "GET", .path = "/x", .delay_ns = 3}, 9);
+    report_add_missing(&report, "connTLSRead", "not in the symbols", NULL);
+    report_add_overhead(&report, "events_count", 12345);
+    report_add_overhead(&report, "cpu_share", 0.25);
+    report.requests = json_array();
+    json_array_append_new(report.requests, json_string("r"));
+
+    json_t *document = report_json(&report);
+    assert_non_null(document);
+    const char *const keys[] = {"findings", "requests", "losses", "overhead", "missing", "from_ns", "to_ns"};
+    size_t i = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach (document, key, value) {
+        assert_true(i < sizeof(keys) / sizeof(*keys));
+        assert_string_equal(key, keys[i++]);
+    }
+    assert_int_equal(i, sizeof(keys) / sizeof(*keys));
+
+    json_t *finding = json_array_get(json_object_get(document, "findings"), 0);
+    assert_string_equal(json_string_value(json_object_get(finding, "kind")), "blocking-regexp");
+    assert_string_equal(json_string_value(json_object_get(finding, "severity")), "critical");
+    assert_true(json_is_null(json_object_get(finding, "to_ns")));
+    json_t *where = json_object_get(finding, "where");
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(where, "source"), "line")), 7);
+    assert_true(json_is_null(json_object_get(where, "thread")));
+    json_t *evidence = json_object_get(finding, "evidence");
+    assert_string_equal(json_string_value(json_object_get(evidence, "pattern")), "/?(a+)+$/");
+    assert_int_equal(json_integer_value(json_object_get(evidence, "worst_ns")), 12);
+    json_t *affected = json_array_get(json_object_get(finding, "affected"), 0);
+    assert_string_equal(json_string_value(json_object_get(affected, "role")), "waited");
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(document, "overhead"), "events_count")), 12345);
+    assert_int_equal(json_array_size(json_object_get(document, "requests")), 1);
+    json_decref(document);
+    report_done(&report);
+}
+
+static void empty_document_says_why(void **state)
+{
+    struct report report = {.nothing = "nothing was traced"};
+    json_t *document = report_json(&report);
+    assert_int_equal(json_array_size(json_object_get(document, "findings")), 0);
+    assert_int_equal(json_array_size(json_object_get(document, "requests")), 0);
+    assert_string_equal(json_string_value(json_object_get(document, "nothing")), "nothing was traced");
+    json_decref(document);
+    report_done(&report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_by_what_requests_lost),
+        cmocka_unit_test(gates),
+        cmocka_unit_test(losses_add_up),
+        cmocka_unit_test(document_has_its_parts_in_order),
+        cmocka_unit_test(empty_document_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
