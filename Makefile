@@ -1,8 +1,10 @@
 # The short way in. Everything behind it is Meson (build/), npm and node; `make help` lists the targets.
-BUILD ?= build
-ASAN  ?= build-asan
+BUILD  ?= build
+ASAN   ?= build-asan
+PREFIX ?= /usr/local
 
 .PHONY: help deps build demo test bench lint fuzz soak install clean
+.NOTPARALLEL:
 
 help: ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -11,21 +13,33 @@ deps: ## install what building and testing needs (Debian packages and npm packag
 	@tools/install-deps
 
 build: ## build/sonde, runnable in place
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dbuildtype=release >/dev/null
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dbuildtype=release --prefix=$(PREFIX) >/dev/null
 	@ninja -C $(BUILD)
 
-test: deps ## unit tests (with sanitizers) and system tests
-	@$(MAKE) --no-print-directory build
+demo: deps build ## trace a small shop with planted faults and print why it is slow
+	@tools/demo
+
+test: deps build ## dependency rules, formatting, unit tests (also with sanitizers), system tests
 	@test -f $(ASAN)/build.ninja || meson setup $(ASAN) -Dbuildtype=debug -Db_sanitize=address,undefined >/dev/null
 	@ninja -C $(ASAN)
 	@tools/run-tests
+
+bench: build ## measure, against the peers named in each benchmark (minutes)
+	@tools/install-deps bench
+	@meson test -C $(BUILD) --benchmark --verbose
 
 lint: ## formatting and dependency rules
 	@tools/check-deps
 	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
+fuzz: ## run every fuzz target for a minute
+	@tools/run-fuzz
+
+soak: build ## twenty runs of the healthy shop, none of which may warn
+	@tools/soak
+
 install: build ## install under PREFIX (default /usr/local)
 	@meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(DESTDIR))
 
 clean: ## remove what was built
-	@rm -rf $(BUILD) $(ASAN)
+	@rm -rf $(BUILD) $(ASAN) build-fuzz
