@@ -11,26 +11,26 @@
 enum { SONDE_NO_OFFSET = -1 };
 
 /* OFFSET(name, text): byte offsets in Redis' structures. */
-#define SONDE_REDIS_OFFSETS(O)                                                                               \
-    O(conn_fd, "connection.fd")                                                                              \
-    O(conn_private, "connection.private_data")                                                               \
-    O(client_id, "client.id")                                                                                \
-    O(client_conn, "client.conn")                                                                            \
-    O(client_db, "client.db")                                                                                \
-    O(db_id, "redisDb.id")                                                                                   \
-    O(client_cmd, "client.cmd")                                                                              \
-    O(command_name, "redisCommand.fullname")                                                                 \
-    O(command_flags, "redisCommand.flags")                                                                   \
-    O(client_querybuf, "client.querybuf")                                                                    \
-    O(client_argc, "client.argc")                                                                            \
-    O(client_argv_bytes, "client.argv_len_sum")                                                              \
-    O(link_conn, "clusterLink.conn")                                                                         \
+#define SONDE_REDIS_OFFSETS(O)                  \
+    O(conn_fd, "connection.fd")                 \
+    O(conn_private, "connection.private_data")  \
+    O(client_id, "client.id")                   \
+    O(client_conn, "client.conn")               \
+    O(client_db, "client.db")                   \
+    O(db_id, "redisDb.id")                      \
+    O(client_cmd, "client.cmd")                 \
+    O(command_name, "redisCommand.fullname")    \
+    O(command_flags, "redisCommand.flags")      \
+    O(client_querybuf, "client.querybuf")       \
+    O(client_argc, "client.argc")               \
+    O(client_argv_bytes, "client.argv_len_sum") \
+    O(link_conn, "clusterLink.conn")            \
     O(link_rcvbuf, "clusterLink.rcvbuf")
 
 /* OFFSET(name, text): byte offsets in V8's heap objects, tagged pointers already subtracted (-1). */
-#define SONDE_V8_OFFSETS(O)                                                                                  \
-    O(map_instance_type, "Map.instance_type")                                                                \
-    O(string_length, "String.length")                                                                        \
+#define SONDE_V8_OFFSETS(O)                   \
+    O(map_instance_type, "Map.instance_type") \
+    O(string_length, "String.length")         \
     O(string_chars, "SeqOneByteString.chars")
 
 struct sonde_config {
