@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "event/ring.h"
+
 /* An offset that was not found: the field is not read, and its value in events says "unknown". */
 enum { SONDE_NO_OFFSET = -1 };
 

@@ -1,0 +1,109 @@
+/* See hooks.h. Signatures were read in the sources of the versions named. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hooks.h"
+
+#include "base/macro.h"
+
+#define V8I   "_ZN2v88internal"
+#define SCOPE "_ZN4node21InternalCallbackScope"
+
+enum {
+    REDIS_6_0 = 0x60000,
+    REDIS_7_0 = 0x70000,
+    REDIS_7_2 = 0x70200,
+    REDIS_8_0 = 0x80000,
+    UV_1_24 = 0x11800
+};
+
+const struct hook HOOKS[] = {
+    /* Redis. read: void (connection *); commands: int (client *), void (client *, int); reply: int (client *,
+       int) */
+    {"redis_read_query", "readQueryFromClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "when a client's query is read"},
+    {"redis_process_command", "processCommand", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "which command of its connection a command is"},
+    {"redis_command", "call", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "the commands that Redis executes"},
+    {"redis_write_reply", "writeToClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when replies are written"},
+    {"redis_free_client", "freeClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when clients are freed"},
+    {"redis_bus_read", "clusterReadHandler", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "reads from the cluster bus"},
+    {"redis_bus_packet", "clusterProcessPacket", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "packets of the cluster bus"},
+    {"redis_bus_send", "clusterSendMessage", RUNTIME_REDIS, REDIS_6_0, REDIS_7_2,
+     "messages sent on the cluster bus"},
+    {"redis_add_file_event", "aeCreateFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "watched descriptors"},
+    {"redis_delete_file_event", "aeDeleteFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "watched descriptors"},
+    {"redis_before_sleep", "beforeSleep", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "the loop's phase before it waits"},
+    {"redis_after_sleep", "afterSleep", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when the loop wakes up"},
+    {"redis_process_events", "aeProcessEvents", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "iterations of the event loop"},
+
+    /* Node: asynchronous resources and callbacks */
+    {"node_async_init",
+     "_ZN4node9AsyncWrap13EmitAsyncInitEPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEENS4_INS3_6StringEEEdd",
+     RUNTIME_NODE, 0, 0, "the creation of asynchronous resources"},
+    {"node_scope", SCOPE "C2EPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEERKNS_13async_contextEi", RUNTIME_NODE,
+     0, 0, NULL},
+    {"node_scope_variant",
+     SCOPE "C2EPNS_11EnvironmentESt7variantIJN2v85LocalINS4_6ObjectEEEPS7_EERKNS_13async_contextEiNS5_INS4_"
+           "5ValueEEE",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"node_scope_wrap", SCOPE "C2EPNS_9AsyncWrapEi", RUNTIME_NODE, 0, 0, "callbacks of native resources"},
+    {"node_scope_close", SCOPE "5CloseEv", RUNTIME_NODE, 0, 0, "callbacks into JavaScript"},
+
+    /* Node: libuv's thread pool, void (uv_loop_t *, uv__work *, kind, work, done) since 1.24 */
+    {"uv_submit", "uv__work_submit", RUNTIME_NODE, UV_1_24, 0, "when work is queued for the thread pool"},
+    {"uv_fs_work", "uv__fs_work", RUNTIME_NODE, UV_1_24, 0, "file operations on pool threads"},
+    {"uv_queue_work", "uv__queue_work", RUNTIME_NODE, UV_1_24, 0, "crypto, zlib and add-ons on pool threads"},
+    {"uv_getaddrinfo_work", "uv__getaddrinfo_work", RUNTIME_NODE, UV_1_24, 0,
+     "name look-ups on pool threads"},
+    {"uv_getnameinfo_work", "uv__getnameinfo_work", RUNTIME_NODE, UV_1_24, 0,
+     "name look-ups on pool threads"},
+    {"uv_fs_done", "uv__fs_done", RUNTIME_NODE, UV_1_24, 0, "completions of file operations"},
+    {"uv_queue_done", "uv__queue_done", RUNTIME_NODE, UV_1_24, 0, "completions of queued work"},
+    {"uv_getaddrinfo_done", "uv__getaddrinfo_done", RUNTIME_NODE, UV_1_24, 0, "completions of name look-ups"},
+    {"uv_getnameinfo_done", "uv__getnameinfo_done", RUNTIME_NODE, UV_1_24, 0, "completions of name look-ups"},
+
+    /* Node: libuv's loop */
+    {"uv_timers", "uv__run_timers", RUNTIME_NODE, UV_1_24, 0, "the loop's timers phase"},
+    {"uv_idle", "uv__run_idle", RUNTIME_NODE, UV_1_24, 0, "the loop's idle phase"},
+    {"uv_prepare", "uv__run_prepare", RUNTIME_NODE, UV_1_24, 0, "the loop's prepare phase"},
+    {"uv_check", "uv__run_check", RUNTIME_NODE, UV_1_24, 0, "the loop's check phase"},
+    {"uv_poll", "uv__io_poll", RUNTIME_NODE, UV_1_24, 0, "the loop's poll phase"},
+
+    /* Node: streams */
+    {"uv_io", "uv__stream_io", RUNTIME_NODE, UV_1_24, 0, "which connection an event belongs to"},
+    {"uv_write2", "uv_write2", RUNTIME_NODE, UV_1_24, 0, "what is written to connections"},
+    {"uv_try_write", "uv_try_write", RUNTIME_NODE, UV_1_24, 0, "what is written to connections"},
+    {"uv_try_write2", "uv_try_write2", RUNTIME_NODE, UV_1_24, 0, NULL},
+    {"uv_close", "uv_close", RUNTIME_NODE, UV_1_24, 0, "when connections are closed"},
+
+    /* Node: HTTP, int (llhttp_t *, const char *, const char *) */
+    {"llhttp_url", "llhttp__on_url", RUNTIME_NODE, 0, 0, "the paths of HTTP requests"},
+    {"llhttp_headers", "llhttp__on_headers_complete", RUNTIME_NODE, 0, 0, "HTTP requests"},
+    {"llhttp_complete", "llhttp__on_message_complete", RUNTIME_NODE, 0, 0, "when HTTP messages are complete"},
+
+    /* Node: V8. The third argument of the older form is not there; an extra register does no harm. */
+    {"v8_gc_prologue",
+     V8I "4Heap23CallGCPrologueCallbacksENS_6GCTypeENS_15GCCallbackFlagsENS0_8GCTracer5Scope7ScopeIdE",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"v8_gc_prologue", V8I "4Heap23CallGCPrologueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE, 0,
+     0, "garbage collections"},
+    {"v8_gc_epilogue",
+     V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsENS0_8GCTracer5Scope7ScopeIdE",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"v8_gc_epilogue", V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE, 0,
+     0, "garbage collections"},
+    {"v8_regexp",
+     V8I "10RegExpImpl12IrregexpExecEPNS0_7IsolateENS0_6HandleINS0_8JSRegExpEEENS4_INS0_6StringEEEiNS4_INS0_"
+         "15RegExpMatchInfoEEENS0_6RegExp10ExecQuirksE",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"v8_regexp_data",
+     V8I "10RegExpImpl12IrregexpExecEPNS0_7IsolateENS0_12DirectHandleINS0_12IrRegExpDataEEENS4_INS0_"
+         "6StringEEEiPij",
+     RUNTIME_NODE, 0, 0, NULL},
+};
+
+const size_t HOOK_COUNT = ARRAY_SIZE(HOOKS);

@@ -1,0 +1,379 @@
+/* Where the fields are that the probe reads. Redis: learnt from the machine code of small exported functions
+ * of this very build, whose source says which field they touch; so a build with other options, or with fields
+ * added, tells its own offsets. V8: from the post-mortem metadata (v8dbg_*) that Node carries.
+ *
+ * Nothing is assumed: what does not match its pattern exactly stays SONDE_NO_OFFSET, and the probe checks
+ * each offset again on live objects before it trusts it (src/probe/redis.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target.h"
+
+#include <Zydis/Zydis.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { INSTRUCTIONS_MAX = 48, DEREFS_MAX = 4, REGISTERS = 16 };
+
+/* What a register holds: rdi of the function's entry, followed through loads. count < 0: unknown. */
+struct chain {
+    int count;
+    int32_t offsets[DEREFS_MAX];
+};
+
+/* One thing that the function does to memory reached from its first argument. */
+struct access {
+    struct chain chain; /* the last offset is the accessed one */
+    uint8_t bytes;
+    enum { ACCESS_LOAD, ACCESS_STORE_ZERO } kind;
+};
+
+struct walk {
+    ARRAY(struct access) accesses;
+    struct chain registers[REGISTERS]; /* at its end */
+    bool returned;                     /* ended with ret, not with a call or jump */
+};
+
+static int register_index(ZydisRegister r)
+{
+    int index = (int)ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, r) - ZYDIS_REGISTER_RAX;
+    return index >= 0 && index < REGISTERS ? index : -1;
+}
+
+/* The chain of a memory operand without index and segment, or count -1. */
+static struct chain operand_chain(const struct walk *walk, const ZydisDecodedOperand *operand)
+{
+    struct chain chain = {.count = -1};
+    int base = register_index(operand->mem.base);
+    if (operand->mem.index != ZYDIS_REGISTER_NONE || operand->mem.segment == ZYDIS_REGISTER_FS || base < 0)
+        return chain;
+    const struct chain *from = &walk->registers[base];
+    if (from->count < 0 || from->count >= DEREFS_MAX)
+        return chain;
+    chain = *from;
+    chain.offsets[chain.count++] = (int32_t)operand->mem.disp.value;
+    return chain;
+}
+
+static int note(struct walk *walk, struct chain chain, const ZydisDecodedOperand *operand, int kind)
+{
+    if (chain.count <= 0)
+        return 0;
+    struct access access = {.chain = chain, .bytes = (uint8_t)(operand->size / 8), .kind = kind};
+    return array_add(&walk->accesses, access);
+}
+
+static void forget(struct walk *walk, const ZydisDecodedOperand *operand)
+{
+    int index = operand->type == ZYDIS_OPERAND_TYPE_REGISTER ? register_index(operand->reg.value) : -1;
+    if (index >= 0)
+        walk->registers[index].count = -1;
+}
+
+static void forget_after_call(struct walk *walk)
+{
+    static const ZydisRegister SCRATCH[] = {ZYDIS_REGISTER_RAX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_RDX,
+                                            ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_R8,
+                                            ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
+    for (size_t i = 0; i < ARRAY_SIZE(SCRATCH); i++)
+        walk->registers[register_index(SCRATCH[i])].count = -1;
+}
+
+static int step(struct walk *walk, const ZydisDecodedInstruction *in, const ZydisDecodedOperand *op)
+{
+    bool reads = in->operand_count_visible > 1 && op[1].type == ZYDIS_OPERAND_TYPE_MEMORY;
+    int r = 0;
+    if (reads && in->mnemonic != ZYDIS_MNEMONIC_LEA)
+        r = note(walk, operand_chain(walk, &op[1]), &op[1], ACCESS_LOAD);
+    if (in->mnemonic == ZYDIS_MNEMONIC_MOV && op[0].type == ZYDIS_OPERAND_TYPE_REGISTER) {
+        int to = register_index(op[0].reg.value);
+        struct chain chain = {.count = -1};
+        if (reads)
+            chain = operand_chain(walk, &op[1]);
+        else if (op[1].type == ZYDIS_OPERAND_TYPE_REGISTER && register_index(op[1].reg.value) >= 0)
+            chain = walk->registers[register_index(op[1].reg.value)];
+        if (to >= 0)
+            walk->registers[to] = chain;
+    } else if (in->mnemonic == ZYDIS_MNEMONIC_MOV && op[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+               op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op[1].imm.value.u == 0) {
+        r = note(walk, operand_chain(walk, &op[0]), &op[0], ACCESS_STORE_ZERO);
+    } else if (in->mnemonic == ZYDIS_MNEMONIC_CMP && op[0].type == ZYDIS_OPERAND_TYPE_MEMORY) {
+        r = note(walk, operand_chain(walk, &op[0]), &op[0], ACCESS_LOAD);
+    } else if (in->mnemonic != ZYDIS_MNEMONIC_CMP && in->mnemonic != ZYDIS_MNEMONIC_TEST &&
+               in->mnemonic != ZYDIS_MNEMONIC_PUSH && in->operand_count_visible > 0) {
+        forget(walk, &op[0]);
+    }
+    return r;
+}
+
+/* Follows a function in a straight line (conditional branches are not taken) to its ret or jump, through
+ * calls when through_calls. Caller: array_done(&ret->accesses). */
+static int walk_function(struct target *target, const char *function, bool through_calls, struct walk *ret)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    int r = target_find(target, function, NULL, &symbol, &module);
+    if (r < 0)
+        return r;
+    size_t size;
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
+    if (!code)
+        return -EFAULT;
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    struct walk walk = {0};
+    for (int i = 0; i < REGISTERS; i++)
+        walk.registers[i].count = -1;
+    walk.registers[ZYDIS_REGISTER_RDI - ZYDIS_REGISTER_RAX].count = 0;
+    for (size_t at = 0, n = 0; n < INSTRUCTIONS_MAX && at < size && r >= 0; n++) {
+        ZydisDecodedInstruction in;
+        ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &in, op)))
+            break;
+        at += in.length;
+        walk.returned = in.mnemonic == ZYDIS_MNEMONIC_RET;
+        if (walk.returned || in.mnemonic == ZYDIS_MNEMONIC_JMP)
+            break;
+        if (in.mnemonic == ZYDIS_MNEMONIC_CALL) {
+            if (!through_calls)
+                break;
+            forget_after_call(&walk);
+            continue;
+        }
+        r = step(&walk, &in, op);
+    }
+    if (r < 0)
+        array_done(&walk.accesses);
+    else
+        *ret = walk;
+    return r;
+}
+
+/* The offset at place `last` of the only chain of `count` derefs that ends in rax at ret. */
+static int32_t returned_offset(struct target *target, const char *function, int count)
+{
+    struct walk walk;
+    if (walk_function(target, function, false, &walk) < 0)
+        return SONDE_NO_OFFSET;
+    const struct chain *rax = &walk.registers[0];
+    int32_t offset = walk.returned && rax->count == count ? rax->offsets[count - 1] : SONDE_NO_OFFSET;
+    array_done(&walk.accesses);
+    return offset;
+}
+
+/* The offset of the n-th (from 0) access of that kind, size and number of derefs; prefix (may be NULL) holds
+ * the offsets that the derefs before the last must have. */
+static int32_t access_offset(const struct walk *walk, int kind, int bytes, int count, const int32_t *prefix,
+                             int n)
+{
+    array_foreach (&walk->accesses, a) {
+        bool fits = (int)a->kind == kind && a->bytes == bytes && a->chain.count == count;
+        for (int i = 0; fits && prefix && i < count - 1; i++)
+            fits = a->chain.offsets[i] == prefix[i];
+        if (fits && n-- == 0)
+            return a->chain.offsets[count - 1];
+    }
+    return SONDE_NO_OFFSET;
+}
+
+/* connEnableTcpNoDelay(conn): the first 4-byte load is conn->fd. */
+static int32_t find_conn_fd(struct target *target)
+{
+    struct walk walk;
+    if (walk_function(target, "connEnableTcpNoDelay", false, &walk) < 0)
+        return SONDE_NO_OFFSET;
+    int32_t offset = access_offset(&walk, ACCESS_LOAD, 4, 1, NULL, 0);
+    array_done(&walk.accesses);
+    return offset;
+}
+
+/* getCommandFlags(c) compares c->cmd->proc and returns c->cmd->flags: of the two loads behind cmd, the one
+ * whose register is not compared. The order of the compiler's choosing does not matter: proc is the one that
+ * RM_... never returns; flags is what rax or another register still holds when the others were compared. */
+static int32_t find_command_flags(struct target *target, int32_t client_cmd)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    size_t size;
+    if (client_cmd < 0 || target_find(target, "getCommandFlags", NULL, &symbol, &module) < 0)
+        return SONDE_NO_OFFSET;
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
+    if (!code)
+        return SONDE_NO_OFFSET;
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    struct walk walk = {0};
+    for (int i = 0; i < REGISTERS; i++)
+        walk.registers[i].count = -1;
+    walk.registers[ZYDIS_REGISTER_RDI - ZYDIS_REGISTER_RAX].count = 0;
+    int32_t compared = SONDE_NO_OFFSET, offset = SONDE_NO_OFFSET;
+    for (size_t at = 0, n = 0; n < INSTRUCTIONS_MAX && at < size; n++) {
+        ZydisDecodedInstruction in;
+        ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &in, op)))
+            break;
+        at += in.length;
+        if (in.mnemonic == ZYDIS_MNEMONIC_CMP && op[0].type == ZYDIS_OPERAND_TYPE_REGISTER) {
+            int index = register_index(op[0].reg.value);
+            if (index >= 0 && walk.registers[index].count == 2)
+                compared = walk.registers[index].offsets[1];
+        }
+        if (in.meta.category == ZYDIS_CATEGORY_COND_BR || in.mnemonic == ZYDIS_MNEMONIC_RET)
+            break;
+        if (step(&walk, &in, op) < 0)
+            break;
+    }
+    int candidates = 0;
+    array_foreach (&walk.accesses, a)
+        if (a->kind == ACCESS_LOAD && a->bytes == 8 && a->chain.count == 2 &&
+            a->chain.offsets[0] == client_cmd && a->chain.offsets[1] != compared) {
+            candidates += offset != a->chain.offsets[1];
+            offset = a->chain.offsets[1];
+        }
+    array_done(&walk.accesses);
+    return candidates == 1 && compared >= 0 ? offset : SONDE_NO_OFFSET;
+}
+
+/* freeClientArgv(c): argc is the first 4-byte load; of the 8-byte fields set to zero, one is cmd, one is argv
+ * (which was loaded), and the one that remains is argv_len_sum. */
+static void find_arguments(struct target *target, int32_t client_cmd, struct sonde_config *config)
+{
+    struct walk walk;
+    if (walk_function(target, "freeClientArgv", true, &walk) < 0)
+        return;
+    config->redis.client_argc = access_offset(&walk, ACCESS_LOAD, 4, 1, NULL, 0);
+    int32_t sum = SONDE_NO_OFFSET;
+    int candidates = 0;
+    array_foreach (&walk.accesses, a) {
+        if (a->kind != ACCESS_STORE_ZERO || a->bytes != 8 || a->chain.count != 1 ||
+            a->chain.offsets[0] == client_cmd)
+            continue;
+        bool loaded = false;
+        array_foreach (&walk.accesses, b)
+            loaded |= b->kind == ACCESS_LOAD && b->bytes == 8 && b->chain.count == 1 &&
+                      b->chain.offsets[0] == a->chain.offsets[0];
+        if (!loaded) {
+            candidates++;
+            sum = a->chain.offsets[0];
+        }
+    }
+    if (candidates == 1 && client_cmd >= 0)
+        config->redis.client_argv_bytes = sum;
+    array_done(&walk.accesses);
+}
+
+/* getClientMemoryUsage(c, ...): the first 8-byte load from c is c->querybuf, whose allocation is measured. */
+static int32_t find_query_buffer(struct target *target)
+{
+    struct walk walk;
+    if (walk_function(target, "getClientMemoryUsage", true, &walk) < 0)
+        return SONDE_NO_OFFSET;
+    int32_t offset = access_offset(&walk, ACCESS_LOAD, 8, 1, NULL, 0);
+    array_done(&walk.accesses);
+    return offset;
+}
+
+static uint64_t address_of(struct target *target, const char *function)
+{
+    uint64_t address;
+    return target_find(target, function, &address, NULL, NULL) == 0 ? address : 0;
+}
+
+static void miss_offsets(struct target *target, const struct sonde_config *config)
+{
+#define O(name, text)           \
+    if (config->redis.name < 0) \
+        target_miss(target, text, "this build's code does not show where the field is", NULL);
+    SONDE_REDIS_OFFSETS(O)
+#undef O
+}
+
+static void redis_layout(struct target *target, struct sonde_config *config)
+{
+    config->redis.conn_fd = find_conn_fd(target);
+    config->redis.conn_private = returned_offset(target, "connGetPrivateData", 1);
+    config->redis.client_id = returned_offset(target, "RM_GetClientId", 2);
+    config->redis.db_id = returned_offset(target, "RM_GetSelectedDb", 3);
+    config->redis.command_name = returned_offset(target, "RM_GetCurrentCommandName", 3);
+    struct walk walk;
+    if (walk_function(target, "RM_GetSelectedDb", false, &walk) == 0) {
+        if (walk.registers[0].count == 3)
+            config->redis.client_db = walk.registers[0].offsets[1];
+        array_done(&walk.accesses);
+    }
+    if (walk_function(target, "RM_GetCurrentCommandName", false, &walk) == 0) {
+        if (walk.registers[0].count == 3)
+            config->redis.client_cmd = walk.registers[0].offsets[1];
+        array_done(&walk.accesses);
+    }
+    config->redis.command_flags = find_command_flags(target, config->redis.client_cmd);
+    config->redis.client_querybuf = find_query_buffer(target);
+    find_arguments(target, config->redis.client_cmd, config);
+    config->zmalloc_used_memory = address_of(target, "zmalloc_used_memory");
+    miss_offsets(target, config);
+}
+
+/* A v8dbg_ constant: an int in the file's data. */
+static int32_t v8_constant(struct target *target, const char *name)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    int32_t value;
+    char full[96];
+    snprintf(full, sizeof(full), "v8dbg_%s", name);
+    if (target_find(target, full, NULL, &symbol, &module) < 0 ||
+        elf_read(module->elf, symbol.value, &value, sizeof(value)) < 0)
+        return -1;
+    return value;
+}
+
+static void node_layout(struct target *target, struct sonde_config *config)
+{
+    static const char *const NEEDED[] = {"class_Map__instance_type__uint16_t",
+                                         "class_String__length__int32_t",
+                                         "class_SeqOneByteString__chars__char",
+                                         "IsNotStringMask",
+                                         "StringEncodingMask",
+                                         "StringRepresentationMask",
+                                         "OneByteStringTag",
+                                         "SeqStringTag"};
+    int32_t value[ARRAY_SIZE(NEEDED)];
+    bool complete = true;
+    for (size_t i = 0; i < ARRAY_SIZE(NEEDED); i++) {
+        value[i] = v8_constant(target, NEEDED[i]);
+        complete &= value[i] >= 0;
+    }
+    if (complete) {
+        config->v8.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */
+        config->v8.string_length = value[1] - 1;
+        config->v8.string_chars = value[2] - 1;
+        config->string_type_mask = (uint32_t)(value[3] | value[4] | value[5]);
+        config->string_type_value = (uint32_t)(value[6] | value[7]);
+    } else {
+        target_miss(target, "types of asynchronous resources", "this Node has no v8dbg_ metadata for strings",
+                    "Use an official build of Node.");
+    }
+    config->llhttp_get_method = address_of(target, "llhttp_get_method");
+    config->llhttp_get_type = address_of(target, "llhttp_get_type");
+    config->llhttp_get_status = address_of(target, "llhttp_get_status_code");
+    config->uv_fs_work = address_of(target, "uv__fs_work");
+    config->uv_queue_work = address_of(target, "uv__queue_work");
+    config->uv_getaddrinfo_work = address_of(target, "uv__getaddrinfo_work");
+    config->uv_getnameinfo_work = address_of(target, "uv__getnameinfo_work");
+}
+
+void target_layout(struct target *target, struct sonde_config *ret_config)
+{
+    struct sonde_config config = {.version = SONDE_SHARED_VERSION, .size = sizeof(config)};
+#define O(name, text) config.redis.name = SONDE_NO_OFFSET;
+    SONDE_REDIS_OFFSETS(O)
+#undef O
+#define O(name, text) config.v8.name = SONDE_NO_OFFSET;
+    SONDE_V8_OFFSETS(O)
+#undef O
+    config.callback_scope_context = SONDE_NO_OFFSET;
+    if (target->runtime == RUNTIME_REDIS)
+        redis_layout(target, &config);
+    else if (target->runtime == RUNTIME_NODE)
+        node_layout(target, &config);
+    *ret_config = config;
+}

@@ -1,0 +1,362 @@
+/* See patch.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/patch.h"
+
+#include <Zydis/Zydis.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    JUMP_BYTES = 5,      /* jmp rel32 */
+    RELOCATED_MAX = 128, /* of one prologue */
+    FUNCTION_SCAN_MAX = 1 << 16,
+    REACH = 0x70000000,        /* how far a rel32 may go, with room to spare */
+    POOL_DISTANCE = 0x60000000 /* pools lie far from the code, out of the heap's way */
+};
+
+/* ---- relocation ---- */
+
+static uint8_t *emit_jump(uint8_t *at, uint64_t at_address, uint64_t to)
+{
+    int32_t distance = (int32_t)(to - (at_address + JUMP_BYTES));
+    *at = 0xe9;
+    memcpy(at + 1, &distance, sizeof(distance));
+    return at + JUMP_BYTES;
+}
+
+static bool in_reach(uint64_t from, uint64_t to)
+{
+    int64_t distance = (int64_t)(to - from);
+    return distance > -(int64_t)REACH && distance < (int64_t)REACH;
+}
+
+/* Rewrites one instruction for its new place. *ret_ends: control does not fall through it. */
+static int relocate_one(const ZydisDecodedInstruction *in, const uint8_t *code, uint64_t address,
+                        uint8_t *out, uint64_t out_address, bool *ret_ends, struct problem *problem)
+{
+    *ret_ends = in->mnemonic == ZYDIS_MNEMONIC_RET;
+    memcpy(out, code, in->length);
+    if (!(in->attributes & ZYDIS_ATTRIB_IS_RELATIVE))
+        return in->length;
+
+    if (in->raw.disp.size == 32 && in->raw.modrm.mod == 0 && in->raw.modrm.rm == 5) { /* disp32(%rip) */
+        uint64_t to = address + in->length + (uint64_t)in->raw.disp.value;
+        if (!in_reach(out_address, to))
+            return problem_set(problem, -EINVAL, "an operand relative to the instruction is out of reach");
+        int32_t moved = (int32_t)(to - (out_address + in->length));
+        memcpy(out + in->raw.disp.offset, &moved, sizeof(moved));
+        return in->length;
+    }
+    if (!in->raw.imm[0].is_relative)
+        return problem_set(problem, -EINVAL, "an instruction that cannot be moved");
+
+    uint64_t to = address + in->length + (uint64_t)in->raw.imm[0].value.s;
+    if (!in_reach(out_address, to))
+        return problem_set(problem, -EINVAL, "a branch that is out of reach");
+    uint8_t *end = out;
+    switch (in->mnemonic) {
+    case ZYDIS_MNEMONIC_CALL:
+        end = emit_jump(out, out_address, to);
+        out[0] = 0xe8;
+        break;
+    case ZYDIS_MNEMONIC_JMP:
+        end = emit_jump(out, out_address, to);
+        *ret_ends = true;
+        break;
+    case ZYDIS_MNEMONIC_JCXZ:
+    case ZYDIS_MNEMONIC_JECXZ:
+    case ZYDIS_MNEMONIC_JRCXZ:
+    case ZYDIS_MNEMONIC_LOOP:
+    case ZYDIS_MNEMONIC_LOOPE:
+    case ZYDIS_MNEMONIC_LOOPNE:
+        return problem_set(problem, -EINVAL, "a short branch that has no long form");
+    default: { /* jcc: 0f 8x rel32 */
+        int32_t distance = (int32_t)(to - (out_address + 6));
+        out[0] = 0x0f;
+        out[1] = (uint8_t)(0x80 | (in->opcode & 0x0f));
+        memcpy(out + 2, &distance, sizeof(distance));
+        end = out + 6;
+    }
+    }
+    return (int)(end - out);
+}
+
+/* Does a branch of the function lead into bytes 1 to length-1, which will be the inside of our jump? */
+static bool branches_back(const ZydisDecoder *decoder, const uint8_t *code, size_t size, size_t length)
+{
+    size_t end = size < FUNCTION_SCAN_MAX ? size : FUNCTION_SCAN_MAX;
+    ZydisDecodedInstruction in;
+    for (size_t at = 0; at < end;) {
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder, NULL, code + at, end - at, &in))) {
+            at++; /* a jump table or padding */
+            continue;
+        }
+        if ((in.attributes & ZYDIS_ATTRIB_IS_RELATIVE) && in.raw.imm[0].is_relative) {
+            uint64_t to = at + in.length + (uint64_t)in.raw.imm[0].value.s;
+            if (to > 0 && to < length)
+                return true;
+        }
+        at += in.length;
+    }
+    return false;
+}
+
+int patch_relocate(const uint8_t *code, size_t size, uint64_t address, uint8_t *out, uint64_t out_address,
+                   size_t *ret_out_length, struct problem *problem)
+{
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    size_t length = 0, written = 0;
+    bool ended = false;
+    while (length < JUMP_BYTES) {
+        if (ended)
+            return problem_set(problem, -EINVAL, "the function ends within its first %d bytes", JUMP_BYTES);
+        ZydisDecodedInstruction in;
+        if (length >= size ||
+            !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code + length, size - length, &in)))
+            return problem_set(problem, -EINVAL, "an instruction at its start cannot be decoded");
+        int n = relocate_one(&in, code + length, address + length, out + written, out_address + written,
+                             &ended, problem);
+        if (n < 0)
+            return n;
+        length += in.length;
+        written += (size_t)n;
+    }
+    if (branches_back(&decoder, code, size, length))
+        return problem_set(problem, -EINVAL, "the function branches back into its first bytes");
+    if (!ended) {
+        if (!in_reach(out_address, address))
+            return problem_set(problem, -EINVAL, "the function is out of reach");
+        written = (size_t)(emit_jump(out + written, out_address + written, address + length) - out);
+    }
+    *ret_out_length = written;
+    return (int)length;
+}
+
+/* ---- pools ---- */
+
+struct pool {
+    const struct target_module *module; /* whose functions it serves */
+    uint64_t address;
+    size_t used;
+    uint8_t code[PATCH_POOL_BYTES];
+};
+
+static bool is_free(const struct modules *modules, uint64_t address, uint64_t size)
+{
+    array_foreach (&modules->mappings, m)
+        if (address < m->end && address + size > m->start)
+            return false;
+    return true;
+}
+
+/* A free place within reach of the whole module, as far from it as reach allows. */
+static int make_pool(struct target *target, const struct target_module *module, patch_map_fn *map,
+                     void *context, struct pool *pool, struct problem *problem)
+{
+    const struct module *m = module->module;
+    int r = -ENOMEM;
+    for (uint64_t distance = POOL_DISTANCE; distance >= 0x1000000; distance -= 0x100000) {
+        uint64_t places[] = {m->start > distance ? m->start - distance : 0, m->end + distance};
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+            uint64_t at = places[i] & ~0xfffull;
+            if (at < 0x10000 || !in_reach(at, m->start) || !in_reach(at, m->end) ||
+                !is_free(&target->modules, at, PATCH_POOL_BYTES))
+                continue;
+            r = map(context, at, PATCH_POOL_BYTES);
+            if (r == 0) {
+                pool->module = module;
+                pool->address = at;
+                pool->used = 0;
+                return 0;
+            }
+            if (r != -EEXIST && r != -EPERM)
+                return problem_set(problem, r, "process %d: no executable memory can be had near %s: %s",
+                                   target->pid, m->path, strerror(-r));
+        }
+    }
+    return problem_set(problem, r, "process %d: no free memory within reach of %s", target->pid, m->path);
+}
+
+struct planner {
+    struct target *target;
+    const struct target_module *probe;
+    patch_map_fn *map;
+    void *context;
+    ARRAY(struct pool *) pools;
+};
+
+static struct pool *pool_for(struct planner *planner, const struct target_module *module,
+                             struct problem *problem)
+{
+    array_foreach (&planner->pools, p)
+        if ((*p)->module == module && (*p)->used + 256 < PATCH_POOL_BYTES)
+            return *p;
+    struct pool *pool = calloc(1, sizeof(*pool));
+    if (!pool)
+        return NULL;
+    if (make_pool(planner->target, module, planner->map, planner->context, pool, problem) < 0 ||
+        array_add(&planner->pools, pool) < 0) {
+        free(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+/* ---- one hook ---- */
+
+static int find_in_probe(const struct target_module *probe, const char *prefix, const char *name,
+                         uint64_t *ret_address)
+{
+    char symbol[128];
+    struct elf_symbol found;
+    snprintf(symbol, sizeof(symbol), "%s%s", prefix, name);
+    int r = elf_find(probe->elf, symbol, &found);
+    if (r == 0)
+        *ret_address = found.value + probe->module->load_bias;
+    return r;
+}
+
+/* Plans one hook and writes its thunk and trampoline into the pool's copy; the function itself is patched
+ * once everything else is in place. */
+static int plan(struct planner *planner, const struct hook *hook, struct patch *patch,
+                struct problem *problem)
+{
+    struct target *target = planner->target;
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    uint64_t address, wrapper = 0, original = 0;
+    int r = target_find(target, hook->symbol, &address, &symbol, &module);
+    if (r < 0)
+        return problem_set(problem, r, "this build has no symbol %s", hook->symbol);
+    if (find_in_probe(planner->probe, "sonde_wrap_", hook->wrapper, &wrapper) < 0 ||
+        find_in_probe(planner->probe, "sonde_orig_", hook->wrapper, &original) < 0)
+        return problem_set(problem, -ENOENT, "the probe has no hook %s (is it of this version?)",
+                           hook->wrapper);
+
+    size_t available;
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
+    if (!code)
+        return problem_set(problem, -EINVAL, "%s is outside the file", hook->symbol);
+    size_t size = symbol.size && symbol.size < available ? symbol.size : MIN(available, (size_t)64);
+    uint8_t now[PATCH_BYTES_MAX];
+    size_t check = MIN(size, sizeof(now));
+    if (target_read(target, address, now, check) < 0 || memcmp(now, code, check) != 0)
+        return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it",
+                           hook->symbol);
+
+    struct pool *pool = pool_for(planner, module, problem);
+    if (!pool)
+        return -ENOMEM;
+    /* thunk: jmp *0(%rip); .quad wrapper -- then the trampoline */
+    uint64_t thunk = pool->address + pool->used, trampoline = thunk + 16;
+    uint8_t *at = pool->code + pool->used;
+    size_t written;
+    r = patch_relocate(code, size, address, at + 16, trampoline, &written, problem);
+    if (r < 0)
+        return r;
+    if (r > PATCH_BYTES_MAX || !in_reach(address, thunk))
+        return problem_set(problem, -EINVAL, "the function is out of reach");
+    static const uint8_t JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
+    memcpy(at, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
+    memcpy(at + sizeof(JUMP_INDIRECT), &wrapper, sizeof(wrapper));
+    if (target_write(target, original, &trampoline, sizeof(trampoline)) < 0)
+        return problem_set(problem, -EIO, "the probe's memory cannot be written");
+    pool->used = (pool->used + 16 + written + 15) & ~(size_t)15;
+
+    *patch = (struct patch){.hook = hook, .address = address, .length = (uint8_t)r};
+    memcpy(patch->before, code, (size_t)r);
+    patch->thunk = thunk;
+    return 0;
+}
+
+static int write_jump(struct planner *planner, const struct patch *patch)
+{
+    uint8_t code[PATCH_BYTES_MAX];
+    memset(code, 0x90, sizeof(code)); /* nop behind the jump */
+    emit_jump(code, patch->address, patch->thunk);
+    return target_write(planner->target, patch->address, code, patch->length);
+}
+
+static bool version_fits(const struct target *target, const struct hook *hook)
+{
+    uint32_t version = hook->runtime == RUNTIME_REDIS         ? target->version
+                       : strncmp(hook->symbol, "uv_", 3) == 0 ? target->uv_version
+                                                              : 0;
+    return version >= hook->version_min && (!hook->version_max || version < hook->version_max);
+}
+
+static bool hooked(const struct patch_set *set, const char *wrapper)
+{
+    array_foreach (&set->patches, p)
+        if (strcmp(p->hook->wrapper, wrapper) == 0)
+            return true;
+    return false;
+}
+
+static void explain(struct target *target, const struct hook *hook, const struct problem *problem)
+{
+    if (hook->gives)
+        target_miss(target, hook->gives, problem->what, problem->remedy);
+}
+
+int patch_install(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+                  struct patch_set *ret_set, struct problem *problem)
+{
+    struct planner planner = {.target = target, .probe = probe, .map = map, .context = context};
+    struct patch_set set = {0};
+    int r = 0;
+    for (size_t i = 0; i < HOOK_COUNT && r >= 0; i++) {
+        const struct hook *hook = &HOOKS[i];
+        struct problem why = {0};
+        struct patch patch;
+        if (hook->runtime != target->runtime || hooked(&set, hook->wrapper))
+            continue;
+        if (!version_fits(target, hook)) {
+            problem_set(&why, 0, "the signature of %s is not known for this version", hook->symbol);
+            explain(target, hook, &why);
+        } else if (plan(&planner, hook, &patch, &why) < 0) {
+            explain(target, hook, &why);
+        } else {
+            r = array_add(&set.patches, patch);
+        }
+    }
+    array_foreach (&planner.pools, p)
+        if (r >= 0)
+            r = target_write(target, (*p)->address, (*p)->code, (*p)->used);
+    array_foreach (&set.patches, patch)
+        if (r >= 0)
+            r = write_jump(&planner, patch);
+    if (r < 0) {
+        patch_remove(target, &set);
+        problem_set(problem, r, "process %d: patching failed: %s", target->pid, strerror(-r));
+    } else if (!set.patches.count) {
+        r = problem_set(problem, -ENOENT, "process %d: none of its functions could be hooked", target->pid);
+    }
+    array_foreach (&planner.pools, p)
+        free(*p);
+    array_done(&planner.pools);
+    if (r < 0) {
+        patch_set_done(&set);
+        return r;
+    }
+    *ret_set = set;
+    return 0;
+}
+
+int patch_remove(struct target *target, struct patch_set *set)
+{
+    int result = 0;
+    array_foreach (&set->patches, p) {
+        int r = target_write(target, p->address, p->before, p->length);
+        if (r < 0)
+            result = r;
+    }
+    return result;
+}
+
+void patch_set_done(struct patch_set *set)
+{
+    array_done(&set->patches);
+}

@@ -1,0 +1,49 @@
+/* Redirects functions of a process into the probe's wrappers, from outside: plans from the file on disk, then
+ * writes. No thread of the process may run meanwhile, nor stand inside bytes that are replaced.
+ *
+ * A patched function begins with a 5-byte jump to a thunk nearby; the thunk jumps to the wrapper. The
+ * instructions that the jump replaced run from a trampoline, which then jumps behind them. Thunks and
+ * trampolines live in pools of executable memory within reach of the functions; they are never freed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTACH_PATCH_H
+#define ATTACH_PATCH_H
+
+#include "attach/target.h"
+
+enum { PATCH_BYTES_MAX = 32, PATCH_POOL_BYTES = 16 << 10 };
+
+struct patch {
+    const struct hook *hook;
+    uint64_t address;                /* of the function, in the process */
+    uint64_t thunk;                  /* where its first bytes now jump to */
+    uint8_t length;                  /* bytes replaced */
+    uint8_t before[PATCH_BYTES_MAX]; /* what stood there, for detaching */
+};
+
+struct patch_set {
+    ARRAY(struct patch) patches;
+};
+
+/* Maps size bytes of private executable memory at exactly address in the process: 0, or -EEXIST when the
+ * place is taken, or another negative errno. */
+typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
+
+/* Hooks everything in HOOKS that this target has, and notes in the target what could not be hooked and why.
+ * probe is the probe's module in the process. The caller frees with patch_set_done(). Returns 0 also when
+ * single hooks failed; a negative errno when nothing can be patched at all. */
+int patch_install(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+                  struct patch_set *ret_set, struct problem *problem);
+
+/* Puts the bytes of before back. */
+int patch_remove(struct target *target, struct patch_set *set);
+
+void patch_set_done(struct patch_set *set);
+
+/* Copies the instructions that a jump at the start of code would replace to out, as they must read at
+ * out_address. code: size bytes of the function as they stand at address (all of it, for the search for jumps
+ * back into the first bytes). Returns how many bytes of code are replaced (>= 5), *ret_out_length how many
+ * were written (at most 128); or -EINVAL with the reason in problem. */
+int patch_relocate(const uint8_t *code, size_t size, uint64_t address, uint8_t *out, uint64_t out_address,
+                   size_t *ret_out_length, struct problem *problem);
+
+#endif

@@ -1,0 +1,152 @@
+/* See target.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Adds the modules that can hold a runtime: the program itself and the libraries Debian splits Node into. */
+static int open_modules(struct target *target)
+{
+    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so"};
+    for (size_t i = 0; i < target->modules.list.count; i++) {
+        const struct module *module = &target->modules.list.at[i];
+        if (!module->executable || !module->has_bias)
+            continue;
+        bool wanted = module == modules_main(&target->modules);
+        const char *base = strrchr(module->path, '/');
+        for (size_t k = 0; base && k < ARRAY_SIZE(LIBRARIES); k++)
+            wanted |= strncmp(base + 1, LIBRARIES[k], strlen(LIBRARIES[k])) == 0;
+        if (!wanted)
+            continue;
+        struct elf *elf;
+        if (modules_open(&target->modules, module, &elf, NULL) < 0)
+            continue;
+        if (array_add(&target->code, (struct target_module){module, elf}) < 0) {
+            elf_free(elf);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static enum runtime runtime_of(struct target *target)
+{
+    if (target_find(target, "_ZN4node5StartEiPPc", NULL, NULL, NULL) == 0)
+        return RUNTIME_NODE;
+    if (target_find(target, "readQueryFromClient", NULL, NULL, NULL) == 0 &&
+        target_find(target, "aeProcessEvents", NULL, NULL, NULL) == 0)
+        return RUNTIME_REDIS;
+    return RUNTIME_OTHER;
+}
+
+int target_open(pid_t pid, struct target **ret_target, struct problem *problem)
+{
+    _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
+    if (!target)
+        return -ENOMEM;
+    target->pid = pid;
+    target->memory = -1;
+    int r = modules_read(pid, &target->modules, problem);
+    if (r < 0)
+        return r;
+    r = open_modules(target);
+    if (r < 0)
+        return r;
+    target->runtime = runtime_of(target);
+    if (target->runtime == RUNTIME_REDIS)
+        target->version = target_constant(target, "RM_GetServerVersion");
+    if (target->runtime == RUNTIME_NODE)
+        target->uv_version = target_constant(target, "uv_version");
+    if (target->runtime != RUNTIME_OTHER) {
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+        target->memory = open(path, O_RDWR | O_CLOEXEC);
+        if (target->memory < 0) {
+            r = problem_set(problem, -errno, "process %d: its memory cannot be written: %s", pid,
+                            strerror(errno));
+            problem_remedy(problem, "Run sonde as the same user or as root (needs CAP_SYS_PTRACE).");
+            return r;
+        }
+    }
+    *ret_target = target;
+    target = NULL;
+    return 0;
+}
+
+void target_free(struct target *target)
+{
+    if (!target)
+        return;
+    array_foreach (&target->code, m)
+        elf_free(m->elf);
+    array_done(&target->code);
+    array_done(&target->missing);
+    modules_done(&target->modules);
+    arena_done(&target->arena);
+    if (target->memory >= 0)
+        close(target->memory);
+    free(target);
+}
+
+int target_find(struct target *target, const char *symbol, uint64_t *ret_address,
+                struct elf_symbol *ret_symbol, const struct target_module **ret_module)
+{
+    array_foreach (&target->code, m) {
+        struct elf_symbol found;
+        if (elf_find(m->elf, symbol, &found) < 0)
+            continue;
+        if (ret_address)
+            *ret_address = found.value + m->module->load_bias;
+        if (ret_symbol)
+            *ret_symbol = found;
+        if (ret_module)
+            *ret_module = m;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+int target_read(struct target *target, uint64_t address, void *buffer, size_t size)
+{
+    ssize_t n = pread(target->memory, buffer, size, (off_t)address);
+    return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
+}
+
+int target_write(struct target *target, uint64_t address, const void *data, size_t size)
+{
+    ssize_t n = pwrite(target->memory, data, size, (off_t)address);
+    return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
+}
+
+void target_miss(struct target *target, const char *what, const char *why, const char *remedy)
+{
+    struct missing missing = {arena_strdup(&target->arena, what), arena_strdup(&target->arena, why),
+                              arena_strdup(&target->arena, remedy ? remedy : "")};
+    if (missing.what && missing.why && missing.remedy)
+        (void)array_add(&target->missing, missing);
+}
+
+uint32_t target_constant(struct target *target, const char *function)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    uint8_t code[16];
+    if (target_find(target, function, NULL, &symbol, &module) < 0 ||
+        elf_read(module->elf, symbol.value, code, sizeof(code)) < 0)
+        return 0;
+    static const uint8_t ENDBR64[] = {0xf3, 0x0f, 0x1e, 0xfa}, FRAME[] = {0x55, 0x48, 0x89, 0xe5};
+    const uint8_t *p = code;
+    if (memcmp(p, ENDBR64, sizeof(ENDBR64)) == 0)
+        p += sizeof(ENDBR64);
+    if (memcmp(p, FRAME, sizeof(FRAME)) == 0) /* push %rbp; mov %rsp,%rbp */
+        p += sizeof(FRAME);
+    if (p[0] != 0xb8) /* mov $imm32, %eax */
+        return 0;
+    uint32_t value;
+    memcpy(&value, p + 1, sizeof(value));
+    return p[5] == 0xc3 || (p[5] == 0x5d && p[6] == 0xc3) ? value : 0; /* [pop %rbp;] ret */
+}

@@ -1,0 +1,64 @@
+/* A program to be traced, seen from outside: what runtime it is, where its functions are, what its structures
+ * look like. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTACH_TARGET_H
+#define ATTACH_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "attach/hooks.h"
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/problem.h"
+#include "event/config.h"
+#include "symbol/elf.h"
+#include "symbol/modules.h"
+
+/* Something that cannot be seen in this process, and why. Strings live as long as the target. */
+struct missing {
+    const char *what, *why, *remedy;
+};
+
+struct target_module {
+    const struct module *module;
+    struct elf *elf;
+};
+
+struct target {
+    pid_t pid;
+    enum runtime runtime;
+    uint32_t version;    /* of Redis, 0xMMmmpp; 0 otherwise */
+    uint32_t uv_version; /* of libuv, 0xMMmmpp; 0 otherwise */
+    struct modules modules;
+    ARRAY(struct target_module) code; /* the modules that can be searched for symbols */
+    ARRAY(struct missing) missing;
+    struct arena arena;
+    int memory; /* /proc/PID/mem, or -1 */
+};
+
+/* Looks at a process; runtime is RUNTIME_OTHER when it is none that sonde knows (no error). Free with
+ * target_free(). -ESRCH, -EACCES, ... with the problem in words. */
+int target_open(pid_t pid, struct target **ret_target, struct problem *problem);
+void target_free(struct target *target);
+DEFINE_FREEP(struct target, target_free)
+
+/* A symbol in any module: its address in the process, and which module. -ENOENT. */
+int target_find(struct target *target, const char *symbol, uint64_t *ret_address,
+                struct elf_symbol *ret_symbol, const struct target_module **ret_module);
+
+/* Memory of the process. Writing works on read-only and executable pages. 0 or -EFAULT, -EIO, -EACCES. */
+int target_read(struct target *target, uint64_t address, void *buffer, size_t size);
+int target_write(struct target *target, uint64_t address, const void *data, size_t size);
+
+/* Notes what cannot be seen. Texts are copied. */
+void target_miss(struct target *target, const char *what, const char *why, const char *remedy);
+
+/* The constant that a function returns at once (mov $N, %eax; ret), 0 when it does something else. */
+uint32_t target_constant(struct target *target, const char *function);
+
+/* Fills in what can be found out about the runtime's structures and functions (layout.c); notes what not. */
+void target_layout(struct target *target, struct sonde_config *ret_config);
+
+#endif
