@@ -1,0 +1,365 @@
+/* See stream.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define PACKET_MAGIC 0xc1fc1fc1u
+#define PAGE         4096ull
+
+/* Pages behind the reading position are given back in steps of this size, so that a long trace does not count
+ * as memory of ours. */
+#define RELEASE_BYTES (1ull << 20)
+
+/* ---- the file ---- */
+
+/* Maps size bytes of fd with a page of zeros behind, so that loads may reach over the end. */
+static int map_file(int fd, uint64_t size, uint8_t **ret_data, uint64_t *ret_mapped)
+{
+    uint64_t mapped = ((size + PAGE - 1) & ~(PAGE - 1)) + PAGE;
+    void *room = mmap(NULL, mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return -errno;
+    if (mmap(room, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        int r = -errno;
+        munmap(room, mapped);
+        return r;
+    }
+    madvise(room, size, MADV_SEQUENTIAL);
+    *ret_data = room;
+    *ret_mapped = mapped;
+    return 0;
+}
+
+static int open_file(const char *path, uint64_t *ret_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0) {
+        int r = -errno;
+        close(fd);
+        return r;
+    }
+    *ret_size = (uint64_t)st.st_size;
+    return fd;
+}
+
+int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem)
+{
+    uint64_t size;
+    _cleanup_(file_closep) int fd = open_file(path, &size);
+    if (fd < 0)
+        return problem_set(problem, fd, "%s: %s", path, strerror(-fd));
+    if (size == 0)
+        return -ENODATA;
+    int r = map_file(fd, size, &stream->data, &stream->mapped);
+    if (r < 0)
+        return problem_set(problem, r, "%s: cannot map %" PRIu64 " bytes: %s", path, size, strerror(-r));
+    stream->meta = meta;
+    stream->size = size;
+    stream->public.bytes = size;
+    stream->registers = calloc(meta->stream_register_count, sizeof(*stream->registers));
+    return stream->registers ? 0 : problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+}
+
+void stream_done(struct stream *stream)
+{
+    if (!stream)
+        return;
+    if (stream->data)
+        munmap(stream->data, stream->mapped);
+    free(stream->registers);
+    free(stream->packet_values);
+    free((char *)stream->public.path);
+    memset(stream, 0, sizeof(*stream));
+}
+
+int64_t stream_refresh(struct stream *stream)
+{
+    uint64_t size;
+    _cleanup_(file_closep) int fd = open_file(stream->public.path, &size);
+    if (fd < 0)
+        return fd;
+    if (size <= stream->size)
+        return 0;
+    uint8_t *data;
+    uint64_t mapped;
+    int r = map_file(fd, size, &data, &mapped);
+    if (r < 0)
+        return r;
+    munmap(stream->data, stream->mapped);
+    int64_t more = (int64_t)(size - stream->size);
+    stream->data = data;
+    stream->mapped = mapped;
+    stream->size = stream->public.bytes = size;
+    stream->losses[LOSS_TRUNCATED].count = 0;
+    return more;
+}
+
+static void release_behind(struct stream *s)
+{
+    uint64_t to = s->packet_offset & ~(PAGE - 1);
+    if (to < s->released + RELEASE_BYTES)
+        return;
+    madvise(s->data + s->released, to - s->released, MADV_DONTNEED);
+    s->released = to;
+}
+
+/* ---- losses ---- */
+
+static void lose(struct stream *s, enum trace_loss_kind kind, uint64_t count, uint64_t offset,
+                 const char *expected)
+{
+    struct trace_loss *loss = &s->losses[kind];
+    if (loss->count == 0) {
+        loss->kind = kind;
+        loss->stream = s->index;
+        loss->path = s->public.path;
+        loss->offset = offset;
+        if (expected)
+            snprintf(loss->what, sizeof(loss->what), "expected %s", expected);
+    }
+    loss->count += count;
+}
+
+static void lose_rest_of_packet(struct stream *s, uint64_t at_bits, const char *expected)
+{
+    uint64_t offset = s->packet_offset + at_bits / 8, end = s->packet_offset + s->packet_bytes;
+    lose(s, LOSS_UNREADABLE, end > offset ? end - offset : 1, offset, expected);
+}
+
+/* ---- packets ---- */
+
+static uint64_t role(const struct machine *m, enum field_role role, uint64_t otherwise)
+{
+    return m->roles & 1u << role ? m->role[role] : otherwise;
+}
+
+static const struct stream_meta *find_class(const struct metadata *meta, const struct machine *m)
+{
+    if (!(m->roles & 1u << ROLE_STREAM_CLASS_ID))
+        return meta->streams && !meta->streams->next ? meta->streams : NULL;
+    for (const struct stream_meta *s = meta->streams; s; s = s->next)
+        if (s->id == m->role[ROLE_STREAM_CLASS_ID])
+            return s;
+    return NULL;
+}
+
+/* Differences of the counters, modulo their widths' wrap, against the packet before. */
+static void count_discarded(struct stream *s, const struct machine *m)
+{
+    if (m->roles & 1u << ROLE_DISCARDED) {
+        uint64_t now = m->role[ROLE_DISCARDED], before = s->counted_events ? s->discarded : 0;
+        if (now > before)
+            lose(s, LOSS_DISCARDED_EVENTS, now - before, s->packet_offset, NULL);
+        s->discarded = now;
+        s->counted_events = true;
+    }
+    if (m->roles & 1u << ROLE_SEQUENCE_NUMBER) {
+        uint64_t now = m->role[ROLE_SEQUENCE_NUMBER];
+        if (s->counted_packets && now > s->sequence + 1)
+            lose(s, LOSS_DISCARDED_PACKETS, now - s->sequence - 1, s->packet_offset, NULL);
+        s->sequence = now;
+        s->counted_packets = true;
+    }
+}
+
+static int keep_packet_values(struct stream *s, const struct machine *m)
+{
+    if (m->value_count > s->packet_value_capacity) {
+        struct value *moved = realloc(s->packet_values, m->value_count * sizeof(*moved));
+        if (!moved)
+            return -ENOMEM;
+        s->packet_values = moved;
+        s->packet_value_capacity = m->value_count;
+    }
+    if (m->value_count)
+        memcpy(s->packet_values, m->values, m->value_count * sizeof(*m->values));
+    int32_t pid = s->class->packet_pid_slot, tid = s->class->packet_tid_slot;
+    s->packet_pid = pid < 0 ? -1 : s->packet_values[pid].i;
+    s->packet_tid = tid < 0 ? -1 : s->packet_values[tid].i;
+    return 0;
+}
+
+/* The rest of the file cannot be understood, unless another packet header of this trace follows. */
+static int give_up_packet(struct stream *s, uint64_t offset, const char *expected)
+{
+    uint64_t next = s->size;
+    lose(s, LOSS_UNREADABLE, next - s->packet_offset, offset, expected);
+    s->packet_offset = next;
+    s->packet_bytes = 0;
+    return 0;
+}
+
+/* Reads packet header and context at packet_offset. 1: a packet; 0: the file ends; -EAGAIN: skipped; -ENOMEM.
+ */
+static int open_packet(struct stream *s, struct machine *m)
+{
+    s->packet_bytes = 0;
+    if (s->packet_offset >= s->size)
+        return 0;
+    uint64_t left = s->size - s->packet_offset;
+    m->data = s->data + s->packet_offset;
+    m->at = 0;
+    m->limit = left * 8;
+    m->clock = s->clock;
+    m->roles = 0;
+    m->stream_registers = s->registers;
+    m->stream_register_count = s->meta->stream_register_count;
+    m->uuid = s->meta->has_uuid ? s->meta->uuid : NULL;
+    int r = layout_run(m, s->meta->header_program);
+    if (r >= 0 && role(m, ROLE_MAGIC, PACKET_MAGIC) != PACKET_MAGIC)
+        return give_up_packet(s, s->packet_offset, "the start of a packet (0xc1fc1fc1)");
+    s->class = r >= 0 ? find_class(s->meta, m) : NULL;
+    if (r >= 0 && !s->class)
+        return give_up_packet(s, s->packet_offset, "a stream id that the metadata declares");
+    if (r >= 0)
+        r = layout_run(m, s->class->packet_program);
+    if (r < 0) {
+        if (m->error == DECODE_MEMORY)
+            return -ENOMEM;
+        if (m->error == DECODE_END) {
+            lose(s, LOSS_TRUNCATED, left, s->packet_offset, NULL);
+            return 0;
+        }
+        return give_up_packet(s, s->packet_offset + m->at / 8, layout_expected(m->error));
+    }
+    uint64_t content = role(m, ROLE_CONTENT_SIZE, role(m, ROLE_PACKET_SIZE, left * 8));
+    uint64_t packet = role(m, ROLE_PACKET_SIZE, role(m, ROLE_CONTENT_SIZE, left * 8));
+    if (packet % 8 || packet < content || content < m->at)
+        return give_up_packet(s, s->packet_offset, "packet and content sizes that fit each other");
+    if (packet / 8 > left) {
+        lose(s, LOSS_TRUNCATED, left, s->packet_offset, NULL);
+        return 0;
+    }
+    s->packet_bytes = packet / 8;
+    s->at = m->at;
+    s->limit = content;
+    s->clock = m->clock;
+    count_discarded(s, m);
+    r = keep_packet_values(s, m);
+    return r < 0 ? r : 1;
+}
+
+/* ---- events ---- */
+
+static const struct event_meta *find_event(const struct stream_meta *class, uint64_t id)
+{
+    if (id < class->by_id_count)
+        return class->by_id[id];
+    for (const struct event_meta *e = class->events; e; e = e->next)
+        if (e->id == id)
+            return e;
+    return NULL;
+}
+
+static uint64_t cycles_to_ns(uint64_t frequency, uint64_t cycles)
+{
+    if (frequency == 1000000000)
+        return cycles;
+    double ns = 1e9 * (double)cycles / (double)frequency; /* as babeltrace2 rounds */
+    return ns >= (double)UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+int64_t stream_time(const struct metadata *meta, const struct clock_class *clock, uint64_t cycles)
+{
+    if (!clock)
+        return 0;
+    uint64_t ns = cycles_to_ns(clock->frequency, cycles);
+    return (int64_t)(meta->own ? ns : ns + (uint64_t)clock->base_ns);
+}
+
+static void load(const struct stream *s, struct machine *m)
+{
+    m->data = s->data + s->packet_offset;
+    m->at = s->at;
+    m->limit = s->limit;
+    m->clock = s->clock;
+    m->stream_registers = s->registers;
+    m->stream_register_count = s->meta->stream_register_count;
+}
+
+/* The header of the event at s->at. 1, or 0: the packet is damaged from here on. */
+static int read_header(struct stream *s, struct machine *m)
+{
+    load(s, m);
+    m->roles = 0;
+    uint64_t start = s->at;
+    if (layout_run(m, s->class->header_program) < 0) {
+        if (m->error == DECODE_MEMORY)
+            return -ENOMEM;
+        lose_rest_of_packet(s, m->at, layout_expected(m->error));
+        return 0;
+    }
+    uint64_t id =
+        role(m, ROLE_EVENT_ID, s->class->events && !s->class->events->next ? s->class->events->id : 0);
+    s->event = find_event(s->class, id);
+    if (!s->event) {
+        char expected[64];
+        snprintf(expected, sizeof(expected), "an event id that the metadata declares, found %" PRIu64, id);
+        lose_rest_of_packet(s, start, expected);
+        return 0;
+    }
+    s->at = m->at;
+    s->clock = m->clock;
+    s->time_ns = stream_time(s->meta, s->class->clock, m->clock);
+    return 1;
+}
+
+int stream_advance(struct stream *s, struct machine *m)
+{
+    for (;;) {
+        while (s->packet_bytes == 0) {
+            int r = open_packet(s, m);
+            if (r < 0)
+                return r;
+            if (r == 0 && s->packet_offset >= s->size)
+                return 0;
+            if (r == 0)
+                return 0;
+        }
+        if (s->at < s->limit) {
+            int r = read_header(s, m);
+            if (r != 0)
+                return r;
+        }
+        s->packet_offset += s->packet_bytes;
+        s->packet_bytes = 0;
+        release_behind(s);
+    }
+}
+
+int stream_decode(struct stream *s, struct machine *m)
+{
+    load(s, m);
+    uint64_t start = s->at;
+    if (m->text->held_bytes)
+        arena_done(m->text);
+    int r = layout_run(m, s->event->program);
+    if (r < 0) {
+        if (m->error == DECODE_MEMORY)
+            return -ENOMEM;
+        lose_rest_of_packet(s, m->at, layout_expected(m->error));
+        s->at = s->limit;
+        return r;
+    }
+    /* An event without a single bit would never end. */
+    if (m->at == start && s->class->header_program->op_count == 1 && s->event->program->op_count == 1) {
+        lose_rest_of_packet(s, start, "events that have a size");
+        m->at = s->limit;
+    }
+    s->at = m->at;
+    s->clock = m->clock;
+    return 0;
+}

@@ -1,0 +1,60 @@
+/* One stream file: mapped, walked packet by packet and event by event. Private to src/trace. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRACE_STREAM_H
+#define TRACE_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/layout.h"
+#include "trace/trace.h"
+
+struct stream {
+    struct trace_stream public;
+    uint32_t index;
+    const struct metadata *meta;
+    uint8_t *data; /* the file, mapped, with at least 16 readable bytes behind */
+    uint64_t size, mapped;
+    uint64_t released; /* bytes at the start that were given back to the kernel */
+
+    /* The packet being read. */
+    uint64_t packet_offset, packet_bytes; /* packet_bytes 0: none */
+    const struct stream_meta *class;
+    struct value *packet_values;
+    uint32_t packet_value_capacity;
+    int64_t packet_pid, packet_tid;
+    uint64_t *registers;
+    uint64_t at, limit, clock; /* as in struct machine, of the next event's fields */
+
+    /* The next event, whose header is read and whose fields are not. */
+    const struct event_meta *event;
+    int64_t time_ns;
+
+    /* Counters of the packet before. */
+    bool counted_events, counted_packets;
+    uint64_t discarded, sequence;
+    bool no_magic; /* not a stream at all */
+
+    struct trace_loss losses[4]; /* by kind */
+};
+
+/* Maps the file. -ENODATA when it is empty. */
+int stream_open(struct stream *stream, const struct metadata *meta, const char *path,
+                struct problem *problem);
+void stream_done(struct stream *stream);
+
+/* Moves to the next event and reads its header: 1, or 0 at the end, or -ENOMEM. The event before must have
+ * been decoded. Damage is counted in stream->losses. */
+int stream_advance(struct stream *stream, struct machine *machine);
+
+/* Decodes the fields of the event that stream_advance() found into machine->values. 0, or -EBADMSG: it is
+ * damaged and counted, advance again; or -ENOMEM. */
+int stream_decode(struct stream *stream, struct machine *machine);
+
+/* The file's size now; remaps when it grew. New bytes, or a negative errno. */
+int64_t stream_refresh(struct stream *stream);
+
+/* Cycles of the class's clock to ns, with the origin unless the trace is our own. */
+int64_t stream_time(const struct metadata *meta, const struct clock_class *clock, uint64_t cycles);
+
+#endif

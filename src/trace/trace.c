@@ -1,0 +1,435 @@
+/* See trace.h: finding the traces of an experiment, and merging their streams by time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "trace/metadata.h"
+#include "trace/stream.h"
+
+#define MAX_FOLDER_DEPTH 12
+
+struct host {
+    struct trace_host public;
+    struct metadata *meta;
+    char *path;
+    const struct event_class **classes;
+};
+
+/* An entry of the merge heap: the next event of one stream. */
+struct candidate {
+    int64_t time_ns;
+    uint32_t stream;
+};
+
+struct trace {
+    ARRAY(struct host) hosts;
+    ARRAY(struct stream) streams;
+    struct candidate *heap;
+    uint32_t heap_count;
+    bool started;
+    bool pending; /* the heap's first stream was delivered and must advance */
+    struct machine machine;
+    struct arena text;
+    struct event event;
+    struct trace_loss *losses;
+};
+
+/* ---- opening ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+typedef ARRAY(char *) name_list;
+
+static void names_done(name_list *names)
+{
+    array_foreach (names, n)
+        free(*n);
+    array_done(names);
+}
+
+/* The names in a folder, sorted, so that streams are numbered alike everywhere. */
+static int list_folder(const char *path, name_list *names)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return -errno;
+    int r = 0;
+    for (struct dirent *d; r >= 0 && (d = readdir(dir));) {
+        char *name = d->d_name[0] == '.' ? NULL : strdup(d->d_name);
+        if (d->d_name[0] == '.')
+            continue;
+        if (!name || array_add(names, name) < 0) {
+            free(name);
+            r = -ENOMEM;
+        }
+    }
+    closedir(dir);
+    if (r >= 0 && names->count)
+        qsort(names->at, names->count, sizeof(*names->at), compare_names);
+    return r;
+}
+
+static int describe_host(struct host *h)
+{
+    const struct metadata *m = h->meta;
+    const char *name = metadata_environment(m, "hostname"), *tracer = metadata_environment(m, "tracer_name");
+    const char *folder = strrchr(h->path, '/');
+    h->public = (struct trace_host){.path = h->path,
+                                    .name = name                  ? name
+                                            : folder && folder[1] ? folder + 1
+                                                                  : h->path,
+                                    .tracer = tracer ? tracer : "",
+                                    .version = m->version,
+                                    .own = m->own,
+                                    .clock_origin_ns = m->clocks ? m->clocks->base_ns : 0};
+    uint32_t n = 0;
+    for (const struct stream_meta *s = m->streams; s; s = s->next)
+        for (const struct event_meta *e = s->events; e; e = e->next)
+            n++;
+    h->classes = calloc(n + 1, sizeof(*h->classes));
+    if (!h->classes)
+        return -ENOMEM;
+    for (const struct stream_meta *s = m->streams; s; s = s->next)
+        for (const struct event_meta *e = s->events; e; e = e->next)
+            h->classes[h->public.class_count++] = e->public;
+    h->public.classes = h->classes;
+    return 0;
+}
+
+static bool is_stream_name(const char *name)
+{
+    size_t n = strlen(name);
+    return strcmp(name, "metadata") != 0 && strcmp(name, "manifest.json") != 0 &&
+           (n < 4 || strcmp(name + n - 4, ".idx") != 0);
+}
+
+static int add_stream(struct trace *t, uint32_t host, const char *path, struct problem *problem)
+{
+    struct stream s = {.index = (uint32_t)t->streams.count, .public.host = host};
+    s.public.path = strdup(path);
+    if (!s.public.path)
+        return -ENOMEM;
+    int r = stream_open(&s, t->hosts.at[host].meta, path, problem);
+    if (r >= 0 && array_add(&t->streams, s) < 0)
+        r = -ENOMEM;
+    if (r < 0)
+        stream_done(&s);
+    return r == -ENODATA ? 0 : r;
+}
+
+static int add_host(struct trace *t, const char *path, const name_list *names, struct problem *problem)
+{
+    struct host h = {.path = strdup(path)};
+    int r = h.path ? metadata_load(path, problem, &h.meta) : -ENOMEM;
+    if (r >= 0)
+        r = describe_host(&h);
+    if (r >= 0 && array_add(&t->hosts, h) < 0)
+        r = -ENOMEM;
+    if (r < 0) {
+        free(h.path);
+        free(h.classes);
+        metadata_free(h.meta);
+        return r;
+    }
+    for (size_t i = 0; r >= 0 && i < names->count; i++) {
+        char file[PATH_MAX];
+        struct stat st;
+        if (!is_stream_name(names->at[i]))
+            continue;
+        if (snprintf(file, sizeof(file), "%s/%s", path, names->at[i]) >= (int)sizeof(file))
+            return problem_set(problem, -ENAMETOOLONG, "%s: name too long", path);
+        if (stat(file, &st) == 0 && S_ISREG(st.st_mode))
+            r = add_stream(t, (uint32_t)t->hosts.count - 1, file, problem);
+    }
+    return r;
+}
+
+/* A folder with metadata is a trace; folders inside any folder may be. */
+static int find_traces(struct trace *t, const char *path, int depth, struct problem *problem)
+{
+    _cleanup_(names_done) name_list names = {0};
+    int r = list_folder(path, &names);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    for (size_t i = 0; i < names.count; i++)
+        if (strcmp(names.at[i], "metadata") == 0 && (r = add_host(t, path, &names, problem)) < 0)
+            return r;
+    for (size_t i = 0; r >= 0 && i < names.count && depth < MAX_FOLDER_DEPTH; i++) {
+        char folder[PATH_MAX];
+        struct stat st;
+        if (snprintf(folder, sizeof(folder), "%s/%s", path, names.at[i]) >= (int)sizeof(folder))
+            continue;
+        if (lstat(folder, &st) == 0 && S_ISDIR(st.st_mode))
+            r = find_traces(t, folder, depth + 1, problem);
+    }
+    return r;
+}
+
+int trace_open(const char *path, const struct trace_options *options, struct problem *problem,
+               struct trace **ret_trace)
+{
+    _cleanup_(trace_closep) struct trace *t = calloc(1, sizeof(*t));
+    char folder[PATH_MAX];
+    if (!t)
+        return problem_set(problem, -ENOMEM, "not enough memory");
+    if (snprintf(folder, sizeof(folder), "%s", path) >= (int)sizeof(folder))
+        return problem_set(problem, -ENAMETOOLONG, "%s: name too long", path);
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
+        folder[n - 1] = '\0';
+    int r = find_traces(t, folder, 0, problem);
+    if (r == -ENOMEM)
+        return problem_set(problem, r, "%s: not enough memory", path);
+    if (r < 0)
+        return r;
+    if (t->hosts.count == 0) {
+        problem_set(problem, -ENOENT,
+                    "%s: no trace: neither this folder nor one inside has a file 'metadata'", path);
+        problem_remedy(problem, "Give the folder that the recording was written to.");
+        return -ENOENT;
+    }
+    uint32_t registers = 1;
+    array_foreach (&t->hosts, h)
+        registers = MAX(registers, h->meta->register_count + 1);
+    t->heap = calloc(t->streams.count + 1, sizeof(*t->heap));
+    t->losses = calloc(t->streams.count * 4 + 1, sizeof(*t->losses));
+    t->machine.registers = calloc(registers, sizeof(*t->machine.registers));
+    t->machine.text = &t->text;
+    if (!t->heap || !t->losses || !t->machine.registers)
+        return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+    *ret_trace = t;
+    t = NULL;
+    return 0;
+}
+
+void trace_close(struct trace *trace)
+{
+    if (!trace)
+        return;
+    array_foreach (&trace->streams, s)
+        stream_done(s);
+    array_done(&trace->streams);
+    array_foreach (&trace->hosts, h) {
+        metadata_free(h->meta);
+        free(h->classes);
+        free(h->path);
+    }
+    array_done(&trace->hosts);
+    free(trace->heap);
+    free(trace->losses);
+    free(trace->machine.registers);
+    free(trace->machine.values);
+    arena_done(&trace->text);
+    free(trace);
+}
+
+/* ---- merging ---- */
+
+static inline bool earlier(struct candidate a, struct candidate b)
+{
+    return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.stream < b.stream);
+}
+
+static void sift_down(struct candidate *heap, uint32_t count, uint32_t i)
+{
+    struct candidate moving = heap[i];
+    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && earlier(heap[child + 1], heap[child]))
+            child++;
+        if (!earlier(heap[child], moving))
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+/* Every stream's first event. */
+static int start(struct trace *t)
+{
+    t->heap_count = 0;
+    for (uint32_t i = 0; i < t->streams.count; i++) {
+        int r = stream_advance(&t->streams.at[i], &t->machine);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            t->heap[t->heap_count++] = (struct candidate){t->streams.at[i].time_ns, i};
+    }
+    for (uint32_t i = t->heap_count / 2; i-- > 0;)
+        sift_down(t->heap, t->heap_count, i);
+    t->started = true;
+    t->pending = false;
+    return 0;
+}
+
+/* The heap's first stream goes on to its next event, or leaves. */
+static int advance_first(struct trace *t)
+{
+    int r = stream_advance(&t->streams.at[t->heap[0].stream], &t->machine);
+    if (r < 0)
+        return r;
+    if (r > 0)
+        t->heap[0].time_ns = t->streams.at[t->heap[0].stream].time_ns;
+    else
+        t->heap[0] = t->heap[--t->heap_count];
+    if (t->heap_count > 1)
+        sift_down(t->heap, t->heap_count, 0);
+    t->pending = false;
+    return 0;
+}
+
+static uint64_t presence(const struct program *p, const struct value *values)
+{
+    if (!p->irregular)
+        return p->present;
+    uint64_t present = 0;
+    for (uint32_t i = 0; i < p->slot_count && i < 64; i++)
+        present |= (uint64_t)!values[i].absent << i;
+    return present;
+}
+
+static void fill_event(struct trace *t, const struct stream *s)
+{
+    const struct event_meta *meta = s->event;
+    const struct value *values = t->machine.values;
+    t->event = (struct event){
+        .time_ns = (uint64_t)s->time_ns,
+        .class = meta->public,
+        .values = values,
+        .packet = s->packet_values,
+        .present = presence(meta->program, values),
+        .pid = meta->pid_slot >= 0 ? values[meta->pid_slot].i : s->packet_pid,
+        .tid = meta->tid_slot >= 0 ? values[meta->tid_slot].i : s->packet_tid,
+        .stream = s->index,
+        .trace = (uint16_t)s->public.host,
+        .id = meta->public->id,
+    };
+}
+
+int trace_next(struct trace *t, const struct event **ret_event)
+{
+    int r;
+    if (!t->started && (r = start(t)) < 0)
+        return r;
+    for (;;) {
+        if (t->pending && (r = advance_first(t)) < 0)
+            return r;
+        if (t->heap_count == 0)
+            return 0;
+        struct stream *s = &t->streams.at[t->heap[0].stream];
+        r = stream_decode(s, &t->machine);
+        t->pending = true;
+        if (r == 0) {
+            fill_event(t, s);
+            *ret_event = &t->event;
+            return 1;
+        }
+        if (r != -EBADMSG)
+            return r;
+    }
+}
+
+/* Streams that had ended go on; the others are not touched. */
+int64_t trace_refresh(struct trace *t)
+{
+    int64_t more = 0;
+    if (!t->started)
+        return 0;
+    int r = t->pending ? advance_first(t) : 0;
+    if (r < 0)
+        return r;
+    array_foreach (&t->streams, s) {
+        int64_t n = stream_refresh(s);
+        if (n < 0)
+            return n;
+        more += n;
+        bool active = false;
+        for (uint32_t i = 0; i < t->heap_count; i++)
+            active |= t->heap[i].stream == s->index;
+        if (n == 0 || active)
+            continue;
+        r = stream_advance(s, &t->machine);
+        if (r < 0)
+            return r;
+        if (r > 0)
+            t->heap[t->heap_count++] = (struct candidate){s->time_ns, s->index};
+    }
+    for (uint32_t i = t->heap_count / 2; i-- > 0;)
+        sift_down(t->heap, t->heap_count, i);
+    return more;
+}
+
+int trace_seek_ns(struct trace *t, uint64_t time_ns)
+{
+    const struct event *ignored;
+    array_foreach (&t->streams, s) {
+        s->packet_offset = s->packet_bytes = s->clock = s->released = 0;
+        s->counted_events = s->counted_packets = false;
+        memset(s->losses, 0, sizeof(s->losses));
+    }
+    int r = start(t);
+    while (r >= 0 && t->heap_count && t->heap[0].time_ns < (int64_t)time_ns) {
+        if ((r = trace_next(t, &ignored)) == 0)
+            break;
+        if (r > 0)
+            r = advance_first(t);
+    }
+    return r < 0 ? r : 0;
+}
+
+/* ---- asking ---- */
+
+const struct trace_loss *trace_losses(const struct trace *trace, size_t *ret_count)
+{
+    size_t n = 0;
+    array_foreach (&trace->streams, s)
+        for (int kind = 0; kind < 4; kind++)
+            if (s->losses[kind].count)
+                trace->losses[n++] = s->losses[kind];
+    *ret_count = n;
+    return trace->losses;
+}
+
+void trace_progress(const struct trace *trace, uint64_t *ret_done, uint64_t *ret_total)
+{
+    uint64_t done = 0, total = 0;
+    array_foreach (&trace->streams, s) {
+        done += s->packet_offset + (s->packet_bytes ? s->at / 8 : 0);
+        total += s->size;
+    }
+    *ret_done = done;
+    *ret_total = total;
+}
+
+uint32_t trace_host_count(const struct trace *trace)
+{
+    return (uint32_t)trace->hosts.count;
+}
+
+const struct trace_host *trace_host_at(const struct trace *trace, uint32_t index)
+{
+    return &trace->hosts.at[index].public;
+}
+
+uint32_t trace_stream_count(const struct trace *trace)
+{
+    return (uint32_t)trace->streams.count;
+}
+
+const struct trace_stream *trace_stream_at(const struct trace *trace, uint32_t index)
+{
+    return &trace->streams.at[index].public;
+}
+
+const char *trace_host_environment(const struct trace *trace, uint32_t host, const char *name)
+{
+    return metadata_environment(trace->hosts.at[host].meta, name);
+}
