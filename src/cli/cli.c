@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,4 +47,23 @@ const char *cli_style(int fd, enum cli_style style)
     if (!term || strcmp(term, "dumb") == 0)
         return "";
     return CODES[style];
+}
+
+char *cli_probe_path(void)
+{
+    static const char NAME[] = "libsonde-probe.so";
+    const char *named = getenv("SONDE_PROBE");
+    if (named && named[0])
+        return strdup(named);
+    char self[PATH_MAX], path[PATH_MAX + sizeof(NAME)];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash) {
+        snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - self), self, NAME);
+        if (access(path, R_OK) == 0)
+            return strdup(path);
+    }
+    snprintf(path, sizeof(path), "%s/%s", SONDE_PROBE_DIR, NAME);
+    return strdup(path);
 }

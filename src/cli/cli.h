@@ -27,8 +27,8 @@ struct command {
     int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command's name */
 };
 
-/* The table, ended by an entry without a name. */
-extern const struct command COMMANDS[];
+/* One per cmd_NAME.c; main.c lists them in COMMANDS. */
+extern const struct command command_record, command_run;
 
 /* Prints "sonde: WHAT" and the remedy to stderr; returns status. */
 int cli_fail(int status, const struct problem *problem);
@@ -38,6 +38,12 @@ int cli_usage(const struct command *command, const char *format, ...) _printf_(2
 
 /* Prints usage, summary and help to stdout; returns EXIT_DONE. */
 int cli_help(const struct command *command);
+
+/* The probe's path: SONDE_PROBE, beside the program, or where it was installed. The caller frees. */
+char *cli_probe_path(void);
+
+/* Prints the report of a trace folder to stdout, as `sonde report` does; returns an exit status. */
+int cli_report(const char *folder, bool json) __attribute__((weak));
 
 /* ANSI colour only where it helps: "" unless stream (1 or 2) is a terminal and NO_COLOR is not set. */
 enum cli_style { STYLE_NONE, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_YELLOW, STYLE_GREEN, STYLE_CYAN };

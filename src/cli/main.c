@@ -8,18 +8,28 @@
 static int cmd_help(const struct command *self, int argc, char **argv);
 static int cmd_version(const struct command *self, int argc, char **argv);
 
-const struct command COMMANDS[] = {
-    {"help", "[COMMAND]", "Show the commands, or one command's options and examples",
-     "Examples:\n  sonde help\n", cmd_help},
-    {"version", "", "Print the version", "", cmd_version},
-    {0},
+static const struct command command_help = {
+    "help",
+    "[COMMAND]",
+    "Show the commands, or one command's options and examples",
+    "Examples:\n  sonde help\n  sonde help run\n",
+    cmd_help,
+};
+static const struct command command_version = {"version", "", "Print the version", "", cmd_version};
+
+/* In the order in which `sonde help` shows them. */
+static const struct command *const COMMANDS[] = {
+    &command_run,
+    &command_record,
+    &command_help,
+    &command_version,
 };
 
 static const struct command *find_command(const char *name)
 {
-    for (const struct command *c = COMMANDS; c->name; c++)
-        if (strcmp(c->name, name) == 0)
-            return c;
+    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
+        if (strcmp(COMMANDS[i]->name, name) == 0)
+            return COMMANDS[i];
     return NULL;
 }
 
@@ -28,8 +38,8 @@ static void print_commands(FILE *to)
     fputs("sonde says why requests are slow, in services that nobody rebuilt or instrumented.\n\n"
           "usage: sonde COMMAND [OPTION...]\n\n",
           to);
-    for (const struct command *c = COMMANDS; c->name; c++)
-        fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
+        fprintf(to, "  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     fputs("\n`sonde COMMAND --help` shows options and examples.\n", to);
 }
 

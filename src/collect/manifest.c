@@ -1,0 +1,99 @@
+/* manifest.json beside the streams: the host, the clock, the traced processes with what was hooked and what
+ * could not be, and the losses by reason. Replaced in one step whenever it changes, so that a recording that
+ * is killed has one too ("complete": false). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+static const char *const RUNTIMES[] = {"other", "node", "redis"};
+
+static json_t *host_object(void)
+{
+    struct utsname name;
+    uname(&name);
+    return json_pack("{s:s, s:s, s:s, s:i}", "name", name.nodename, "kernel", name.release, "machine",
+                     name.machine, "processors", (int)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static json_t *clock_object(const struct session *session)
+{
+    return json_pack("{s:s, s:I, s:f, s:f}", "name", "CLOCK_MONOTONIC", "realtime_offset_ns",
+                     (json_int_t)(clock_realtime_ns() - clock_monotonic_ns()), "tsc_ticks_per_ns",
+                     1 / session->fit.now.ns_per_tick, "fit_error_ns_worst", session->fit.error_ns_worst);
+}
+
+static json_t *process_object(const struct program *program)
+{
+    json_t *hooks = json_array(), *missing = json_array(), *threads = json_array();
+    array_foreach (&program->patches.patches, p)
+        json_array_append_new(hooks, json_string(p->hook->symbol));
+    array_foreach (&program->target->missing, m)
+        json_array_append_new(
+            missing, json_pack("{s:s, s:s, s:s}", "what", m->what, "why", m->why, "remedy", m->remedy));
+    for (uint32_t i = 0; i < program->thread_count; i++)
+        json_array_append_new(threads,
+                              json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid, "events_written",
+                                        (json_int_t)program->threads[i].shared->written));
+    return json_pack(
+        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "pid", (int)program->pid,
+        "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime], "name", program->name,
+        "command", program->command, "exe", program->exe, "build_id", program->build_id, "start_ns",
+        (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns, "events_written",
+        (json_int_t)program_events_written(program), "threads_without_slot",
+        (int)program->shared->threads_without_slot, "threads", threads, "hooks", hooks, "missing", missing);
+}
+
+static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)
+{
+    json_t *losses = json_array();
+    array_foreach (&session->programs, p)
+        for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
+            if ((*p)->losses[i])
+                json_array_append_new(losses, json_pack("{s:i, s:s, s:I}", "pid", (int)(*p)->pid, "reason",
+                                                        event_label(SONDE_MEANING_loss_reason, i), "count",
+                                                        (json_int_t)(*p)->losses[i]));
+    if (totals->lost_events)
+        json_array_append_new(losses, json_pack("{s:i, s:s, s:I, s:s}", "pid", 0, "reason",
+                                                "disk-write-failed", "count", (json_int_t)totals->lost_events,
+                                                "error", strerror(-totals->write_error)));
+    return losses;
+}
+
+int session_write_manifest(struct session *session, bool complete)
+{
+    struct ctf_totals totals;
+    struct session_summary summary;
+    ctf_writer_totals(session->writer, &totals);
+    session_summarise(session, &summary);
+    json_t *processes = json_array(), *untraced = json_array();
+    array_foreach (&session->programs, p)
+        json_array_append_new(processes, process_object(*p));
+    array_foreach (&session->untraced, u)
+        json_array_append_new(untraced, json_string(*u));
+    uint64_t now = clock_monotonic_ns();
+    json_t *root = json_pack(
+        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version", SONDE_VERSION, "complete",
+        complete, "start_ns", (json_int_t)session->started_ns, "end_ns", (json_int_t)now, "events",
+        (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes, "collector_cpu_ns",
+        (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock", clock_object(session),
+        "processes", processes, "untraced", untraced, "losses", losses_array(session, &totals));
+    session->manifest_ns = now;
+    char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    if (!json)
+        return -ENOMEM;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/manifest.json", ctf_writer_folder(session->writer));
+    int r = file_replace(path, json, strlen(json));
+    free(json);
+    return r;
+}

@@ -1,0 +1,71 @@
+/* One traced process: its shared memory, its threads' rings and streams, its end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_PROGRAM_H
+#define COLLECT_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attach/patch.h"
+#include "attach/target.h"
+#include "collect/clock_fit.h"
+#include "event/ring.h"
+#include "trace/ctf_writer.h"
+
+/* A thread slot of the shared memory, as we follow it. */
+struct program_thread {
+    struct sonde_thread *shared; /* NULL until the slot is first used */
+    const char *ring;
+    uint32_t tid; /* in our PID namespace */
+    struct ctf_stream *stream;
+    uint64_t tail;
+    uint64_t lost_full, lost_signal, lost_depth; /* already reported */
+    uint64_t unreadable;
+    uint64_t written_before;              /* by threads that had the slot before */
+    int sched_fd;                         /* /proc/PID/task/TID/schedstat, -1 when it cannot be read */
+    uint64_t sched_run_ns, sched_wait_ns; /* last told */
+    uint64_t sched_told_ns;
+    uint64_t stall_start_tsc; /* the open callback that was looked into last */
+    uint64_t stall_next_ns;   /* when it is looked into again */
+    uint64_t stall_run_ns;    /* processor time of the thread when it was first seen open */
+    uint64_t stall_noted_ns;  /* how long it was open when the user was last told */
+    uint32_t stall_samples;
+};
+
+struct program {
+    pid_t pid, parent;
+    int pidfd;
+    enum runtime runtime;
+    char *name;    /* short: the script or program */
+    char *command; /* the program and, for an interpreter, its script */
+    char *exe;
+    char build_id[48];
+    struct target *target; /* what is missing, modules; kept for the manifest and for detaching */
+    struct patch_set patches;
+    uint64_t live_address;
+    struct sonde_shared *shared;
+    size_t shared_bytes;
+    struct program_thread threads[SONDE_THREADS];
+    uint32_t thread_count;
+    uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
+    uint64_t events_without_slot;  /* already reported */
+    uint64_t losses[8];            /* by enum of SONDE_ENUM_loss_reason */
+    uint64_t drained_events;
+};
+
+/* Maps the shared memory behind fd (not taken) and describes the process. The program takes target and
+ * patches. -EINVAL when it is not what the probe makes. */
+int program_new(struct target *target, struct patch_set *patches, int shared_fd, uint64_t live_address,
+                struct program **ret_program, struct problem *problem);
+void program_free(struct program *program);
+
+/* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
+unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);
+
+/* Stops recording in the process (it lives on): the hooks stay, and pass through. */
+void program_silence(struct program *program);
+
+/* Records written by the probe since it started. */
+uint64_t program_events_written(const struct program *program);
+
+#endif

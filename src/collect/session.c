@@ -1,0 +1,343 @@
+/* See session.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { IDLE_MIN_US = 500, IDLE_MAX_US = 10000 };
+
+void session_note(struct session *session, const char *format, ...)
+{
+    if (!session->options.note)
+        return;
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    session->options.note(session->options.context, line);
+}
+
+/* ---- life ---- */
+
+static int listen_for_probes(struct session *session, struct problem *problem)
+{
+    const char *base = getenv("TMPDIR");
+    if (!base || strlen(base) > 30)
+        base = "/tmp";
+    snprintf(session->socket_folder, sizeof(session->socket_folder), "%s/sonde-XXXXXX", base);
+    if (!mkdtemp(session->socket_folder)) {
+        session->socket_folder[0] = '\0';
+        return problem_set(problem, -errno, "%s: no folder for the probes' socket can be made: %s", base,
+                           strerror(errno));
+    }
+    snprintf(session->socket_path, sizeof(session->socket_path), "%s/socket", session->socket_folder);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", session->socket_path);
+    session->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (session->listener < 0 || bind(session->listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(session->listener, 128) < 0)
+        return problem_set(problem, -errno, "%s: cannot listen: %s", session->socket_path, strerror(errno));
+    return 0;
+}
+
+int session_new(const struct session_options *options, struct session **ret_session, struct problem *problem)
+{
+    _cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
+    if (!session)
+        return -ENOMEM;
+    session->options = *options;
+    session->listener = session->child_pidfd = -1;
+    session->idle_us = IDLE_MAX_US;
+    if (!session->options.stall_ns)
+        session->options.stall_ns = 20 * NS_PER_MS;
+    session->probe_path = realpath(options->probe_path, NULL);
+    if (!session->probe_path) {
+        int r = problem_set(problem, -errno, "%s: the probe is not there: %s", options->probe_path,
+                            strerror(errno));
+        problem_remedy(problem, "Build it with `make build`, or name it in SONDE_PROBE.");
+        return r;
+    }
+    int r = ctf_writer_create(options->folder, &session->writer, problem);
+    if (r < 0)
+        return r;
+    r = listen_for_probes(session, problem);
+    if (r >= 0)
+        r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
+    if (r < 0)
+        return r;
+    clock_fit_init(&session->fit);
+    session->started_ns = session->anchored_ns = session->flushed_ns = clock_monotonic_ns();
+    r = session_write_manifest(session, false);
+    if (r < 0)
+        return problem_set(problem, r, "%s: cannot be written: %s", options->folder, strerror(-r));
+    *ret_session = session;
+    session = NULL;
+    return 0;
+}
+
+void session_free(struct session *session)
+{
+    if (!session)
+        return;
+    array_foreach (&session->programs, p)
+        program_free(*p);
+    array_done(&session->programs);
+    array_foreach (&session->untraced, u)
+        free(*u);
+    array_done(&session->untraced);
+    ctf_stream_free(session->own);
+    ctf_writer_free(session->writer);
+    if (session->listener >= 0)
+        close(session->listener);
+    if (session->child_pidfd >= 0)
+        close(session->child_pidfd);
+    if (session->socket_path[0])
+        unlink(session->socket_path);
+    if (session->socket_folder[0])
+        rmdir(session->socket_folder);
+    free(session->probe_path);
+    free(session);
+}
+
+/* ---- the command ---- */
+
+static void set_environment(const struct session *session)
+{
+    const char *others = getenv("LD_PRELOAD");
+    char preload[2 * PATH_MAX];
+    snprintf(preload, sizeof(preload), "%s%s%s", session->probe_path, others && others[0] ? ":" : "",
+             others ? others : "");
+    setenv("LD_PRELOAD", preload, 1);
+    setenv(SONDE_SOCKET_VARIABLE, session->socket_path, 1);
+}
+
+static int wait_for_exec(int fd)
+{
+    int error = 0;
+    ssize_t n;
+    do
+        n = read(fd, &error, sizeof(error));
+    while (n < 0 && errno == EINTR);
+    return n == sizeof(error) ? -error : 0;
+}
+
+int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, struct problem *problem)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        return problem_set(problem, -errno, "no pipe can be made: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        set_environment(session);
+        execvp(argv[0], argv);
+        int error = errno;
+        if (write(ready[1], &error, sizeof(error)) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    int r = pid < 0 ? -errno : 0;
+    close(ready[1]);
+    if (r == 0)
+        r = wait_for_exec(ready[0]);
+    close(ready[0]);
+    if (r < 0) {
+        if (pid > 0)
+            waitpid(pid, NULL, 0);
+        problem_set(problem, r, "%s: cannot be run: %s", argv[0], strerror(-r));
+        if (r == -ENOENT)
+            problem_remedy(problem, "Give the command as you would type it, after `--`.");
+        return r;
+    }
+    session->child = pid;
+    session->child_pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    *ret_pid = pid;
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static void tell_exit(struct session *session, struct program *program)
+{
+    struct record_process_exit record = {.pid = (uint32_t)program->pid, .status = -1};
+    ctf_stream_write(session->own, SONDE_EVENT_process_exit, clock_monotonic_ns(), 0, &record, NULL);
+}
+
+static bool has_ended(const struct program *program)
+{
+    struct pollfd wait = {.fd = program->pidfd, .events = POLLIN};
+    return program->pidfd >= 0 && poll(&wait, 1, 0) > 0;
+}
+
+static void end_program(struct session *session, struct program *program, bool gone)
+{
+    program_drain(program, session->writer, &session->fit);
+    session_tell_open(session, program, true);
+    session_tell_losses(session, program);
+    program->ended_ns = clock_monotonic_ns();
+    if (gone)
+        tell_exit(session, program);
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        ctf_stream_free(program->threads[i].stream);
+        program->threads[i].stream = NULL;
+    }
+}
+
+static void note_write_error(struct session *session)
+{
+    struct ctf_totals totals;
+    ctf_writer_totals(session->writer, &totals);
+    if (totals.write_error && totals.write_error != session->write_error_noted) {
+        session->write_error_noted = totals.write_error;
+        session_note(session, "%s: events cannot be written and are lost (counted): %s",
+                     ctf_writer_folder(session->writer), strerror(-totals.write_error));
+    }
+}
+
+static void flush_all(struct session *session)
+{
+    array_foreach (&session->programs, p) {
+        session_tell_losses(session, *p);
+        for (uint32_t i = 0; i < (*p)->thread_count; i++)
+            if ((*p)->threads[i].stream)
+                (void)ctf_stream_flush((*p)->threads[i].stream);
+    }
+    (void)ctf_stream_flush(session->own);
+    note_write_error(session);
+}
+
+/* Threads that are gone leave their slot to new ones. */
+static void free_slots(struct program *program)
+{
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct program_thread *t = &program->threads[i];
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
+        if (!t->shared->owner || access(path, F_OK) == 0)
+            continue;
+        if (__atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE) == t->tail && t->shared->owner == t->tid)
+            __atomic_store_n(&t->shared->owner, 0, __ATOMIC_RELEASE);
+    }
+}
+
+static void wait_for_news(struct session *session)
+{
+    struct pollfd wait[2] = {{.fd = session->listener, .events = POLLIN}};
+    int n = 1;
+    if (session->child_pidfd >= 0)
+        wait[n++] = (struct pollfd){.fd = session->child_pidfd, .events = POLLIN};
+    const struct timespec timeout = {.tv_nsec = session->idle_us * 1000};
+    if (ppoll(wait, (nfds_t)n, &timeout, NULL) > 0 && (wait[0].revents & POLLIN))
+        session_welcome(session);
+}
+
+int session_step(struct session *session, int *ret_status)
+{
+    wait_for_news(session);
+    uint64_t now = clock_monotonic_ns();
+    if (now - session->anchored_ns > NS_PER_S) {
+        clock_fit_anchor(&session->fit);
+        session->anchored_ns = now;
+    }
+    unsigned fullest = 0;
+    array_foreach (&session->programs, p) {
+        if ((*p)->ended_ns)
+            continue;
+        bool gone = has_ended(*p); /* asked before the drain, so that nothing comes after it */
+        unsigned fullness = program_drain(*p, session->writer, &session->fit);
+        fullest = MAX(fullest, fullness);
+        if (gone)
+            end_program(session, *p, true);
+    }
+    /* Rings should be about an eighth full when we come: sooner next time when they were fuller. */
+    if (fullest > 32)
+        session->idle_us = MAX(session->idle_us / 2, (unsigned)IDLE_MIN_US);
+    else if (fullest < 16)
+        session->idle_us = MIN(session->idle_us + session->idle_us / 4 + 1, (unsigned)IDLE_MAX_US);
+    if (now - session->tended_ns > 9 * NS_PER_MS) {
+        session->tended_ns = now;
+        session_tend(session, now);
+    }
+    if (now - session->flushed_ns > NS_PER_S / 2) {
+        session->flushed_ns = now;
+        flush_all(session);
+        array_foreach (&session->programs, p)
+            if (!(*p)->ended_ns)
+                free_slots(*p);
+    }
+    if (now - session->manifest_ns > 2 * NS_PER_S)
+        (void)session_write_manifest(session, false);
+    if (!session->child)
+        return 1;
+    int status;
+    pid_t ended = waitpid(session->child, &status, WNOHANG);
+    if (ended != session->child)
+        return 1;
+    session->child = 0;
+    *ret_status = status;
+    return 0;
+}
+
+int session_finish(struct session *session, struct problem *problem)
+{
+    if (session->finished)
+        return 0;
+    session->finished = true;
+    array_foreach (&session->programs, p) {
+        if ((*p)->ended_ns)
+            continue;
+        bool gone = has_ended(*p);
+        if (!gone)
+            program_silence(*p);
+        end_program(session, *p, gone);
+        if (!gone)
+            (*p)->ended_ns = 0;
+    }
+    flush_all(session);
+    ctf_stream_free(session->own);
+    session->own = NULL;
+    int r = session_write_manifest(session, true);
+    if (r < 0)
+        return problem_set(problem, r, "%s: the manifest cannot be written: %s",
+                           ctf_writer_folder(session->writer), strerror(-r));
+    return 0;
+}
+
+void session_summarise(const struct session *session, struct session_summary *ret_summary)
+{
+    struct ctf_totals totals;
+    struct rusage usage;
+    ctf_writer_totals(session->writer, &totals);
+    getrusage(RUSAGE_SELF, &usage);
+    struct session_summary s = {.programs = (unsigned)session->programs.count,
+                                .events = totals.events,
+                                .bytes = totals.bytes,
+                                .write_error = totals.write_error};
+    s.collector_cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+                         (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+    s.lost = totals.lost_events;
+    array_foreach (&session->programs, p) {
+        s.alive += !(*p)->ended_ns;
+        for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
+            s.lost += (*p)->losses[i];
+    }
+    *ret_summary = s;
+}

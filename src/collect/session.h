@@ -1,0 +1,55 @@
+/* A recording: listens for probes, patches the programs they sit in, drains their rings into a trace folder,
+ * looks into callbacks that are open too long, and ends cleanly whatever happens. One thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_SESSION_H
+#define COLLECT_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/problem.h"
+#include "base/macro.h"
+
+struct session;
+
+struct session_options {
+    const char *folder;     /* the trace's; made when absent */
+    const char *probe_path; /* libsonde-probe.so */
+    uint64_t stall_ns;      /* callbacks open for longer are looked into; 0: 20 ms */
+    /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
+    void (*note)(void *context, const char *line);
+    void *context;
+};
+
+/* Makes the folder and the socket. -EEXIST when the folder holds a trace. */
+int session_new(const struct session_options *options, struct session **ret_session, struct problem *problem);
+
+/* Starts a command (argv ends with NULL) with the probe preloaded. *ret_pid is the child, which the session
+ * watches: session_step() says when it is gone. -ENOENT, -EACCES when it cannot be run. */
+int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, struct problem *problem);
+
+/* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for (the child
+ * lives), 0 when the child has ended (its wait status in *ret_status), a negative errno on failure. */
+int session_step(struct session *session, int *ret_status);
+
+/* Ends recording: what is still in rings is drained, open spans are noted, the manifest completed. Programs
+ * that live on are left alone. */
+int session_finish(struct session *session, struct problem *problem);
+
+/* What was seen, for messages. */
+struct session_summary {
+    unsigned programs; /* traced, in all */
+    unsigned alive;    /* of those, still running */
+    uint64_t events;   /* on disk */
+    uint64_t bytes;
+    uint64_t lost;   /* events, for any reason */
+    int write_error; /* negative errno of the last failed write, 0 */
+    uint64_t collector_cpu_ns;
+};
+void session_summarise(const struct session *session, struct session_summary *ret_summary);
+
+void session_free(struct session *session);
+DEFINE_FREEP(struct session, session_free)
+
+#endif

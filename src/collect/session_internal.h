@@ -1,0 +1,47 @@
+/* What the parts of a session share: session.c (life and loop), welcome.c (a probe says hello), watch.c
+ * (threads' processor time, open callbacks), manifest.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_SESSION_INTERNAL_H
+#define COLLECT_SESSION_INTERNAL_H
+
+#include <limits.h>
+
+#include "base/array.h"
+#include "collect/program.h"
+#include "collect/session.h"
+
+struct session {
+    struct session_options options;
+    char *probe_path;
+    char socket_folder[64], socket_path[96];
+    int listener, child_pidfd;
+    pid_t child;
+    struct ctf_writer *writer;
+    struct ctf_stream *own; /* the collector's events */
+    struct clock_fit fit;
+    ARRAY(struct program *) programs;
+    ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
+    uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;
+    uint64_t lost_reported;
+    unsigned idle_us; /* how long the next step may sleep */
+    bool finished;
+    int write_error_noted;
+};
+
+void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
+
+/* A probe has connected: patches its program and adds it, or tells it to leave. */
+void session_welcome(struct session *session);
+
+/* Every 10 ms or so: processor time of threads, callbacks open too long. */
+void session_tend(struct session *session, uint64_t now_ns);
+
+/* Spans that are open now, into the trace. final: the process is gone or recording stops. */
+void session_tell_open(struct session *session, struct program *program, bool final);
+
+/* Losses since they were last told, into the trace and the program's account. */
+void session_tell_losses(struct session *session, struct program *program);
+
+int session_write_manifest(struct session *session, bool complete);
+
+#endif

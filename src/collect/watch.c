@@ -1,0 +1,192 @@
+/* What sonde watches from outside while programs run: the processor time and run-queue delay of their threads
+ * (so that a busy machine is not mistaken for a blocked loop), callbacks that are open too long, and losses.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* ---- processor time ---- */
+
+/* /proc/PID/task/TID/schedstat: time on a processor, time waiting for one (ns), slices. */
+static bool read_sched(const struct program_thread *t, uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
+{
+    char line[128];
+    ssize_t n = t->sched_fd >= 0 ? pread(t->sched_fd, line, sizeof(line) - 1, 0) : -1;
+    if (n <= 0)
+        return false;
+    line[n] = '\0';
+    char *end;
+    *ret_run_ns = strtoull(line, &end, 10);
+    *ret_wait_ns = strtoull(end, NULL, 10);
+    return true;
+}
+
+static void tell_sched(struct session *session, struct program *program, struct program_thread *t,
+                       uint64_t now_ns, bool certainly)
+{
+    uint64_t run_ns, wait_ns;
+    if (!read_sched(t, &run_ns, &wait_ns))
+        return;
+    bool changed = run_ns != t->sched_run_ns || wait_ns != t->sched_wait_ns;
+    bool due = wait_ns - t->sched_wait_ns > NS_PER_MS || now_ns - t->sched_told_ns > NS_PER_S || certainly;
+    if (!changed || !due)
+        return;
+    t->sched_run_ns = run_ns;
+    t->sched_wait_ns = wait_ns;
+    t->sched_told_ns = now_ns;
+    struct record_thread_sched record = {
+        .run_ns = run_ns, .wait_ns = wait_ns, .pid = (uint32_t)program->pid, .tid = t->tid};
+    ctf_stream_write(session->own, SONDE_EVENT_thread_sched, now_ns, 0, &record, NULL);
+}
+
+/* ---- open spans ---- */
+
+static void tell_open_span(struct session *session, const struct program *program,
+                           const struct program_thread *t, uint32_t depth, const struct sonde_open_span *open,
+                           bool final)
+{
+    struct record_open_span record = {.since_ns = clock_fit_ns(&session->fit, open->start_tsc),
+                                      .argument = open->argument,
+                                      .pid = (uint32_t)program->pid,
+                                      .tid = t->tid,
+                                      .event = open->event,
+                                      .name = open->name,
+                                      .depth = (uint8_t)depth,
+                                      .final = final};
+    ctf_stream_write(session->own, SONDE_EVENT_open_span, clock_monotonic_ns(), 0, &record, NULL);
+}
+
+/* A copy of an open span that the thread may be changing; false when there is none. */
+static bool read_open(const struct program_thread *t, uint32_t depth, struct sonde_open_span *ret_open)
+{
+    const struct sonde_open_span *open = &t->shared->open[depth];
+    uint64_t start = __atomic_load_n(&open->start_tsc, __ATOMIC_ACQUIRE);
+    *ret_open = *open;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return start && start == open->start_tsc && ret_open->event && ret_open->event < SONDE_EVENT_COUNT;
+}
+
+static uint32_t open_count(const struct program_thread *t)
+{
+    uint32_t depth = t->shared->depth;
+    return MIN(depth, (uint32_t)SONDE_OPEN_SPANS);
+}
+
+static void tell_thread_open(struct session *session, struct program *program, struct program_thread *t,
+                             bool final)
+{
+    for (uint32_t depth = 0; depth < open_count(t); depth++) {
+        struct sonde_open_span open;
+        if (read_open(t, depth, &open))
+            tell_open_span(session, program, t, depth, &open, final);
+    }
+}
+
+void session_tell_open(struct session *session, struct program *program, bool final)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        tell_sched(session, program, &program->threads[i], now_ns, true);
+        tell_thread_open(session, program, &program->threads[i], final);
+    }
+}
+
+/* ---- stalls ---- */
+
+/* The outermost callback into JavaScript that is open on a thread. */
+static bool find_callback(const struct program_thread *t, struct sonde_open_span *ret_open)
+{
+    for (uint32_t depth = 0; depth < open_count(t); depth++)
+        if (read_open(t, depth, ret_open) && ret_open->event == SONDE_EVENT_node_callback)
+            return true;
+    return false;
+}
+
+static void watch_thread(struct session *session, struct program *program, struct program_thread *t,
+                         uint64_t now_ns)
+{
+    struct sonde_open_span open;
+    if (program->runtime != RUNTIME_NODE || !find_callback(t, &open)) {
+        if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a processor? */
+            tell_sched(session, program, t, now_ns, true);
+        t->stall_start_tsc = 0;
+        return;
+    }
+    uint64_t since_ns = clock_fit_ns(&session->fit, open.start_tsc);
+    if (open.start_tsc != t->stall_start_tsc) {
+        t->stall_start_tsc = open.start_tsc;
+        t->stall_next_ns = since_ns + session->options.stall_ns;
+        t->stall_samples = 0;
+        t->stall_noted_ns = 0;
+        uint64_t wait_ns;
+        if (!read_sched(t, &t->stall_run_ns, &wait_ns))
+            t->stall_run_ns = 0;
+        tell_sched(session, program, t, now_ns, true);
+    }
+    if (now_ns < t->stall_next_ns)
+        return;
+    tell_sched(session, program, t, now_ns, true);
+    tell_thread_open(session, program, t, false);
+    t->stall_samples++;
+    /* Often at first, then ever less: a stall of minutes needs no thousand looks. */
+    uint64_t pause = session->options.stall_ns * (t->stall_samples < 5 ? 1 : MIN(t->stall_samples, 25u));
+    t->stall_next_ns = clock_monotonic_ns() + pause;
+}
+
+void session_tend(struct session *session, uint64_t now_ns)
+{
+    array_foreach (&session->programs, p) {
+        struct program *program = *p;
+        if (program->ended_ns)
+            continue;
+        for (uint32_t i = 0; i < program->thread_count; i++) {
+            struct program_thread *t = &program->threads[i];
+            if (!t->shared->owner)
+                continue;
+            tell_sched(session, program, t, now_ns, false);
+            watch_thread(session, program, t, now_ns);
+        }
+    }
+}
+
+/* ---- losses ---- */
+
+enum { LOSS_RING_FULL, LOSS_SIGNAL, LOSS_NO_SLOT, LOSS_DISK, LOSS_UNREADABLE, LOSS_DEPTH };
+
+static void tell_loss(struct session *session, struct program *program, uint32_t tid, int reason,
+                      uint64_t total, uint64_t *told, struct ctf_stream *stream)
+{
+    if (total <= *told)
+        return;
+    uint64_t count = total - *told;
+    *told = total;
+    program->losses[reason] += count;
+    if (stream && reason != LOSS_DEPTH)
+        ctf_stream_discarded(stream, count);
+    struct record_loss record = {
+        .count = count, .pid = (uint32_t)program->pid, .tid = tid, .reason = (uint8_t)reason};
+    ctf_stream_write(session->own, SONDE_EVENT_loss, clock_monotonic_ns(), 0, &record, NULL);
+}
+
+void session_tell_losses(struct session *session, struct program *program)
+{
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct program_thread *t = &program->threads[i];
+        const struct sonde_thread *s = t->shared;
+        uint64_t depth_lost = s->lost_depth;
+        tell_loss(session, program, t->tid, LOSS_RING_FULL, s->lost_full, &t->lost_full, t->stream);
+        tell_loss(session, program, t->tid, LOSS_SIGNAL, s->lost_signal, &t->lost_signal, t->stream);
+        tell_loss(session, program, t->tid, LOSS_DEPTH, depth_lost, &t->lost_depth, NULL);
+        uint64_t unreadable = t->unreadable;
+        t->unreadable = 0;
+        uint64_t none = 0;
+        tell_loss(session, program, t->tid, LOSS_UNREADABLE, unreadable, &none, t->stream);
+    }
+    tell_loss(session, program, 0, LOSS_NO_SLOT, program->shared->events_without_slot,
+              &program->events_without_slot, NULL);
+}

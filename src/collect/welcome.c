@@ -1,0 +1,169 @@
+/* A probe says hello: sonde looks at its program from outside, plans, writes settings and patches while the
+ * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+enum { ANSWER_MS = 2000 };
+
+struct guest {
+    int socket;
+    pid_t pid;
+    int shared_fd;
+    struct sonde_message hello;
+};
+
+static int receive_hello(struct guest *guest)
+{
+    struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
+    if (poll(&wait, 1, ANSWER_MS) <= 0)
+        return -ETIMEDOUT;
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec data = {&guest->hello, sizeof(guest->hello)};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    if (recvmsg(guest->socket, &message, MSG_CMSG_CLOEXEC) != sizeof(guest->hello))
+        return -EPROTO;
+    struct cmsghdr *attached = CMSG_FIRSTHDR(&message);
+    if (attached && attached->cmsg_type == SCM_RIGHTS && attached->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&guest->shared_fd, CMSG_DATA(attached), sizeof(int));
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+        return -errno;
+    guest->pid = credentials.pid;
+    return guest->hello.verb == SONDE_HELLO && guest->shared_fd >= 0 ? 0 : -EPROTO;
+}
+
+static int send_verb(const struct guest *guest, enum sonde_verb verb)
+{
+    struct sonde_message message = {.verb = verb};
+    return send(guest->socket, &message, sizeof(message), MSG_NOSIGNAL) == sizeof(message) ? 0 : -errno;
+}
+
+/* patch_map_fn: the probe maps. */
+static int map_in_guest(void *context, uint64_t address, uint64_t size)
+{
+    const struct guest *guest = context;
+    struct sonde_message message = {.verb = SONDE_MAP, .a = address, .b = size};
+    struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
+    if (send(guest->socket, &message, sizeof(message), MSG_NOSIGNAL) != sizeof(message))
+        return -EPIPE;
+    if (poll(&wait, 1, ANSWER_MS) <= 0)
+        return -ETIMEDOUT;
+    if (recv(guest->socket, &message, sizeof(message), 0) != sizeof(message) || message.verb != SONDE_MAP)
+        return -EPROTO;
+    int64_t result = (int64_t)message.a;
+    if (result < 0 && result > -4096)
+        return (int)result;
+    return message.a == address ? 0 : -EEXIST;
+}
+
+static int find_probe(const struct session *session, struct target *target, struct target_module *ret_probe,
+                      struct problem *problem)
+{
+    const char *base = strrchr(session->probe_path, '/') + 1;
+    const struct module *module = modules_named(&target->modules, base);
+    if (!module || !module->has_bias)
+        return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules", target->pid);
+    ret_probe->module = module;
+    return modules_open(&target->modules, module, &ret_probe->elf, problem);
+}
+
+static void tell_start(struct session *session, const struct program *program)
+{
+    struct record_process_start record = {.start_ns = program->started_ns,
+                                          .pid = (uint32_t)program->pid,
+                                          .parent = (uint32_t)program->parent,
+                                          .runtime = (uint8_t)program->runtime,
+                                          .name_length = (uint16_t)strlen(program->name),
+                                          .command_length = (uint16_t)strlen(program->command)};
+    char strings[2 * PATH_MAX];
+    snprintf(strings, sizeof(strings), "%s%s", program->name, program->command);
+    ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record, strings);
+}
+
+/* Everything between hello and go. */
+static int patch_guest(struct session *session, struct guest *guest, struct problem *problem)
+{
+    _cleanup_(target_freep) struct target *target = NULL;
+    int r = target_open(guest->pid, &target, problem);
+    if (r < 0)
+        return r;
+    if (target->runtime == RUNTIME_OTHER)
+        return -ENOTSUP;
+    struct target_module probe = {0};
+    r = find_probe(session, target, &probe, problem);
+    if (r < 0)
+        return r;
+    struct sonde_config config;
+    struct patch_set patches = {0};
+    target_layout(target, &config);
+    r = target_write(target, guest->hello.a, &config, sizeof(config));
+    if (r >= 0)
+        r = patch_install(target, &probe, map_in_guest, guest, &patches, problem);
+    elf_free(probe.elf);
+    if (r < 0)
+        return r;
+    struct program *program;
+    r = program_new(target, &patches, guest->shared_fd, guest->hello.b, &program, problem);
+    if (r < 0) {
+        patch_remove(target, &patches);
+        patch_set_done(&patches);
+        return r;
+    }
+    target = NULL;
+    r = array_add(&session->programs, program);
+    if (r < 0) {
+        program_free(program);
+        return r;
+    }
+    tell_start(session, program);
+    return 0;
+}
+
+static void remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
+{
+    char path[64], *line = NULL;
+    _cleanup_(freep) char *name = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    (void)file_read(path, 256, &name, NULL);
+    if (name)
+        name[strcspn(name, "\n")] = '\0';
+    if (asprintf(&line, "%s (%d): %s", name ? name : "?", pid, problem->what) > 0 &&
+        array_add(&session->untraced, line) < 0)
+        free(line);
+    session_note(session, "%s (%d) runs untraced: %s", name ? name : "?", pid, problem->what);
+}
+
+void session_welcome(struct session *session)
+{
+    _cleanup_(file_closep) int socket = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (socket < 0)
+        return;
+    struct guest guest = {.socket = socket, .shared_fd = -1};
+    struct problem problem = {0};
+    int r = receive_hello(&guest);
+    if (r == 0) {
+        r = patch_guest(session, &guest, &problem);
+        (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
+        /* A library user of libuv that is not Node is met without a word. */
+        if (r < 0 && r != -ENOTSUP)
+            remember_untraced(session, guest.pid, &problem);
+    }
+    if (guest.shared_fd >= 0)
+        close(guest.shared_fd);
+    (void)session_write_manifest(session, false);
+}

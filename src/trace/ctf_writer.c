@@ -1,0 +1,340 @@
+/* See ctf_writer.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/ctf_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+
+enum {
+    PACKET_HEADER = 24,
+    PACKET_CONTEXT = 48,
+    PACKET_START = PACKET_HEADER + PACKET_CONTEXT,
+    PACKET_BYTES = 64 << 10,
+    EVENT_BYTES_MAX = 16 << 10,
+};
+
+struct ctf_writer {
+    char *folder;
+    uint8_t uuid[16];
+    uint32_t stream_count;
+    struct ctf_totals totals;
+    /* For each event: bytes of its numeric fields, which stand without holes at the record's start. */
+    uint16_t numeric_bytes[SONDE_EVENT_COUNT];
+};
+
+struct ctf_stream {
+    struct ctf_writer *writer;
+    int fd;
+    uint32_t pid, tid, number;
+    uint64_t file_bytes;
+    uint64_t discarded;
+    uint64_t first_ns, last_ns;
+    uint64_t packet_events;
+    size_t used; /* bytes of packet, PACKET_START when empty */
+    uint8_t packet[PACKET_BYTES + EVENT_BYTES_MAX];
+};
+
+/* ---- metadata ---- */
+
+static void add_uuid(struct text *text, const uint8_t *uuid)
+{
+    for (int i = 0; i < 16; i++)
+        text_addf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
+static void add_integer(struct text *text, int bits, bool is_signed, const char *base)
+{
+    text_addf(text, "integer { size = %d; align = 8; signed = %s; base = %s; }", bits,
+              is_signed ? "true" : "false", base);
+}
+
+static void add_field(struct text *text, const struct event_field *field)
+{
+    static const struct {
+        int bits;
+        bool is_signed;
+    } TYPES[] = {
+        [FIELD_TYPE_u8] = {8, false},   [FIELD_TYPE_u16] = {16, false}, [FIELD_TYPE_u32] = {32, false},
+        [FIELD_TYPE_u64] = {64, false}, [FIELD_TYPE_i32] = {32, true},  [FIELD_TYPE_i64] = {64, true}};
+    const struct event_meaning *meaning = &event_meanings[field->meaning];
+    text_add(text, "\t\t");
+    if (field->type == FIELD_TYPE_str) {
+        text_add(text, "string { encoding = UTF8; }");
+    } else if (meaning->label_count) {
+        text_add(text, "enum : ");
+        add_integer(text, TYPES[field->type].bits, TYPES[field->type].is_signed, "decimal");
+        text_add(text, " { ");
+        for (uint32_t i = 0; i < meaning->label_count; i++)
+            text_addf(text, "%s\"%s\" = %u", i ? ", " : "", meaning->labels[i].label,
+                      meaning->labels[i].value);
+        text_add(text, " }");
+    } else {
+        bool hex = field->meaning == SONDE_MEANING_hex;
+        add_integer(text, TYPES[field->type].bits, TYPES[field->type].is_signed,
+                    hex ? "hexadecimal" : "decimal");
+    }
+    text_addf(text, " _%s;\n", field->name);
+}
+
+static void add_metadata(struct text *text, const uint8_t *uuid, int64_t clock_offset_ns)
+{
+    text_add(text, "/* CTF 1.8 */\n\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"");
+    add_uuid(text, uuid);
+    text_add(text, "\";\n\tbyte_order = le;\n\tpacket.header := struct {\n\t\t");
+    add_integer(text, 32, false, "hexadecimal");
+    text_add(text, " magic;\n\t\t");
+    add_integer(text, 8, false, "decimal");
+    text_add(text, " uuid[16];\n\t\t");
+    add_integer(text, 32, false, "decimal");
+    text_add(
+        text,
+        " stream_id;\n\t};\n};\n\nenv {\n\tdomain = \"ust\";\n\ttracer_name = \"sonde\";\n\ttracer_version "
+        "= \"" SONDE_VERSION "\";\n};\n\n");
+    text_addf(text,
+              "clock {\n\tname = \"monotonic\";\n\tdescription = \"CLOCK_MONOTONIC\";\n\tfreq = 1000000000;\n"
+              "\toffset_s = %lld;\n\toffset = %lld;\n};\n\n",
+              (long long)(clock_offset_ns / (int64_t)NS_PER_S),
+              (long long)(clock_offset_ns % (int64_t)NS_PER_S));
+    text_add(text,
+             "typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := "
+             "time_ns;\n\nstream {\n\tid = 0;\n\tpacket.context := struct {\n\t\ttime_ns timestamp_begin;\n"
+             "\t\ttime_ns timestamp_end;\n");
+    static const char *const CONTEXT[] = {"content_size", "packet_size", "events_discarded"};
+    for (size_t i = 0; i < ARRAY_SIZE(CONTEXT); i++) {
+        text_add(text, "\t\t");
+        add_integer(text, 64, false, "decimal");
+        text_addf(text, " %s;\n", CONTEXT[i]);
+    }
+    text_add(text, "\t\t");
+    add_integer(text, 32, false, "decimal");
+    text_add(text, " pid;\n\t\t");
+    add_integer(text, 32, false, "decimal");
+    text_add(text, " tid;\n\t};\n\tevent.header := struct {\n\t\t");
+    add_integer(text, 16, false, "decimal");
+    text_add(text, " id;\n\t\ttime_ns timestamp;\n\t};\n};\n");
+    for (int id = 1; id < SONDE_EVENT_COUNT; id++) {
+        const struct event_description *d = &event_catalogue[id];
+        text_addf(text, "\nevent {\n\tname = \"%s\";\n\tid = %d;\n\tstream_id = 0;\n\tfields := struct {\n",
+                  d->name, id);
+        for (int f = d->span ? 0 : 1; f < d->field_count; f++)
+            add_field(text, &d->fields[f]);
+        text_add(text, "\t};\n};\n");
+    }
+}
+
+static int write_metadata(const struct ctf_writer *writer, struct problem *problem)
+{
+    struct text text = {0};
+    char path[PATH_MAX];
+    int64_t offset = (int64_t)clock_realtime_ns() - (int64_t)clock_monotonic_ns();
+    add_metadata(&text, writer->uuid, offset);
+    snprintf(path, sizeof(path), "%s/ctf/metadata", writer->folder);
+    int r = text.failed ? -ENOMEM : 0;
+    _cleanup_(file_closep) int fd = -1;
+    if (r == 0) {
+        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        r = fd < 0 ? -errno : file_write_all(fd, text.at, text.length);
+    }
+    text_done(&text);
+    if (r == -EEXIST) {
+        problem_set(problem, r, "%s already holds a trace", writer->folder);
+        problem_remedy(problem, "Name another folder with -o, or remove this one.");
+    } else if (r < 0) {
+        problem_set(problem, r, "%s: cannot be written: %s", path, strerror(-r));
+    }
+    return r;
+}
+
+/* ---- writer ---- */
+
+static uint16_t numeric_bytes(const struct event_description *d)
+{
+    static const uint8_t SIZE[] = {1, 2, 4, 8, 4, 8, 0};
+    uint16_t end = 0;
+    for (int f = 1; f < d->field_count; f++)
+        end = (uint16_t)(end + SIZE[d->fields[f].type]);
+    return end;
+}
+
+int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct problem *problem)
+{
+    char streams[PATH_MAX];
+    snprintf(streams, sizeof(streams), "%s/ctf", folder);
+    int r = file_make_folder(streams);
+    if (r < 0) {
+        problem_set(problem, r, "%s: the folder cannot be made: %s", folder, strerror(-r));
+        problem_remedy(problem, "Name a folder that you may write with -o.");
+        return r;
+    }
+    _cleanup_(ctf_writer_freep) struct ctf_writer *writer = calloc(1, sizeof(*writer));
+    if (!writer || !(writer->folder = strdup(folder)))
+        return -ENOMEM;
+    if (getrandom(writer->uuid, sizeof(writer->uuid), 0) != sizeof(writer->uuid))
+        return -EIO;
+    for (int id = 1; id < SONDE_EVENT_COUNT; id++)
+        writer->numeric_bytes[id] = numeric_bytes(&event_catalogue[id]);
+    r = write_metadata(writer, problem);
+    if (r < 0)
+        return r;
+    *ret_writer = writer;
+    writer = NULL;
+    return 0;
+}
+
+void ctf_writer_free(struct ctf_writer *writer)
+{
+    if (!writer)
+        return;
+    free(writer->folder);
+    free(writer);
+}
+
+void ctf_writer_totals(const struct ctf_writer *writer, struct ctf_totals *ret_totals)
+{
+    *ret_totals = writer->totals;
+}
+
+const char *ctf_writer_folder(const struct ctf_writer *writer)
+{
+    return writer->folder;
+}
+
+/* ---- streams ---- */
+
+int ctf_stream_open(struct ctf_writer *writer, uint32_t pid, uint32_t tid, struct ctf_stream **ret_stream)
+{
+    struct ctf_stream *stream = malloc(sizeof(*stream));
+    if (!stream)
+        return -ENOMEM;
+    memset(stream, 0, offsetof(struct ctf_stream, packet));
+    stream->writer = writer;
+    stream->fd = -1;
+    stream->pid = pid;
+    stream->tid = tid;
+    stream->number = writer->stream_count++;
+    stream->used = PACKET_START;
+    *ret_stream = stream;
+    return 0;
+}
+
+static uint8_t *put(uint8_t *at, const void *value, size_t size)
+{
+    memcpy(at, value, size);
+    return at + size;
+}
+
+void ctf_stream_write(struct ctf_stream *stream, enum sonde_event_id id, uint64_t end_ns,
+                      uint64_t duration_ns, const void *record, const char *strings)
+{
+    const struct event_description *d = &event_catalogue[id];
+    if (end_ns < stream->last_ns) {
+        uint64_t late = stream->last_ns - end_ns;
+        stream->writer->totals.late_ns_worst = MAX(stream->writer->totals.late_ns_worst, late);
+        end_ns = stream->last_ns;
+    }
+    if (stream->used >= PACKET_BYTES)
+        (void)ctf_stream_flush(stream);
+    if (stream->used == PACKET_START)
+        stream->first_ns = end_ns;
+    stream->last_ns = end_ns;
+
+    uint16_t number = (uint16_t)id;
+    uint8_t *at = stream->packet + stream->used, *limit = stream->packet + sizeof(stream->packet);
+    at = put(at, &number, sizeof(number));
+    at = put(at, &end_ns, sizeof(end_ns));
+    if (d->span)
+        at = put(at, &duration_ns, sizeof(duration_ns));
+    at = put(at, record, stream->writer->numeric_bytes[id]);
+    for (int f = 1; f < d->field_count; f++) {
+        if (d->fields[f].type != FIELD_TYPE_str)
+            continue;
+        uint16_t length;
+        memcpy(&length, (const char *)record + d->fields[f].record_offset, sizeof(length));
+        size_t room = (size_t)(limit - at) - 64; /* later strings still get their NUL */
+        size_t kept = length < room ? length : room;
+        for (size_t i = 0; i < kept; i++)
+            at[i] = strings[i] ? (uint8_t)strings[i] : '?';
+        at[kept] = 0;
+        at += kept + 1;
+        strings += length;
+    }
+    stream->used = (size_t)(at - stream->packet);
+    stream->packet_events++;
+}
+
+void ctf_stream_discarded(struct ctf_stream *stream, uint64_t count)
+{
+    stream->discarded += count;
+}
+
+static int open_file(struct ctf_stream *stream)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, stream->pid, stream->tid,
+             stream->number);
+    stream->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    return stream->fd < 0 ? -errno : 0;
+}
+
+static void fill_header(struct ctf_stream *stream)
+{
+    const uint32_t magic = 0xC1FC1FC1, stream_id = 0;
+    const uint64_t bits = stream->used * 8;
+    uint8_t *at = stream->packet;
+    at = put(at, &magic, sizeof(magic));
+    at = put(at, stream->writer->uuid, sizeof(stream->writer->uuid));
+    at = put(at, &stream_id, sizeof(stream_id));
+    at = put(at, &stream->first_ns, sizeof(stream->first_ns));
+    at = put(at, &stream->last_ns, sizeof(stream->last_ns));
+    at = put(at, &bits, sizeof(bits));
+    at = put(at, &bits, sizeof(bits));
+    at = put(at, &stream->discarded, sizeof(stream->discarded));
+    at = put(at, &stream->pid, sizeof(stream->pid));
+    put(at, &stream->tid, sizeof(stream->tid));
+}
+
+int ctf_stream_flush(struct ctf_stream *stream)
+{
+    if (stream->used == PACKET_START)
+        return 0;
+    struct ctf_totals *totals = &stream->writer->totals;
+    fill_header(stream);
+    int r = stream->fd >= 0 ? 0 : open_file(stream);
+    if (r == 0)
+        r = file_write_all(stream->fd, stream->packet, stream->used);
+    if (r == 0) {
+        stream->file_bytes += stream->used;
+        totals->bytes += stream->used;
+        totals->events += stream->packet_events;
+    } else {
+        /* Part of a packet would hide those behind it: cut it off. */
+        if (stream->fd >= 0 && (ftruncate(stream->fd, (off_t)stream->file_bytes) < 0 ||
+                                lseek(stream->fd, (off_t)stream->file_bytes, SEEK_SET) < 0))
+            r = -errno;
+        totals->lost_events += stream->packet_events;
+        totals->write_error = r;
+        stream->discarded += stream->packet_events;
+    }
+    stream->used = PACKET_START;
+    stream->packet_events = 0;
+    return r;
+}
+
+void ctf_stream_free(struct ctf_stream *stream)
+{
+    if (!stream)
+        return;
+    (void)ctf_stream_flush(stream);
+    if (stream->fd >= 0)
+        close(stream->fd);
+    free(stream);
+}
