@@ -312,7 +312,7 @@ static void redis_layout(struct target *target, struct sonde_config *config)
     miss_offsets(target, config);
 }
 
-/* A v8dbg_ constant: an int in the file's data. */
+/* A v8dbg_ constant, an int in the file's data; INT32_MIN when there is none. */
 static int32_t v8_constant(struct target *target, const char *name)
 {
     struct elf_symbol symbol;
@@ -322,7 +322,7 @@ static int32_t v8_constant(struct target *target, const char *name)
     snprintf(full, sizeof(full), "v8dbg_%s", name);
     if (target_find(target, full, NULL, &symbol, &module) < 0 ||
         elf_read(module->elf, symbol.value, &value, sizeof(value)) < 0)
-        return -1;
+        return INT32_MIN;
     return value;
 }
 
@@ -340,7 +340,7 @@ static void node_layout(struct target *target, struct sonde_config *config)
     bool complete = true;
     for (size_t i = 0; i < ARRAY_SIZE(NEEDED); i++) {
         value[i] = v8_constant(target, NEEDED[i]);
-        complete &= value[i] >= 0;
+        complete &= value[i] != INT32_MIN;
     }
     if (complete) {
         config->v8.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */

@@ -29,6 +29,14 @@ enum { SONDE_NO_OFFSET = -1 };
     O(link_conn, "clusterLink.conn")            \
     O(link_rcvbuf, "clusterLink.rcvbuf")
 
+/* Their numbers: SONDE_REDIS_FIELD_conn_fd = 0, ... */
+enum {
+#define O(name, text) SONDE_REDIS_FIELD_##name,
+    SONDE_REDIS_OFFSETS(O)
+#undef O
+        SONDE_REDIS_FIELDS
+};
+
 /* OFFSET(name, text): byte offsets in V8's heap objects, tagged pointers already subtracted (-1). */
 #define SONDE_V8_OFFSETS(O)                   \
     O(map_instance_type, "Map.instance_type") \

@@ -36,6 +36,9 @@ struct sonde_shared {
     uint32_t threads_without_slot;
     uint64_t events_without_slot;
     uint32_t slots_used; /* highest slot ever claimed + 1 */
+    /* Offsets that failed the check on live objects and are read no more, and those that were found there:
+     * one bit for each in the order of SONDE_REDIS_OFFSETS (config.h). */
+    uint32_t fields_dropped, fields_found;
 };
 
 /* A span that has begun and not ended. */

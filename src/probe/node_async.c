@@ -24,6 +24,25 @@ HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, doubl
     sonde_orig_node_async_init(env, object, type, async_id, trigger_id);
 }
 
+/* Where a scope keeps the context it was made with: learnt from the first scope whose context stands there
+ * once and nowhere else. Scopes are larger than what is searched. */
+static void find_context(const void *scope, const struct async_context *context)
+{
+    enum { SEARCHED = 48 };
+    if (LIKELY(sonde_config.callback_scope_context != SONDE_NO_OFFSET) || context->async_id <= 1)
+        return;
+    int found = SONDE_NO_OFFSET, count = 0;
+    for (int at = 0; at + (int)sizeof(*context) <= SEARCHED; at += 8) {
+        const struct async_context *there = (const struct async_context *)((const char *)scope + at);
+        if (there->async_id == context->async_id && there->trigger_async_id == context->trigger_async_id) {
+            found = at;
+            count++;
+        }
+    }
+    if (count == 1)
+        sonde_config.callback_scope_context = found;
+}
+
 /* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to 20
  */
 HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context, int flags)
@@ -32,6 +51,8 @@ HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_
     if (self)
         callback_begin(self, (uintptr_t)scope, whole(context->async_id));
     sonde_orig_node_scope(scope, env, object, context, flags);
+    if (self)
+        find_context(scope, context);
 }
 
 /* The same since 22: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
@@ -43,6 +64,8 @@ HOOK(void, node_scope_variant, void *scope, void *env, void *object, const struc
     if (self)
         callback_begin(self, (uintptr_t)scope, whole(context->async_id));
     sonde_orig_node_scope_variant(scope, env, object, context, flags, frame);
+    if (self)
+        find_context(scope, context);
 }
 
 /* InternalCallbackScope::InternalCallbackScope(AsyncWrap*, int). It may or may not go through the other

@@ -61,6 +61,9 @@ _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits
 /* Written by sonde before any hook is active. */
 extern struct sonde_config sonde_config;
 
+/* The memory shared with sonde. */
+extern struct sonde_shared *probe_shared;
+
 /* 0 until sonde has patched, in a forked child, and after sonde told us to stop. */
 extern uint32_t *probe_live;
 

@@ -2,11 +2,7 @@
  * was not found is -1, is not read, and its value says "unknown". After the original returns nothing is
  * touched that it may have freed. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/probe.h"
-
-#define OFFSET(name)      (sonde_config.redis.name)
-#define HAVE(name)        (OFFSET(name) >= 0)
-#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
+#include "probe/redis.h"
 
 /* Phases shorter than this are not worth a record. About 2 us. */
 enum { PHASE_MIN_TICKS = 5000 };
@@ -24,24 +20,6 @@ static int connection_fd(const void *connection)
 static int client_fd(const void *client)
 {
     return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
-}
-
-/* Length of an sds string: its type is in the low bits of the byte before it. */
-static uint64_t sds_length(const char *s)
-{
-    switch (s[-1] & 7) {
-    case 0:
-        return (uint8_t)s[-1] >> 3;
-    case 1:
-        return READ(uint8_t, s, -3);
-    case 2:
-        return READ(uint16_t, s, -5);
-    case 3:
-        return READ(uint32_t, s, -9);
-    case 4:
-        return READ(uint64_t, s, -17);
-    }
-    return 0;
 }
 
 static uint32_t command_name(struct probe_thread *self, const void *command)
@@ -69,6 +47,8 @@ HOOK(void, redis_read_query, void *connection)
     struct probe_thread *self = probe_thread();
     const void *client =
         connection && HAVE(conn_private) ? READ(void *, connection, OFFSET(conn_private)) : NULL;
+    if (UNLIKELY(self && redis_checks_left))
+        client = redis_check_client(connection, client);
     if (!self || !client) {
         sonde_orig_redis_read_query(connection);
         return;
@@ -114,6 +94,8 @@ HOOK(void, redis_command, void *client, int flags)
         sonde_orig_redis_command(client, flags);
         return;
     }
+    if (UNLIKELY(redis_checks_left))
+        redis_check_command(client);
     uint64_t id = client_id(client);
     int fd = client_fd(client);
     const void *command = HAVE(client_cmd) ? READ(void *, client, OFFSET(client_cmd)) : NULL;
@@ -198,6 +180,8 @@ HOOK(int, redis_bus_packet, void *link)
         return sonde_orig_redis_bus_packet(link);
     uint32_t bytes = 0;
     uint16_t type = 0xffff;
+    if (UNLIKELY(!HAVE(link_rcvbuf) && redis_checks_left))
+        redis_find_receive_buffer(link);
     if (HAVE(link_rcvbuf))
         message_header(READ(unsigned char *, link, OFFSET(link_rcvbuf)), &bytes, &type);
     uint32_t depth = self->shared.depth;

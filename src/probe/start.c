@@ -12,7 +12,13 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-enum { RING_BYTES = 512 << 10, WAIT_MS = 5000 };
+enum {
+    RING_BYTES = 512 << 10,
+    SLOT_BYTES = SONDE_PAGE + RING_BYTES,
+    WAIT_MS = 5000,
+    OLD_KERNEL_SLOTS = 16, /* allotted at once where memory cannot be allotted later without a descriptor */
+    POPULATE_WRITE = 23,   /* MADV_POPULATE_WRITE, Linux 5.14 */
+};
 
 EXPORTED struct sonde_config sonde_config;
 
@@ -20,8 +26,9 @@ static uint32_t never_live;
 uint32_t *probe_live = &never_live;
 __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
 
-static struct sonde_shared *shared;
-static int shared_fd = -1;
+struct sonde_shared *probe_shared;
+static int shared_fd = -1; /* closed once sonde has it: descriptors are the program's own business */
+static uint32_t slots = SONDE_THREADS;
 
 /* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
 extern int uv_run(void *, int) __attribute__((weak));
@@ -46,29 +53,29 @@ void *memcpy(void *to, const void *from, size_t n)
 
 static char *slot_address(uint32_t i)
 {
-    return (char *)shared + SONDE_PAGE + (size_t)i * (SONDE_PAGE + RING_BYTES);
+    return (char *)probe_shared + SONDE_PAGE + (size_t)i * SLOT_BYTES;
 }
 
 struct probe_thread *probe_thread_claim(void)
 {
     if ((uintptr_t)probe_self == 1) { /* no slot for this thread */
-        __atomic_fetch_add(&shared->events_without_slot, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     uint32_t tid = (uint32_t)SYSTEM_CALL(SYS_gettid);
-    for (uint32_t i = 0; i < SONDE_THREADS; i++) {
+    for (uint32_t i = 0; i < slots; i++) {
         struct probe_thread *thread = (struct probe_thread *)slot_address(i);
         /* Memory is allotted before it is touched: a full tmpfs would otherwise kill us with SIGBUS. */
-        if (i >= __atomic_load_n(&shared->slots_used, __ATOMIC_ACQUIRE) &&
-            SYSTEM_CALL(SYS_fallocate, shared_fd, 0, SONDE_PAGE + (size_t)i * (SONDE_PAGE + RING_BYTES),
-                        SONDE_PAGE + RING_BYTES) < 0)
+        if (i >= __atomic_load_n(&probe_shared->slots_used, __ATOMIC_ACQUIRE) && slots == SONDE_THREADS &&
+            SYSTEM_CALL(SYS_madvise, thread, SLOT_BYTES, POPULATE_WRITE) < 0)
             break;
         uint32_t nobody = 0;
         if (!__atomic_compare_exchange_n(&thread->shared.owner, &nobody, tid, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
             continue;
-        for (uint32_t used = i; used <= i; used = __atomic_load_n(&shared->slots_used, __ATOMIC_ACQUIRE))
-            if (__atomic_compare_exchange_n(&shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
+        for (uint32_t used = i; used <= i;
+             used = __atomic_load_n(&probe_shared->slots_used, __ATOMIC_ACQUIRE))
+            if (__atomic_compare_exchange_n(&probe_shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED))
                 break;
         thread->ring = (char *)thread + SONDE_PAGE;
@@ -81,7 +88,7 @@ struct probe_thread *probe_thread_claim(void)
         return thread;
     }
     probe_self = (struct probe_thread *)1;
-    __atomic_fetch_add(&shared->threads_without_slot, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
@@ -126,7 +133,7 @@ static int connect_to(const char *path)
 
 static bool make_shared_memory(void)
 {
-    size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * (SONDE_PAGE + RING_BYTES);
+    size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES;
     shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
     if (shared_fd < 0)
         return false;
@@ -136,13 +143,18 @@ static bool make_shared_memory(void)
     long at = SYSTEM_CALL(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
     if (at < 0)
         return false;
-    shared = (struct sonde_shared *)at;
-    *shared = (struct sonde_shared){
+    probe_shared = (struct sonde_shared *)at;
+    if (SYSTEM_CALL(SYS_madvise, at, SONDE_PAGE, POPULATE_WRITE) < 0) {
+        slots = OLD_KERNEL_SLOTS;
+        if (SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE + (size_t)slots * SLOT_BYTES) < 0)
+            return false;
+    }
+    *probe_shared = (struct sonde_shared){
         .magic = SONDE_SHARED_MAGIC,
         .version = SONDE_SHARED_VERSION,
         .pid = (uint32_t)SYSTEM_CALL(SYS_getpid),
         .ring_bytes = RING_BYTES,
-        .thread_slots = SONDE_THREADS,
+        .thread_slots = slots,
         .start_tsc = ticks(),
     };
     /* The live flag is on a page that the kernel clears in a forked child: the child shares the rings' memory
@@ -162,12 +174,9 @@ static bool make_shared_memory(void)
 static void drop_shared_memory(void)
 {
     probe_live = &never_live;
-    if (shared)
-        SYSTEM_CALL(SYS_munmap, shared, SONDE_PAGE + (size_t)SONDE_THREADS * (SONDE_PAGE + RING_BYTES));
-    shared = NULL;
-    if (shared_fd >= 0)
-        SYSTEM_CALL(SYS_close, shared_fd);
-    shared_fd = -1;
+    if (probe_shared)
+        SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
+    probe_shared = NULL;
 }
 
 static bool say_hello(int socket)
@@ -228,6 +237,8 @@ __attribute__((constructor)) static void start(void)
         return;
     bool go = make_shared_memory() && say_hello(socket) && obey(socket);
     SYSTEM_CALL(SYS_close, socket);
+    if (shared_fd >= 0)
+        SYSTEM_CALL(SYS_close, shared_fd);
     if (go)
         *probe_live = 1;
     else

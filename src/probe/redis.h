@@ -1,0 +1,42 @@
+/* What the Redis hooks (redis.c) and the checks of their offsets (redis_check.c) share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_REDIS_H
+#define PROBE_REDIS_H
+
+#include "probe/probe.h"
+
+#define OFFSET(name)      (sonde_config.redis.name)
+#define HAVE(name)        (OFFSET(name) >= 0)
+#define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
+
+/* Length of an sds string: its type is in the low bits of the byte before it. */
+static inline uint64_t sds_length(const char *s)
+{
+    switch (s[-1] & 7) {
+    case 0:
+        return (uint8_t)s[-1] >> 3;
+    case 1:
+        return READ(uint8_t, s, -3);
+    case 2:
+        return READ(uint16_t, s, -5);
+    case 3:
+        return READ(uint32_t, s, -9);
+    case 4:
+        return READ(uint64_t, s, -17);
+    }
+    return 0;
+}
+
+/* How many more calls are checked; 0 when the offsets are trusted. */
+extern uint32_t redis_checks_left;
+
+/* Checks what connects a connection and its client; the client, or NULL when it is not to be believed. */
+const void *redis_check_client(const void *connection, const void *client);
+
+/* Checks the fields that a command's record is made of. */
+void redis_check_command(const void *client);
+
+/* Looks for the field of a bus link that points at a bus message. */
+void redis_find_receive_buffer(const void *link);
+
+#endif

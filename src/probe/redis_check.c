@@ -1,0 +1,175 @@
+/* The check of Redis' offsets on live objects: during the first calls every pointer is followed through the
+ * kernel, which answers EFAULT instead of crashing, and every value must be what its field can hold. A field
+ * that fails is dropped (the hooks stay) and sonde says so. Two fields that no function gives away are found
+ * here. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/redis.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+enum { CHECKS = 256, CLIENT_SEARCHED = 128, LINK_SEARCHED = 64 };
+
+uint32_t redis_checks_left = CHECKS;
+
+#define DROP(name)                                                      \
+    do {                                                                \
+        OFFSET(name) = SONDE_NO_OFFSET;                                 \
+        probe_shared->fields_dropped |= 1u << SONDE_REDIS_FIELD_##name; \
+    } while (0)
+
+#define FOUND(name, offset)                                           \
+    do {                                                              \
+        OFFSET(name) = (offset);                                      \
+        probe_shared->fields_found |= 1u << SONDE_REDIS_FIELD_##name; \
+    } while (0)
+
+/* Reads memory of our own that may not be there. */
+static bool safe_read(const void *from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
+    long pid = SYSTEM_CALL(SYS_getpid);
+    return SYSTEM_CALL(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == (long)size;
+}
+
+static const void *pointer_at(const void *object, int32_t offset)
+{
+    const void *pointer = NULL;
+    return safe_read((const char *)object + offset, &pointer, sizeof(pointer)) ? pointer : NULL;
+}
+
+static bool is_socket(int fd)
+{
+    struct stat st;
+    return SYSTEM_CALL(SYS_fstat, fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* client.conn: the one field near the start of the client that points back at the connection. */
+static void find_client_connection(const void *connection, const void *client)
+{
+    uint64_t words[CLIENT_SEARCHED / 8];
+    int found = SONDE_NO_OFFSET, count = 0;
+    if (!safe_read(client, words, sizeof(words)))
+        return;
+    for (int i = 0; i < CLIENT_SEARCHED / 8; i++)
+        if (words[i] == (uintptr_t)connection) {
+            found = i * 8;
+            count++;
+        }
+    if (count == 1)
+        FOUND(client_conn, found);
+}
+
+const void *redis_check_client(const void *connection, const void *client)
+{
+    redis_checks_left--;
+    if (!client)
+        return NULL;
+    bool was_known = HAVE(client_conn);
+    if (!was_known)
+        find_client_connection(connection, client);
+    /* The two must point at each other: nothing else of the client is believed before. */
+    if (!HAVE(client_conn) || pointer_at(client, OFFSET(client_conn)) != connection) {
+        DROP(conn_private);
+        if (was_known)
+            DROP(client_conn);
+        return NULL;
+    }
+    if (HAVE(conn_fd) && !is_socket(READ(int, connection, OFFSET(conn_fd))))
+        DROP(conn_fd);
+    if (HAVE(client_id)) {
+        uint64_t id = READ(uint64_t, client, OFFSET(client_id));
+        if (id == 0 || id >> 48)
+            DROP(client_id);
+    }
+    return client;
+}
+
+/* An sds string of a command's name: printable, and as long as it says. */
+static bool is_name(const char *text)
+{
+    char bytes[64 + 17] = {0};
+    if (!safe_read(text - 1, bytes, 2) || (bytes[0] & 7) > 1)
+        return false;
+    uint64_t length = sds_length(text);
+    if (length < 1 || length > 40 || !safe_read(text, bytes, length + 1) || bytes[length])
+        return false;
+    for (uint64_t i = 0; i < length; i++)
+        if (bytes[i] <= ' ' || bytes[i] > '~')
+            return false;
+    return true;
+}
+
+static bool is(const char *text, const char *word)
+{
+    while (*word && *text == *word) {
+        text++;
+        word++;
+    }
+    return *text == *word;
+}
+
+/* What GET and SET do is known. */
+static bool flags_contradict(const char *name, uint64_t flags)
+{
+    enum { CMD_WRITE = 1, CMD_READONLY = 2 };
+    if (is(name, "get") || is(name, "ping"))
+        return (flags & CMD_WRITE) || (is(name, "get") && !(flags & CMD_READONLY));
+    return (is(name, "set") || is(name, "del")) && (!(flags & CMD_WRITE) || (flags & CMD_READONLY));
+}
+
+void redis_check_command(const void *client)
+{
+    redis_checks_left--;
+    uint64_t probe;
+    if (HAVE(client_cmd)) {
+        const void *command = pointer_at(client, OFFSET(client_cmd));
+        if (!command || !safe_read(command, &probe, sizeof(probe))) {
+            DROP(client_cmd);
+        } else {
+            const char *name = HAVE(command_name) ? pointer_at(command, OFFSET(command_name)) : NULL;
+            if (HAVE(command_name) && (!name || !is_name(name)))
+                DROP(command_name);
+            else if (name && HAVE(command_flags) &&
+                     flags_contradict(name, READ(uint64_t, command, OFFSET(command_flags))))
+                DROP(command_flags);
+        }
+    }
+    if (HAVE(client_db)) {
+        const void *db = pointer_at(client, OFFSET(client_db));
+        int32_t number = -1;
+        if (!db || !HAVE(db_id) || !safe_read((const char *)db + OFFSET(db_id), &number, sizeof(number)) ||
+            number < 0 || number > 1 << 20)
+            DROP(client_db);
+    }
+    if (HAVE(client_argc)) {
+        int32_t count = READ(int32_t, client, OFFSET(client_argc));
+        if (count < 1 || count > 1 << 24)
+            DROP(client_argc);
+    }
+    if (HAVE(client_argv_bytes) && READ(uint64_t, client, OFFSET(client_argv_bytes)) >> 40)
+        DROP(client_argv_bytes);
+    if (HAVE(client_querybuf)) {
+        const char *buffer = pointer_at(client, OFFSET(client_querybuf));
+        char type;
+        if (buffer && (!safe_read(buffer - 1, &type, 1) || (type & 7) > 4))
+            DROP(client_querybuf);
+    }
+}
+
+void redis_find_receive_buffer(const void *link)
+{
+    redis_checks_left--;
+    uint64_t words[LINK_SEARCHED / 8];
+    if (!safe_read(link, words, sizeof(words)))
+        return;
+    for (int i = 0; i < LINK_SEARCHED / 8; i++) {
+        char start[4];
+        if (words[i] > 0x10000 && safe_read((const void *)(uintptr_t)words[i], start, sizeof(start)) &&
+            start[0] == 'R' && start[1] == 'C' && start[2] == 'm' && start[3] == 'b') {
+            FOUND(link_rcvbuf, i * 8);
+            return;
+        }
+    }
+}
