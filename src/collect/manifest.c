@@ -31,14 +31,35 @@ static json_t *clock_object(const struct session *session)
                      1 / session->fit.now.ns_per_tick, "fit_error_ns_worst", session->fit.error_ns_worst);
 }
 
+/* What could not be hooked or found, without the fields that the probe found on live objects, and with those
+ * that it dropped there. */
+static json_t *missing_array(const struct program *program)
+{
+#define O(name, text) text,
+    static const char *const FIELDS[] = {SONDE_REDIS_OFFSETS(O)};
+#undef O
+    json_t *missing = json_array();
+    array_foreach (&program->target->missing, m) {
+        bool found = false;
+        for (size_t i = 0; i < ARRAY_SIZE(FIELDS); i++)
+            found |= (program->shared->fields_found >> i & 1) && strcmp(FIELDS[i], m->what) == 0;
+        if (!found)
+            json_array_append_new(
+                missing, json_pack("{s:s, s:s, s:s}", "what", m->what, "why", m->why, "remedy", m->remedy));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(FIELDS); i++)
+        if (program->shared->fields_dropped >> i & 1)
+            json_array_append_new(
+                missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
+                                   "its value failed the check on live objects: not reported", "remedy", ""));
+    return missing;
+}
+
 static json_t *process_object(const struct program *program)
 {
-    json_t *hooks = json_array(), *missing = json_array(), *threads = json_array();
+    json_t *hooks = json_array(), *missing = missing_array(program), *threads = json_array();
     array_foreach (&program->patches.patches, p)
         json_array_append_new(hooks, json_string(p->hook->symbol));
-    array_foreach (&program->target->missing, m)
-        json_array_append_new(
-            missing, json_pack("{s:s, s:s, s:s}", "what", m->what, "why", m->why, "remedy", m->remedy));
     for (uint32_t i = 0; i < program->thread_count; i++)
         json_array_append_new(threads,
                               json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid, "events_written",

@@ -4,7 +4,8 @@
 
 #include <sys/syscall.h>
 
-/* Loop phases shorter than this with nothing recorded inside are not worth a record. About 2 us. */
+/* Loop phases, and callbacks of no resource, that are shorter than this and have nothing recorded inside are
+ * not worth a record. About 2 us. */
 enum { PHASE_MIN_TICKS = 5000 };
 
 /* libuv 1.x, uv.h and uv/unix.h */
@@ -93,6 +94,7 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     struct probe_callback *callback = &self->callbacks[n];
     callback->self = scope;
     callback->depth = self->shared.depth;
+    callback->written = self->shared.written;
     callback->start_tsc = span_open(self, SONDE_EVENT_node_callback, async_id, 0);
     self->callback_count = n + 1;
     if (self->request_pending)
@@ -107,8 +109,12 @@ void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, 
     /* Scopes above it on the stack ended without Close(): they are gone with it. */
     self->callback_count = (uint32_t)(callback - self->callbacks);
     uint64_t start = callback->start_tsc;
+    uint64_t end = ticks();
     span_close(self, callback->depth);
-    RECORD(self, node_callback, start, ticks(), .async_id = async_id, .trigger_id = trigger_id);
+    /* The loop's own look for immediates and timers, when there are none. */
+    if (!async_id && end - start < PHASE_MIN_TICKS && self->shared.written == callback->written)
+        return;
+    RECORD(self, node_callback, start, end, .async_id = async_id, .trigger_id = trigger_id);
 }
 
 /* ---- thread pool ---- */

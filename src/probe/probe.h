@@ -30,7 +30,8 @@ enum { PROBE_CALLBACKS = 16 };
 struct probe_callback {
     uint64_t self; /* the InternalCallbackScope */
     uint64_t start_tsc;
-    uint32_t depth; /* spans open outside it */
+    uint64_t written; /* records of the thread when it began */
+    uint32_t depth;   /* spans open outside it */
 };
 
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
