@@ -1,0 +1,49 @@
+// What the benchmarks share: statistics, processor time of a process, tables.
+// SPDX-License-Identifier: Apache-2.0
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+
+export const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
+
+// The command bound to one processor, where there are two to choose from.
+export function pinned(cpu, ...command) {
+    return os.cpus().length > 1 && has('taskset') ? ['taskset', '-c', String(cpu), ...command.map(String)] : command.map(String);
+}
+
+export function spread(values) {
+    const sorted = [...values].sort((a, b) => a - b), n = sorted.length;
+    return { median: (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2, min: sorted[0], max: sorted[n - 1] };
+}
+
+// One-sided 95 % quantile of Student's t (Hill's expansion is overkill: exact to 0.005 from 5 degrees on).
+function t95(degrees) {
+    const z = 1.6448536;
+    return z + (z ** 3 + z) / (4 * degrees) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * degrees ** 2) + (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / (384 * degrees ** 3);
+}
+
+// Ratios of pairs: the geometric mean, the upper 95 % bound of it, and the median with its extremes.
+export function pairedRatio(traced, bare) {
+    const logs = traced.map((value, i) => Math.log(value / bare[i])), n = logs.length;
+    const mean = logs.reduce((sum, x) => sum + x, 0) / n;
+    const deviation = Math.sqrt(logs.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (n - 1));
+    return { mean: Math.exp(mean), upper: Math.exp(mean + (t95(n - 1) * deviation) / Math.sqrt(n)), ...spread(logs.map(Math.exp)) };
+}
+
+// Processor time of all threads of a process so far, ns, from the scheduler's own account.
+export function cpuTime(pid) {
+    let sum = 0;
+    for (const tid of fs.readdirSync(`/proc/${pid}/task`)) {
+        try {
+            sum += Number(fs.readFileSync(`/proc/${pid}/task/${tid}/schedstat`, 'utf8').split(' ')[0]);
+        } catch {} // the thread has just ended
+    }
+    return sum;
+}
+
+export function table(title, head, rows) {
+    const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => String(row[column]).length)));
+    const line = (row) => row.map((cell, column) => (column ? String(cell).padStart(widths[column]) : String(cell).padEnd(widths[column]))).join('  ');
+    console.log(`\n${title}\n  ${line(head)}`);
+    for (const row of rows) console.log(`  ${line(row)}`);
+}

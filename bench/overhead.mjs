@@ -1,0 +1,163 @@
+// What tracing costs real services, traced against untraced in pairs that take turns: processor time per request
+// of redis-server under redis-benchmark (one command at a time, and 16 in a pipeline) and of a Node HTTP service
+// under wrk, with all hooks; then the collector's processor time per million events, and the speed of
+// `sonde report`. The service has processor 0, the load and sonde processor 1. Every pair starts new processes, so
+// that the luck of one memory layout is averaged out.
+//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]]    20 pairs; scenes redis, redis-p16, node
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { cpuTime, has, pairedRatio, pinned, spread, table } from './measure.mjs';
+
+const [sonde, pairs = '20', ...scenes] = process.argv.slice(2);
+const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
+const here = path.dirname(new URL(import.meta.url).pathname);
+// The papers' own figures for patched runtimes are the ceiling.
+const GOALS = { redis: [1.02, 1.07], 'redis-p16': [1.05, 1.07], node: [1.03, 1.08] };
+
+const collector = { cpuNs: [], events: [] };
+let traces = 0, lastTrace;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function freePort() {
+    return new Promise((resolve) => {
+        const probe = net.createServer().listen(0, '127.0.0.1', () => {
+            const { port } = probe.address();
+            probe.close(() => resolve(port));
+        });
+    });
+}
+
+// Starts a service on processor 0, under sonde on processor 1 when traced: { stop }.
+function launch(traced, command, stdout) {
+    const service = pinned(0, ...command);
+    let words = service;
+    if (traced) {
+        if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
+        lastTrace = path.join(work, `trace-${traces++}`);
+        words = pinned(1, sonde, 'record', '--quiet', '-o', lastTrace, '--', ...service);
+    }
+    const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'] });
+    let said = '';
+    child.stderr.on('data', (part) => (said += part));
+    const ended = new Promise((resolve) => child.on('exit', resolve));
+    const trace = lastTrace;
+    const stop = async (pid) => {
+        process.kill(pid, 'SIGTERM');
+        await ended;
+        if (!traced) return;
+        const manifest = JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
+        if (!manifest.processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
+        for (const loss of manifest.losses) console.error(`lost: ${loss.count} events (${loss.reason}), the figures are too good`);
+        collector.events.push(manifest.events);
+        collector.cpuNs.push(manifest.collector_cpu_ns);
+    };
+    return { child, stop };
+}
+
+// Starts a Redis: { pid, load, stop }; load(n) sends n SETs and n GETs and answers { requests, perSecond }.
+async function redis(traced, pipeline) {
+    const port = await freePort();
+    const { stop } = launch(traced, ['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work], 'ignore');
+    const cli = (...args) => execFileSync('redis-cli', ['-p', String(port), ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+    for (let i = 0; ; i++) {
+        try {
+            if (cli('PING').startsWith('PONG')) break;
+        } catch (error) {
+            if (i > 200) throw error;
+        }
+        await pause(50);
+    }
+    const load = (n) => {
+        const [command, ...args] = pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, '-P', pipeline, '-r', 10_000, '-t', 'set,get', '--csv');
+        const said = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+        const rates = [...said.matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
+        return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
+    };
+    return { pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load, stop };
+}
+
+async function nodeHttp(traced) {
+    const { child, stop } = launch(traced, [process.execPath, path.join(here, 'http-server.js')], 'pipe');
+    const [pid, port] = await new Promise((resolve, reject) => {
+        child.stdout.on('data', (part) => /^\d+ \d+$/m.test(part) && resolve(/^(\d+) (\d+)$/m.exec(part).slice(1).map(Number)));
+        child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
+    });
+    const load = (seconds) => {
+        const [command, ...args] = pinned(1, 'wrk', '-t', 1, '-c', 32, '-d', `${seconds}s`, `http://127.0.0.1:${port}/`);
+        const said = execFileSync(command, args, { encoding: 'utf8' });
+        return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
+    };
+    return { pid, load, stop };
+}
+
+// Each scene: what it is, how a service is started, how much load a slice is, and how many slices a pair has.
+const SCENES = {
+    redis: { text: 'redis-server, GET and SET', launch: (traced) => redis(traced, 1), slice: 10_000, slices: 6 },
+    'redis-p16': { text: 'the same, 16 in a pipeline', launch: (traced) => redis(traced, 16), slice: 100_000, slices: 6 },
+    node: { text: 'Node HTTP service', launch: nodeHttp, slice: 1, slices: 4 },
+};
+
+// One pair: both services live side by side, and short slices of load take turns, so that what else the machine
+// does falls on both alike. Answers { ns, perSecond } for each.
+async function pair(scene, tracedFirst) {
+    const [first, second] = [await scene.launch(tracedFirst), await scene.launch(!tracedFirst)];
+    const sums = [first, second].map((service) => ({ service, ns: 0, requests: 0, seconds: 0 }));
+    for (const { service } of [...sums, ...sums]) service.load(scene.slice); // warms up
+    for (let i = 0; i < scene.slices; i++)
+        for (const sum of i % 2 ? [...sums].reverse() : sums) {
+            const before = cpuTime(sum.service.pid), { requests, perSecond } = sum.service.load(scene.slice);
+            sum.ns += cpuTime(sum.service.pid) - before;
+            sum.requests += requests;
+            sum.seconds += requests / perSecond;
+        }
+    for (const { service } of sums) await service.stop(service.pid);
+    const [a, b] = sums.map(({ ns, requests, seconds }) => ({ ns: ns / requests, perSecond: requests / seconds }));
+    return tracedFirst ? { traced: a, bare: b } : { traced: b, bare: a };
+}
+
+async function compare(name) {
+    const scene = SCENES[name], { text } = scene, bare = [], traced = [];
+    for (let i = 0; i < Number(pairs); i++) {
+        const both = await pair(scene, i % 2 === 1);
+        traced.push(both.traced);
+        bare.push(both.bare);
+        process.stderr.write(`\r${name}: pair ${i + 1} of ${pairs} `);
+    }
+    process.stderr.write('\r\x1b[K');
+    const cpu = pairedRatio(traced.map((x) => x.ns), bare.map((x) => x.ns));
+    const rate = pairedRatio(traced.map((x) => x.perSecond), bare.map((x) => x.perSecond));
+    const [goal, ceiling] = GOALS[name];
+    const verdict = cpu.upper <= goal ? `<= ${goal}: met` : cpu.upper <= ceiling ? `<= ${goal}: missed, below the ceiling of ${ceiling}` : `<= ${goal}: missed, above the ceiling of ${ceiling}`;
+    return [text, (spread(bare.map((x) => x.ns)).median / 1000).toFixed(2), (spread(traced.map((x) => x.ns)).median / 1000).toFixed(2), cpu.mean.toFixed(3),
+        `${cpu.min.toFixed(3)}..${cpu.max.toFixed(3)}`, cpu.upper.toFixed(3), rate.mean.toFixed(3), verdict];
+}
+
+try {
+    const rows = [];
+    for (const name of scenes.length ? scenes : Object.keys(SCENES)) {
+        if (!(name in SCENES)) throw new Error(`there is no scene '${name}'; there are ${Object.keys(SCENES).join(', ')}`);
+        if (name === 'node' && !has('wrk')) {
+            console.log('not measured: Node HTTP service, wrk is not installed (tools/install-deps bench)');
+            continue;
+        }
+        rows.push(await compare(name));
+    }
+    table(`Traced against untraced, ${pairs} pairs`, ['', 'us untraced', 'us traced', 'CPU ratio', 'spread', 'upper 95 %', 'rate ratio', 'goal'], rows);
+    const events = collector.events.reduce((a, b) => a + b, 0), cpu = collector.cpuNs.reduce((a, b) => a + b, 0);
+    console.log(`\nThe collector: ${(cpu / events / 1000).toFixed(3)} s of processor time per million events (${(events / 1e6).toFixed(1)} million events, all runs)`);
+    const { events: inTrace } = JSON.parse(fs.readFileSync(path.join(lastTrace, 'manifest.json'), 'utf8'));
+    const seconds = Array.from({ length: 5 }, () => {
+        const start = process.hrtime.bigint();
+        execFileSync(sonde, ['report', '--json', lastTrace], { stdio: ['ignore', 'ignore', 'inherit'], maxBuffer: 1 << 30 });
+        return Number(process.hrtime.bigint() - start) / 1e9;
+    });
+    const { median, min, max } = spread(seconds.map((s) => inTrace / s / 1e6));
+    console.log(`sonde report: ${median.toFixed(2)} million events/s (${min.toFixed(2)} to ${max.toFixed(2)}, ${inTrace} events)`);
+} finally {
+    fs.rmSync(work, { recursive: true, force: true });
+}
