@@ -1,6 +1,6 @@
-/* What one event costs in the traced program: the probe's wrapper, patched in as src/attach patches, against an
- * LTTng-UST tracepoint with the same fields and against eBPF uprobes, in one run. bench/event.mjs starts the
- * LTTng session and the uprobes around it and reads what it prints.
+/* What one event costs in the traced program: the probe's wrapper, patched in as src/attach patches, against
+ * an LTTng-UST tracepoint with the same fields and against eBPF uprobes, in one run. bench/event.mjs starts
+ * the LTTng session and the uprobes around it and reads what it prints.
  *
  *     bench_event KIND...     kinds: sonde, lttng, lttng-span, uprobe, uretprobe
  *
@@ -154,11 +154,9 @@ static const struct kind {
 } KINDS[] = {
     {"sonde", subject_sonde, 400000},
 #if HAVE_LTTNG
-    {"lttng", call_with_tracepoint, 200000},
-    {"lttng-span", call_between_tracepoints, 200000},
+    {"lttng", call_with_tracepoint, 200000}, {"lttng-span", call_between_tracepoints, 200000},
 #endif
-    {"uprobe", subject_uprobe, 50000},
-    {"uretprobe", subject_uretprobe, 50000},
+    {"uprobe", subject_uprobe, 50000},       {"uretprobe", subject_uretprobe, 50000},
 };
 
 int main(int argc, char **argv)
