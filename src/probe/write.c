@@ -191,8 +191,19 @@ static bool ends_chunks(const struct buffer *buffers, unsigned count)
     return true;
 }
 
+/* A RESP command begins "*<digit>". */
+static bool begins_command(const struct buffer *buffers, unsigned count, uint64_t length)
+{
+    struct cursor cursor = {.buffers = buffers, .count = count, .left = length};
+    if (!at_least_one(&cursor) || next_byte(&cursor) != '*' || !at_least_one(&cursor))
+        return false;
+    char digit = next_byte(&cursor);
+    return digit >= '1' && digit <= '9';
+}
+
+/* An HTTP message's first line and headers stand in one buffer. */
 static void recognise(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
-                      unsigned count)
+                      unsigned count, uint64_t length)
 {
     unsigned first = 0;
     while (first < count && !buffers[first].length)
@@ -204,7 +215,7 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
     if (server_response(self, fd, d, p, n) || client_request(self, fd, d, p, n))
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
-        d->protocol = n >= 4 && p[0] == '*' && p[1] >= '1' && p[1] <= '9' ? PROTOCOL_RESP : PROTOCOL_OTHER;
+        d->protocol = begins_command(buffers, count, length) ? PROTOCOL_RESP : PROTOCOL_OTHER;
 }
 
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
@@ -214,7 +225,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     if (!d)
         return;
     if (accepted)
-        recognise(self, fd, d, buffers, count);
+        recognise(self, fd, d, buffers, count, accepted);
     uint32_t messages = 0;
     uint64_t first_message = 0;
     if (d->protocol == PROTOCOL_RESP) {

@@ -1,0 +1,68 @@
+/* The probe's recording code inside a unit test: one thread with a ring of its own, whose records can be
+ * read. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_PROBE_IN_TEST_H
+#define TESTS_UNIT_PROBE_IN_TEST_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "event/event.h"
+#include "probe/probe.h"
+#include "test.h"
+
+struct sonde_config sonde_config;
+static uint32_t live = 1;
+uint32_t *probe_live = &live;
+static struct sonde_shared shared_page;
+struct sonde_shared *probe_shared = &shared_page;
+__thread struct probe_thread *probe_self;
+
+static struct probe_thread *make_thread(uint32_t ring_bytes)
+{
+    char *memory = aligned_alloc(SONDE_PAGE, SONDE_PAGE + ring_bytes);
+    assert_non_null(memory);
+    memset(memory, 0, SONDE_PAGE + ring_bytes);
+    struct probe_thread *thread = (struct probe_thread *)memory;
+    thread->ring = memory + SONDE_PAGE;
+    thread->ring_mask = ring_bytes - 1;
+    thread->stream_fd = -1;
+    probe_self = thread;
+    return thread;
+}
+
+struct probe_thread *probe_thread_claim(void)
+{
+    return NULL;
+}
+
+/* The next record, or NULL. Its payload in *ret_payload. */
+static inline const struct sonde_record *take_record(struct probe_thread *t, const void **ret_payload)
+{
+    uint64_t size = (uint64_t)t->ring_mask + 1;
+    while (t->shared.tail < t->shared.head) {
+        uint64_t place = t->shared.tail & t->ring_mask;
+        const struct sonde_record *record = (const struct sonde_record *)(t->ring + place);
+        if (size - place < sizeof(*record) || record->meta == 0) {
+            t->shared.tail += size - place;
+            continue;
+        }
+        t->shared.tail += (record->meta >> 8 & 0xff) * 8;
+        *ret_payload = record + 1;
+        return record;
+    }
+    return NULL;
+}
+
+/* The next record of one event, others skipped; fails the test when there is none. */
+static inline const void *expect_record(struct probe_thread *t, enum sonde_event_id id)
+{
+    const void *payload;
+    for (const struct sonde_record *r; (r = take_record(t, &payload));)
+        if ((r->meta & 0xff) == id)
+            return payload;
+    fail_msg("no %s was recorded", event_catalogue[id].name);
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/ctf_writer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "trace/trace.h"
+#include "test.h"
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    strcpy(folder, "/tmp/sonde-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    return system(command);
+}
+
+static void write_command(struct ctf_stream *stream, uint64_t end_ns, uint64_t sequence)
+{
+    struct record_redis_command record = {.client_id = 7,
+                                          .sequence = sequence,
+                                          .bytes = sequence * 3,
+                                          .name = 5,
+                                          .fd = -1,
+                                          .argument_count = 2,
+                                          .db = 15,
+                                          .kind = 2,
+                                          .depth = 1};
+    ctf_stream_write(stream, SONDE_EVENT_redis_command, end_ns, 1000 + sequence, &record, NULL);
+}
+
+/* Reads everything back and checks the fields; the number of commands. */
+static uint64_t read_back(void)
+{
+    struct problem problem = {0};
+    struct trace *trace;
+    if (trace_open(folder, NULL, &problem, &trace) < 0)
+        fail_msg("%s", problem.what);
+    const struct event *event;
+    uint64_t count = 0, last_ns = 0;
+    int r;
+    while ((r = trace_next(trace, &event)) > 0) {
+        assert_true(event->time_ns >= last_ns);
+        last_ns = event->time_ns;
+        if (event->id != SONDE_EVENT_redis_command)
+            continue;
+        uint64_t sequence = event->values[FIELD_redis_command_sequence].u;
+        count++;
+        assert_int_equal(event->values[FIELD_DURATION].u, 1000 + sequence);
+        assert_int_equal(event->values[FIELD_redis_command_client_id].u, 7);
+        assert_int_equal(event->values[FIELD_redis_command_bytes].u, sequence * 3);
+        assert_int_equal(event->values[FIELD_redis_command_fd].i, -1);
+        assert_int_equal(event->values[FIELD_redis_command_db].i, 15);
+        assert_int_equal(event->values[FIELD_redis_command_kind].u, 2);
+    }
+    assert_int_equal(r, 0);
+    trace_close(trace);
+    return count;
+}
+
+static void what_is_written_is_read(void **state)
+{
+    struct ctf_writer *writer;
+    struct ctf_stream *a, *b;
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 2, &a), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 3, &b), 0);
+    enum { COUNT = 20000 };
+    for (uint64_t i = 0; i < COUNT; i++)
+        write_command(i % 3 ? a : b, 5000000 + i * 10, i);
+    struct record_probe_name name = {.id = 5, .text_length = 7};
+    ctf_stream_write(a, SONDE_EVENT_probe_name, 9000000, 0, &name, "a\0b\"c;\n");
+    ctf_stream_free(a);
+    ctf_stream_free(b);
+    struct ctf_totals totals;
+    ctf_writer_totals(writer, &totals);
+    assert_int_equal(totals.events, COUNT + 1);
+    assert_int_equal(totals.lost_events, 0);
+    ctf_writer_free(writer);
+    assert_int_equal(read_back(), COUNT);
+}
+
+static void a_folder_with_a_trace_is_refused(void **state)
+{
+    struct ctf_writer *writer;
+    struct problem problem = {0};
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    ctf_writer_free(writer);
+    assert_int_equal(ctf_writer_create(folder, &writer, &problem), -EEXIST);
+    assert_non_null(strstr(problem.what, "already holds a trace"));
+    assert_true(problem.remedy[0]);
+}
+
+static void an_unwritable_place_is_explained(void **state)
+{
+    struct ctf_writer *writer;
+    struct problem problem = {0};
+    assert_true(ctf_writer_create("/proc/nowhere/x", &writer, &problem) < 0);
+    assert_non_null(strstr(problem.what, "/proc/nowhere"));
+}
+
+static void times_never_go_back(void **state)
+{
+    struct ctf_writer *writer;
+    struct ctf_stream *stream;
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 2, &stream), 0);
+    write_command(stream, 2000, 1);
+    write_command(stream, 1000, 2);
+    ctf_stream_free(stream);
+    struct ctf_totals totals;
+    ctf_writer_totals(writer, &totals);
+    assert_int_equal(totals.late_ns_worst, 1000);
+    ctf_writer_free(writer);
+    assert_int_equal(read_back(), 2);
+}
+
+/* Writing fails in the middle of a packet, then works again: the packet is lost and counted, the rest is
+ * whole. */
+static void a_full_disk_costs_counted_packets(void **state)
+{
+    struct ctf_writer *writer;
+    struct ctf_stream *stream;
+    struct rlimit was, limit;
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 2, &stream), 0);
+    write_command(stream, 1000, 1);
+    assert_int_equal(ctf_stream_flush(stream), 0);
+    for (uint64_t i = 2; i <= 101; i++)
+        write_command(stream, 1000 * i, i);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &was);
+    limit = was;
+    limit.rlim_cur = 1024;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_int_equal(ctf_stream_flush(stream), -EFBIG);
+    setrlimit(RLIMIT_FSIZE, &was);
+    for (uint64_t i = 102; i <= 111; i++)
+        write_command(stream, 1000 * i, i);
+    ctf_stream_free(stream);
+    struct ctf_totals totals;
+    ctf_writer_totals(writer, &totals);
+    assert_int_equal(totals.lost_events, 100);
+    assert_int_equal(totals.write_error, -EFBIG);
+    assert_int_equal(totals.events, 11);
+    ctf_writer_free(writer);
+    assert_int_equal(read_back(), 11);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {T(what_is_written_is_read), T(a_folder_with_a_trace_is_refused),
+                                       T(an_unwritable_place_is_explained), T(times_never_go_back),
+                                       T(a_full_disk_costs_counted_packets)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/patch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "test.h"
+
+/* Functions whose first bytes are awkward to move. Each doubles its argument, in its own way. */
+#define AWKWARD(name, body)                                                                        \
+    int name(int);                                                                                 \
+    __asm__(".text\n.globl " #name "\n.type " #name ",@function\n" #name ":\n" body ".size " #name \
+            ", .-" #name "\n")
+
+AWKWARD(relative_load, "mov two(%rip), %eax\n imul %edi, %eax\n ret\n");
+AWKWARD(short_branch, "test %edi, %edi\n je 1f\n lea (%rdi,%rdi), %eax\n ret\n 1: xor %eax, %eax\n ret\n");
+AWKWARD(call_first, "call .Lhelper\n add %edi, %eax\n ret\n .Lhelper: mov %edi, %eax\n ret\n");
+AWKWARD(jump_first, "jmp 1f\n nop\n nop\n 1: lea (%rdi,%rdi), %eax\n ret\n");
+AWKWARD(ends_early, "ret\n nop\n nop\n nop\n nop\n nop\n nop\n");
+AWKWARD(branches_to_start, "mov $0, %eax\n 1: add $2, %eax\n dec %edi\n jnz 1b\n ret\n");
+AWKWARD(branches_inside, "xor %eax, %eax\n 1: add $2, %eax\n dec %edi\n jnz 1b\n ret\n");
+AWKWARD(loops, "mov %edi, %ecx\n jrcxz 1f\n 1: lea (%rdi,%rdi), %eax\n ret\n");
+AWKWARD(trampoline_end, ""); /* marks the end */
+
+extern const int two;
+const int two = 2;
+
+static uint8_t *near_memory(void)
+{
+    /* Within reach of this program's code. */
+    for (uintptr_t at = ((uintptr_t)relative_load & ~0xfffull) + 0x10000000;; at += 0x1000000) {
+        void *m = mmap((void *)at, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (m != MAP_FAILED)
+            return m;
+        assert_true(at < (uintptr_t)relative_load + 0x60000000);
+    }
+}
+
+static size_t size_of(int (*function)(int), int (*next)(int))
+{
+    return (size_t)((const char *)next - (const char *)function);
+}
+
+static void moved_prologues_still_work(void **state)
+{
+    static const struct {
+        const char *name;
+        int (*function)(int), (*next)(int);
+    } CASES[] = {{"relative_load", relative_load, short_branch},
+                 {"short_branch", short_branch, call_first},
+                 {"call_first", call_first, jump_first},
+                 {"branches_to_start", branches_to_start, branches_inside}};
+    uint8_t *memory = near_memory();
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct problem problem = {0};
+        size_t written;
+        int replaced =
+            patch_relocate((const uint8_t *)CASES[i].function, size_of(CASES[i].function, CASES[i].next),
+                           (uintptr_t)CASES[i].function, memory, (uintptr_t)memory, &written, &problem);
+        if (replaced < 0)
+            fail_msg("%s: %s", CASES[i].name, problem.what);
+        assert_true(replaced >= 5 && written <= 128);
+        int (*moved)(int) = (int (*)(int))(uintptr_t)memory;
+        for (int n = 1; n < 5; n++)
+            assert_int_equal(moved(n), 2 * n);
+    }
+    munmap(memory, 4096);
+}
+
+static void unsafe_functions_are_refused(void **state)
+{
+    static const struct {
+        int (*function)(int), (*next)(int);
+        const char *why;
+    } CASES[] = {{ends_early, branches_to_start, "ends within"},
+                 {jump_first, ends_early, "ends within"},
+                 {branches_inside, loops, "branches back"},
+                 {loops, trampoline_end, "short branch"}};
+    uint8_t out[128];
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct problem problem = {0};
+        size_t written = 77;
+        int r = patch_relocate((const uint8_t *)CASES[i].function, size_of(CASES[i].function, CASES[i].next),
+                               (uintptr_t)CASES[i].function, out, (uintptr_t)CASES[i].function + 0x1000,
+                               &written, &problem);
+        assert_int_equal(r, -EINVAL);
+        assert_non_null(strstr(problem.what, CASES[i].why));
+        assert_int_equal(written, 77);
+    }
+}
+
+static void what_is_out_of_reach_is_refused(void **state)
+{
+    uint8_t out[128];
+    size_t written;
+    struct problem problem = {0};
+    assert_int_equal(patch_relocate((const uint8_t *)relative_load, 8, (uintptr_t)relative_load, out,
+                                    (uintptr_t)relative_load + (1ull << 32), &written, &problem),
+                     -EINVAL);
+    assert_non_null(strstr(problem.what, "out of reach"));
+}
+
+static void garbage_is_refused(void **state)
+{
+    static const uint8_t GARBAGE[] = {0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e};
+    uint8_t out[128];
+    size_t written;
+    assert_int_equal(patch_relocate(GARBAGE, sizeof(GARBAGE), 0x1000, out, 0x2000, &written, NULL), -EINVAL);
+    assert_int_equal(patch_relocate(GARBAGE, 0, 0x1000, out, 0x2000, &written, NULL), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moved_prologues_still_work), cmocka_unit_test(unsafe_functions_are_refused),
+        cmocka_unit_test(what_is_out_of_reach_is_refused), cmocka_unit_test(garbage_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe_in_test.h"
+
+static struct probe_thread *thread;
+static int next_handle = 1;
+
+/* Writes the text in pieces of `step` bytes over two buffers each, as a new connection's. */
+static int new_connection(void)
+{
+    return next_handle++;
+}
+
+static void send_text(int handle, const char *text, size_t length)
+{
+    const struct buffer buffers[] = {
+        {text, length / 3}, {text + length / 3, 0}, {text + length / 3, length - length / 3}};
+    write_seen(thread, 3, (uint64_t)handle, buffers, 3, length, (int64_t)length);
+}
+
+static const struct record_uv_write *sent(int handle, const char *text)
+{
+    send_text(handle, text, strlen(text));
+    return expect_record(thread, SONDE_EVENT_uv_write);
+}
+
+static void commands_are_counted(void **state)
+{
+    int c = new_connection();
+    const struct record_uv_write *w = sent(c, "*2\r\n$3\r\nGET\r\n$3\r\n*1\r\r\n");
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->first_message, 1);
+    w = sent(c, "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n");
+    assert_int_equal(w->messages, 2);
+    assert_int_equal(w->first_message, 2);
+    /* begun here, ended there */
+    w = sent(c, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$10\r\n012");
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->first_message, 4);
+    w = sent(c, "3456789\r\n*1\r\n$4\r\nPING\r\n");
+    assert_int_equal(w->messages, 1);
+    assert_int_equal(w->first_message, 5);
+}
+
+/* Any cut of a pipeline gives the same count. */
+static void commands_are_counted_however_cut(void **state)
+{
+    static const char PIPELINE[] =
+        "*3\r\n$3\r\nSET\r\n$5\r\nhello\r\n$13\r\n*3\r\n$1\r\nxxx\r\n\r\n*1\r\n$4\r\nPING\r\n"
+        "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n";
+    size_t length = sizeof(PIPELINE) - 1;
+    for (size_t cut = 4; cut < length; cut++) {
+        int c = new_connection();
+        send_text(c, PIPELINE, cut);
+        uint32_t count =
+            ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->messages;
+        send_text(c, PIPELINE + cut, length - cut);
+        count += ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->messages;
+        assert_int_equal(count, 3);
+    }
+}
+
+/* After something that is not RESP the number of a command cannot be proved: none is given. */
+static void an_inline_command_ends_the_numbering(void **state)
+{
+    int c = new_connection();
+    assert_int_equal(sent(c, "*1\r\n$4\r\nPING\r\n")->first_message, 1);
+    assert_int_equal(sent(c, "PING\r\n")->first_message, 0);
+    assert_int_equal(sent(c, "*1\r\n$4\r\nPING\r\n")->first_message, 0);
+}
+
+static void responses_are_recognised(void **state)
+{
+    int c = new_connection();
+    static const char TEXT[] =
+        "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\ncontent-LENGTH: 12\r\n\r\nhello, world";
+    const struct buffer one = {TEXT, sizeof(TEXT) - 1};
+    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length);
+    const struct record_http_response *r = expect_record(thread, SONDE_EVENT_http_response);
+    assert_int_equal(r->status, 404);
+    assert_int_equal(r->content_length, 12);
+    assert_int_equal(r->header_bytes, sizeof(TEXT) - 1 - 12);
+    assert_int_equal(r->side, 0);
+
+    static const char CHUNKED[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const struct buffer parts[] = {{CHUNKED, sizeof(CHUNKED) - 1}, {"5\r\nhello\r\n", 10}};
+    write_seen(thread, 3, (uint64_t)c, parts, 2, sizeof(CHUNKED) - 1 + 10, 0);
+    r = expect_record(thread, SONDE_EVENT_http_response);
+    assert_int_equal(r->content_length, -1);
+    assert_int_equal(
+        ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 0);
+    const struct buffer end[] = {{"0\r\n", 3}, {"\r\n", 2}};
+    write_seen(thread, 3, (uint64_t)c, end, 2, 5, 5);
+    assert_int_equal(
+        ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 1);
+}
+
+static void requests_leave_their_query_behind(void **state)
+{
+    int c = new_connection();
+    static const char TEXT[] = "POST /pay/42?card=4111 HTTP/1.1\r\nHost: x\r\n\r\n";
+    const struct buffer one = {TEXT, sizeof(TEXT) - 1};
+    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length);
+    const struct record_http_request *r = expect_record(thread, SONDE_EVENT_http_request);
+    assert_int_equal(r->method, 3);
+    assert_int_equal(r->side, 1);
+    assert_int_equal(r->path_length, strlen("/pay/42"));
+    assert_memory_equal(r + 1, "/pay/42", r->path_length);
+    /* nothing of the query anywhere in the ring */
+    for (uint32_t i = 0; i + 4 <= thread->ring_mask; i++)
+        assert_memory_not_equal(thread->ring + i, "4111", 4);
+}
+
+static void a_reused_descriptor_is_a_new_generation(void **state)
+{
+    int a = new_connection(), b = new_connection();
+    uint32_t first = sent(a, "*1\r\n$4\r\nPING\r\n")->generation;
+    const struct record_uv_write *w = sent(b, "*1\r\n$4\r\nPING\r\n");
+    assert_int_equal(w->generation, first + 1);
+    assert_int_equal(w->first_message, 1);
+}
+
+/* Random bytes never crash it and never read past a buffer (the sanitizers watch). */
+static void random_bytes(void **state)
+{
+    srand(7);
+    for (int i = 0; i < 20000; i++) {
+        size_t n = (size_t)rand() % 80;
+        char *bytes = malloc(n + 1);
+        assert_non_null(bytes);
+        static const char ALPHABET[] = "*$\r\n0123456789HTTP/1. GETPOST :contentlength-";
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = ALPHABET[(size_t)rand() % (sizeof(ALPHABET) - 1)];
+        struct buffer one = {realloc(bytes, n ? n : 1), n};
+        const void *payload;
+        write_seen(thread, 3, (uint64_t)(i / 50 + 100000), &one, 1, n, (int64_t)n);
+        while (take_record(thread, &payload))
+            ;
+        free((void *)(uintptr_t)one.base);
+    }
+    assert_int_equal(thread->shared.lost_full, 0);
+}
+
+static void full_rings_drop_and_count(void **state)
+{
+    struct probe_thread *small = make_thread(4096);
+    for (int i = 0; i < 1000; i++)
+        RECORD(small, redis_bus_read, 0, (uint64_t)i, .fd = i);
+    assert_int_equal(small->shared.written + small->shared.lost_full, 1000);
+    assert_true(small->shared.lost_full > 0);
+    assert_int_equal(small->shared.busy, 0);
+    const void *payload;
+    int expected = 0;
+    while (take_record(small, &payload))
+        assert_int_equal(((const struct record_redis_bus_read *)payload)->fd, expected++);
+    assert_int_equal((uint64_t)expected, small->shared.written);
+    /* room again */
+    RECORD(small, redis_bus_read, 0, 1, .fd = 4711);
+    assert_non_null(take_record(small, &payload));
+    free(small);
+}
+
+static void a_signal_handler_cannot_tear_a_record(void **state)
+{
+    uint64_t end;
+    const void *payload;
+    while (take_record(thread, &payload))
+        ;
+    assert_non_null(record_begin(thread, 8, &end)); /* interrupted here */
+    uint64_t written = thread->shared.written;
+    RECORD(thread, redis_bus_read, 0, 1, .fd = 1); /* the handler's */
+    assert_int_equal(thread->shared.written, written);
+    assert_int_equal(thread->shared.lost_signal, 1);
+    record_commit(thread, thread->shared.head); /* nothing of ours either */
+}
+
+static int set_up(void **state)
+{
+    thread = make_thread(1 << 16);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(thread);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_are_counted),
+        cmocka_unit_test(commands_are_counted_however_cut),
+        cmocka_unit_test(an_inline_command_ends_the_numbering),
+        cmocka_unit_test(responses_are_recognised),
+        cmocka_unit_test(requests_leave_their_query_behind),
+        cmocka_unit_test(a_reused_descriptor_is_a_new_generation),
+        cmocka_unit_test(random_bytes),
+        cmocka_unit_test(full_rings_drop_and_count),
+        cmocka_unit_test(a_signal_handler_cannot_tear_a_record),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
