@@ -94,7 +94,46 @@
     KIND(redis_tls_cost, "redis-tls-cost", "TLS takes much of the time.", )                                   \
     KIND(hot_function, "hot-function", "A function takes a large share of the processors.", )                 \
     KIND(outlier_instance, "outlier-instance", "One instance is slower than its equals.", )                   \
-    KIND(regression, "regression", "A version is slower than the versions before it.", )
+    KIND(regression, "regression", "A version is slower than the versions before it.",                        \
+         EVIDENCE("request_type", "the service and operation that requests begin with")                       \
+         EVIDENCE("bucket", "the slice: request type and the values of the bucketing attributes")             \
+         EVIDENCE("service", "the service whose version changed")                                             \
+         EVIDENCE("version", "the newer version")                                                             \
+         EVIDENCE("base_version", "the newest of the versions that it is compared with")                      \
+         EVIDENCE("since_version", "the first version that is as slow")                                       \
+         EVIDENCE("measure", "what differs most surely: middle (geometric mean), p95 or p99")                 \
+         EVIDENCE("ratio", "newer / older of that measure")                                                   \
+         EVIDENCE("ratio_low", "lower end of its 95 % interval")                                              \
+         EVIDENCE("ratio_high", "upper end")                                                                  \
+         EVIDENCE("method", "the test")                                                                       \
+         EVIDENCE("p_value", "one-sided, for the measures looked at")                                         \
+         EVIDENCE("adjusted_p_value", "over all buckets looked at (Benjamini-Hochberg)")                      \
+         EVIDENCE("e_value", "of the sequential test, valid at any time (watch)")                             \
+         EVIDENCE("z_score", "mean against the spread of older requests")                                     \
+         EVIDENCE("z_score_versions", "mean against the spread of older versions' means")                     \
+         EVIDENCE("effect_size", "log ratio over the spread of older requests' logarithms")                   \
+         EVIDENCE("requests_count", "newer requests")                                                         \
+         EVIDENCE("base_requests_count", "older requests")                                                    \
+         EVIDENCE("hosts_count", "hosts of the newer side that were tested")                                  \
+         EVIDENCE("base_hosts_count", "hosts of the older side that were tested")                             \
+         EVIDENCE("mean_ns", "newer mean latency")                                                            \
+         EVIDENCE("base_mean_ns", "older mean latency")                                                       \
+         EVIDENCE("p95_ns", "newer 95th percentile")                                                          \
+         EVIDENCE("base_p95_ns", "older 95th percentile")                                                     \
+         EVIDENCE("p99_ns", "newer 99th percentile")                                                          \
+         EVIDENCE("base_p99_ns", "older 99th percentile")                                                     \
+         EVIDENCE("path", "the call path that grew most on the critical path")                                \
+         EVIDENCE("path_change", "slower, sequential, appeared, more-calls, edge, ...")                       \
+         EVIDENCE("path_ns", "its time on the critical path per newer request")                               \
+         EVIDENCE("base_path_ns", "and per older request")                                                    \
+         EVIDENCE("path_share", "its share of the growth of the mean")                                        \
+         EVIDENCE("concurrency", "how many of its calls run at once, newer")                                  \
+         EVIDENCE("base_concurrency", "and older")                                                            \
+         EVIDENCE("cause", "the attribute combination that explains it")                                      \
+         EVIDENCE("cause_coverage", "share of the slow-down within that combination")                         \
+         EVIDENCE("cause_ratio", "newer / older within it")                                                   \
+         EVIDENCE("cause_ratio_outside", "and outside of it")                                                 \
+         EVIDENCE("rule_cause", "what the simple rule says: the one value with the largest ratio"))
 /* clang-format on */
 
 enum finding_kind {

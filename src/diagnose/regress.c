@@ -1,0 +1,293 @@
+/* See regress.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/regress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macro.h"
+
+#define HOSTS_ENOUGH     3   /* on both sides, for a test over hosts */
+#define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
+#define RESAMPLES        200
+#define DEFAULT_SPREAD   0.05
+
+static struct regress_settings effective(const struct regress_settings *settings)
+{
+    struct regress_settings s = settings ? *settings : (struct regress_settings){0};
+    s.false_discovery_rate = s.false_discovery_rate > 0 ? s.false_discovery_rate : 0.02;
+    s.minimum_ratio = s.minimum_ratio > 0 ? s.minimum_ratio : 1.05;
+    s.minimum_requests = s.minimum_requests ? s.minimum_requests : 100;
+    s.minimum_per_host = s.minimum_per_host ? s.minimum_per_host : 20;
+    s.host_spread = s.host_spread > 0 ? s.host_spread : DEFAULT_SPREAD;
+    return s;
+}
+
+const char *regress_method_words(enum regress_method method)
+{
+    static const char *const words[] = {"too little data", "Welch's test over hosts",
+                                        "paired test over hosts", "Poisson bootstrap of requests"};
+    return words[method];
+}
+
+const char *regress_measure_name(enum regress_measure measure)
+{
+    static const char *const names[] = {"middle", "p95", "p99"};
+    return names[measure];
+}
+
+static double log_quantile(const struct sketch *sketch, double q)
+{
+    return log(fmax(sketch_quantile(sketch, q), 1));
+}
+
+static double measure_of(const struct sketch *sketch, enum regress_measure measure)
+{
+    double mean, variance;
+    switch (measure) {
+    case MEASURE_P95:
+        return log_quantile(sketch, 0.95);
+    case MEASURE_P99:
+        return log_quantile(sketch, 0.99);
+    default:
+        sketch_log_moments(sketch, &mean, &variance);
+        return mean;
+    }
+}
+
+/* Hosts with enough requests, in the order of their clusters. */
+static size_t collect(const struct cluster *clusters, size_t count, uint64_t minimum,
+                      const struct cluster **ret_kept)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (clusters[i].latency->count >= minimum)
+            ret_kept[n++] = &clusters[i];
+    return n;
+}
+
+static int pool(const struct cluster *clusters, size_t count, struct sketch *into)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = sketch_merge(into, clusters[i].latency);
+    return r;
+}
+
+static void set_measure(struct regress_result *result, enum regress_measure measure, struct welch test,
+                        double freedom)
+{
+    double reach = stats_student_quantile(0.025, fmax(freedom, 1)) * test.error;
+    result->ratio[measure] = exp(test.difference);
+    result->low[measure] = exp(test.difference - reach);
+    result->high[measure] = exp(test.difference + reach);
+    result->p_of[measure] = test.p;
+}
+
+struct sides {
+    const struct cluster **older, **newer;
+    size_t older_count, newer_count;
+    double *a, *b; /* room for the values of either side */
+};
+
+static void test_hosts(const struct sides *sides, enum regress_measure measure, struct regress_result *result)
+{
+    for (size_t i = 0; i < sides->older_count; i++)
+        sides->a[i] = measure_of(sides->older[i]->latency, measure);
+    for (size_t i = 0; i < sides->newer_count; i++)
+        sides->b[i] = measure_of(sides->newer[i]->latency, measure);
+    struct welch w = stats_welch(sides->a, sides->older_count, sides->b, sides->newer_count);
+    set_measure(result, measure, w, w.freedom);
+}
+
+static size_t pair_hosts(const struct sides *sides, enum regress_measure measure, double *differences)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sides->newer_count; i++)
+        for (size_t j = 0; j < sides->older_count; j++)
+            if (sides->older[j]->host == sides->newer[i]->host) {
+                if (differences)
+                    differences[n] = measure_of(sides->newer[i]->latency, measure) -
+                                     measure_of(sides->older[j]->latency, measure);
+                n++;
+                break;
+            }
+    return n;
+}
+
+/* One resampled sketch's measure: every bin's count is drawn anew (Poisson bootstrap). */
+static double resample(const struct sketch *sketch, enum regress_measure measure, struct stats_random *random)
+{
+    static const double quantile[] = {0, 0.95, 0.99};
+    double drawn[SKETCH_BINS], total = 0, sum = 0;
+    uint16_t first, end;
+    sketch_range(sketch, &first, &end);
+    for (unsigned bin = first; bin < end; bin++) {
+        uint64_t times = sketch_bin_count(sketch, (uint16_t)bin);
+        drawn[bin] = times ? (double)stats_random_poisson(random, (double)times) : 0;
+        total += drawn[bin];
+        sum += drawn[bin] > 0 ? drawn[bin] * log(fmax(sketch_bin_middle((uint16_t)bin), 1)) : 0;
+    }
+    if (measure == MEASURE_MIDDLE)
+        return total > 0 ? sum / total : 0;
+    double seen = 0, wanted = quantile[measure] * total;
+    for (unsigned bin = first; bin < end; bin++) {
+        seen += drawn[bin];
+        if (seen >= wanted && drawn[bin] > 0)
+            return log(fmax(sketch_bin_middle((uint16_t)bin), 1));
+    }
+    return 0;
+}
+
+static void test_bootstrap(const struct sketch *older, const struct sketch *newer,
+                           const struct contrast *contrast, double spread, enum regress_measure measure,
+                           struct regress_result *result)
+{
+    struct stats_random random;
+    double differences[RESAMPLES], mean, variance;
+    stats_random_init(&random, older->count * 31 + newer->count);
+    for (int i = 0; i < RESAMPLES; i++)
+        differences[i] = resample(newer, measure, &random) - resample(older, measure, &random);
+    stats_moments(differences, RESAMPLES, &mean, &variance);
+    double hosts = 1 / fmax((double)contrast->older_count, 1) + 1 / fmax((double)contrast->newer_count, 1);
+    struct welch w = {.difference = measure_of(newer, measure) - measure_of(older, measure),
+                      .error = sqrt(variance + spread * spread * hosts)};
+    w.p = w.error > 0 ? stats_normal_above(w.difference / w.error) : w.difference > 0 ? 0 : 1;
+    set_measure(result, measure, w, 1e6);
+}
+
+static void describe(const struct sketch *older, const struct sketch *newer, struct regress_result *result)
+{
+    double older_mean = sketch_mean(older), squares = 0, log_mean, log_variance, newer_log_mean, ignored;
+    uint16_t first, end;
+    sketch_range(older, &first, &end);
+    for (unsigned bin = first; bin < end; bin++) {
+        double off = sketch_bin_middle((uint16_t)bin) - older_mean;
+        squares += off * off * (double)sketch_bin_count(older, (uint16_t)bin);
+    }
+    double deviation = sqrt(squares / fmax((double)older->count - 1, 1));
+    sketch_log_moments(older, &log_mean, &log_variance);
+    sketch_log_moments(newer, &newer_log_mean, &ignored);
+    result->z = deviation > 0 ? (sketch_mean(newer) - older_mean) / deviation : 0;
+    result->effect = log_variance > 0 ? (newer_log_mean - log_mean) / sqrt(log_variance) : 0;
+    result->older_requests = older->count;
+    result->newer_requests = newer->count;
+}
+
+/* The smallest p of the measures, times how many there were. */
+static void combine(struct regress_result *result, int measures)
+{
+    result->measure = MEASURE_MIDDLE;
+    for (int m = 1; m < measures; m++)
+        if (result->p_of[m] < result->p_of[result->measure])
+            result->measure = (enum regress_measure)m;
+    result->p = fmin(1, result->p_of[result->measure] * measures);
+}
+
+static void test_sides(const struct contrast *contrast, const struct sides *sides, const struct sketch *older,
+                       const struct sketch *newer, double spread, struct regress_result *result)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sides->older_count; i++)
+        least = MIN(least, sides->older[i]->latency->count);
+    for (size_t i = 0; i < sides->newer_count; i++)
+        least = MIN(least, sides->newer[i]->latency->count);
+    int measures = least >= PER_HOST_FOR_P99 ? 3 : 2;
+    result->older_hosts = sides->older_count;
+    result->newer_hosts = sides->newer_count;
+    result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL);
+    if (result->paired_hosts >= HOSTS_ENOUGH && result->paired_hosts * 2 >= sides->newer_count)
+        result->method = METHOD_PAIRED;
+    else if (sides->older_count >= HOSTS_ENOUGH && sides->newer_count >= HOSTS_ENOUGH)
+        result->method = METHOD_HOSTS;
+    else
+        result->method = METHOD_BOOTSTRAP;
+    for (int m = 0; m < measures; m++) {
+        enum regress_measure measure = (enum regress_measure)m;
+        if (result->method == METHOD_PAIRED) {
+            struct welch w = stats_paired(sides->b, pair_hosts(sides, measure, sides->b));
+            set_measure(result, measure, w, w.freedom);
+        } else if (result->method == METHOD_HOSTS) {
+            test_hosts(sides, measure, result);
+        } else {
+            test_bootstrap(older, newer, contrast, spread, measure, result);
+        }
+    }
+    combine(result, measures);
+}
+
+void regress_test(const struct contrast *contrast, const struct regress_settings *settings,
+                  struct regress_result *ret_result)
+{
+    struct regress_settings s = effective(settings);
+    struct regress_result result = {.p = 1, .adjusted_p = 1};
+    for (int m = 0; m < MEASURES; m++) {
+        result.ratio[m] = result.low[m] = result.high[m] = 1;
+        result.p_of[m] = 1;
+    }
+    struct sketch older = {0}, newer = {0};
+    size_t room = contrast->older_count + contrast->newer_count + 1;
+    _cleanup_(freep) const struct cluster **kept = calloc(2 * room, sizeof(*kept));
+    _cleanup_(freep) double *values = calloc(2 * room, sizeof(*values));
+    if (kept && values && pool(contrast->older, contrast->older_count, &older) == 0 &&
+        pool(contrast->newer, contrast->newer_count, &newer) == 0) {
+        describe(&older, &newer, &result);
+        struct sides sides = {.older = kept, .newer = kept + room, .a = values, .b = values + room};
+        sides.older_count = collect(contrast->older, contrast->older_count, s.minimum_per_host, sides.older);
+        sides.newer_count = collect(contrast->newer, contrast->newer_count, s.minimum_per_host, sides.newer);
+        if (older.count >= s.minimum_requests && newer.count >= s.minimum_requests)
+            test_sides(contrast, &sides, &older, &newer, s.host_spread, &result);
+    }
+    sketch_done(&older);
+    sketch_done(&newer);
+    *ret_result = result;
+}
+
+size_t regress_select(struct regress_result *results, size_t count, const struct regress_settings *settings)
+{
+    struct regress_settings s = effective(settings);
+    _cleanup_(freep) double *p = malloc((count + 1) * sizeof(*p));
+    _cleanup_(freep) double *adjusted = malloc((count + 1) * sizeof(*adjusted));
+    _cleanup_(freep) bool *rejected = malloc((count + 1) * sizeof(*rejected));
+    if (!p || !adjusted || !rejected)
+        return 0;
+    size_t n = 0, slower = 0;
+    for (size_t i = 0; i < count; i++)
+        if (results[i].method != METHOD_NONE)
+            p[n++] = results[i].p;
+    stats_benjamini_hochberg(p, n, s.false_discovery_rate, rejected, adjusted);
+    n = 0;
+    for (size_t i = 0; i < count; i++) {
+        results[i].slower = false;
+        if (results[i].method == METHOD_NONE)
+            continue;
+        results[i].adjusted_p = adjusted[n];
+        results[i].slower = rejected[n] && results[i].ratio[results[i].measure] >= s.minimum_ratio;
+        slower += results[i].slower;
+        n++;
+    }
+    return slower;
+}
+
+double regress_host_spread(const struct contrast *contrasts, size_t count,
+                           const struct regress_settings *settings)
+{
+    struct regress_settings s = effective(settings);
+    _cleanup_(freep) double *spreads = malloc((count + 1) * sizeof(*spreads));
+    size_t n = 0;
+    for (size_t i = 0; spreads && i < count; i++) {
+        const struct contrast *c = &contrasts[i];
+        _cleanup_(freep) double *values = malloc((c->older_count + 1) * sizeof(*values));
+        size_t hosts = 0;
+        for (size_t h = 0; values && h < c->older_count; h++)
+            if (c->older[h].latency->count >= s.minimum_per_host)
+                values[hosts++] = measure_of(c->older[h].latency, MEASURE_MIDDLE);
+        double mean, variance;
+        if (hosts < HOSTS_ENOUGH)
+            continue;
+        stats_moments(values, hosts, &mean, &variance);
+        spreads[n++] = sqrt(variance);
+    }
+    return n ? fmax(stats_median(spreads, n), 1e-3) : DEFAULT_SPREAD;
+}

@@ -1,0 +1,284 @@
+/* See assemble.h. Waiting traces are in a map by id and in a list by time of last arrival. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "span/assemble.h"
+
+#include <errno.h>
+
+#include "base/macro.h"
+
+#define WAITING_MAX   4000000
+#define TRACE_MAX     100000
+#define FINISHED_KEPT 262144 /* ids of traces handed on, by which late spans are known */
+
+/* A trace that waits for more spans. */
+struct waiting {
+    uint64_t high, low, key;
+    uint64_t touched_ns;
+    ARRAY(struct part) parts;
+    struct waiting *older, *newer;
+};
+
+/* What a resource's spans share, once its strings are numbers. */
+struct known_resource {
+    uint64_t serial;
+    uint32_t service, version, host, labels;
+};
+
+struct assembler {
+    struct assembler_settings settings;
+    struct names names;
+    struct labels labels;
+    struct map by_id; /* key of a trace: struct waiting * */
+    struct waiting *oldest, *newest, *spare;
+    size_t waiting_spans;
+    struct known_resource resource;
+    struct map finished;
+    uint64_t finished_ring[FINISHED_KEPT];
+    size_t finished_at;
+    struct assembler_counts counts;
+};
+
+int assembler_new(const struct assembler_settings *settings, struct assembler **ret_assembler)
+{
+    struct assembler *a = calloc(1, sizeof(*a));
+    if (!a)
+        return -ENOMEM;
+    a->settings = *settings;
+    if (!a->settings.waiting_max)
+        a->settings.waiting_max = WAITING_MAX;
+    if (!a->settings.trace_max)
+        a->settings.trace_max = TRACE_MAX;
+    if (names_put(&a->names, (struct slice){0}) != 0) {
+        assembler_free(a);
+        return -ENOMEM;
+    }
+    *ret_assembler = a;
+    return 0;
+}
+
+static void add_label(struct assembler *a, struct label *pairs, size_t *count,
+                      const struct span_attribute *from)
+{
+    if (*count < LABELS_SET_MAX && from->key.length && from->value.length &&
+        labels_put(&a->labels, from->key, from->value, &pairs[*count]))
+        ++*count;
+}
+
+/* Strings to numbers, labels to a set, with the tables' attributes joined. Cached by the resource's serial.
+ */
+static int know_resource(struct assembler *a, const struct span_resource *resource)
+{
+    if (resource->serial && resource->serial == a->resource.serial)
+        return 0;
+    struct label pairs[LABELS_SET_MAX];
+    struct span_attribute joined[32];
+    struct slice version = resource->version;
+    size_t count = 0;
+    for (size_t t = 0; t < a->settings.table_count; t++) {
+        size_t n = table_join(a->settings.tables[t], resource, joined, ARRAY_SIZE(joined));
+        for (size_t i = 0; i < n; i++) {
+            add_label(a, pairs, &count, &joined[i]);
+            if (slice_is(joined[i].key, "service.version") && !version.length)
+                version = joined[i].value;
+        }
+    }
+    for (size_t i = 0; i < resource->attribute_count; i++)
+        add_label(a, pairs, &count, &resource->attributes[i]);
+    struct known_resource known = {.serial = resource->serial,
+                                   .service = names_put(&a->names, resource->service),
+                                   .version = names_put(&a->names, version),
+                                   .host = names_put(&a->names, resource->host)};
+    if (known.service == NAMES_NONE || known.version == NAMES_NONE || known.host == NAMES_NONE)
+        return -ENOMEM;
+    int r = labels_set(&a->labels, pairs, count, &known.labels);
+    if (r < 0)
+        return r;
+    a->resource = known;
+    return 0;
+}
+
+/* The resource's labels with the span's own before them. */
+static int span_labels(struct assembler *a, const struct span *span, uint32_t *ret_set)
+{
+    struct label pairs[LABELS_SET_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < span->attribute_count; i++)
+        add_label(a, pairs, &count, &span->attributes[i]);
+    if (count == 0) {
+        *ret_set = a->resource.labels;
+        return 0;
+    }
+    size_t shared;
+    const struct label *from = labels_of(&a->labels, a->resource.labels, &shared);
+    for (size_t i = 0; i < shared && count < LABELS_SET_MAX; i++)
+        pairs[count++] = from[i];
+    return labels_set(&a->labels, pairs, count, ret_set);
+}
+
+static void unlink_waiting(struct assembler *a, struct waiting *w)
+{
+    *(w->older ? &w->older->newer : &a->oldest) = w->newer;
+    *(w->newer ? &w->newer->older : &a->newest) = w->older;
+    w->older = w->newer = NULL;
+}
+
+static void link_newest(struct assembler *a, struct waiting *w)
+{
+    w->older = a->newest;
+    w->newer = NULL;
+    *(a->newest ? &a->newest->newer : &a->oldest) = w;
+    a->newest = w;
+}
+
+static uint64_t trace_key(uint64_t high, uint64_t low)
+{
+    uint64_t key = low ^ (high * 0x9e3779b97f4a7c15ull);
+    return key ^ key >> 29;
+}
+
+static struct waiting *find_or_add(struct assembler *a, const struct span *span)
+{
+    uint64_t key = trace_key(span->trace_high, span->trace_low);
+    uint64_t *slot;
+    for (; (slot = map_get(&a->by_id, key)); key++) {
+        struct waiting *w = (struct waiting *)(uintptr_t)*slot;
+        if (w->low == span->trace_low && w->high == span->trace_high)
+            return w;
+    }
+    struct waiting *w = a->spare;
+    if (w)
+        a->spare = w->newer;
+    else if (!(w = calloc(1, sizeof(*w))))
+        return NULL;
+    slot = map_put(&a->by_id, key, NULL);
+    if (!slot) {
+        free(w->parts.at);
+        free(w);
+        return NULL;
+    }
+    *slot = (uintptr_t)w;
+    w->high = span->trace_high;
+    w->low = span->trace_low;
+    w->key = key;
+    link_newest(a, w);
+    return w;
+}
+
+static void remember_finished(struct assembler *a, uint64_t key)
+{
+    uint64_t *slot = &a->finished_ring[a->finished_at++ % FINISHED_KEPT];
+    if (*slot)
+        map_remove(&a->finished, *slot);
+    *slot = key ? key : 1;
+    map_put(&a->finished, *slot, NULL);
+}
+
+static int hand_on(struct assembler *a, struct waiting *w)
+{
+    struct trace trace = {w->high, w->low, w->parts.at, w->parts.count};
+    unlink_waiting(a, w);
+    map_remove(&a->by_id, w->key);
+    remember_finished(a, trace_key(w->high, w->low));
+    a->waiting_spans -= w->parts.count;
+    a->counts.traces++;
+    int r = a->settings.take(a->settings.context, &trace);
+    if (w->parts.capacity > 512)
+        array_done(&w->parts);
+    array_clear(&w->parts);
+    w->newer = a->spare;
+    a->spare = w;
+    return r;
+}
+
+int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
+{
+    a->counts.spans++;
+    uint64_t key = trace_key(span->trace_high, span->trace_low);
+    if (a->finished.count && map_get(&a->finished, key ? key : 1)) {
+        a->counts.late++;
+        return 0;
+    }
+    int r = know_resource(a, span->resource);
+    if (r < 0)
+        return r;
+    struct part part = {.id = span->id,
+                        .parent = span->parent,
+                        .start_ns = span->start_ns,
+                        .end_ns = span->end_ns,
+                        .service = a->resource.service,
+                        .version = a->resource.version,
+                        .host = a->resource.host,
+                        .name = names_put(&a->names, span->name),
+                        .up = PART_NONE,
+                        .kind = span->kind,
+                        .error = span->error};
+    r = span_labels(a, span, &part.labels);
+    if (r < 0)
+        return r;
+    struct waiting *w = part.name == NAMES_NONE ? NULL : find_or_add(a, span);
+    if (!w)
+        return -ENOMEM;
+    if (w->parts.count >= a->settings.trace_max) {
+        a->counts.oversized++;
+        return 0;
+    }
+    if (array_add(&w->parts, part) < 0)
+        return -ENOMEM;
+    a->waiting_spans++;
+    w->touched_ns = now_ns;
+    if (a->newest != w) {
+        unlink_waiting(a, w);
+        link_newest(a, w);
+    }
+    while (r == 0 && a->waiting_spans > a->settings.waiting_max && a->oldest != a->newest) {
+        a->counts.hurried++;
+        r = hand_on(a, a->oldest);
+    }
+    return r;
+}
+
+int assembler_flush(struct assembler *a, uint64_t idle_since_ns)
+{
+    int r = 0;
+    while (r == 0 && a->oldest && (idle_since_ns == UINT64_MAX || a->oldest->touched_ns < idle_since_ns))
+        r = hand_on(a, a->oldest);
+    return r;
+}
+
+struct names *assembler_names(struct assembler *a)
+{
+    return &a->names;
+}
+
+struct labels *assembler_labels(struct assembler *a)
+{
+    return &a->labels;
+}
+
+const struct assembler_counts *assembler_get_counts(const struct assembler *a)
+{
+    return &a->counts;
+}
+
+static void free_list(struct waiting *w)
+{
+    while (w) {
+        struct waiting *next = w->newer;
+        array_done(&w->parts);
+        free(w);
+        w = next;
+    }
+}
+
+void assembler_free(struct assembler *a)
+{
+    if (!a)
+        return;
+    free_list(a->oldest);
+    free_list(a->spare);
+    map_done(&a->by_id);
+    map_done(&a->finished);
+    names_done(&a->names);
+    labels_done(&a->labels);
+    free(a);
+}

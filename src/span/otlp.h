@@ -1,0 +1,21 @@
+/* OpenTelemetry's export requests: protobuf by a hand-written scanner of the wire format (14 fields matter
+ * out of some 60), and JSON (one request, or one to a line). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SPAN_OTLP_H
+#define SPAN_OTLP_H
+
+#include "base/problem.h"
+#include "span/span.h"
+
+/* Hands every span of an ExportTraceServiceRequest to the sink. -EBADMSG when the message is malformed; spans
+ * before the fault have been handed over then, so check first with otlp_protobuf_check() where that matters.
+ */
+int otlp_protobuf_decode(const void *bytes, size_t length, struct span_sink *sink, struct problem *problem);
+
+/* The same walk without a sink: 0 or -EBADMSG, and the number of spans in it. */
+int otlp_protobuf_check(const void *bytes, size_t length, uint64_t *ret_spans, struct problem *problem);
+
+/* One request, or several one after another (JSON lines). */
+int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem);
+
+#endif
