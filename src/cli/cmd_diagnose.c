@@ -1,0 +1,227 @@
+/* sonde diagnose: which slice got slower, since which version, on which path; from span files of any tracer. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/diagnose_options.h"
+#include "cli/commands.h"
+#include "diagnose/diagnosis.h"
+#include "finding/prose.h"
+#include "span/files.h"
+
+struct options {
+    struct diagnose_options common;
+    bool json, requests;
+    const char *gate, *mapping_path;
+};
+
+enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS };
+
+static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
+                                             {"json", no_argument, NULL, OPT_JSON},
+                                             {"gate", optional_argument, NULL, OPT_GATE},
+                                             {"mapping", required_argument, NULL, OPT_MAPPING},
+                                             {"requests", no_argument, NULL, OPT_REQUESTS},
+                                             {0}};
+
+struct progress {
+    uint64_t started_ns, shown_ns;
+    bool on;
+};
+
+static void show_progress(void *context, const char *file, uint64_t done, uint64_t total)
+{
+    struct progress *p = context;
+    uint64_t now = clock_monotonic_ns();
+    if (!p->on || (file && now - p->shown_ns < 100 * NS_PER_MS))
+        return;
+    p->shown_ns = now;
+    if (!file) {
+        fputs("\r\033[K", stderr);
+        return;
+    }
+    double share = total ? (double)done / (double)total : 1;
+    double left = share > 0.01 ? (double)(now - p->started_ns) / 1e9 * (1 - share) / share : 0;
+    fprintf(stderr, "\r\033[Kreading %.1f of %.1f MB, %.0f s left", (double)done / 1e6, (double)total / 1e6, left);
+}
+
+/* The requests with their critical paths, for --requests. */
+struct request_list {
+    struct diagnosis **diagnosis;
+    json_t *list;
+};
+
+static int add_request(void *context, const struct trace *trace, const struct path_time *times)
+{
+    struct request_list *requests = context;
+    const struct book *book = diagnosis_book(*requests->diagnosis);
+    char id[40];
+    snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)trace->high, (unsigned long long)trace->low);
+    json_t *request = json_object(), *path = json_array();
+    json_object_set_new(request, "trace", json_string(trace->high ? id : id + 16));
+    json_object_set_new(request, "duration_ns",
+                        json_integer((json_int_t)(trace->parts[0].end_ns - trace->parts[0].start_ns)));
+    for (size_t i = 0; i < trace->count; i++) {
+        if (!times[i].on_path)
+            continue;
+        json_t *step = json_object();
+        snprintf(id, sizeof(id), "%llx", (unsigned long long)trace->parts[i].id);
+        json_object_set_new(step, "span", json_string(id));
+        json_object_set_new(step, "service", json_string(names_get(book->names, trace->parts[i].service)));
+        json_object_set_new(step, "operation", json_string(names_get(book->names, trace->parts[i].name)));
+        json_object_set_new(step, "critical_ns", json_integer((json_int_t)times[i].critical_ns));
+        json_object_set_new(step, "edge", json_boolean(times[i].is_call && times[i].callee != PART_NONE));
+        json_array_append_new(path, step);
+    }
+    json_object_set_new(request, "critical_path", path);
+    return json_array_append_new(requests->list, request) == 0 ? 0 : -ENOMEM;
+}
+
+static int read_mapping(const char *path, struct mapping *mapping, struct problem *problem)
+{
+    _cleanup_(freep) char *text = NULL;
+    int r = file_read(path, 1 << 20, &text, NULL);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    return mapping_read(text, mapping, problem);
+}
+
+static void print_overview(const struct diagnosis *diagnosis)
+{
+    const struct book *book = diagnosis_book(diagnosis);
+    const struct assembler_counts *counts = diagnosis_counts(diagnosis);
+    printf("%llu spans, %llu requests, %zu buckets\n\n", (unsigned long long)counts->spans,
+           (unsigned long long)book->counts.requests, book->buckets.count);
+}
+
+static void print_proposals(const struct diagnosis *diagnosis)
+{
+    const struct book *book = diagnosis_book(diagnosis);
+    struct proposal proposals[8];
+    size_t n = 0, shown = 0;
+    if (cause_propose(book, proposals, 8, &n) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (proposals[i].in_use)
+            continue;
+        struct text words = {0};
+        book_path_words(book, proposals[i].type, &words);
+        if (shown++ == 0)
+            puts("\nAttributes that requests are not bucketed by (--bucket-by), though they explain their latency:");
+        printf("  %-28s %5.1f %% of the variance of %s\n", labels_key_name(book->labels, proposals[i].key),
+               proposals[i].explained * 100, text_get(&words));
+        text_done(&words);
+    }
+}
+
+static void print_report(const struct diagnosis *diagnosis, const struct report *report)
+{
+    struct text out = {0};
+    struct prose_style style = {cli_style(1, STYLE_NONE), cli_style(1, STYLE_BOLD),   cli_style(1, STYLE_DIM),
+                                cli_style(1, STYLE_RED),  cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
+                                cli_style(1, STYLE_CYAN)};
+    print_overview(diagnosis);
+    prose_findings(&out, report, &style, 100);
+    prose_limits(&out, report, &style, 100);
+    fputs(text_get(&out), stdout);
+    print_proposals(diagnosis);
+    text_done(&out);
+}
+
+static int finish(const struct options *options, struct diagnosis *diagnosis, struct report *report)
+{
+    struct judgement judgement;
+    int r = diagnosis_report(diagnosis, &options->common.judge, report, &judgement);
+    if (r < 0)
+        return r;
+    judgement_done(&judgement);
+    if (options->json) {
+        json_t *json = report_json(report);
+        json_dumpf(json, stdout, JSON_INDENT(1));
+        putchar('\n');
+        json_decref(json);
+    } else {
+        print_report(diagnosis, report);
+    }
+    return 0;
+}
+
+static int run(struct options *options, const char *const *paths, size_t count, struct report *report,
+               struct problem *problem)
+{
+    _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
+    struct mapping mapping = {0};
+    struct request_list requests = {&diagnosis, NULL};
+    struct diagnosis_settings settings;
+    struct progress progress = {.started_ns = clock_monotonic_ns(), .on = isatty(2)};
+    struct span_files files = {.progress = show_progress, .context = &progress};
+    int r = diagnose_options_settings(&options->common, &settings, problem);
+    if (r == 0 && options->mapping_path) {
+        r = read_mapping(options->mapping_path, &mapping, problem);
+        files.mapping = &mapping;
+    }
+    if (options->requests) {
+        report->requests = requests.list = json_array();
+        settings.request = add_request;
+        settings.request_context = &requests;
+    }
+    if (r == 0)
+        r = diagnosis_new(&settings, &diagnosis);
+    if (r == 0)
+        r = span_files_read(&files, paths, count, diagnosis_sink(diagnosis), problem);
+    if (r == 0)
+        r = diagnosis_flush(diagnosis, UINT64_MAX);
+    if (r == 0 && !diagnosis_counts(diagnosis)->spans)
+        r = problem_set(problem, -ENODATA, "no spans in %llu file%s (%llu passed over)",
+                        (unsigned long long)files.files, files.files == 1 ? "" : "s",
+                        (unsigned long long)files.skipped);
+    return r == 0 ? finish(options, diagnosis, report) : r;
+}
+
+static int parse(const struct command *self, int argc, char **argv, struct options *options)
+{
+    int c;
+    while ((c = getopt_long(argc, argv, "h", LONG_OPTIONS, NULL)) != -1) {
+        if (c == OPT_JSON)
+            options->json = true;
+        else if (c == OPT_REQUESTS)
+            options->requests = options->json = true;
+        else if (c == OPT_GATE)
+            options->gate = optarg ? optarg : "warning";
+        else if (c == OPT_MAPPING)
+            options->mapping_path = optarg;
+        else if (!diagnose_options_take(&options->common, c, optarg))
+            return cli_usage(self, "option or value not understood");
+    }
+    if (optind == argc)
+        return cli_usage(self, "which span files or folders?");
+    return EXIT_DONE;
+}
+
+int cmd_diagnose(const struct command *self, int argc, char **argv)
+{
+    struct options options = {0};
+    struct report report = {0};
+    struct problem problem = {0};
+    int status = parse(self, argc, argv, &options);
+    if (status != EXIT_DONE)
+        return status;
+    if (options.gate && report_gate(&report, options.gate) < 0)
+        return cli_usage(self, "--gate takes a severity or a kind of finding, not '%s'", options.gate);
+    int r = run(&options, (const char *const *)argv + optind, (size_t)(argc - optind), &report, &problem);
+    if (r < 0 && !problem.what[0])
+        problem_set(&problem, r, "%s", strerror(-r));
+    status = r < 0 ? cli_fail(EXIT_FAILED, &problem)
+             : options.gate && report_gate(&report, options.gate) ? EXIT_FINDING
+                                                                  : EXIT_DONE;
+    diagnose_options_done(&options.common);
+    report_done(&report);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* See diagnosis.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/diagnosis.h"
+
+#include <errno.h>
+
+#include "base/macro.h"
+
+struct diagnosis {
+    struct diagnosis_settings settings;
+    struct span_sink sink;
+    struct assembler *assembler;
+    struct book book;
+    uint64_t now_ns;
+};
+
+static int take_span(void *context, const struct span *span)
+{
+    struct diagnosis *diagnosis = context;
+    return assembler_add(diagnosis->assembler, span, diagnosis->now_ns);
+}
+
+static int take_trace(void *context, struct trace *trace)
+{
+    struct diagnosis *diagnosis = context;
+    uint64_t requests = diagnosis->book.counts.requests;
+    int r = book_add(&diagnosis->book, trace);
+    if (r == 0 && diagnosis->settings.request && diagnosis->book.counts.requests > requests)
+        r = diagnosis->settings.request(diagnosis->settings.request_context, trace, diagnosis->book.times.at);
+    return r;
+}
+
+int diagnosis_new(const struct diagnosis_settings *settings, struct diagnosis **ret_diagnosis)
+{
+    struct diagnosis *d = calloc(1, sizeof(*d));
+    if (!d)
+        return -ENOMEM;
+    d->settings = *settings;
+    d->sink = (struct span_sink){.take = take_span, .context = d};
+    struct assembler_settings assembler = {.waiting_max = settings->waiting_max,
+                                           .tables = settings->tables,
+                                           .table_count = settings->table_count,
+                                           .take = take_trace,
+                                           .context = d};
+    int r = assembler_new(&assembler, &d->assembler);
+    if (r < 0) {
+        free(d);
+        return r;
+    }
+    struct book_settings book = {.bucket_by = settings->bucket_by};
+    book_init(&d->book, assembler_names(d->assembler), assembler_labels(d->assembler), &book);
+    *ret_diagnosis = d;
+    return 0;
+}
+
+struct span_sink *diagnosis_sink(struct diagnosis *diagnosis)
+{
+    return &diagnosis->sink;
+}
+
+void diagnosis_set_time(struct diagnosis *diagnosis, uint64_t now_ns)
+{
+    diagnosis->now_ns = now_ns;
+}
+
+int diagnosis_flush(struct diagnosis *diagnosis, uint64_t idle_since_ns)
+{
+    return assembler_flush(diagnosis->assembler, idle_since_ns);
+}
+
+const struct book *diagnosis_book(const struct diagnosis *diagnosis)
+{
+    return &diagnosis->book;
+}
+
+const struct assembler_counts *diagnosis_counts(const struct diagnosis *diagnosis)
+{
+    return assembler_get_counts(diagnosis->assembler);
+}
+
+size_t diagnosis_held_bytes(const struct diagnosis *diagnosis)
+{
+    const struct book *book = &diagnosis->book;
+    size_t bytes = book->names->arena.held_bytes + book->paths.capacity * sizeof(struct path) +
+                   book->cells.capacity * sizeof(struct cell);
+    array_foreach (&book->cells, cell)
+        bytes += sketch_held_bytes(&cell->latency);
+    array_foreach (&book->buckets, bucket)
+        array_foreach (&bucket->groups, group) {
+            bytes += sizeof(*group) + sketch_held_bytes(&group->latency);
+            bytes += group->vertices.capacity * sizeof(struct vertex) + group->hosts.capacity * sizeof(struct host);
+            array_foreach (&group->vertices, v)
+                bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->edge);
+            array_foreach (&group->hosts, h)
+                bytes += sketch_held_bytes(&h->latency);
+        }
+    return bytes;
+}
+
+static int add_loss(struct report *report, const char *reason, uint64_t count)
+{
+    return count ? report_add_loss(report, reason, NULL, count) : 0;
+}
+
+/* Attributes with too many values, by name: nothing is folded silently. */
+static int say_folded(const struct book *book, struct report *report)
+{
+    struct text keys = {0};
+    size_t n = 0;
+    for (uint32_t key = 0; key < book->labels->key_info.count; key++)
+        if (book->labels->key_info.at[key].folded && n++ < 12)
+            text_addf(&keys, "%s%s", n > 1 ? ", " : "", labels_key_name(book->labels, key));
+    int r = 0;
+    if (n) {
+        struct text why = {0};
+        text_addf(&why, "%zu attribute%s with more than %d values: %s%s", n, n == 1 ? "" : "s", LABELS_VALUES_MAX,
+                  text_get(&keys), n > 12 ? ", ..." : "");
+        r = report_add_missing(report, "slow-downs along attributes of many values", text_get(&why), NULL);
+        text_done(&why);
+    }
+    text_done(&keys);
+    return r;
+}
+
+int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *report)
+{
+    const struct span_counts *in = &diagnosis->sink.counts;
+    const struct assembler_counts *assembled = assembler_get_counts(diagnosis->assembler);
+    const struct book *book = &diagnosis->book;
+    const struct {
+        const char *reason;
+        uint64_t count;
+    } losses[] = {{"span-without-id", in->without_id},
+                  {"span-without-time", in->without_time},
+                  {"span-ends-before-start", in->backwards},
+                  {"span-malformed", in->malformed},
+                  {"attribute-dropped", in->attributes_dropped},
+                  {"span-late", assembled->late},
+                  {"span-of-oversized-trace", assembled->oversized},
+                  {"trace-hurried", assembled->hurried},
+                  {"trace-without-root", book->counts.rootless},
+                  {"call-between-clocks-that-disagree", book->link_counts.unskewable},
+                  {"bucket-folded", book->counts.folded_buckets},
+                  {"version-combination-folded", book->counts.folded_groups},
+                  {"host-folded", book->counts.folded_hosts},
+                  {"call-path-folded", book->counts.folded_vertices},
+                  {"attribute-combination-folded", book->counts.folded_cells},
+                  {"attribute-key-folded", book->labels->keys_left_out}};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(losses); i++)
+        r = add_loss(report, losses[i].reason, losses[i].count);
+    return r == 0 ? say_folded(book, report) : r;
+}
+
+void diagnosis_free(struct diagnosis *diagnosis)
+{
+    if (!diagnosis)
+        return;
+    book_done(&diagnosis->book);
+    assembler_free(diagnosis->assembler);
+    free(diagnosis);
+}

@@ -1,0 +1,429 @@
+/* A judgement as findings and as the "diagnosis" member of the report document. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "diagnose/diagnosis.h"
+
+#define BUCKETS_SHOWN   1000
+#define PROPOSALS_SHOWN 20
+
+/* A text that was built, owned by the finding's arena, and the builder emptied. */
+static const char *keep(struct finding *finding, struct text *text)
+{
+    const char *kept = finding_say(finding, "%s", text_get(text));
+    text_clear(text);
+    return kept;
+}
+
+static const char *milliseconds(double ns, char *buffer)
+{
+    return clock_format_duration(ns > 0 ? (uint64_t)ns : 0, buffer, 24);
+}
+
+/* A duration of a measure: what the title speaks of. */
+static double measured(const struct sketch *sketch, enum regress_measure measure)
+{
+    double mean, variance;
+    if (measure == MEASURE_P95)
+        return sketch_quantile(sketch, 0.95);
+    if (measure == MEASURE_P99)
+        return sketch_quantile(sketch, 0.99);
+    sketch_log_moments(sketch, &mean, &variance);
+    return exp(mean);
+}
+
+/* The shortest cause that is not "everywhere", when it is worth naming. */
+static const struct cause *named_cause(const struct verdict *verdict)
+{
+    const struct cause *best = verdict->cause_count ? &verdict->causes[0] : NULL;
+    return best && best->length && best->gain > 0 ? best : NULL;
+}
+
+static void say_title(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    struct text bucket = {0};
+    char before[24], after[24];
+    const struct regress_result *r = &v->result;
+    book_bucket_words(book, &book->buckets.at[v->bucket], &bucket);
+    f->title = finding_say(f, "%s is %.2f times slower (%s %s instead of %s) since %s %s", text_get(&bucket),
+                           r->ratio[r->measure], r->measure == MEASURE_MIDDLE ? "typically" : regress_measure_name(r->measure),
+                           milliseconds(measured(&v->newer, r->measure), after),
+                           milliseconds(measured(&v->older, r->measure), before),
+                           names_get(book->names, v->service), names_get(book->names, v->since));
+    text_done(&bucket);
+}
+
+static void say_detail(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    struct text words = {0};
+    const struct regress_result *r = &v->result;
+    if (v->change_count) {
+        text_add(&words, "On the critical path, ");
+        forest_change_words(book, &v->changes[0], &words);
+        text_addf(&words, "; that is %.0f %% of the growth. Call path: ", v->changes[0].share * 100);
+        book_path_chain(book, v->changes[0].path, &words);
+        text_add(&words, ". ");
+    }
+    const struct cause *cause = named_cause(v);
+    if (cause) {
+        text_add(&words, "The slow-down is where ");
+        cause_words(book, cause, &words);
+        text_addf(&words, " (%.2f times, elsewhere %.2f times). ", cause->ratio, cause->ratio_outside);
+    }
+    text_addf(&words,
+              "%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s against "
+              "%llu on %zu; Z = %.2f against the older requests",
+              regress_method_words(r->method), r->ratio[r->measure], r->low[r->measure], r->high[r->measure],
+              r->adjusted_p, (unsigned long long)r->newer_requests, r->newer_hosts, r->newer_hosts == 1 ? "" : "s",
+              (unsigned long long)r->older_requests, r->older_hosts, r->z);
+    if (v->z_versions != 0)
+        text_addf(&words, ", %.2f against the older versions", v->z_versions);
+    text_add(&words, ".");
+    f->detail = keep(f, &words);
+    text_done(&words);
+}
+
+static int add_texts(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    struct text words = {0};
+    const struct bucket *bucket = &book->buckets.at[v->bucket];
+    book_path_words(book, bucket->type, &words);
+    int r = finding_add_text(f, "request_type", keep(f, &words));
+    book_bucket_words(book, bucket, &words);
+    r |= finding_add_text(f, "bucket", keep(f, &words));
+    r |= finding_add_text(f, "service", names_get(book->names, v->service));
+    r |= finding_add_text(f, "version", names_get(book->names, v->version));
+    r |= finding_add_text(f, "base_version", names_get(book->names, v->base));
+    r |= finding_add_text(f, "since_version", names_get(book->names, v->since));
+    r |= finding_add_text(f, "measure", regress_measure_name(v->result.measure));
+    r |= finding_add_text(f, "method", regress_method_words(v->result.method));
+    text_done(&words);
+    return r;
+}
+
+static int add_numbers(const struct verdict *v, double e_value, struct finding *f)
+{
+    const struct regress_result *result = &v->result;
+    int r = finding_add_real(f, "ratio", result->ratio[result->measure]);
+    r |= finding_add_real(f, "ratio_low", result->low[result->measure]);
+    r |= finding_add_real(f, "ratio_high", result->high[result->measure]);
+    r |= finding_add_real(f, "p_value", result->p);
+    r |= finding_add_real(f, "adjusted_p_value", result->adjusted_p);
+    if (e_value > 0)
+        r |= finding_add_real(f, "e_value", e_value);
+    r |= finding_add_real(f, "z_score", result->z);
+    if (v->z_versions != 0)
+        r |= finding_add_real(f, "z_score_versions", v->z_versions);
+    r |= finding_add_real(f, "effect_size", result->effect);
+    r |= finding_add_count(f, "requests_count", result->newer_requests);
+    r |= finding_add_count(f, "base_requests_count", result->older_requests);
+    r |= finding_add_count(f, "hosts_count", result->newer_hosts);
+    r |= finding_add_count(f, "base_hosts_count", result->older_hosts);
+    r |= finding_add_count(f, "mean_ns", (uint64_t)sketch_mean(&v->newer));
+    r |= finding_add_count(f, "base_mean_ns", (uint64_t)sketch_mean(&v->older));
+    r |= finding_add_count(f, "p95_ns", (uint64_t)sketch_quantile(&v->newer, 0.95));
+    r |= finding_add_count(f, "base_p95_ns", (uint64_t)sketch_quantile(&v->older, 0.95));
+    r |= finding_add_count(f, "p99_ns", (uint64_t)sketch_quantile(&v->newer, 0.99));
+    r |= finding_add_count(f, "base_p99_ns", (uint64_t)sketch_quantile(&v->older, 0.99));
+    return r;
+}
+
+static int add_path_and_cause(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    struct text words = {0};
+    int r = 0;
+    if (v->change_count) {
+        const struct forest_change *c = &v->changes[0];
+        book_path_chain(book, c->path, &words);
+        r |= finding_add_text(f, "path", keep(f, &words));
+        r |= finding_add_text(f, "path_change", forest_change_name(c->kind));
+        r |= finding_add_count(f, "path_ns", (uint64_t)c->after_ns);
+        r |= finding_add_count(f, "base_path_ns", (uint64_t)c->before_ns);
+        r |= finding_add_real(f, "path_share", c->share);
+        r |= finding_add_real(f, "concurrency", c->concurrency_after);
+        r |= finding_add_real(f, "base_concurrency", c->concurrency_before);
+    }
+    const struct cause *cause = named_cause(v);
+    if (cause) {
+        cause_words(book, cause, &words);
+        r |= finding_add_text(f, "cause", keep(f, &words));
+        r |= finding_add_real(f, "cause_coverage", cause->coverage);
+        r |= finding_add_real(f, "cause_ratio", cause->ratio);
+        r |= finding_add_real(f, "cause_ratio_outside", cause->ratio_outside);
+    }
+    if (v->rule.length) {
+        cause_words(book, &v->rule, &words);
+        r |= finding_add_text(f, "rule_cause", keep(f, &words));
+    }
+    text_done(&words);
+    return r;
+}
+
+static int add_affected(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    const struct bucket *bucket = &book->buckets.at[v->bucket];
+    const struct path *root = &book->paths.at[bucket->type];
+    double delay = (sketch_mean(&v->newer) - sketch_mean(&v->older)) * (double)v->newer.count;
+    f->cost_ns = delay > 0 ? (uint64_t)delay : 0;
+    struct finding_affected several = {.service = names_get(book->names, root->service),
+                                       .path = names_get(book->names, root->name),
+                                       .count = v->newer.count,
+                                       .start_ns = v->first_ns,
+                                       .delay_ns = f->cost_ns};
+    int r = finding_add_affected(f, &several, 8);
+    array_foreach (&bucket->groups, group) {
+        if (!book_has_version(book, group->combination, v->service, v->version))
+            continue;
+        for (int i = 0; i < BOOK_EXEMPLARS; i++) {
+            const struct exemplar *e = &group->slow[i];
+            char id[40];
+            if (!e->parts)
+                continue;
+            snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high, (unsigned long long)e->low);
+            struct finding_affected one = {.id = e->high ? id : id + 16,
+                                           .service = several.service,
+                                           .path = several.path,
+                                           .count = 1,
+                                           .start_ns = e->parts[0].start_ns};
+            f->affected_count -= 1; /* it is among the several */
+            r |= finding_add_affected(f, &one, 8);
+        }
+    }
+    return r;
+}
+
+int diagnosis_add_finding(const struct book *book, const struct verdict *v, double e_value, struct report *report,
+                          struct finding **ret_finding)
+{
+    struct finding *f = report_add_finding(report, FINDING_regression, SEVERITY_WARNING);
+    if (!f)
+        return -ENOMEM;
+    const struct path *root = &book->paths.at[book->buckets.at[v->bucket].type];
+    const struct path *where = v->change_count ? &book->paths.at[v->changes[0].path] : root;
+    f->where.service = names_get(book->names, where->service);
+    f->where.function = names_get(book->names, where->name);
+    f->from_ns = v->first_ns;
+    f->to_ns = v->last_ns;
+    say_title(book, v, f);
+    say_detail(book, v, f);
+    f->remedy = finding_say(f, "Stop the rollout of %s %s, or roll back to %s, and look at the call path named above.",
+                            names_get(book->names, v->service), names_get(book->names, v->since),
+                            names_get(book->names, v->base));
+    int r = add_texts(book, v, f);
+    r |= add_numbers(v, e_value, f);
+    r |= add_path_and_cause(book, v, f);
+    r |= add_affected(book, v, f);
+    if (r)
+        return -ENOMEM;
+    if (ret_finding)
+        *ret_finding = f;
+    return 0;
+}
+
+/* ---- the document ---- */
+
+static json_t *text_json(struct text *text)
+{
+    json_t *json = json_stringn_nocheck(text_get(text), text->length);
+    text_clear(text);
+    return json;
+}
+
+static json_t *bucket_json(const struct book *book, const struct bucket *bucket)
+{
+    struct text words = {0};
+    json_t *json = json_object(), *groups = json_array();
+    const struct group *newest = NULL;
+    book_bucket_words(book, bucket, &words);
+    json_object_set_new(json, "bucket", text_json(&words));
+    array_foreach (&bucket->groups, group) {
+        json_t *g = json_object();
+        newest = !newest || group->requests > newest->requests ? group : newest;
+        book_combination_words(book, group->combination, &words);
+        json_object_set_new(g, "versions", text_json(&words));
+        json_object_set_new(g, "requests", json_integer((json_int_t)group->requests));
+        json_object_set_new(g, "errors", json_integer((json_int_t)group->errors));
+        json_object_set_new(g, "mean_ns", json_integer((json_int_t)sketch_mean(&group->latency)));
+        json_object_set_new(g, "p50_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.5)));
+        json_object_set_new(g, "p95_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.95)));
+        json_object_set_new(g, "p99_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.99)));
+        json_array_append_new(groups, g);
+    }
+    json_object_set_new(json, "groups", groups);
+    struct forest forest;
+    if (newest && forest_init(&forest, &newest, 1) == 0) {
+        uint32_t paths[JUDGE_PATH];
+        size_t n = forest_critical_path(book, &forest, paths, JUDGE_PATH);
+        json_t *path = json_array();
+        for (size_t i = 0; i < n; i++) {
+            const struct vertex *v = forest_vertex(&forest, paths[i]);
+            json_t *step = json_object();
+            book_path_words(book, paths[i], &words);
+            json_object_set_new(step, "call", text_json(&words));
+            json_object_set_new(step, "p95_ns", json_integer((json_int_t)sketch_quantile(&v->duration, 0.95)));
+            json_object_set_new(step, "critical_ns", json_integer((json_int_t)(v->critical_ns / forest.requests)));
+            json_object_set_new(step, "edge_ns", json_integer((json_int_t)(v->edge_critical_ns / forest.requests)));
+            json_array_append_new(path, step);
+        }
+        json_object_set_new(json, "critical_path", path);
+        forest_done(&forest);
+    }
+    text_done(&words);
+    return json;
+}
+
+static json_t *verdict_json(const struct book *book, const struct verdict *v)
+{
+    struct text words = {0};
+    const struct regress_result *r = &v->result;
+    json_t *json = json_object();
+    book_bucket_words(book, &book->buckets.at[v->bucket], &words);
+    json_object_set_new(json, "bucket", text_json(&words));
+    json_object_set_new(json, "service", json_string(names_get(book->names, v->service)));
+    json_object_set_new(json, "version", json_string(names_get(book->names, v->version)));
+    json_object_set_new(json, "base_version", json_string(names_get(book->names, v->base)));
+    json_object_set_new(json, "slower", json_boolean(r->slower));
+    json_object_set_new(json, "method", json_string(regress_method_words(r->method)));
+    json_object_set_new(json, "measure", json_string(regress_measure_name(r->measure)));
+    json_object_set_new(json, "ratio", json_real(r->ratio[r->measure]));
+    json_object_set_new(json, "ratio_low", json_real(r->low[r->measure]));
+    json_object_set_new(json, "ratio_high", json_real(r->high[r->measure]));
+    json_object_set_new(json, "p_value", json_real(r->p));
+    json_object_set_new(json, "adjusted_p_value", json_real(r->adjusted_p));
+    json_object_set_new(json, "z_score", json_real(r->z));
+    json_object_set_new(json, "z_score_versions", json_real(v->z_versions));
+    json_object_set_new(json, "effect_size", json_real(r->effect));
+    json_object_set_new(json, "requests", json_integer((json_int_t)r->newer_requests));
+    json_object_set_new(json, "base_requests", json_integer((json_int_t)r->older_requests));
+    json_object_set_new(json, "hosts", json_integer((json_int_t)r->newer_hosts));
+    json_object_set_new(json, "base_hosts", json_integer((json_int_t)r->older_hosts));
+    json_t *changes = json_array();
+    for (size_t i = 0; i < v->change_count; i++) {
+        const struct forest_change *c = &v->changes[i];
+        json_t *change = json_object();
+        book_path_chain(book, c->path, &words);
+        json_object_set_new(change, "path", text_json(&words));
+        json_object_set_new(change, "change", json_string(forest_change_name(c->kind)));
+        json_object_set_new(change, "before_ns", json_integer((json_int_t)c->before_ns));
+        json_object_set_new(change, "after_ns", json_integer((json_int_t)c->after_ns));
+        json_object_set_new(change, "share", json_real(c->share));
+        json_object_set_new(change, "concurrency_before", json_real(c->concurrency_before));
+        json_object_set_new(change, "concurrency_after", json_real(c->concurrency_after));
+        json_array_append_new(changes, change);
+    }
+    json_object_set_new(json, "changes", changes);
+    json_t *causes = json_array();
+    for (size_t i = 0; i < v->cause_count; i++) {
+        const struct cause *c = &v->causes[i];
+        json_t *cause = json_object();
+        cause_words(book, c, &words);
+        json_object_set_new(cause, "where", text_json(&words));
+        json_object_set_new(cause, "coverage", json_real(c->coverage));
+        json_object_set_new(cause, "ratio", json_real(c->ratio));
+        json_object_set_new(cause, "ratio_outside", json_real(c->ratio_outside));
+        json_object_set_new(cause, "requests", json_integer((json_int_t)c->requests));
+        json_array_append_new(causes, cause);
+    }
+    json_object_set_new(json, "causes", causes);
+    text_done(&words);
+    return json;
+}
+
+static json_t *proposals_json(const struct book *book)
+{
+    struct proposal proposals[PROPOSALS_SHOWN];
+    struct text words = {0};
+    size_t n = 0;
+    json_t *list = json_array();
+    if (cause_propose(book, proposals, PROPOSALS_SHOWN, &n) < 0)
+        return list;
+    for (size_t i = 0; i < n; i++) {
+        json_t *p = json_object();
+        book_path_words(book, proposals[i].type, &words);
+        json_object_set_new(p, "request_type", text_json(&words));
+        json_object_set_new(p, "attribute", json_string(labels_key_name(book->labels, proposals[i].key)));
+        json_object_set_new(p, "explained_share", json_real(proposals[i].explained));
+        json_object_set_new(p, "values", json_integer(proposals[i].values));
+        json_object_set_new(p, "requests", json_integer((json_int_t)proposals[i].requests));
+        json_object_set_new(p, "in_use", json_boolean(proposals[i].in_use));
+        json_array_append_new(list, p);
+    }
+    text_done(&words);
+    return list;
+}
+
+static json_t *document(const struct diagnosis *diagnosis, const struct judgement *judgement)
+{
+    const struct book *book = diagnosis_book(diagnosis);
+    json_t *json = json_object(), *buckets = json_array(), *contrasts = json_array(), *in = json_object();
+    size_t shown = 0;
+    array_foreach (&book->buckets, bucket)
+        if (shown++ < BUCKETS_SHOWN)
+            json_array_append_new(buckets, bucket_json(book, bucket));
+    shown = 0;
+    array_foreach (&judgement->verdicts, v)
+        if (shown++ < BUCKETS_SHOWN)
+            json_array_append_new(contrasts, verdict_json(book, v));
+    json_object_set_new(in, "spans", json_integer((json_int_t)diagnosis_counts(diagnosis)->spans));
+    json_object_set_new(in, "traces", json_integer((json_int_t)diagnosis_counts(diagnosis)->traces));
+    json_object_set_new(in, "requests", json_integer((json_int_t)book->counts.requests));
+    json_object_set_new(in, "duplicates", json_integer((json_int_t)book->link_counts.duplicates));
+    json_object_set_new(in, "orphans", json_integer((json_int_t)book->link_counts.orphans));
+    json_object_set_new(in, "skew_corrected", json_integer((json_int_t)book->link_counts.skewed));
+    json_object_set_new(json, "input", in);
+    json_object_set_new(json, "bucket_count", json_integer((json_int_t)book->buckets.count));
+    json_object_set_new(json, "buckets", buckets);
+    json_object_set_new(json, "contrasts", contrasts);
+    json_object_set_new(json, "attributes", proposals_json(book));
+    return json;
+}
+
+static const char *say_nothing(const struct diagnosis *diagnosis, const struct judgement *judgement,
+                               struct report *report)
+{
+    const struct book *book = diagnosis_book(diagnosis);
+    struct text words = {0};
+    if (!book->counts.requests)
+        text_addf(&words, "%llu spans were read, but no request with a root span among them.",
+                  (unsigned long long)diagnosis_counts(diagnosis)->spans);
+    else if (!judgement->verdicts.count)
+        text_addf(&words,
+                  "%llu requests in %zu buckets, but no service was seen in two versions (service.version), so there "
+                  "is nothing to compare.",
+                  (unsigned long long)book->counts.requests, book->buckets.count);
+    else
+        text_addf(&words, "%zu comparisons of versions in %zu buckets, none of them slower; %zu had too little data.",
+                  judgement->verdicts.count, book->buckets.count, judgement->untested);
+    const char *kept = arena_strdup(&report->arena, text_get(&words));
+    text_done(&words);
+    return kept;
+}
+
+int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings, struct report *report,
+                     struct judgement *ret_judgement)
+{
+    const struct book *book = diagnosis_book(diagnosis);
+    struct judgement judgement;
+    int r = judge(book, settings, &judgement);
+    if (r < 0)
+        return r;
+    array_foreach (&judgement.verdicts, v)
+        if (r == 0 && v->result.slower)
+            r = diagnosis_add_finding(book, v, 0, report, NULL);
+    if (r == 0)
+        r = diagnosis_report_losses(diagnosis, report);
+    report_sort(report);
+    if (r == 0 && !report->findings.count)
+        report->nothing = say_nothing(diagnosis, &judgement, report);
+    report->extra = json_object();
+    json_object_set_new(report->extra, "diagnosis", document(diagnosis, &judgement));
+    if (r < 0)
+        judgement_done(&judgement);
+    else
+        *ret_judgement = judgement;
+    return r;
+}
