@@ -1,4 +1,5 @@
-/* sonde diagnose: which slice got slower, since which version, on which path; from span files of any tracer. */
+/* sonde diagnose: which slice got slower, since which version, on which path; from span files of any tracer.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <getopt.h>
@@ -11,7 +12,6 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
-#include "cli/commands.h"
 #include "diagnose/diagnosis.h"
 #include "finding/prose.h"
 #include "span/files.h"
@@ -49,7 +49,8 @@ static void show_progress(void *context, const char *file, uint64_t done, uint64
     }
     double share = total ? (double)done / (double)total : 1;
     double left = share > 0.01 ? (double)(now - p->started_ns) / 1e9 * (1 - share) / share : 0;
-    fprintf(stderr, "\r\033[Kreading %.1f of %.1f MB, %.0f s left", (double)done / 1e6, (double)total / 1e6, left);
+    fprintf(stderr, "\r\033[Kreading %.1f of %.1f MB, %.0f s left", (double)done / 1e6, (double)total / 1e6,
+            left);
 }
 
 /* The requests with their critical paths, for --requests. */
@@ -63,7 +64,8 @@ static int add_request(void *context, const struct trace *trace, const struct pa
     struct request_list *requests = context;
     const struct book *book = diagnosis_book(*requests->diagnosis);
     char id[40];
-    snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)trace->high, (unsigned long long)trace->low);
+    snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)trace->high,
+             (unsigned long long)trace->low);
     json_t *request = json_object(), *path = json_array();
     json_object_set_new(request, "trace", json_string(trace->high ? id : id + 16));
     json_object_set_new(request, "duration_ns",
@@ -114,7 +116,8 @@ static void print_proposals(const struct diagnosis *diagnosis)
         struct text words = {0};
         book_path_words(book, proposals[i].type, &words);
         if (shown++ == 0)
-            puts("\nAttributes that requests are not bucketed by (--bucket-by), though they explain their latency:");
+            puts("\nAttributes that requests are not bucketed by (--bucket-by), though they explain their "
+                 "latency:");
         printf("  %-28s %5.1f %% of the variance of %s\n", labels_key_name(book->labels, proposals[i].key),
                proposals[i].explained * 100, text_get(&words));
         text_done(&words);
@@ -124,8 +127,9 @@ static void print_proposals(const struct diagnosis *diagnosis)
 static void print_report(const struct diagnosis *diagnosis, const struct report *report)
 {
     struct text out = {0};
-    struct prose_style style = {cli_style(1, STYLE_NONE), cli_style(1, STYLE_BOLD),   cli_style(1, STYLE_DIM),
-                                cli_style(1, STYLE_RED),  cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
+    struct prose_style style = {cli_style(1, STYLE_NONE),   cli_style(1, STYLE_BOLD),
+                                cli_style(1, STYLE_DIM),    cli_style(1, STYLE_RED),
+                                cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
                                 cli_style(1, STYLE_CYAN)};
     print_overview(diagnosis);
     prose_findings(&out, report, &style, 100);
@@ -205,7 +209,7 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
     return EXIT_DONE;
 }
 
-int cmd_diagnose(const struct command *self, int argc, char **argv)
+static int cmd_diagnose(const struct command *self, int argc, char **argv)
 {
     struct options options = {0};
     struct report report = {0};
@@ -218,10 +222,32 @@ int cmd_diagnose(const struct command *self, int argc, char **argv)
     int r = run(&options, (const char *const *)argv + optind, (size_t)(argc - optind), &report, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
-    status = r < 0 ? cli_fail(EXIT_FAILED, &problem)
+    status = r < 0                                                ? cli_fail(EXIT_FAILED, &problem)
              : options.gate && report_gate(&report, options.gate) ? EXIT_FINDING
                                                                   : EXIT_DONE;
     diagnose_options_done(&options.common);
     report_done(&report);
     return status;
 }
+
+const struct command command_diagnose = {
+    .name = "diagnose",
+    .arguments = "[--gate[=SEVERITY]] [--json] [OPTION...] PATH...",
+    .summary = "Say which slice of the fleet got slower, since which version, and on which path",
+    .help = "Reads spans from files and folders: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON, "
+            "CSV,\n"
+            "also compressed by gzip or zstd. Requests are bucketed by type and hardware, grouped by the "
+            "versions\n"
+            "they met, and the newest version of each service is compared with the older ones.\n\n"
+            "Options:\n"
+            "  --json                      one document instead of prose\n"
+            "  --requests                  and in it every request with its critical path\n"
+            "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning)\n"
+            "  --mapping FILE              which column of a CSV or Parquet file is which part of a "
+            "span\n" DIAGNOSE_OPTIONS_HELP "\n"
+            "Examples:\n"
+            "  sonde diagnose spans.jsonl\n"
+            "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
+            "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
+    .run = cmd_diagnose,
+};

@@ -93,9 +93,10 @@ int diagnose_options_settings(struct diagnose_options *options, struct diagnosis
         if (r < 0)
             return r;
     }
-    *ret_settings = (struct diagnosis_settings){.bucket_by = options->bucket_by_text ? options->bucket_by : NULL,
-                                                .tables = options->tables,
-                                                .table_count = options->table_count};
+    *ret_settings =
+        (struct diagnosis_settings){.bucket_by = options->bucket_by_text ? options->bucket_by : NULL,
+                                    .tables = options->tables,
+                                    .table_count = options->table_count};
     return 0;
 }
 

@@ -21,6 +21,7 @@ static const struct command command_version = {"version", "", "Print the version
 static const struct command *const COMMANDS[] = {
     &command_run,
     &command_record,
+    &command_diagnose,
     &command_help,
     &command_version,
 };

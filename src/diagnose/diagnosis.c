@@ -88,7 +88,8 @@ size_t diagnosis_held_bytes(const struct diagnosis *diagnosis)
     array_foreach (&book->buckets, bucket)
         array_foreach (&bucket->groups, group) {
             bytes += sizeof(*group) + sketch_held_bytes(&group->latency);
-            bytes += group->vertices.capacity * sizeof(struct vertex) + group->hosts.capacity * sizeof(struct host);
+            bytes += group->vertices.capacity * sizeof(struct vertex) +
+                     group->hosts.capacity * sizeof(struct host);
             array_foreach (&group->vertices, v)
                 bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->edge);
             array_foreach (&group->hosts, h)
@@ -113,8 +114,8 @@ static int say_folded(const struct book *book, struct report *report)
     int r = 0;
     if (n) {
         struct text why = {0};
-        text_addf(&why, "%zu attribute%s with more than %d values: %s%s", n, n == 1 ? "" : "s", LABELS_VALUES_MAX,
-                  text_get(&keys), n > 12 ? ", ..." : "");
+        text_addf(&why, "%zu attribute%s with more than %d values: %s%s", n, n == 1 ? "" : "s",
+                  LABELS_VALUES_MAX, text_get(&keys), n > 12 ? ", ..." : "");
         r = report_add_missing(report, "slow-downs along attributes of many values", text_get(&why), NULL);
         text_done(&why);
     }

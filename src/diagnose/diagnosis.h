@@ -1,5 +1,5 @@
-/* A diagnosis from spans to findings: a sink for decoders, the assembler and the book behind it, and the report at
- * the end. What the commands and the server use. */
+/* A diagnosis from spans to findings: a sink for decoders, the assembler and the book behind it, and the
+ * report at the end. What the commands and the server use. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_DIAGNOSIS_H
 #define DIAGNOSE_DIAGNOSIS_H
@@ -34,11 +34,11 @@ const struct assembler_counts *diagnosis_counts(const struct diagnosis *diagnosi
 /* Bytes held by names, sketches and traces that wait; grows with groups, not with spans. */
 size_t diagnosis_held_bytes(const struct diagnosis *diagnosis);
 
-/* Judges, and writes what was found: findings of kind `regression`, losses, what is missing, and "diagnosis" as an
- * extra member (buckets, contrasts, attributes proposed). The judgement is returned too, for bundles; the caller
- * frees it with judgement_done(). */
-int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings, struct report *report,
-                     struct judgement *ret_judgement);
+/* Judges, and writes what was found: findings of kind `regression`, losses, what is missing, and "diagnosis"
+ * as an extra member (buckets, contrasts, attributes proposed). The judgement is returned too, for bundles;
+ * the caller frees it with judgement_done(). */
+int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings,
+                     struct report *report, struct judgement *ret_judgement);
 
 /* One verdict as a finding of the report. e_value: of the sequential test, or 0. */
 int diagnosis_add_finding(const struct book *book, const struct verdict *verdict, double e_value,

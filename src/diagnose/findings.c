@@ -50,7 +50,8 @@ static void say_title(const struct book *book, const struct verdict *v, struct f
     const struct regress_result *r = &v->result;
     book_bucket_words(book, &book->buckets.at[v->bucket], &bucket);
     f->title = finding_say(f, "%s is %.2f times slower (%s %s instead of %s) since %s %s", text_get(&bucket),
-                           r->ratio[r->measure], r->measure == MEASURE_MIDDLE ? "typically" : regress_measure_name(r->measure),
+                           r->ratio[r->measure],
+                           r->measure == MEASURE_MIDDLE ? "typically" : regress_measure_name(r->measure),
                            milliseconds(measured(&v->newer, r->measure), after),
                            milliseconds(measured(&v->older, r->measure), before),
                            names_get(book->names, v->service), names_get(book->names, v->since));
@@ -74,12 +75,13 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
         cause_words(book, cause, &words);
         text_addf(&words, " (%.2f times, elsewhere %.2f times). ", cause->ratio, cause->ratio_outside);
     }
-    text_addf(&words,
-              "%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s against "
-              "%llu on %zu; Z = %.2f against the older requests",
-              regress_method_words(r->method), r->ratio[r->measure], r->low[r->measure], r->high[r->measure],
-              r->adjusted_p, (unsigned long long)r->newer_requests, r->newer_hosts, r->newer_hosts == 1 ? "" : "s",
-              (unsigned long long)r->older_requests, r->older_hosts, r->z);
+    text_addf(
+        &words,
+        "%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s against "
+        "%llu on %zu; Z = %.2f against the older requests",
+        regress_method_words(r->method), r->ratio[r->measure], r->low[r->measure], r->high[r->measure],
+        r->adjusted_p, (unsigned long long)r->newer_requests, r->newer_hosts, r->newer_hosts == 1 ? "" : "s",
+        (unsigned long long)r->older_requests, r->older_hosts, r->z);
     if (v->z_versions != 0)
         text_addf(&words, ", %.2f against the older versions", v->z_versions);
     text_add(&words, ".");
@@ -183,7 +185,8 @@ static int add_affected(const struct book *book, const struct verdict *v, struct
             char id[40];
             if (!e->parts)
                 continue;
-            snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high, (unsigned long long)e->low);
+            snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high,
+                     (unsigned long long)e->low);
             struct finding_affected one = {.id = e->high ? id : id + 16,
                                            .service = several.service,
                                            .path = several.path,
@@ -196,8 +199,8 @@ static int add_affected(const struct book *book, const struct verdict *v, struct
     return r;
 }
 
-int diagnosis_add_finding(const struct book *book, const struct verdict *v, double e_value, struct report *report,
-                          struct finding **ret_finding)
+int diagnosis_add_finding(const struct book *book, const struct verdict *v, double e_value,
+                          struct report *report, struct finding **ret_finding)
 {
     struct finding *f = report_add_finding(report, FINDING_regression, SEVERITY_WARNING);
     if (!f)
@@ -210,9 +213,10 @@ int diagnosis_add_finding(const struct book *book, const struct verdict *v, doub
     f->to_ns = v->last_ns;
     say_title(book, v, f);
     say_detail(book, v, f);
-    f->remedy = finding_say(f, "Stop the rollout of %s %s, or roll back to %s, and look at the call path named above.",
-                            names_get(book->names, v->service), names_get(book->names, v->since),
-                            names_get(book->names, v->base));
+    f->remedy = finding_say(
+        f, "Stop the rollout of %s %s, or roll back to %s, and look at the call path named above.",
+        names_get(book->names, v->service), names_get(book->names, v->since),
+        names_get(book->names, v->base));
     int r = add_texts(book, v, f);
     r |= add_numbers(v, e_value, f);
     r |= add_path_and_cause(book, v, f);
@@ -264,9 +268,12 @@ static json_t *bucket_json(const struct book *book, const struct bucket *bucket)
             json_t *step = json_object();
             book_path_words(book, paths[i], &words);
             json_object_set_new(step, "call", text_json(&words));
-            json_object_set_new(step, "p95_ns", json_integer((json_int_t)sketch_quantile(&v->duration, 0.95)));
-            json_object_set_new(step, "critical_ns", json_integer((json_int_t)(v->critical_ns / forest.requests)));
-            json_object_set_new(step, "edge_ns", json_integer((json_int_t)(v->edge_critical_ns / forest.requests)));
+            json_object_set_new(step, "p95_ns",
+                                json_integer((json_int_t)sketch_quantile(&v->duration, 0.95)));
+            json_object_set_new(step, "critical_ns",
+                                json_integer((json_int_t)(v->critical_ns / forest.requests)));
+            json_object_set_new(step, "edge_ns",
+                                json_integer((json_int_t)(v->edge_critical_ns / forest.requests)));
             json_array_append_new(path, step);
         }
         json_object_set_new(json, "critical_path", path);
@@ -392,19 +399,21 @@ static const char *say_nothing(const struct diagnosis *diagnosis, const struct j
                   (unsigned long long)diagnosis_counts(diagnosis)->spans);
     else if (!judgement->verdicts.count)
         text_addf(&words,
-                  "%llu requests in %zu buckets, but no service was seen in two versions (service.version), so there "
+                  "%llu requests in %zu buckets, but no service was seen in two versions (service.version), "
+                  "so there "
                   "is nothing to compare.",
                   (unsigned long long)book->counts.requests, book->buckets.count);
     else
-        text_addf(&words, "%zu comparisons of versions in %zu buckets, none of them slower; %zu had too little data.",
+        text_addf(&words,
+                  "%zu comparisons of versions in %zu buckets, none of them slower; %zu had too little data.",
                   judgement->verdicts.count, book->buckets.count, judgement->untested);
     const char *kept = arena_strdup(&report->arena, text_get(&words));
     text_done(&words);
     return kept;
 }
 
-int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings, struct report *report,
-                     struct judgement *ret_judgement)
+int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings,
+                     struct report *report, struct judgement *ret_judgement)
 {
     const struct book *book = diagnosis_book(diagnosis);
     struct judgement judgement;

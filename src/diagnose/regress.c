@@ -247,9 +247,9 @@ void regress_test(const struct contrast *contrast, const struct regress_settings
 size_t regress_select(struct regress_result *results, size_t count, const struct regress_settings *settings)
 {
     struct regress_settings s = effective(settings);
-    _cleanup_(freep) double *p = malloc((count + 1) * sizeof(*p));
-    _cleanup_(freep) double *adjusted = malloc((count + 1) * sizeof(*adjusted));
-    _cleanup_(freep) bool *rejected = malloc((count + 1) * sizeof(*rejected));
+    _cleanup_(freep) double *p = calloc(count + 1, sizeof(*p));
+    _cleanup_(freep) double *adjusted = calloc(count + 1, sizeof(*adjusted));
+    _cleanup_(freep) bool *rejected = calloc(count + 1, sizeof(*rejected));
     if (!p || !adjusted || !rejected)
         return 0;
     size_t n = 0, slower = 0;

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "span/json.h"
+#include "span/jread.h"
 
 struct process {
     struct slice id;
@@ -21,48 +21,48 @@ struct decoder {
     struct span_attribute attributes[SPAN_ATTRIBUTES_MAX];
 };
 
-static size_t read_tags(struct json *json, struct span_attribute *attributes, struct span_sink *sink)
+static size_t read_tags(struct jread *json, struct span_attribute *attributes, struct span_sink *sink)
 {
     size_t n = 0;
     struct slice key;
-    if (json_peek(json) != '[') {
-        json_skip(json);
+    if (jread_peek(json) != '[') {
+        jread_skip(json);
         return 0;
     }
-    for (json_array(json); json_element(json);) {
+    for (jread_array(json); jread_element(json);) {
         if (n == SPAN_ATTRIBUTES_MAX) {
             sink->counts.attributes_dropped++;
-            json_skip(json);
+            jread_skip(json);
             continue;
         }
         attributes[n] = (struct span_attribute){0};
-        for (json_object(json); json_member(json, &key);) {
+        for (jread_object(json); jread_member(json, &key);) {
             if (slice_is(key, "key"))
-                attributes[n].key = json_string(json);
+                attributes[n].key = jread_string(json);
             else if (slice_is(key, "value"))
-                attributes[n].value = json_string(json);
+                attributes[n].value = jread_string(json);
             else
-                json_skip(json);
+                jread_skip(json);
         }
         n++;
     }
     return n;
 }
 
-static int read_processes(struct decoder *d, struct json *json)
+static int read_processes(struct decoder *d, struct jread *json)
 {
     struct slice id, key;
     struct span_attribute tags[SPAN_ATTRIBUTES_MAX];
-    for (json_object(json); json_member(json, &id);) {
+    for (jread_object(json); jread_member(json, &id);) {
         struct process process = {.id = id};
         size_t n = 0;
-        for (json_object(json); json_member(json, &key);) {
+        for (jread_object(json); jread_member(json, &key);) {
             if (slice_is(key, "serviceName"))
-                process.resource.service = json_string(json);
+                process.resource.service = jread_string(json);
             else if (slice_is(key, "tags"))
                 n = read_tags(json, tags, d->sink);
             else
-                json_skip(json);
+                jread_skip(json);
         }
         struct span_attribute *kept = arena_alloc(&d->scratch, (n + 1) * sizeof(*kept));
         if (!kept)
@@ -78,24 +78,24 @@ static int read_processes(struct decoder *d, struct json *json)
 }
 
 /* The parent: a CHILD_OF within the trace; failing that a FOLLOWS_FROM. */
-static uint64_t read_references(struct json *json)
+static uint64_t read_references(struct jread *json)
 {
     struct slice key;
     uint64_t child_of = 0, follows = 0, high;
-    if (json_peek(json) != '[') {
-        json_skip(json);
+    if (jread_peek(json) != '[') {
+        jread_skip(json);
         return 0;
     }
-    for (json_array(json); json_element(json);) {
+    for (jread_array(json); jread_element(json);) {
         uint64_t id = 0;
         bool is_child = false;
-        for (json_object(json); json_member(json, &key);) {
+        for (jread_object(json); jread_member(json, &key);) {
             if (slice_is(key, "spanID"))
-                span_id_parse(json_string(json), &high, &id);
+                span_id_parse(jread_string(json), &high, &id);
             else if (slice_is(key, "refType"))
-                is_child = slice_is(json_string(json), "CHILD_OF");
+                is_child = slice_is(jread_string(json), "CHILD_OF");
             else
-                json_skip(json);
+                jread_skip(json);
         }
         if (is_child && !child_of)
             child_of = id;
@@ -130,42 +130,42 @@ static void read_conventions(struct span *span)
     }
 }
 
-static int read_span(struct decoder *d, struct json *json)
+static int read_span(struct decoder *d, struct jread *json)
 {
     static const struct span_resource unknown = {.service = {"unknown_service", 15}};
     struct span span = {.attributes = d->attributes, .resource = &unknown};
     struct slice key, process = {0};
     uint64_t start_us = 0, duration_us = 0, ignored, parent = 0;
     bool timed = false;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (slice_is(key, "traceID"))
-            span_id_parse(json_string(json), &span.trace_high, &span.trace_low);
+            span_id_parse(jread_string(json), &span.trace_high, &span.trace_low);
         else if (slice_is(key, "spanID"))
-            span_id_parse(json_string(json), &ignored, &span.id);
+            span_id_parse(jread_string(json), &ignored, &span.id);
         else if (slice_is(key, "parentSpanID"))
-            span_id_parse(json_string(json), &ignored, &parent);
+            span_id_parse(jread_string(json), &ignored, &parent);
         else if (slice_is(key, "operationName"))
-            span.name = json_string(json);
+            span.name = jread_string(json);
         else if (slice_is(key, "startTime"))
-            start_us = json_u64(json);
+            start_us = jread_u64(json);
         else if (slice_is(key, "duration")) {
-            duration_us = json_u64(json);
+            duration_us = jread_u64(json);
             timed = true;
         } else if (slice_is(key, "references"))
             span.parent = read_references(json);
         else if (slice_is(key, "tags"))
             span.attribute_count = read_tags(json, d->attributes, d->sink);
         else if (slice_is(key, "processID"))
-            process = json_string(json);
+            process = jread_string(json);
         else
-            json_skip(json);
+            jread_skip(json);
     }
     if (json->error < 0)
         return json->error;
     if (!span.parent)
         span.parent = parent;
     if (start_us > UINT64_MAX / 4000 || duration_us > UINT64_MAX / 4000)
-        return json_fail(json, "a time beyond the year 2100");
+        return jread_fail(json, "a time beyond the year 2100");
     span.start_ns = start_us * NS_PER_US;
     span.end_ns = timed ? (start_us + duration_us) * NS_PER_US : 0;
     array_foreach (&d->processes, p)
@@ -175,26 +175,26 @@ static int read_span(struct decoder *d, struct json *json)
     return span_sink_put(d->sink, &span);
 }
 
-static int read_trace(struct decoder *d, struct json *json)
+static int read_trace(struct decoder *d, struct jread *json)
 {
     struct slice key;
-    struct json spans = {0};
+    struct jread spans = {0};
     array_clear(&d->processes);
-    for (json_object(json); json_member(json, &key);) {
-        if (slice_is(key, "processes") && json_peek(json) == '{') {
+    for (jread_object(json); jread_member(json, &key);) {
+        if (slice_is(key, "processes") && jread_peek(json) == '{') {
             int r = read_processes(d, json);
             if (r < 0)
                 return r;
             continue;
         }
-        if (slice_is(key, "spans") && json_peek(json) == '[')
-            spans = json_at(json, json->at);
-        json_skip(json);
+        if (slice_is(key, "spans") && jread_peek(json) == '[')
+            spans = jread_at(json, json->at);
+        jread_skip(json);
     }
     if (json->error < 0)
         return json->error;
     if (spans.at)
-        for (json_array(&spans); json_element(&spans);) {
+        for (jread_array(&spans); jread_element(&spans);) {
             int r = read_span(d, &spans);
             if (r < 0)
                 return r;
@@ -204,15 +204,15 @@ static int read_trace(struct decoder *d, struct json *json)
     return r;
 }
 
-static int read_document(struct decoder *d, struct json *json)
+static int read_document(struct decoder *d, struct jread *json)
 {
     struct slice key;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (!slice_is(key, "data")) {
-            json_skip(json);
+            jread_skip(json);
             continue;
         }
-        for (json_array(json); json_element(json);) {
+        for (jread_array(json); jread_element(json);) {
             int r = read_trace(d, json);
             if (r < 0)
                 return r;
@@ -224,8 +224,8 @@ static int read_document(struct decoder *d, struct json *json)
 int jaeger_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
 {
     struct decoder d = {.sink = sink};
-    struct json json;
-    json_init(&json, text, length, &d.scratch, problem);
+    struct jread json;
+    jread_init(&json, text, length, &d.scratch, problem);
     int r = read_document(&d, &json);
     array_done(&d.processes);
     arena_done(&d.scratch);

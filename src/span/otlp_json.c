@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "span/json.h"
+#include "span/jread.h"
 
 struct decoder {
     struct span_sink *sink;
@@ -15,45 +15,45 @@ struct decoder {
 };
 
 /* {"stringValue": "x"}, {"intValue": "1"}, ...: the text of whichever is there. */
-static struct slice read_value(struct json *json)
+static struct slice read_value(struct jread *json)
 {
     struct slice key, value = {0};
-    if (json_peek(json) != '{')
-        return json_string(json);
-    for (json_object(json); json_member(json, &key);)
-        value = json_string(json);
+    if (jread_peek(json) != '{')
+        return jread_string(json);
+    for (jread_object(json); jread_member(json, &key);)
+        value = jread_string(json);
     return value;
 }
 
-static size_t read_attributes(struct json *json, struct span_attribute *attributes, struct span_sink *sink)
+static size_t read_attributes(struct jread *json, struct span_attribute *attributes, struct span_sink *sink)
 {
     size_t n = 0;
     struct slice key;
-    for (json_array(json); json_element(json);) {
+    for (jread_array(json); jread_element(json);) {
         if (n == SPAN_ATTRIBUTES_MAX) {
             sink->counts.attributes_dropped++;
-            json_skip(json);
+            jread_skip(json);
             continue;
         }
         attributes[n] = (struct span_attribute){0};
-        for (json_object(json); json_member(json, &key);) {
+        for (jread_object(json); jread_member(json, &key);) {
             if (slice_is(key, "key"))
-                attributes[n].key = json_string(json);
+                attributes[n].key = jread_string(json);
             else if (slice_is(key, "value"))
                 attributes[n].value = read_value(json);
             else
-                json_skip(json);
+                jread_skip(json);
         }
         n++;
     }
     return n;
 }
 
-static uint8_t read_kind(struct json *json)
+static uint8_t read_kind(struct jread *json)
 {
     static const char *const names[] = {"SPAN_KIND_UNSPECIFIED", "SPAN_KIND_INTERNAL", "SPAN_KIND_SERVER",
                                         "SPAN_KIND_CLIENT",      "SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"};
-    struct slice text = json_string(json);
+    struct slice text = jread_string(json);
     if (text.length == 1 && text.at[0] >= '0' && text.at[0] <= '5')
         return (uint8_t)(text.at[0] - '0');
     for (uint8_t i = 0; i < 6; i++)
@@ -62,62 +62,62 @@ static uint8_t read_kind(struct json *json)
     return SPAN_KIND_UNSPECIFIED;
 }
 
-static bool read_status(struct json *json)
+static bool read_status(struct jread *json)
 {
     struct slice key;
     bool error = false;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (!slice_is(key, "code")) {
-            json_skip(json);
+            jread_skip(json);
             continue;
         }
-        struct slice code = json_string(json);
+        struct slice code = jread_string(json);
         error = slice_is(code, "2") || slice_is(code, "STATUS_CODE_ERROR");
     }
     return error;
 }
 
-static int read_span(struct decoder *d, struct json *json)
+static int read_span(struct decoder *d, struct jread *json)
 {
     struct span span = {.resource = &d->resource, .attributes = d->attributes};
     struct slice key;
     uint64_t ignored;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (slice_is(key, "traceId"))
-            span_id_parse(json_string(json), &span.trace_high, &span.trace_low);
+            span_id_parse(jread_string(json), &span.trace_high, &span.trace_low);
         else if (slice_is(key, "spanId"))
-            span_id_parse(json_string(json), &ignored, &span.id);
+            span_id_parse(jread_string(json), &ignored, &span.id);
         else if (slice_is(key, "parentSpanId"))
-            span_id_parse(json_string(json), &ignored, &span.parent);
+            span_id_parse(jread_string(json), &ignored, &span.parent);
         else if (slice_is(key, "name"))
-            span.name = json_string(json);
+            span.name = jread_string(json);
         else if (slice_is(key, "kind"))
             span.kind = read_kind(json);
         else if (slice_is(key, "startTimeUnixNano"))
-            span.start_ns = json_u64(json);
+            span.start_ns = jread_u64(json);
         else if (slice_is(key, "endTimeUnixNano"))
-            span.end_ns = json_u64(json);
+            span.end_ns = jread_u64(json);
         else if (slice_is(key, "attributes"))
             span.attribute_count = read_attributes(json, d->attributes, d->sink);
         else if (slice_is(key, "status"))
             span.error = read_status(json);
         else
-            json_skip(json);
+            jread_skip(json);
     }
     return json->error < 0 ? json->error : span_sink_put(d->sink, &span);
 }
 
 /* An array of scopes, each with its "spans". */
-static int read_scopes(struct decoder *d, struct json *json)
+static int read_scopes(struct decoder *d, struct jread *json)
 {
     struct slice key;
-    for (json_array(json); json_element(json);)
-        for (json_object(json); json_member(json, &key);) {
+    for (jread_array(json); jread_element(json);)
+        for (jread_object(json); jread_member(json, &key);) {
             if (!slice_is(key, "spans")) {
-                json_skip(json);
+                jread_skip(json);
                 continue;
             }
-            for (json_array(json); json_element(json);) {
+            for (jread_array(json); jread_element(json);) {
                 int r = read_span(d, json);
                 if (r < 0)
                     return r;
@@ -126,25 +126,25 @@ static int read_scopes(struct decoder *d, struct json *json)
     return json->error;
 }
 
-static int read_resource_spans(struct decoder *d, struct json *json)
+static int read_resource_spans(struct decoder *d, struct jread *json)
 {
     struct slice key;
-    struct json scopes = {0};
+    struct jread scopes = {0};
     d->resource = (struct span_resource){.attributes = d->resource_attributes};
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (slice_is(key, "resource")) {
-            for (json_object(json); json_member(json, &key);)
+            for (jread_object(json); jread_member(json, &key);)
                 if (slice_is(key, "attributes"))
                     d->resource.attribute_count = read_attributes(json, d->resource_attributes, d->sink);
                 else
-                    json_skip(json);
+                    jread_skip(json);
             continue;
         }
         if (slice_is(key, "scopeSpans") || slice_is(key, "instrumentationLibrarySpans")) {
-            json_peek(json);
-            scopes = json_at(json, json->at);
+            jread_peek(json);
+            scopes = jread_at(json, json->at);
         }
-        json_skip(json);
+        jread_skip(json);
     }
     if (json->error < 0 || !scopes.at)
         return json->error;
@@ -153,15 +153,15 @@ static int read_resource_spans(struct decoder *d, struct json *json)
     return r < 0 ? r : json->error;
 }
 
-static int read_request(struct decoder *d, struct json *json)
+static int read_request(struct decoder *d, struct jread *json)
 {
     struct slice key;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (!slice_is(key, "resourceSpans")) {
-            json_skip(json);
+            jread_skip(json);
             continue;
         }
-        for (json_array(json); json_element(json);) {
+        for (jread_array(json); jread_element(json);) {
             int r = read_resource_spans(d, json);
             if (r < 0)
                 return r;
@@ -173,10 +173,10 @@ static int read_request(struct decoder *d, struct json *json)
 int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
 {
     struct arena scratch = {0};
-    struct json json;
+    struct jread json;
     struct decoder d;
     d.sink = sink;
-    json_init(&json, text, length, &scratch, problem);
+    jread_init(&json, text, length, &scratch, problem);
     int r = 0;
     while (r == 0) {
         while (json.at < json.end && (unsigned char)*json.at <= ' ')

@@ -7,24 +7,24 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "span/json.h"
+#include "span/jread.h"
 
 #define SHARED_SERVER_BIT 0x5353000000000000ull
 
-static void read_endpoint(struct json *json, struct span_resource *resource)
+static void read_endpoint(struct jread *json, struct span_resource *resource)
 {
     struct slice key;
-    if (json_peek(json) != '{') {
-        json_skip(json);
+    if (jread_peek(json) != '{') {
+        jread_skip(json);
         return;
     }
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (slice_is(key, "serviceName"))
-            resource->service = json_string(json);
+            resource->service = jread_string(json);
         else if (slice_is(key, "ipv4"))
-            resource->host = json_string(json);
+            resource->host = jread_string(json);
         else
-            json_skip(json);
+            jread_skip(json);
     }
 }
 
@@ -37,12 +37,12 @@ static uint8_t kind_of(struct slice text)
                                         : SPAN_KIND_UNSPECIFIED;
 }
 
-static size_t read_tags(struct json *json, struct span_attribute *tags, struct span_sink *sink)
+static size_t read_tags(struct jread *json, struct span_attribute *tags, struct span_sink *sink)
 {
     size_t n = 0;
     struct slice key;
-    for (json_object(json); json_member(json, &key);) {
-        struct slice value = json_string(json);
+    for (jread_object(json); jread_member(json, &key);) {
+        struct slice value = jread_string(json);
         if (n == SPAN_ATTRIBUTES_MAX)
             sink->counts.attributes_dropped++;
         else
@@ -51,7 +51,7 @@ static size_t read_tags(struct json *json, struct span_attribute *tags, struct s
     return n;
 }
 
-static int read_span(struct span_sink *sink, struct json *json)
+static int read_span(struct span_sink *sink, struct jread *json)
 {
     struct span_attribute tags[SPAN_ATTRIBUTES_MAX];
     struct span_resource resource = {.attributes = tags};
@@ -59,35 +59,35 @@ static int read_span(struct span_sink *sink, struct json *json)
     struct slice key;
     uint64_t start_us = 0, duration_us = 0, ignored;
     bool timed = false, shared = false;
-    for (json_object(json); json_member(json, &key);) {
+    for (jread_object(json); jread_member(json, &key);) {
         if (slice_is(key, "traceId"))
-            span_id_parse(json_string(json), &span.trace_high, &span.trace_low);
+            span_id_parse(jread_string(json), &span.trace_high, &span.trace_low);
         else if (slice_is(key, "id"))
-            span_id_parse(json_string(json), &ignored, &span.id);
+            span_id_parse(jread_string(json), &ignored, &span.id);
         else if (slice_is(key, "parentId"))
-            span_id_parse(json_string(json), &ignored, &span.parent);
+            span_id_parse(jread_string(json), &ignored, &span.parent);
         else if (slice_is(key, "name"))
-            span.name = json_string(json);
+            span.name = jread_string(json);
         else if (slice_is(key, "kind"))
-            span.kind = kind_of(json_string(json));
+            span.kind = kind_of(jread_string(json));
         else if (slice_is(key, "timestamp"))
-            start_us = json_u64(json);
+            start_us = jread_u64(json);
         else if (slice_is(key, "duration")) {
-            duration_us = json_u64(json);
+            duration_us = jread_u64(json);
             timed = true;
         } else if (slice_is(key, "shared"))
-            shared = json_boolean(json);
+            shared = jread_boolean(json);
         else if (slice_is(key, "localEndpoint"))
             read_endpoint(json, &resource);
-        else if (slice_is(key, "tags") && json_peek(json) == '{')
+        else if (slice_is(key, "tags") && jread_peek(json) == '{')
             span.attribute_count = read_tags(json, tags, sink);
         else
-            json_skip(json);
+            jread_skip(json);
     }
     if (json->error < 0)
         return json->error;
     if (start_us > UINT64_MAX / 4000 || duration_us > UINT64_MAX / 4000)
-        return json_fail(json, "a time beyond the year 2100");
+        return jread_fail(json, "a time beyond the year 2100");
     for (size_t i = 0; i < span.attribute_count; i++)
         span.error |= slice_is(tags[i].key, "error");
     /* Zipkin has no resource: the tags name version and host where they are set. */
@@ -106,15 +106,15 @@ static int read_span(struct span_sink *sink, struct json *json)
 int zipkin_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
 {
     struct arena scratch = {0};
-    struct json json;
-    json_init(&json, text, length, &scratch, problem);
+    struct jread json;
+    jread_init(&json, text, length, &scratch, problem);
     int r = 0;
-    for (json_array(&json); r == 0 && json_element(&json);) {
-        if (json_peek(&json) != '[') {
+    for (jread_array(&json); r == 0 && jread_element(&json);) {
+        if (jread_peek(&json) != '[') {
             r = read_span(sink, &json);
             continue;
         }
-        for (json_array(&json); r == 0 && json_element(&json);)
+        for (jread_array(&json); r == 0 && jread_element(&json);)
             r = read_span(sink, &json);
     }
     arena_done(&scratch);

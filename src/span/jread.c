@@ -1,22 +1,22 @@
-/* See json.h. */
+/* See jread.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "span/json.h"
+#include "span/jread.h"
 
 #include <errno.h>
 
-void json_init(struct json *json, const char *text, size_t length, struct arena *scratch, struct problem *p)
+void jread_init(struct jread *json, const char *text, size_t length, struct arena *scratch, struct problem *p)
 {
-    *json = (struct json){.begin = text, .at = text, .end = text + length, .scratch = scratch, .problem = p};
+    *json = (struct jread){.begin = text, .at = text, .end = text + length, .scratch = scratch, .problem = p};
 }
 
-struct json json_at(const struct json *json, const char *place)
+struct jread jread_at(const struct jread *json, const char *place)
 {
-    struct json other = *json;
+    struct jread other = *json;
     other.at = place;
     return other;
 }
 
-int json_fail(struct json *json, const char *what)
+int jread_fail(struct jread *json, const char *what)
 {
     if (json->error == 0)
         json->error = problem_set(json->problem, -EBADMSG, "JSON, byte %zu: %s",
@@ -24,32 +24,32 @@ int json_fail(struct json *json, const char *what)
     return json->error;
 }
 
-static void skip_space(struct json *json)
+static void skip_space(struct jread *json)
 {
     while (json->at < json->end && (unsigned char)*json->at <= ' ')
         json->at++;
 }
 
-char json_peek(struct json *json)
+char jread_peek(struct jread *json)
 {
     if (json->error < 0)
         return 0;
     skip_space(json);
     if (json->at >= json->end) {
-        json_fail(json, "the text ends within a value");
+        jread_fail(json, "the text ends within a value");
         return 0;
     }
     return *json->at;
 }
 
-static void enter(struct json *json, char bracket, const char *what)
+static void enter(struct jread *json, char bracket, const char *what)
 {
-    if (json_peek(json) != bracket) {
-        json_fail(json, what);
+    if (jread_peek(json) != bracket) {
+        jread_fail(json, what);
         return;
     }
     if (json->depth >= JSON_DEPTH_MAX) {
-        json_fail(json, "nested too deeply");
+        jread_fail(json, "nested too deeply");
         return;
     }
     json->at++;
@@ -57,20 +57,20 @@ static void enter(struct json *json, char bracket, const char *what)
     json->started &= ~(1ull << json->depth);
 }
 
-void json_object(struct json *json)
+void jread_object(struct jread *json)
 {
     enter(json, '{', "an object is expected");
 }
 
-void json_array(struct json *json)
+void jread_array(struct jread *json)
 {
     enter(json, '[', "an array is expected");
 }
 
 /* Past the comma before the next member or element, or past the closing bracket. */
-static bool step(struct json *json, char closing)
+static bool step(struct jread *json, char closing)
 {
-    char c = json_peek(json);
+    char c = jread_peek(json);
     if (!c)
         return false;
     uint64_t bit = 1ull << json->depth;
@@ -81,36 +81,36 @@ static bool step(struct json *json, char closing)
     }
     if (json->started & bit) {
         if (c != ',') {
-            json_fail(json, "a comma or the end of the object or array is expected");
+            jread_fail(json, "a comma or the end of the object or array is expected");
             return false;
         }
         json->at++;
-        c = json_peek(json);
+        c = jread_peek(json);
         if (c == closing)
-            json_fail(json, "a value is expected after the comma");
+            jread_fail(json, "a value is expected after the comma");
     }
     json->started |= bit;
     return json->error == 0;
 }
 
-bool json_member(struct json *json, struct slice *ret_key)
+bool jread_member(struct jread *json, struct slice *ret_key)
 {
     if (!step(json, '}'))
         return false;
-    if (json_peek(json) != '"') {
-        json_fail(json, "a member's name is expected");
+    if (jread_peek(json) != '"') {
+        jread_fail(json, "a member's name is expected");
         return false;
     }
-    *ret_key = json_string(json);
-    if (json_peek(json) != ':') {
-        json_fail(json, "a colon is expected");
+    *ret_key = jread_string(json);
+    if (jread_peek(json) != ':') {
+        jread_fail(json, "a colon is expected");
         return false;
     }
     json->at++;
     return json->error == 0;
 }
 
-bool json_element(struct json *json)
+bool jread_element(struct jread *json)
 {
     return step(json, ']');
 }
@@ -174,7 +174,7 @@ static int unescape_unicode(const char **at, const char *end)
 }
 
 /* The text between the quotes [from, to), which has escapes. */
-static struct slice unescape(struct json *json, const char *from, const char *to)
+static struct slice unescape(struct jread *json, const char *from, const char *to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     char *copy = arena_alloc(json->scratch, (size_t)(to - from) + 1);
@@ -193,7 +193,7 @@ static struct slice unescape(struct json *json, const char *from, const char *to
         if (c == 'u') {
             int code = unescape_unicode(&from, to);
             if (code < 0) {
-                json_fail(json, "a \\u escape without four hexadecimal digits");
+                jread_fail(json, "a \\u escape without four hexadecimal digits");
                 return (struct slice){0};
             }
             n += put_utf8(copy + n, (unsigned)code);
@@ -201,7 +201,7 @@ static struct slice unescape(struct json *json, const char *from, const char *to
         }
         const char *name = c ? strchr(names, c) : NULL;
         if (!name) {
-            json_fail(json, "an unknown escape in a string");
+            jread_fail(json, "an unknown escape in a string");
             return (struct slice){0};
         }
         copy[n++] = values[name - names];
@@ -209,7 +209,7 @@ static struct slice unescape(struct json *json, const char *from, const char *to
     return (struct slice){copy, n};
 }
 
-static struct slice quoted(struct json *json)
+static struct slice quoted(struct jread *json)
 {
     const char *from = ++json->at, *at = from;
     bool escapes = false;
@@ -217,7 +217,7 @@ static struct slice quoted(struct json *json)
         while (at < json->end && *at != '"' && *at != '\\')
             at++;
         if (at >= json->end || (*at == '\\' && at + 1 >= json->end)) {
-            json_fail(json, "a string without its end");
+            jread_fail(json, "a string without its end");
             return (struct slice){0};
         }
         if (*at == '"')
@@ -236,7 +236,7 @@ static bool of_word(char c)
 }
 
 /* A number, true, false or null. */
-static struct slice word(struct json *json)
+static struct slice word(struct jread *json)
 {
     const char *from = json->at;
     while (json->at < json->end && of_word(*json->at))
@@ -245,69 +245,69 @@ static struct slice word(struct json *json)
     bool number = text.length && ((from[0] >= '0' && from[0] <= '9') || (from[0] == '-' && text.length > 1));
     if (!number && !slice_is(text, "true") && !slice_is(text, "false") && !slice_is(text, "null")) {
         json->at = from;
-        json_fail(json, "a value is expected");
+        jread_fail(json, "a value is expected");
     }
     return text;
 }
 
-struct slice json_string(struct json *json)
+struct slice jread_string(struct jread *json)
 {
-    char c = json_peek(json);
+    char c = jread_peek(json);
     if (c == '"')
         return quoted(json);
     if (c == '{' || c == '[')
-        return json_raw(json);
+        return jread_raw(json);
     if (!c)
         return (struct slice){0};
     struct slice text = word(json);
     return slice_is(text, "null") ? (struct slice){0} : text;
 }
 
-uint64_t json_u64(struct json *json)
+uint64_t jread_u64(struct jread *json)
 {
-    struct slice text = json_string(json);
+    struct slice text = jread_string(json);
     uint64_t value = 0;
     size_t i = 0;
     for (; i < text.length && text.at[i] >= '0' && text.at[i] <= '9'; i++) {
         unsigned digit = (unsigned)(text.at[i] - '0');
         if (value > (UINT64_MAX - digit) / 10) {
-            json_fail(json, "a number above 64 bits");
+            jread_fail(json, "a number above 64 bits");
             return 0;
         }
         value = value * 10 + digit;
     }
     if (i < text.length && text.at[i] != '.') {
-        json_fail(json, "a whole number is expected");
+        jread_fail(json, "a whole number is expected");
         return 0;
     }
     return value;
 }
 
-bool json_boolean(struct json *json)
+bool jread_boolean(struct jread *json)
 {
-    struct slice text = json_string(json);
+    struct slice text = jread_string(json);
     return slice_is(text, "true") || slice_is(text, "1");
 }
 
-void json_skip(struct json *json)
+void jread_skip(struct jread *json)
 {
     unsigned base = json->depth;
     do {
-        char c = json_peek(json);
+        char c = jread_peek(json);
         if (!c)
             return;
         if (c == '{' || c == '[') {
             enter(json, c, "");
         } else if (c == '}' || c == ']') {
             if (json->depth == base) {
-                json_fail(json, "a value is expected");
+                jread_fail(json, "a value is expected");
                 return;
             }
             json->at++;
             json->depth--;
         } else if (c == ',' || c == ':') {
             if (json->depth == base) {
-                json_fail(json, "a value is expected");
+                jread_fail(json, "a value is expected");
                 return;
             }
             json->at++;
@@ -316,7 +316,7 @@ void json_skip(struct json *json)
             while (at < json->end && *at != '"')
                 at += *at == '\\' ? 2 : 1;
             if (at >= json->end) {
-                json_fail(json, "a string without its end");
+                jread_fail(json, "a string without its end");
                 return;
             }
             json->at = at + 1;
@@ -326,11 +326,11 @@ void json_skip(struct json *json)
     } while (json->error == 0 && json->depth > base);
 }
 
-struct slice json_raw(struct json *json)
+struct slice jread_raw(struct jread *json)
 {
-    if (!json_peek(json))
+    if (!jread_peek(json))
         return (struct slice){0};
     const char *from = json->at;
-    json_skip(json);
+    jread_skip(json);
     return json->error < 0 ? (struct slice){0} : (struct slice){from, (size_t)(json->at - from)};
 }

@@ -1,0 +1,178 @@
+/* From spans to findings, on requests made here: skewed clocks, orphans, duplicates, and the story of the
+ * disks that were created at once and then one after another. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/diagnosis.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "test.h"
+
+struct scene {
+    struct diagnosis *diagnosis;
+    uint64_t next_id;
+    struct stats_random random;
+};
+
+struct who {
+    const char *service, *version, *host, *hardware;
+};
+
+static uint64_t put(struct scene *scene, struct who who, uint64_t trace, uint64_t parent, const char *name,
+                    int kind, uint64_t start_us, uint64_t duration_us)
+{
+    struct span_attribute hardware = {SLICE("hardware.generation"), slice_of(who.hardware)};
+    struct span_resource resource = {.service = slice_of(who.service),
+                                     .version = slice_of(who.version),
+                                     .host = slice_of(who.host),
+                                     .attributes = &hardware,
+                                     .attribute_count = 1};
+    struct span span = {.trace_low = trace,
+                        .id = ++scene->next_id,
+                        .parent = parent,
+                        .start_ns = (1000000 + start_us) * NS_PER_US,
+                        .end_ns = (1000000 + start_us + duration_us) * NS_PER_US,
+                        .name = slice_of(name),
+                        .kind = (uint8_t)kind,
+                        .resource = &resource};
+    span_resource_conventions(&resource);
+    assert_int_equal(span_sink_put(diagnosis_sink(scene->diagnosis), &span), 0);
+    return span.id;
+}
+
+static struct scene begin(void)
+{
+    struct scene scene = {0};
+    struct diagnosis_settings settings = {0};
+    assert_int_equal(diagnosis_new(&settings, &scene.diagnosis), 0);
+    stats_random_init(&scene.random, 4);
+    return scene;
+}
+
+/* One VM creation: three disks at once, or one after another. */
+static void create_vm(struct scene *scene, uint64_t trace, struct who agent, bool sequential)
+{
+    struct who api = {"api", "7", "api-1", ""};
+    uint64_t noise = stats_random_next(&scene->random) % 3000, disk = 10000 + noise, start = trace * 100000;
+    uint64_t disks = sequential ? 3 * disk : disk;
+    uint64_t root = put(scene, api, trace, 0, "createVm", SPAN_KIND_SERVER, start, disks + 9000);
+    uint64_t call = put(scene, api, trace, root, "POST /vm", SPAN_KIND_CLIENT, start + 1000, disks + 6000);
+    uint64_t vm = put(scene, agent, trace, call, "vm", SPAN_KIND_SERVER, start + 2000, disks + 4000);
+    for (uint64_t i = 0; i < 3; i++)
+        put(scene, agent, trace, vm, "createDisk", SPAN_KIND_INTERNAL,
+            start + 3000 + (sequential ? i * disk : i * 100), disk);
+}
+
+static void tell_the_story(struct scene *scene)
+{
+    char host[16];
+    for (uint64_t i = 1; i <= 3000; i++) {
+        const char *hardware = i % 3 == 0 ? "gen7" : i % 3 == 1 ? "gen5" : "gen6";
+        bool newer = i > 2000;
+        snprintf(host, sizeof(host), "%s-%d", hardware, (int)(i / 3 % 4));
+        struct who agent = {"agent", newer ? "42" : "41", host, hardware};
+        create_vm(scene, i, agent, newer && i % 3 == 0);
+    }
+    assert_int_equal(diagnosis_flush(scene->diagnosis, UINT64_MAX), 0);
+}
+
+static void sequential_disks_on_one_generation(void **state)
+{
+    struct scene scene = begin();
+    struct report report = {0};
+    struct judgement judgement;
+    struct judge_settings settings = {0};
+    tell_the_story(&scene);
+    assert_int_equal(diagnosis_report(scene.diagnosis, &settings, &report, &judgement), 0);
+    assert_int_equal(report.findings.count, 1);
+    const struct finding *f = report.findings.at[0];
+    assert_string_equal(finding_get_evidence(f, "version")->text, "42");
+    assert_string_equal(finding_get_evidence(f, "base_version")->text, "41");
+    assert_string_equal(finding_get_evidence(f, "bucket")->text, "api createVm [hardware.generation=gen7]");
+    assert_string_equal(finding_get_evidence(f, "path_change")->text, "sequential");
+    assert_non_null(strstr(finding_get_evidence(f, "path")->text, "agent createDisk"));
+    assert_string_equal(finding_get_evidence(f, "cause")->text, "hardware.generation=gen7");
+    assert_true(finding_get_evidence(f, "base_concurrency")->real > 2.5);
+    assert_true(finding_get_evidence(f, "concurrency")->real < 1.05);
+    assert_true(f->affected_count == 334);
+    judgement_done(&judgement);
+    report_done(&report);
+    diagnosis_free(scene.diagnosis);
+}
+
+/* Critical times of a bucket add up to its mean latency, edges included. */
+static void critical_times_add_up(void **state)
+{
+    struct scene scene = begin();
+    tell_the_story(&scene);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_int_equal(book->counts.requests, 3000);
+    assert_int_equal(book->buckets.count, 3);
+    uint64_t total = 0, critical = 0, edges = 0;
+    array_foreach (&book->buckets, bucket)
+        array_foreach (&bucket->groups, group)
+            array_foreach (&group->vertices, v) {
+                critical += v->critical_ns + v->edge_critical_ns;
+                edges += v->edge_critical_ns;
+                total += book->paths.at[v->path].parent == BOOK_NONE ? v->total_ns : 0;
+            }
+    assert_true(critical == total);
+    assert_true(edges == 3000ull * 2000 * NS_PER_US);
+    diagnosis_free(scene.diagnosis);
+}
+
+static void odd_traces_are_counted(void **state)
+{
+    struct scene scene = begin();
+    struct who a = {"a", "1", "h1", "g"}, b = {"b", "1", "h2", "g"};
+    uint64_t root = put(&scene, a, 1, 0, "root", SPAN_KIND_SERVER, 0, 1000);
+    put(&scene, a, 1, root, "call", SPAN_KIND_CLIENT, 100, 800);
+    scene.next_id--; /* the same span again */
+    uint64_t call = put(&scene, a, 1, root, "call", SPAN_KIND_CLIENT, 100, 800);
+    put(&scene, b, 1, call, "serve", SPAN_KIND_SERVER, 50000, 600); /* b's clock is 49.9 ms ahead */
+    put(&scene, a, 1, 999, "orphan", 0, 100, 10);
+    put(&scene, a, 2, 998, "no root", 0, 0, 10);
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    put(&scene, a, 1, root, "late", 0, 100, 10);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_int_equal(book->link_counts.duplicates, 1);
+    assert_int_equal(book->link_counts.orphans, 2);
+    assert_int_equal(book->link_counts.skewed, 1);
+    assert_int_equal(book->counts.rootless, 1);
+    assert_int_equal(book->counts.requests, 1);
+    assert_int_equal(diagnosis_counts(scene.diagnosis)->late, 1);
+    const struct group *group = &book->buckets.at[0].groups.at[0];
+    array_foreach (&group->vertices, v)
+        if (strcmp(names_get(book->names, book->paths.at[v->path].name), "serve") == 0) {
+            assert_true(v->critical_ns == 600 * NS_PER_US); /* within its caller again */
+            assert_true(v->edge_critical_ns == 200 * NS_PER_US);
+        }
+    diagnosis_free(scene.diagnosis);
+}
+
+static void many_values_are_folded_and_said(void **state)
+{
+    struct scene scene = begin();
+    char hardware[32];
+    struct who who = {"a", "1", "h1", hardware};
+    for (uint64_t i = 1; i < 2000; i++) {
+        snprintf(hardware, sizeof(hardware), "value-%d", (int)i);
+        put(&scene, who, i, 0, "root", SPAN_KIND_SERVER, i, 1000);
+    }
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    struct report report = {0};
+    assert_int_equal(diagnosis_report_losses(scene.diagnosis, &report), 0);
+    assert_int_equal(report.missing.count, 1);
+    assert_non_null(strstr(report.missing.at[0].why, "hardware.generation"));
+    assert_true(diagnosis_book(scene.diagnosis)->buckets.count <= LABELS_VALUES_MAX + 1);
+    report_done(&report);
+    diagnosis_free(scene.diagnosis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequential_disks_on_one_generation), cmocka_unit_test(critical_times_add_up),
+        cmocka_unit_test(odd_traces_are_counted), cmocka_unit_test(many_values_are_folded_and_said)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* Every text format, told apart and decoded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "span/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "span/csv.h"
+#include "span_list.h"
+#include "test.h"
+
+static const char JAEGER[] =
+    "{\"data\":[{\"traceID\":\"a1\",\"spans\":[{\"traceID\":\"a1\",\"spanID\":\"2\",\"operationName\":"
+    "\"get\","
+    "\"references\":[{\"refType\":\"CHILD_OF\",\"traceID\":\"a1\",\"spanID\":\"1\"}],\"startTime\":5,"
+    "\"duration\":7,"
+    "\"tags\":[{\"key\":\"span.kind\",\"type\":\"string\",\"value\":\"server\"},"
+    "{\"key\":\"error\",\"type\":\"bool\",\"value\":true}],\"logs\":[],\"processID\":\"p1\"}],"
+    "\"processes\":{\"p1\":{\"serviceName\":\"cart\",\"tags\":[{\"key\":\"hostname\",\"value\":\"h9\"}]}}}]}";
+static const char ZIPKIN[] = "[[{\"traceId\":\"a1\",\"id\":\"2\",\"parentId\":\"1\",\"name\":\"get\","
+                             "\"kind\":\"SERVER\",\"timestamp\":5,"
+                             "\"duration\":7,\"localEndpoint\":{\"serviceName\":\"cart\",\"ipv4\":\"h9\"},"
+                             "\"tags\":{\"error\":\"true\"}}]]";
+static const char OTLP[] =
+    "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"a1\",\"spanId\":\"2\",\"parentSpanId\":"
+    "\"1\","
+    "\"name\":\"get\",\"kind\":2,\"startTimeUnixNano\":\"5000\",\"endTimeUnixNano\":\"12000\","
+    "\"status\":{\"code\":2}}]}],\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":"
+    "{\"stringValue\":\"cart\"}},{\"key\":\"host.name\",\"value\":{\"stringValue\":\"h9\"}}]}}]}\n";
+static const char CSV[] =
+    "TraceID,SpanID,ParentID,ServiceName,Host,OperationName,StartTimeUnixNano,Duration,Kind,Error\r\n"
+    "a1,2,1,cart,h9,\"get\",5000,7,server,true\r\n";
+static const char EXPECTED[] = "000000000000000a1 2<-1 5000+7000 kind2 error cart||h9|get";
+
+static void assert_decodes(enum span_format format, const char *text)
+{
+    struct text got = {0};
+    struct span_sink sink = {.take = span_list_take, .context = &got};
+    struct problem problem = {0};
+    assert_int_equal(span_format_detect(text, strlen(text)), format);
+    assert_int_equal(span_decode(format, text, strlen(text), NULL, &sink, &problem), 0);
+    assert_int_equal(strncmp(text_get(&got), EXPECTED, strlen(EXPECTED)), 0);
+    assert_int_equal(sink.counts.spans, 1);
+    text_done(&got);
+    /* Any cut of it is an error or fewer spans, never a crash. */
+    for (size_t cut = 0; cut < strlen(text); cut++) {
+        struct text ignored = {0};
+        struct span_sink other = {.take = span_list_take, .context = &ignored};
+        char *copy = malloc(cut + 1);
+        memcpy(copy, text, cut);
+        int r = span_decode(format, copy, cut, NULL, &other, NULL);
+        assert_true(r <= 0 && other.counts.spans <= 1);
+        free(copy);
+        text_done(&ignored);
+    }
+}
+
+static void formats_agree(void **state)
+{
+    assert_decodes(FORMAT_JAEGER, JAEGER);
+    assert_decodes(FORMAT_ZIPKIN, ZIPKIN);
+    assert_decodes(FORMAT_OTLP_JSON, OTLP);
+    assert_decodes(FORMAT_CSV, CSV);
+    assert_int_equal(span_format_detect("hello\n", 6), FORMAT_UNKNOWN);
+    assert_int_equal(span_format_detect("PAR1....", 8), FORMAT_PARQUET);
+}
+
+static void a_mapping_names_columns(void **state)
+{
+    struct mapping mapping;
+    struct problem problem = {0};
+    struct text got = {0};
+    struct span_sink sink = {.take = span_list_take, .context = &got};
+    assert_int_equal(mapping_read("trace = T\nspan = S # the id\nname=N\nstart = B ms\nduration = D s\n"
+                                  "service = P\nhost = P\nservice.form = pod\nattribute.hw = H\n",
+                                  &mapping, &problem),
+                     0);
+    const char table[] = "B,T,S,N,D,P,H\n1.5,77,9,\"a \"\"b\"\"\nc\",0.25,front-end-579b9bff58-t2dbm,g7\n"
+                         "x,77,8,bad,1,p,h\n";
+    assert_int_equal(csv_decode(table, strlen(table), &mapping, &sink, &problem), 0);
+    assert_string_equal(text_get(&got), "00000000000000077 9<-0 1500000+250000000 kind0 front-end||"
+                                        "front-end-579b9bff58-t2dbm|a \"b\"\nc\n");
+    assert_int_equal(sink.counts.malformed, 1);
+    text_done(&got);
+    assert_int_equal(mapping_read("nonsense = X\n", &mapping, &problem), -EINVAL);
+    assert_non_null(strstr(problem.what, "line 1"));
+    assert_int_equal(csv_decode("a,b\n1,2\n", 8, NULL, &sink, &problem), -EINVAL);
+    assert_non_null(strstr(problem.what, "a, b"));
+}
+
+static void gzip_bombs_are_refused(void **state)
+{
+    size_t length = 1 << 20;
+    char *zeros = calloc(1, length), *out;
+    uLongf packed_length = compressBound(length);
+    Bytef *packed = malloc(packed_length);
+    assert_int_equal(compress(packed, &packed_length, (Bytef *)zeros, length), Z_OK);
+    size_t out_length;
+    assert_int_equal(span_gunzip(packed, packed_length, 1 << 19, &out, &out_length), -EFBIG);
+    assert_int_equal(span_gunzip(packed, packed_length / 2, 1 << 21, &out, &out_length), -EBADMSG);
+    assert_int_equal(span_gunzip("nonsense", 8, 1 << 20, &out, &out_length), -EBADMSG);
+    assert_int_equal(span_gunzip(packed, packed_length, 1 << 21, &out, &out_length), 0);
+    assert_int_equal(out_length, length);
+    assert_memory_equal(out, zeros, length);
+    free(out);
+    free(packed);
+    free(zeros);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(formats_agree),
+                                       cmocka_unit_test(a_mapping_names_columns),
+                                       cmocka_unit_test(gzip_bombs_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "span/jread.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "test.h"
+
+static struct arena scratch;
+
+static struct jread reader(const char *text)
+{
+    struct jread json;
+    jread_init(&json, text, strlen(text), &scratch, NULL);
+    return json;
+}
+
+static void reads_members_in_order(void **state)
+{
+    struct jread json =
+        reader("{\"a\": [1, \"22\", -3], \"b\":{}, \"c\" : \"x\\n\\u00e9\\ud83d\\ude00\", \"d\":null}");
+    struct slice key;
+    char seen[8] = "";
+    for (jread_object(&json); jread_member(&json, &key);) {
+        strncat(seen, key.at, 1);
+        if (slice_is(key, "a")) {
+            jread_array(&json);
+            assert_true(jread_element(&json));
+            assert_int_equal(jread_u64(&json), 1);
+            assert_true(jread_element(&json));
+            assert_int_equal(jread_u64(&json), 22);
+            assert_true(jread_element(&json));
+            assert_true(slice_is(jread_string(&json), "-3"));
+            assert_false(jread_element(&json));
+        } else if (slice_is(key, "c")) {
+            assert_true(slice_is(jread_string(&json), "x\n\xc3\xa9\xf0\x9f\x98\x80"));
+        } else {
+            jread_skip(&json);
+        }
+    }
+    assert_int_equal(json.error, 0);
+    assert_string_equal(seen, "abcd");
+    arena_done(&scratch);
+}
+
+static void faults_are_errors(void **state)
+{
+    static const char *const broken[] = {
+        "{",    "{\"a\"}",     "{\"a\":}", "{\"a\":1,}",      "{\"a\":1 \"b\":2}",   "{\"a\":\"x",
+        "[1,2", "{\"a\":tru}", "{a:1}",    "{\"a\":\"\\q\"}", "{\"a\":\"\\u12g4\"}", ""};
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        struct jread json = reader(broken[i]);
+        struct slice key;
+        if (*broken[i] == '[')
+            for (jread_array(&json); jread_element(&json);)
+                jread_string(&json);
+        else
+            for (jread_object(&json); jread_member(&json, &key);)
+                jread_string(&json);
+        assert_int_equal(json.error, -EBADMSG);
+    }
+    struct jread json = reader("123456789012345678901234567890");
+    jread_u64(&json);
+    assert_int_equal(json.error, -EBADMSG);
+    arena_done(&scratch);
+}
+
+static void depth_is_limited(void **state)
+{
+    static char bomb[200001];
+    memset(bomb, '[', 200000);
+    struct jread json = reader(bomb);
+    jread_skip(&json);
+    assert_int_equal(json.error, -EBADMSG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_members_in_order),
+                                       cmocka_unit_test(faults_are_errors),
+                                       cmocka_unit_test(depth_is_limited)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
