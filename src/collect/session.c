@@ -56,6 +56,17 @@ static int listen_for_probes(struct session *session, struct problem *problem)
     return 0;
 }
 
+/* Each thread costs two descriptors: what the limit allows is ours, the command keeps the limit it had. */
+static void raise_descriptor_limit(struct session *session)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    session->descriptors = limit;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int session_new(const struct session_options *options, struct session **ret_session, struct problem *problem)
 {
     _cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
@@ -81,6 +92,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r < 0)
         return r;
+    raise_descriptor_limit(session);
     clock_fit_init(&session->fit);
     session->started_ns = session->anchored_ns = session->flushed_ns = clock_monotonic_ns();
     r = session_write_manifest(session, false);
@@ -119,6 +131,7 @@ void session_free(struct session *session)
 
 static void set_environment(const struct session *session)
 {
+    setrlimit(RLIMIT_NOFILE, &session->descriptors);
     const char *others = getenv("LD_PRELOAD");
     char preload[2 * PATH_MAX];
     snprintf(preload, sizeof(preload), "%s%s%s", session->probe_path, others && others[0] ? ":" : "",

@@ -5,6 +5,7 @@
 #define COLLECT_SESSION_INTERNAL_H
 
 #include <limits.h>
+#include <sys/resource.h>
 
 #include "base/array.h"
 #include "collect/program.h"
@@ -15,6 +16,7 @@ struct session {
     char *probe_path;
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
+    struct rlimit descriptors; /* the limit we were given */
     pid_t child;
     struct ctf_writer *writer;
     struct ctf_stream *own; /* the collector's events */

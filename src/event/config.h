@@ -26,7 +26,6 @@ enum { SONDE_NO_OFFSET = -1 };
     O(client_querybuf, "client.querybuf")       \
     O(client_argc, "client.argc")               \
     O(client_argv_bytes, "client.argv_len_sum") \
-    O(link_conn, "clusterLink.conn")            \
     O(link_rcvbuf, "clusterLink.rcvbuf")
 
 /* Their numbers: SONDE_REDIS_FIELD_conn_fd = 0, ... */
