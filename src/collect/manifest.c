@@ -5,6 +5,7 @@
 #include "collect/session_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,8 +90,36 @@ static json_t *losses_array(const struct session *session, const struct ctf_tota
     return losses;
 }
 
+/* Room on the disk that is kept for the last manifest: when the disk is full, that is the one file which must
+ * still be written, because it says what was lost. */
+enum { RESERVE_BYTES = 256 << 10 };
+
+static void reserve_path(const struct session *session, char path[static PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/.reserve", ctf_writer_folder(session->writer));
+}
+
+/* Best effort: without it the manifest may not fit, no more. */
+static void reserve_room(const struct session *session)
+{
+    char path[PATH_MAX];
+    reserve_path(session, path);
+    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) < 0)
+        unlink(path);
+}
+
+static void give_up_reserve(const struct session *session)
+{
+    char path[PATH_MAX];
+    reserve_path(session, path);
+    unlink(path);
+}
+
 int session_write_manifest(struct session *session, bool complete)
 {
+    if (!session->manifest_ns)
+        reserve_room(session);
     struct ctf_totals totals;
     struct session_summary summary;
     ctf_writer_totals(session->writer, &totals);
@@ -114,6 +143,8 @@ int session_write_manifest(struct session *session, bool complete)
         return -ENOMEM;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/manifest.json", ctf_writer_folder(session->writer));
+    if (complete)
+        give_up_reserve(session);
     int r = file_replace(path, json, strlen(json));
     free(json);
     return r;

@@ -1,0 +1,149 @@
+// What the system tests share: running sonde and other programs, waiting for conditions, cleaning up.
+// SPDX-License-Identifier: Apache-2.0
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const SONDE = process.env.SONDE || path.join(root, 'build', 'sonde');
+export const SHOP = path.join(root, 'examples', 'shop', 'shop.js');
+export const isRoot = process.getuid() === 0;
+
+// A folder of the test's own, removed at its end.
+export function temporary(t) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
+    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+    return folder;
+}
+
+// A program that is running: its output so far, a way to wait for a line of it, and its end.
+export class Running {
+    constructor(t, command, args, options = {}) {
+        this.what = [command, ...args].join(' ');
+        this.stdout = this.stderr = '';
+        this.child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options, env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...options.env } });
+        this.waiters = new Set();
+        const add = (name) => (part) => {
+            this[name] += part;
+            for (const check of this.waiters) check();
+        };
+        this.child.stdout?.setEncoding('utf8').on('data', add('stdout'));
+        this.child.stderr?.setEncoding('utf8').on('data', add('stderr'));
+        this.ended = new Promise((resolve, reject) => {
+            this.child.on('error', reject);
+            this.child.on('close', (status, signal) => {
+                this.status = status;
+                this.signal = signal;
+                this.over = true;
+                resolve({ status, signal, stdout: this.stdout, stderr: this.stderr });
+                for (const check of this.waiters) check();
+            });
+        });
+        this.ended.catch(() => {});
+        t.after(async () => {
+            if (this.over) return;
+            const pids = [this.child.pid, ...descendants(this.child.pid)];
+            for (const pid of pids) kill(pid, 'SIGKILL');
+            await this.ended.catch(() => {});
+        });
+    }
+
+    get pid() {
+        return this.child.pid;
+    }
+
+    // The first match of pattern in a stream, as soon as it is there.
+    until(pattern, { stream = 'stderr', timeoutMs = 60_000 } = {}) {
+        return new Promise((resolve, reject) => {
+            const check = () => {
+                const match = pattern.exec(this[stream]);
+                if (!match && !this.over) return;
+                clearTimeout(timer);
+                this.waiters.delete(check);
+                if (match) resolve(match);
+                else reject(new Error(`${this.what}: ended (${this.signal || this.status}) without ${pattern}\n${this.describe()}`));
+            };
+            const timer = setTimeout(() => {
+                this.waiters.delete(check);
+                reject(new Error(`${this.what}: no ${pattern} in ${timeoutMs} ms\n${this.describe()}`));
+            }, timeoutMs);
+            this.waiters.add(check);
+            check();
+        });
+    }
+
+    describe() {
+        return `stdout: ${this.stdout.slice(-4000)}\nstderr: ${this.stderr.slice(-4000)}`;
+    }
+}
+
+export const start = (t, command, args = [], options) => new Running(t, command, args.map(String), options);
+export const sonde = (t, ...args) => start(t, SONDE, args);
+
+// Runs a program to its end.
+export async function finish(t, command, args = [], options) {
+    const running = start(t, command, args, options);
+    return { ...(await running.ended), describe: () => running.describe() };
+}
+
+export function kill(pid, signal) {
+    try {
+        process.kill(pid, signal);
+    } catch (error) {
+        if (error.code !== 'ESRCH') throw error;
+    }
+}
+
+function parentOf(pid) {
+    try {
+        const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+        return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    } catch {
+        return -1;
+    }
+}
+
+export function descendants(pid) {
+    const all = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map((name) => [Number(name), parentOf(name)]);
+    const found = [];
+    for (let wave = [pid]; wave.length;) {
+        wave = all.filter(([, parent]) => wave.includes(parent)).map(([child]) => child);
+        found.push(...wave);
+    }
+    return found;
+}
+
+// The descendant whose command line contains text.
+export function childNamed(pid, text) {
+    return descendants(pid).find((child) => {
+        try {
+            return fs.readFileSync(`/proc/${child}/cmdline`, 'utf8').includes(text);
+        } catch {
+            return false;
+        }
+    });
+}
+
+export async function eventually(what, condition, timeoutMs = 30_000) {
+    const end = Date.now() + timeoutMs;
+    for (;;) {
+        const value = await condition();
+        if (value) return value;
+        if (Date.now() > end) throw new Error(`${what}: not within ${timeoutMs} ms`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+}
+
+// The document of `sonde report --json`. Status 4 (data was lost) is a report too.
+export async function reportOf(t, folder, allowed = [0]) {
+    const { status, stdout, stderr } = await finish(t, SONDE, ['report', '--json', folder]);
+    if (!allowed.includes(status)) throw new Error(`sonde report: status ${status}\n${stderr}`);
+    return JSON.parse(stdout);
+}
+
+export const manifestOf = (folder) => JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
+
+// One line a finding, for messages of failed tests.
+export const outline = (report) => report.findings.map((f) => `${f.severity} ${f.kind}: ${f.title}`).join('\n') || '(no findings)';

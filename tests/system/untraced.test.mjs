@@ -1,0 +1,56 @@
+// Programs that cannot or need not be traced run as if sonde were not there, and sonde says what it saw.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, finish, start, temporary } from './helper.mjs';
+
+test('a statically linked program runs untraced, and sonde says so', async (t) => {
+    const folder = temporary(t), source = path.join(folder, 'fixed.c'), program = path.join(folder, 'fixed');
+    fs.writeFileSync(source, '#include <stdio.h>\nint main(void) { puts("forty-two"); return 42; }\n');
+    const built = await finish(t, 'cc', ['-static', '-o', program, source]);
+    assert.equal(built.status, 0, built.stderr);
+    const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', path.join(folder, 'trace'), '--', program]);
+    assert.equal(status, 42, stderr);
+    assert.match(stdout, /^forty-two$/m);
+    assert.match(stderr + stdout, /statically linked/);
+});
+
+test('a program without a runtime that sonde knows runs untraced, and sonde says so', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', folder, '--', '/bin/sh', '-c', 'echo out; echo err >&2; exit 5']);
+    assert.equal(status, 5, stderr);
+    assert.match(stdout, /^out$/m);
+    assert.match(stderr, /^err$/m);
+    assert.match(stderr + stdout, /no .*(Node|Redis)/i);
+});
+
+test("a signal that ends the program is sonde's exit status", async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const { status } = await finish(t, SONDE, ['run', '-o', folder, '--', '/bin/sh', '-c', 'kill -TERM $$']);
+    assert.equal(status, 128 + 15);
+});
+
+test('standard input reaches the program', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = start(t, SONDE, ['run', '-o', folder, '--', process.execPath, '-e', 'process.stdin.pipe(process.stdout)'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    run.child.stdin.end('through and through\n');
+    const { status, stdout, stderr } = await run.ended;
+    assert.equal(status, 0, stderr);
+    assert.match(stdout, /^through and through$/m);
+});
+
+for (const [what, make] of [
+    ['below a file', (folder) => path.join(fs.writeFileSync(path.join(folder, 'file'), '') ?? path.join(folder, 'file'), 'trace')],
+    ['in a file system that takes none', () => '/proc/sonde-trace'],
+]) {
+    test(`a folder that cannot be made, ${what}: sonde says so before it starts anything`, async (t) => {
+        const folder = temporary(t), marker = path.join(folder, 'started'), trace = make(folder);
+        const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', trace, '--', 'touch', marker]);
+        assert.equal(status, 1, stderr);
+        assert.equal(stdout, '');
+        assert.ok(stderr.includes(trace), stderr);
+        assert.ok(!fs.existsSync(marker), 'the program was not started');
+    });
+}
