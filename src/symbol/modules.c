@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/modules.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -96,31 +97,33 @@ static int parse_line(struct modules *modules, struct map *known, const char *li
     return array_add(&modules->mappings, mapping);
 }
 
-/* The bias follows from any mapping of the file: its offset has a known address in the file. */
-static void find_bias(struct modules *modules, struct module *module)
+/* The bias of a mapping: the address in the file of what it maps, taken from where it is mapped. Mappings
+ * begin at page borders, segments need not. */
+static bool mapping_bias(const struct elf *elf, struct mapping *mapping)
+{
+    struct elf_segment s;
+    for (size_t i = 0; elf_segment_at(elf, i, &s) == 0; i++)
+        if (s.type == PT_LOAD && s.flags & PF_X && (s.offset & ~0xfffull) <= mapping->offset &&
+            mapping->offset < s.offset + s.file_size) {
+            mapping->load_bias = mapping->start - mapping->offset + s.offset - s.address;
+            return true;
+        }
+    return false;
+}
+
+static void find_biases(struct modules *modules, struct module *module)
 {
     _cleanup_(elf_freep) struct elf *elf = NULL;
     if (modules_open(modules, module, &elf, NULL) < 0)
         return;
     uint32_t index = (uint32_t)(module - modules->list.at);
     array_foreach (&modules->mappings, m) {
-        uint64_t address;
-        if (m->module != index || !m->executable)
+        if (m->module != index || !m->executable || !mapping_bias(elf, m))
             continue;
-        if (elf_offset_to_address(elf, m->offset, &address) == 0) {
-            module->load_bias = m->start - address;
-            module->has_bias = true;
-            return;
-        }
-        /* Mappings begin at page borders, segments need not. */
-        struct elf_segment s;
-        for (size_t i = 0; elf_segment_at(elf, i, &s) == 0; i++)
-            if (s.type == 1 /* PT_LOAD */ && (s.offset & ~0xfffull) <= m->offset &&
-                m->offset < s.offset + s.file_size && s.flags & 1) {
-                module->load_bias = m->start - m->offset + s.offset - s.address;
-                module->has_bias = true;
-                return;
-            }
+        m->has_bias = true;
+        if (!module->has_bias)
+            module->load_bias = m->load_bias;
+        module->has_bias = true;
     }
 }
 
@@ -155,7 +158,7 @@ int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem
     }
     array_foreach (&modules.list, m)
         if (m->executable)
-            find_bias(&modules, m);
+            find_biases(&modules, m);
     *ret_modules = modules;
     return 0;
 }

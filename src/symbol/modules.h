@@ -19,7 +19,9 @@ struct mapping {
     uint64_t start, end; /* [start, end) */
     uint64_t offset;     /* of start in the file */
     uint32_t module;     /* index in modules.list, or UINT32_MAX for anonymous memory */
+    uint64_t load_bias;  /* address in the process = address in the file + load_bias; valid when has_bias */
     bool readable, writable, executable, shared;
+    bool has_bias; /* executable, of an ELF file that could be opened */
 };
 
 /* All mappings of one file (same device and inode). */
@@ -29,8 +31,8 @@ struct module {
     uint64_t inode;
     uint64_t start, end;   /* from its first mapping to the end of its last */
     uint64_t first_offset; /* file offset of the first mapping */
-    uint64_t load_bias;    /* address in the process = address in the file + load_bias; valid when has_bias */
-    bool has_bias;         /* set for every module that is an ELF file which could be opened */
+    uint64_t load_bias;    /* that of its first executable mapping; V8 maps some of its code a second time */
+    bool has_bias;         /* set for every executable module that is an ELF file which could be opened */
     bool executable;       /* some mapping can be executed */
     bool deleted;
 };

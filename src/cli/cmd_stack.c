@@ -1,0 +1,136 @@
+/* sonde stack: what a thread of a Node.js process is doing right now, and what holds it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "collect/stall.h"
+
+static const char *const FRAME_KINDS[] = {"native", "javascript", "builtin", "regexp", "entry"};
+
+/* One line that says it: cause, culprit, place. */
+static void print_verdict(const struct stall_report *r)
+{
+    const struct stall_frame *where = r->where >= 0 ? &r->frames[r->where] : NULL;
+    switch (r->cause) {
+    case STALL_REGEXP:
+        printf("matching the regular expression /%s/%s", r->pattern ? r->pattern : "?",
+               r->flags ? r->flags : "");
+        break;
+    case STALL_BUILTIN:
+        printf("in %s", r->builtin ? r->builtin : "a builtin");
+        break;
+    case STALL_JAVASCRIPT:
+        printf("running JavaScript");
+        break;
+    case STALL_GC:
+        printf("collecting garbage");
+        break;
+    case STALL_WAITING:
+        printf("waiting in system call %lld", (long long)r->system_call);
+        break;
+    default:
+        printf("in native code%s%s", r->count && r->frames[0].function ? ": " : "",
+               r->count && r->frames[0].function ? r->frames[0].function : "");
+    }
+    if (where && where->script)
+        printf(", %s (%s:%u:%u)", where->function, where->script, where->line, where->column);
+    putchar('\n');
+}
+
+static void print_frames(const struct stall_report *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct stall_frame *f = &r->frames[i];
+        printf("  %s%-10s%s %s", cli_style(1, STYLE_DIM), FRAME_KINDS[f->kind], cli_style(1, STYLE_NONE),
+               f->function ? f->function : "?");
+        if (f->script)
+            printf("  %s%s:%u:%u%s", cli_style(1, STYLE_CYAN), f->script, f->line, f->column,
+                   cli_style(1, STYLE_NONE));
+        putchar('\n');
+    }
+    if (r->truncated)
+        printf("  [truncated: %s]\n", r->truncated);
+}
+
+static void print_json(pid_t pid, pid_t tid, const struct stall_report *r)
+{
+    json_t *frames = json_array();
+    for (size_t i = 0; i < r->count; i++) {
+        const struct stall_frame *f = &r->frames[i];
+        json_t *frame = json_pack("{s:s, s:s*}", "kind", FRAME_KINDS[f->kind], "function", f->function);
+        if (f->script)
+            json_object_update_new(frame,
+                                   json_pack("{s:s, s:i, s:i, s:b}", "file", f->script, "line", (int)f->line,
+                                             "column", (int)f->column, "exact", (int)f->exact));
+        json_array_append_new(frames, frame);
+    }
+    json_t *root = json_pack("{s:i, s:i, s:s, s:s*, s:s*, s:s*, s:s*, s:I, s:o}", "pid", (int)pid, "tid",
+                             (int)tid, "cause", stall_cause_name(r->cause), "pattern", r->pattern, "flags",
+                             r->flags, "builtin", r->builtin, "truncated", r->truncated, "stopped_ns",
+                             (json_int_t)r->stopped_ns, "frames", frames);
+    if (r->where >= 0)
+        json_object_set_new(root, "where", json_integer(r->where));
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+}
+
+static int run_stack(const struct command *self, int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {0}};
+    bool json = false;
+    for (int c; (c = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
+        if (c != 'j')
+            return cli_usage(self, "unknown option");
+        json = true;
+    }
+    if (optind >= argc)
+        return cli_usage(self, "which process?");
+    pid_t pid = atoi(argv[optind]), tid = optind + 1 < argc ? atoi(argv[optind + 1]) : pid;
+    if (pid <= 0 || tid <= 0)
+        return cli_usage(self, "'%s' is not a process number", argv[optind]);
+    _cleanup_(stall_sampler_freep) struct stall_sampler *sampler = NULL;
+    struct problem problem = {0};
+    struct stall_report report;
+    int r = stall_sampler_new(&sampler);
+    if (r == 0)
+        r = stall_sample(sampler, pid, tid, &report, &problem);
+    if (r == -EPERM || r == -EACCES)
+        return cli_fail(EXIT_PERMISSION, &problem);
+    if (r < 0)
+        return cli_fail(EXIT_FAILED, &problem);
+    if (json) {
+        print_json(pid, tid, &report);
+    } else {
+        char stopped[24];
+        print_verdict(&report);
+        print_frames(&report);
+        fprintf(stderr, "thread %d was stopped for %s\n", tid,
+                clock_format_duration(report.stopped_ns, stopped, sizeof(stopped)));
+    }
+    stall_report_done(&report);
+    return EXIT_DONE;
+}
+
+const struct command command_stack = {
+    "stack",
+    "[--json] PID [THREAD]",
+    "Show what a Node.js process is doing right now, and what holds it",
+    "Looks once at the main thread (or the thread THREAD) from outside; it is stopped for less than a "
+    "millisecond.\n"
+    "Says whether it matches a regular expression (and which), runs JavaScript (and where), sits in a "
+    "library call,\n"
+    "collects garbage or waits, and prints the whole stack: native, V8's builtins and JavaScript.\n\n"
+    "Options:\n"
+    "  --json   one JSON document\n\n"
+    "Examples:\n"
+    "  sonde stack 4711\n"
+    "  sonde stack --json $(pgrep -n node)\n",
+    run_stack,
+};

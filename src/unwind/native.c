@@ -1,0 +1,220 @@
+/* Native code of one process, unwound from outside. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/native.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "symbol/demangle.h"
+#include "unwind/ehframe.h"
+
+/* A file that some module is or was: kept over refreshes. */
+struct file {
+    uint64_t device, inode;
+    uint64_t start; /* the vDSO has no inode */
+    struct elf *elf;
+    struct unwind_table *table;
+    bool tried, tried_table;
+};
+
+struct native {
+    struct modules modules;
+    ARRAY(struct file *) files;
+};
+
+bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_word)
+{
+    if (address < stack->start || address - stack->start > stack->size ||
+        stack->size - (address - stack->start) < 8)
+        return false;
+    memcpy(ret_word, stack->bytes + (address - stack->start), 8);
+    return true;
+}
+
+int native_open(pid_t pid, struct native **ret_native, struct problem *problem)
+{
+    struct native *native = calloc(1, sizeof(*native));
+    if (!native)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    int r = modules_read(pid, &native->modules, problem);
+    if (r < 0) {
+        free(native);
+        return r;
+    }
+    *ret_native = native;
+    return 0;
+}
+
+void native_free(struct native *native)
+{
+    if (!native)
+        return;
+    array_foreach (&native->files, f) {
+        elf_free((*f)->elf);
+        unwind_table_free((*f)->table);
+        free(*f);
+    }
+    array_done(&native->files);
+    modules_done(&native->modules);
+    free(native);
+}
+
+int native_refresh(struct native *native)
+{
+    struct modules modules;
+    int r = modules_read(native->modules.pid, &modules, NULL);
+    if (r < 0)
+        return r;
+    modules_done(&native->modules);
+    native->modules = modules;
+    return 0;
+}
+
+const struct modules *native_modules(const struct native *native)
+{
+    return &native->modules;
+}
+
+static struct file *file_of(struct native *native, const struct module *module)
+{
+    array_foreach (&native->files, f)
+        if ((*f)->device == module->device && (*f)->inode == module->inode &&
+            (module->inode || (*f)->start == module->start))
+            return *f;
+    struct file *file = calloc(1, sizeof(*file));
+    if (!file)
+        return NULL;
+    *file = (struct file){.device = module->device, .inode = module->inode, .start = module->start};
+    if (array_add(&native->files, file) < 0) {
+        free(file);
+        return NULL;
+    }
+    return file;
+}
+
+static struct file *loaded_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                                   const struct module **ret_module)
+{
+    const struct mapping *mapping;
+    const struct module *module = modules_at(&native->modules, pc, &mapping);
+    if (!module || !mapping->has_bias)
+        return NULL;
+    struct file *file = file_of(native, module);
+    if (file && !file->tried) {
+        file->tried = true;
+        if (modules_open(&native->modules, module, &file->elf, NULL) < 0)
+            file->elf = NULL;
+    }
+    if (!file || !file->elf)
+        return NULL;
+    *ret_address = pc - mapping->load_bias;
+    if (ret_module)
+        *ret_module = module;
+    return file;
+}
+
+struct elf *native_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                           const struct module **ret_module)
+{
+    struct file *file = loaded_file_at(native, pc, ret_address, ret_module);
+    return file ? file->elf : NULL;
+}
+
+/* push rbp; mov rbp, rsp: the caller's frame pointer at rbp, the return address above it. */
+static enum native_step step_frame_pointer(const struct stack_copy *stack, struct registers *r,
+                                           enum native_step why)
+{
+    uint64_t fp, pc;
+    if (r->fp <= r->sp || r->fp % 8 || !stack_word(stack, r->fp, &fp) || !stack_word(stack, r->fp + 8, &pc) ||
+        !pc)
+        return why;
+    *r = (struct registers){.pc = pc, .sp = r->fp + 16, .fp = fp};
+    return STEP_CALLER;
+}
+
+enum native_step native_step(struct native *native, const struct stack_copy *stack,
+                             struct registers *registers, bool call)
+{
+    struct registers r = *registers;
+    uint64_t address, cfa, slot;
+    struct file *file = loaded_file_at(native, r.pc - call, &address, NULL);
+    if (!file)
+        return STEP_NO_MODULE;
+    if (!file->tried_table) {
+        file->tried_table = true;
+        if (unwind_table_read(file->elf, &file->table) < 0)
+            file->table = NULL;
+    }
+    const struct unwind_row *row = file->table ? unwind_table_find(file->table, address) : NULL;
+    switch (row ? row->rule & 15 : CFA_GAP) {
+    case CFA_RSP:
+        cfa = r.sp + (uint64_t)(int64_t)row->cfa_offset;
+        break;
+    case CFA_RBP:
+        cfa = r.fp + (uint64_t)(int64_t)row->cfa_offset;
+        break;
+    case CFA_PLT:
+        cfa = r.sp + 8 + ((address & 15) >= 11 ? 8 : 0);
+        break;
+    case CFA_DEREF:
+        if (!stack_word(stack, r.fp + (uint64_t)(int64_t)row->cfa_offset, &cfa))
+            return STEP_NO_STACK;
+        break;
+    case CFA_SIGNAL: { /* ucontext: rbp at 120, rsp at 160, rip at 168 */
+        uint64_t context = r.sp + (uint64_t)(int64_t)row->cfa_offset;
+        if (!stack_word(stack, context + 120, &registers->fp) ||
+            !stack_word(stack, context + 160, &registers->sp) ||
+            !stack_word(stack, context + 168, &registers->pc))
+            return STEP_NO_STACK;
+        return STEP_CALLER;
+    }
+    case CFA_END:
+        return STEP_END;
+    default:
+        return step_frame_pointer(stack, registers, STEP_NO_TABLE);
+    }
+    if (!stack_word(stack, cfa - 8, &r.pc))
+        return STEP_NO_STACK;
+    switch (row->rule >> 4) {
+    case RBP_AT_CFA:
+        slot = cfa + (uint64_t)(row->rbp_offset * 8l);
+        break;
+    case RBP_AT_RBP:
+        slot = r.fp + (uint64_t)(row->rbp_offset * 8l);
+        break;
+    default:
+        slot = 0;
+    }
+    if (slot && !stack_word(stack, slot, &r.fp))
+        return STEP_NO_STACK;
+    if (r.pc == 0)
+        return STEP_END;
+    if (cfa <= registers->sp) /* a frame that does not shrink the stack would be walked for ever */
+        return STEP_NO_TABLE;
+    r.sp = cfa;
+    *registers = r;
+    return STEP_CALLER;
+}
+
+char *native_name(struct native *native, uint64_t pc, bool call)
+{
+    uint64_t address;
+    const struct module *module;
+    struct elf_symbol symbol;
+    char text[300];
+    struct elf *elf = native_file_at(native, pc - call, &address, &module);
+    if (!elf) {
+        snprintf(text, sizeof(text), "0x%" PRIx64, pc);
+        return strdup(text);
+    }
+    if (elf_symbol_at(elf, address, &symbol) == 0)
+        return demangle_or_copy(symbol.name, false);
+    const char *slash = strrchr(module->path, '/');
+    snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, slash ? slash + 1 : module->path, address);
+    return strdup(text);
+}

@@ -1,0 +1,66 @@
+/* Native code of one process, unwound from outside: its modules, their unwind tables and symbols. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNWIND_NATIVE_H
+#define UNWIND_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/macro.h"
+#include "base/problem.h"
+#include "symbol/elf.h"
+#include "symbol/modules.h"
+
+/* What a frame is walked with. */
+struct registers {
+    uint64_t pc, sp, fp;
+};
+
+/* A copy of the part of a thread's stack from its stack pointer up. */
+struct stack_copy {
+    uint64_t start; /* address in the process of bytes[0] */
+    const uint8_t *bytes;
+    size_t size;
+};
+
+/* The word at an address of the copied stack; false when it was not copied. */
+bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_word);
+
+struct native;
+
+/* Reads the process's mappings; tables and symbols are read when they are first needed and kept for the life
+ * of the object. */
+int native_open(pid_t pid, struct native **ret_native, struct problem *problem);
+void native_free(struct native *native);
+DEFINE_FREEP(struct native, native_free)
+
+/* Reads the mappings again (libraries load, code is generated). Files already open stay open. */
+int native_refresh(struct native *native);
+
+const struct modules *native_modules(const struct native *native);
+
+/* The file behind an executable address; NULL for generated code. ret_address gets the address in the file.
+ */
+struct elf *native_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                           const struct module **ret_module);
+
+enum native_step {
+    STEP_CALLER = 0, /* registers are the caller's now */
+    STEP_END,        /* the outermost frame */
+    STEP_NO_MODULE,  /* generated code, or nothing at all */
+    STEP_NO_TABLE,   /* no unwind rule covers the address */
+    STEP_NO_STACK,   /* the stack's copy does not reach that far */
+};
+
+/* One frame up. call: pc is a return address (so the call before it is looked up). Without a rule, a frame
+ * pointer that lies on the stack is tried. */
+enum native_step native_step(struct native *native, const struct stack_copy *stack,
+                             struct registers *registers, bool call);
+
+/* The readable name of the function at pc, owned by the caller; "MODULE+0xOFFSET" where there is no symbol.
+ */
+char *native_name(struct native *native, uint64_t pc, bool call);
+
+#endif

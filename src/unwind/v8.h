@@ -1,0 +1,95 @@
+/* Walks the stack of a thread that runs JavaScript in another process, from a copy of its stack and
+ * registers: native frames, V8's builtins, compiled regular expressions and JavaScript, with names and source
+ * positions. Nothing runs in the process and nothing in it is changed. x86-64, Node.js 16 to 24 without
+ * compressed pointers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNWIND_V8_H
+#define UNWIND_V8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base/macro.h"
+#include "base/problem.h"
+#include "unwind/native.h"
+#include "unwind/v8_heap.h"
+#include "unwind/v8_layout.h"
+
+#define V8_FRAMES_MAX 192
+
+enum v8_frame_kind {
+    V8_NATIVE,  /* C++ and C */
+    V8_JS,      /* a JavaScript function */
+    V8_BUILTIN, /* part of V8: Array.prototype.map, a stub */
+    V8_REGEXP,  /* compiled code of a regular expression */
+    V8_ENTRY,   /* the border between native code and JavaScript */
+};
+
+enum v8_tier { V8_TIER_NONE, V8_INTERPRETED, V8_BASELINE, V8_OPTIMIZED };
+
+/* How the line and column of a JavaScript frame are known. */
+enum v8_position {
+    V8_POSITION_NONE,
+    V8_POSITION_FUNCTION, /* of the function's beginning */
+    V8_POSITION_NEAR,     /* found by matching the bytecodes with the source: the nearest name at or before */
+    V8_POSITION_EXACT,    /* from V8's own table */
+};
+
+struct v8_frame {
+    enum v8_frame_kind kind;
+    enum v8_tier tier;
+    uint64_t pc, fp;
+    bool call;          /* pc is a return address */
+    bool guessed;       /* native, found by looking through the stack: code without unwind rules lies below */
+    uint64_t function;  /* JSFunction */
+    uint64_t context;   /* where its variables live, 0 when unknown */
+    uint64_t bytecodes; /* BytecodeArray, 0 when the frame has none */
+    int32_t bytecode_offset; /* into its bytes; -1 when unknown */
+    uint64_t regexp;         /* JSRegExp, 0 when it was not found */
+
+    /* Filled in by v8_name_frames(). Strings are owned by the stack; NULL when unknown. */
+    char *name;
+    char *script;
+    uint32_t line, column; /* from 1; 0 when unknown */
+    enum v8_position position;
+    char *pattern, *flags; /* of a regular expression */
+};
+
+struct v8_stack {
+    struct v8_frame frames[V8_FRAMES_MAX]; /* the innermost first */
+    size_t count;
+    const char *truncated; /* why the walk ended before the outermost frame; NULL when it did not */
+};
+
+struct v8;
+
+/* Attaches to nothing; reads the process's mappings and its V8's layout. -ENOENT when it runs no V8. */
+int v8_open(pid_t pid, struct v8 **ret_v8, struct problem *problem);
+void v8_free(struct v8 *v8);
+DEFINE_FREEP(struct v8, v8_free)
+
+/* The mappings may have changed since: cheap enough to do before each walk. */
+int v8_refresh(struct v8 *v8);
+
+struct native *v8_native(struct v8 *v8);
+const struct v8_layout *v8_layout(const struct v8 *v8);
+
+/* Walks. The heap objects that the frames name are looked at, but not read: call v8_name_frames() soon after.
+ */
+void v8_walk(struct v8 *v8, const struct user_regs_struct *registers, const struct stack_copy *stack,
+             struct v8_stack *ret_stack);
+
+/* Names every frame, with positions for JavaScript. */
+void v8_name_frames(struct v8 *v8, struct v8_stack *stack);
+
+/* Looks for a regular expression among the words [from, to) of the stack: the one that C++ code called from
+ * there is matching. Strings are owned by the caller. */
+bool v8_find_pattern(struct v8 *v8, const struct stack_copy *stack, uint64_t from, uint64_t to,
+                     char **ret_pattern, char **ret_flags);
+
+void v8_stack_done(struct v8_stack *stack);
+
+#endif

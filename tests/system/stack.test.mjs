@@ -1,0 +1,165 @@
+// What a stalled Node.js process is doing, seen from outside: the regular expression, the loop, the library call.
+// SPDX-License-Identifier: Apache-2.0
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn, execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+const run = promisify(execFile);
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+
+// Starts a script that prints "go" right before it stalls; looks at it; ends it.
+async function look(name, source, wanted) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-stack-'));
+    const file = path.join(folder, name);
+    fs.writeFileSync(file, source);
+    const child = spawn(process.execPath, [file], { stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+        await new Promise((resolve, reject) => {
+            child.stdout.once('data', resolve);
+            child.once('exit', (code) => reject(new Error(`the program ended with ${code}`)));
+        });
+        for (let attempt = 0; ; attempt++) { // it printed before it stalled: look again until it has
+            const { stdout } = await run(sonde, ['stack', '--json', String(child.pid)]);
+            const report = JSON.parse(stdout);
+            if (report.cause === wanted || attempt === 200) return { report, file };
+        }
+    } finally {
+        child.kill('SIGKILL');
+        fs.rmSync(folder, { recursive: true });
+    }
+}
+
+const lineOf = (source, text) => source.split('\n').findIndex((line) => line.includes(text)) + 1;
+
+test('names a compiled regular expression after a thousand harmless inputs', async () => {
+    const source = `const vowels = /^(a+)+$/i;
+function check(input) {
+    const text = input.trim();
+    return vowels.test(text); // here
+}
+function handler() {
+    return check('a'.repeat(60) + '-');
+}
+for (let i = 0; i < 1000; i++) check('aaa');
+setTimeout(() => { process.stdout.write('go'); handler(); }, 10);
+`;
+    const { report, file } = await look('server.js', source, 'regexp');
+    assert.equal(report.cause, 'regexp');
+    assert.equal(report.pattern, '^(a+)+$');
+    assert.equal(report.flags, 'i');
+    const frame = report.frames[report.where];
+    assert.equal(frame.function, 'check');
+    assert.equal(frame.file, file);
+    assert.equal(frame.line, lineOf(source, '// here'));
+    assert.equal(frame.column, source.split('\n')[frame.line - 1].indexOf('test') + 1);
+    assert.deepEqual(report.frames.filter((f) => f.file === file).map((f) => f.function).slice(0, 2), ['check', 'handler']);
+    assert.equal(report.truncated, undefined);
+    assert.ok(report.frames.some((f) => f.function === '_start' || f.function.includes('libc_start')));
+});
+
+test('names a regular expression at its first match, which V8 interprets', async () => {
+    const source = `setTimeout(function first() {
+    process.stdout.write('go');
+    ('word '.repeat(30) + '!').replace(/^(\\w+\\s?)*$/g, 'x'); // here
+}, 10);
+`;
+    const { report, file } = await look('first.js', source, 'regexp');
+    assert.equal(report.cause, 'regexp');
+    assert.equal(report.pattern, '^(\\w+\\s?)*$');
+    assert.equal(report.frames[report.where].file, file);
+    assert.equal(report.frames[report.where].line, lineOf(source, '// here'));
+});
+
+test('finds the line of a plain loop', async () => {
+    const source = `function prepare(n) { return n * 2; }
+function spin(limit) {
+    let x = prepare(limit);
+
+    for (let i = 0; i < 1e15; i++) { // loop
+        x = (x * 31 + i) | 0; // body
+    }
+    return x;
+}
+setTimeout(() => { process.stdout.write('go'); spin(7); }, 10);
+`;
+    const { report, file } = await look('loop.js', source, 'javascript');
+    assert.equal(report.cause, 'javascript');
+    const frame = report.frames[report.where];
+    assert.equal(frame.function, 'spin');
+    assert.equal(frame.file, file);
+    assert.ok([lineOf(source, '// loop'), lineOf(source, '// body')].includes(frame.line), `line ${frame.line}`);
+});
+
+test('an ES module, a class method and an inlined function', async () => {
+    const source = `class Shop {
+    total(prices) {
+        let sum = 0;
+        for (const p of prices) sum += this.tax(p); // total
+        return sum;
+    }
+    tax(p) {
+        let x = p;
+        for (let k = 0; k < 1000; k++) x = Math.sqrt(x * x + k); // tax
+        return x;
+    }
+}
+const shop = new Shop();
+const many = Array.from({ length: 1e5 }, (_, i) => i);
+setTimeout(() => { process.stdout.write('go'); for (;;) shop.total(many); }, 10); // forever
+`;
+    const { report, file } = await look('shop.mjs', source, 'javascript');
+    const lines = { total: lineOf(source, '// total'), tax: lineOf(source, '// tax') };
+    const frame = report.frames[report.where];
+    assert.equal(frame.file, file);
+    assert.ok(['total', 'tax', '(anonymous)'].includes(frame.function), frame.function);
+    if (lines[frame.function]) assert.ok(Math.abs(frame.line - lines[frame.function]) <= 1, `${frame.function} line ${frame.line}`);
+    assert.ok(report.frames.some((f) => f.file === file && f.line === lineOf(source, '// forever')));
+});
+
+test('a long call of the library', async () => {
+    const source = `const crypto = require('crypto');
+function hash(password) {
+    return crypto.pbkdf2Sync(password, 'salt', 1e9, 64, 'sha512'); // here
+}
+setTimeout(() => { process.stdout.write('go'); hash('secret'); }, 10);
+`;
+    const { report, file } = await look('login.js', source, 'builtin');
+    assert.equal(report.cause, 'builtin');
+    assert.equal(report.builtin, 'crypto.pbkdf2Sync');
+    assert.equal(report.frames[report.where].file, file);
+    assert.equal(report.frames[report.where].line, lineOf(source, '// here'));
+});
+
+test('an idle process waits', async () => {
+    const { report } = await look('idle.js', "setInterval(() => {}, 100000); process.stdout.write('go');", 'waiting');
+    assert.equal(report.cause, 'waiting');
+});
+
+test('the looked-at process keeps running and keeps its answers', async () => {
+    const source = `let n = 0; setInterval(() => { n++; }, 1); process.stdin.on('data', () => process.stdout.write(String(n) + '\\n'));`;
+    const child = spawn(process.execPath, ['-e', source], { stdio: ['pipe', 'pipe', 'inherit'] });
+    try {
+        const ask = () => new Promise((resolve) => { child.stdout.once('data', (d) => resolve(Number(d))); child.stdin.write('?'); });
+        const before = await ask();
+        for (let i = 0; i < 20; i++) await run(sonde, ['stack', String(child.pid)]);
+        assert.ok((await ask()) > before);
+        assert.equal(child.exitCode, null);
+    } finally {
+        child.kill('SIGKILL');
+    }
+});
+
+test('says what is wrong', async () => {
+    await assert.rejects(run(sonde, ['stack', '4194303']), (e) => e.code === 1 && /4194303/.test(e.stderr));
+    await assert.rejects(run(sonde, ['stack', 'x']), (e) => e.code === 2);
+    const sleeper = spawn('sleep', ['60']);
+    try {
+        await assert.rejects(run(sonde, ['stack', String(sleeper.pid)]), (e) => e.code === 1 && /does not run V8/.test(e.stderr));
+    } finally {
+        sleeper.kill('SIGKILL');
+    }
+});
