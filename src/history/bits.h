@@ -1,0 +1,114 @@
+/* Packed bits, variable-length integers and zigzag, for the columnar store's blocks.
+ *
+ * Bits are little-endian: bit i of a stream is bit i % 8 of byte i / 8. Readers load eight bytes at a time
+ * and so may touch up to nine bytes behind the last one that they use; every record ends with BITS_SLACK
+ * bytes for that. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HISTORY_BITS_H
+#define HISTORY_BITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { BITS_SLACK = 16, VARINT_MAX = 10 };
+
+static inline uint64_t bits_load(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof(word));
+    return word;
+}
+
+static inline uint64_t bits_mask(unsigned width)
+{
+    return width >= 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
+}
+
+/* How many bits a number needs; 0 for 0. */
+static inline unsigned bits_needed(uint64_t number)
+{
+    return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
+}
+
+static inline size_t bits_bytes(size_t bits)
+{
+    return (bits + 7) / 8;
+}
+
+/* width (0 .. 64) bits at bit position `at`. */
+static inline uint64_t bits_get(const uint8_t *p, size_t at, unsigned width)
+{
+    unsigned shift = at & 7;
+    p += at >> 3;
+    uint64_t word = bits_load(p) >> shift;
+    if (shift + width > 64)
+        word |= (uint64_t)p[8] << (64 - shift);
+    return word & bits_mask(width);
+}
+
+/* Appends bits to zeroed memory that has eight bytes of slack. */
+struct bit_writer {
+    uint8_t *p;
+    uint64_t pending;
+    unsigned count; /* bits in pending, below 64 */
+};
+
+static inline void bits_put(struct bit_writer *w, uint64_t number, unsigned width)
+{
+    w->pending |= number << w->count;
+    if (w->count + width >= 64) {
+        memcpy(w->p, &w->pending, 8);
+        w->p += 8;
+        w->pending = w->count ? number >> (64 - w->count) : 0;
+        w->count = w->count + width - 64;
+        w->pending &= bits_mask(w->count);
+    } else {
+        w->count += width;
+    }
+}
+
+/* Writes what is pending; returns the first byte behind. */
+static inline uint8_t *bits_end(struct bit_writer *w)
+{
+    memcpy(w->p, &w->pending, 8);
+    return w->p + bits_bytes(w->count);
+}
+
+static inline uint64_t zigzag(int64_t number)
+{
+    return ((uint64_t)number << 1) ^ (uint64_t)(number >> 63);
+}
+
+static inline int64_t unzigzag(uint64_t number)
+{
+    return (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
+}
+
+/* LEB128: seven bits a byte, the lowest first. Returns the byte behind. */
+static inline uint8_t *varint_put(uint8_t *p, uint64_t number)
+{
+    while (number >= 0x80) {
+        *p++ = (uint8_t)(number | 0x80);
+        number >>= 7;
+    }
+    *p++ = (uint8_t)number;
+    return p;
+}
+
+/* The byte behind, or NULL when it does not end before `end` or is longer than ten bytes. */
+static inline const uint8_t *varint_get(const uint8_t *p, const uint8_t *end, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    for (unsigned shift = 0; p < end && shift < 70; shift += 7) {
+        uint8_t byte = *p++;
+        number |= shift < 64 ? (uint64_t)(byte & 0x7f) << shift : 0;
+        if (!(byte & 0x80)) {
+            *ret_number = number;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+#endif
