@@ -79,7 +79,7 @@ static void describe(struct program *program)
     program->command = text_take(&command);
 }
 
-static pid_t parent_of(pid_t pid)
+pid_t program_parent_of(pid_t pid)
 {
     char path[64];
     _cleanup_(freep) char *status = NULL;
@@ -119,7 +119,7 @@ int program_new(struct target *target, struct patch_set *patches, int shared_fd,
         return problem_set(problem, -EINVAL, "process %d: its probe is of another version", target->pid);
     }
     program->pid = target->pid;
-    program->parent = parent_of(target->pid);
+    program->parent = program_parent_of(target->pid);
     program->pidfd = (int)syscall(SYS_pidfd_open, target->pid, 0);
     program->runtime = target->runtime;
     program->target = target;

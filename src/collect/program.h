@@ -59,6 +59,9 @@ int program_new(struct target *target, struct patch_set *patches, int shared_fd,
                 struct program **ret_program, struct problem *problem);
 void program_free(struct program *program);
 
+/* The parent of a process, 0 when it is gone. */
+pid_t program_parent_of(pid_t pid);
+
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);
 

@@ -89,6 +89,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
         return r;
     r = listen_for_probes(session, problem);
     if (r >= 0)
+        r = stall_sampler_new(&session->sampler);
+    if (r >= 0)
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r < 0)
         return r;
@@ -113,6 +115,7 @@ void session_free(struct session *session)
     array_foreach (&session->untraced, u)
         free(*u);
     array_done(&session->untraced);
+    stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
     ctf_writer_free(session->writer);
     if (session->listener >= 0)
@@ -206,8 +209,10 @@ static void end_program(struct session *session, struct program *program, bool g
     session_tell_open(session, program, true);
     session_tell_losses(session, program);
     program->ended_ns = clock_monotonic_ns();
-    if (gone)
+    if (gone) {
         tell_exit(session, program);
+        stall_forget(session->sampler, program->pid);
+    }
     for (uint32_t i = 0; i < program->thread_count; i++) {
         ctf_stream_free(program->threads[i].stream);
         program->threads[i].stream = NULL;

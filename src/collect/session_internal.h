@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "collect/program.h"
 #include "collect/session.h"
+#include "collect/stall.h"
 
 struct session {
     struct session_options options;
@@ -21,6 +22,7 @@ struct session {
     struct ctf_writer *writer;
     struct ctf_stream *own; /* the collector's events */
     struct clock_fit fit;
+    struct stall_sampler *sampler;
     ARRAY(struct program *) programs;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
     uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;

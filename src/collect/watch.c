@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "collect/stall.h"
 
 /* ---- processor time ---- */
 
@@ -107,6 +109,119 @@ static bool find_callback(const struct program_thread *t, struct sonde_open_span
     return false;
 }
 
+/* What the sampler calls by other names, the catalogue's (SONDE_ENUM_stall_cause). */
+static uint8_t catalogue_cause(enum stall_cause cause)
+{
+    static const uint8_t CAUSES[] = {[STALL_REGEXP] = 1, [STALL_JAVASCRIPT] = 2, [STALL_BUILTIN] = 3,
+                                     [STALL_GC] = 4,     [STALL_NATIVE] = 5,     [STALL_WAITING] = 6};
+    return CAUSES[cause];
+}
+
+/* The regular expression, the builtin, or the innermost native function. */
+static void add_detail(struct text *text, const struct stall_report *report)
+{
+    if (report->cause == STALL_REGEXP && report->pattern)
+        text_addf(text, "/%s/%s", report->pattern, report->flags ? report->flags : "");
+    else if (report->cause == STALL_BUILTIN && report->builtin)
+        text_add(text, report->builtin);
+    else if (report->count && report->frames[0].kind == STALL_FRAME_NATIVE && report->frames[0].function)
+        text_add(text, report->frames[0].function);
+}
+
+/* Outermost first, as flame graphs want them. */
+static void add_stack(struct text *text, const struct stall_report *report)
+{
+    for (size_t i = report->count; i-- > 0;) {
+        const struct stall_frame *f = &report->frames[i];
+        text_addf(text, "%s%s", text->length ? ";" : "", f->function ? f->function : "?");
+        if (f->script)
+            text_addf(text, " (%s:%u:%u)", f->script, f->line, f->column);
+    }
+}
+
+static uint16_t add_string(struct text *strings, const char *string)
+{
+    size_t before = strings->length, length = string ? MIN(strlen(string), (size_t)2000) : 0;
+    text_add_bytes(strings, string ? string : "", length);
+    return (uint16_t)(strings->length - before);
+}
+
+static void tell_sample(struct session *session, const struct program *program,
+                        const struct program_thread *t, uint64_t since_ns, uint64_t run_ns,
+                        const struct stall_report *report)
+{
+    const struct stall_frame none = {0}, *where = report->where >= 0 ? &report->frames[report->where] : &none;
+    struct text strings = {0}, detail = {0}, stack = {0};
+    add_detail(&detail, report);
+    add_stack(&stack, report);
+    struct record_stall_sample record = {.since_ns = since_ns,
+                                         .run_ns = run_ns,
+                                         .pid = (uint32_t)program->pid,
+                                         .tid = t->tid,
+                                         .line = where->line,
+                                         .column = where->column,
+                                         .cause = catalogue_cause(report->cause)};
+    record.function_length = add_string(&strings, where->function);
+    record.script_length = add_string(&strings, where->script);
+    record.detail_length = add_string(&strings, text_get(&detail));
+    record.stack_length = add_string(&strings, text_get(&stack));
+    if (!strings.failed)
+        ctf_stream_write(session->own, SONDE_EVENT_stall_sample, clock_monotonic_ns(), 0, &record,
+                         text_get(&strings));
+    text_done(&strings);
+    text_done(&detail);
+    text_done(&stack);
+}
+
+/* A line for the user, at first when a stall has lasted NOTE_NS and then each time it has doubled. Waiting
+ * for a processor is no stall of the program's own. */
+enum { NOTE_MS = 300 };
+
+static void note_stall(struct session *session, const struct program *program, struct program_thread *t,
+                       uint64_t open_ns, uint64_t run_ns, const struct stall_report *report)
+{
+    static const char *const WORDS[] = {
+        [STALL_REGEXP] = "regular expression", [STALL_JAVASCRIPT] = "JavaScript",
+        [STALL_BUILTIN] = "call of",           [STALL_GC] = "garbage collection",
+        [STALL_NATIVE] = "native code",        [STALL_WAITING] = "a system call"};
+    if (open_ns < NOTE_MS * NS_PER_MS || open_ns < 2 * t->stall_noted_ns ||
+        (run_ns < open_ns / 2 && report->cause != STALL_WAITING))
+        return;
+    t->stall_noted_ns = open_ns;
+    struct text detail = {0}, place = {0};
+    add_detail(&detail, report);
+    if (report->where >= 0) {
+        const struct stall_frame *f = &report->frames[report->where];
+        text_addf(&place, " in %s (%s:%u:%u)",
+                  f->function && f->function[0] ? f->function : "an anonymous function",
+                  f->script ? f->script : "?", f->line, f->column);
+    }
+    char duration[32];
+    session_note(session, "%s (%d): event loop blocked for %s: %s%s%s%s", program->name, program->pid,
+                 clock_format_duration(open_ns, duration, sizeof(duration)), WORDS[report->cause],
+                 detail.length ? " " : "", text_get(&detail), text_get(&place));
+    text_done(&detail);
+    text_done(&place);
+}
+
+/* One look into a thread whose callback is open too long. */
+static void look_into(struct session *session, struct program *program, struct program_thread *t,
+                      uint64_t since_ns)
+{
+    struct stall_report report;
+    uint64_t run_ns = 0, wait_ns;
+    if (stall_sample(session->sampler, program->pid, (pid_t)t->tid, &report, NULL) < 0)
+        return;
+    if (read_sched(t, &run_ns, &wait_ns))
+        run_ns -= MIN(run_ns, t->stall_run_ns);
+    struct sonde_open_span open;
+    if (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc) { /* else it ended before the look */
+        tell_sample(session, program, t, since_ns, run_ns, &report);
+        note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
+    }
+    stall_report_done(&report);
+}
+
 static void watch_thread(struct session *session, struct program *program, struct program_thread *t,
                          uint64_t now_ns)
 {
@@ -132,10 +247,13 @@ static void watch_thread(struct session *session, struct program *program, struc
         return;
     tell_sched(session, program, t, now_ns, true);
     tell_thread_open(session, program, t, false);
+    look_into(session, program, t, since_ns);
     t->stall_samples++;
     /* Often at first, then ever less: a stall of minutes needs no thousand looks. */
     uint64_t pause = session->options.stall_ns * (t->stall_samples < 5 ? 1 : MIN(t->stall_samples, 25u));
     t->stall_next_ns = clock_monotonic_ns() + pause;
+    if (t->stall_samples == 2) /* what is known so far must survive our own end */
+        (void)ctf_stream_flush(session->own);
 }
 
 void session_tend(struct session *session, uint64_t now_ns)

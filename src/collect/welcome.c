@@ -44,7 +44,8 @@ static int receive_hello(struct guest *guest)
     if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
         return -errno;
     guest->pid = credentials.pid;
-    return guest->hello.verb == SONDE_HELLO && guest->shared_fd >= 0 ? 0 : -EPROTO;
+    bool known = guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED;
+    return known && guest->shared_fd >= 0 ? 0 : -EPROTO;
 }
 
 static int send_verb(const struct guest *guest, enum sonde_verb verb)
@@ -95,8 +96,40 @@ static void tell_start(struct session *session, const struct program *program)
     ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record, strings);
 }
 
+static int patch(struct session *session, struct guest *guest, struct target *target,
+                 struct patch_set *ret_patches, struct problem *problem)
+{
+    struct target_module probe = {0};
+    int r = find_probe(session, target, &probe, problem);
+    if (r < 0)
+        return r;
+    struct sonde_config config;
+    target_layout(target, &config);
+    r = target_write(target, guest->hello.a, &config, sizeof(config));
+    if (r >= 0)
+        r = patch_install(target, &probe, map_in_guest, guest, ret_patches, problem);
+    elf_free(probe.elf);
+    return r;
+}
+
+/* A forked child has the patches, the settings and the trampolines of its parent. */
+static int inherit(const struct session *session, const struct target *target, struct patch_set *ret_patches)
+{
+    const struct program *parent = NULL;
+    pid_t pid = program_parent_of(target->pid);
+    array_foreach (&session->programs, p)
+        if ((*p)->pid == pid || (!parent && (*p)->runtime == target->runtime))
+            parent = *p;
+    if (!parent)
+        return -ESRCH;
+    array_foreach (&parent->patches.patches, p)
+        if (array_add(&ret_patches->patches, *p) < 0)
+            return -ENOMEM;
+    return 0;
+}
+
 /* Everything between hello and go. */
-static int patch_guest(struct session *session, struct guest *guest, struct problem *problem)
+static int admit(struct session *session, struct guest *guest, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     int r = target_open(guest->pid, &target, problem);
@@ -104,19 +137,13 @@ static int patch_guest(struct session *session, struct guest *guest, struct prob
         return r;
     if (target->runtime == RUNTIME_OTHER)
         return -ENOTSUP;
-    struct target_module probe = {0};
-    r = find_probe(session, target, &probe, problem);
-    if (r < 0)
-        return r;
-    struct sonde_config config;
     struct patch_set patches = {0};
-    target_layout(target, &config);
-    r = target_write(target, guest->hello.a, &config, sizeof(config));
-    if (r >= 0)
-        r = patch_install(target, &probe, map_in_guest, guest, &patches, problem);
-    elf_free(probe.elf);
-    if (r < 0)
+    r = guest->hello.verb == SONDE_FORKED ? inherit(session, target, &patches)
+                                          : patch(session, guest, target, &patches, problem);
+    if (r < 0) {
+        patch_set_done(&patches);
         return r;
+    }
     struct program *program;
     r = program_new(target, &patches, guest->shared_fd, guest->hello.b, &program, problem);
     if (r < 0) {
@@ -157,7 +184,7 @@ void session_welcome(struct session *session)
     struct problem problem = {0};
     int r = receive_hello(&guest);
     if (r == 0) {
-        r = patch_guest(session, &guest, &problem);
+        r = admit(session, &guest, &problem);
         (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
         /* A library user of libuv that is not Node is met without a word. */
         if (r < 0 && r != -ENOTSUP)

@@ -41,7 +41,7 @@
     L(7, "TRACE")                 \
     L(28, "PATCH")                \
     L(255, "other")
-#define SONDE_ENUM_redis_kind(L)  L(0, "unknown") L(1, "read") L(2, "write") L(3, "admin")
+#define SONDE_ENUM_redis_kind(L)  L(0, "other") L(1, "read") L(2, "write") L(3, "admin")
 #define SONDE_ENUM_redis_phase(L) L(0, "before-sleep") L(1, "after-sleep") L(2, "process-events")
 #define SONDE_ENUM_redis_list(L)  L(0, "pending-read") L(1, "pending-write") L(2, "tls-pending")
 #define SONDE_ENUM_uv_kind(L)                                \

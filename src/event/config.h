@@ -74,10 +74,12 @@ struct sonde_config {
 
 enum sonde_verb {
     SONDE_HELLO = 1, /* probe: a = address of struct sonde_config, b = of the live flag, c = version */
-    SONDE_MAP,       /* sonde: map b bytes of executable memory at a; the probe answers with the same verb and
-                      * a = the address or a negative errno */
-    SONDE_GO,        /* sonde: patched, run */
-    SONDE_LEAVE,     /* sonde: not a program for us; forget everything and run */
+    SONDE_FORKED, /* probe, in a forked child that goes on as a service (a daemon): as hello, but its program
+                   * is patched already */
+    SONDE_MAP,    /* sonde: map b bytes of executable memory at a; the probe answers with the same verb and
+                   * a = the address or a negative errno */
+    SONDE_GO,     /* sonde: patched, run */
+    SONDE_LEAVE,  /* sonde: not a program for us; forget everything and run */
 };
 
 struct sonde_message {

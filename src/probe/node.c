@@ -267,8 +267,10 @@ HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
     uint64_t start = span_open(self, SONDE_EVENT_uv_io, (uint64_t)fd, 0);
     sonde_orig_uv_io(loop, watcher, events);
     span_close(self, depth);
-    self->stream_fd = outer_fd;
-    self->stream_generation = outer_generation;
+    if (!probe_stale(self)) {
+        self->stream_fd = outer_fd;
+        self->stream_generation = outer_generation;
+    }
     RECORD(self, uv_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
 }
 

@@ -65,8 +65,12 @@ extern struct sonde_config sonde_config;
 /* The memory shared with sonde. */
 extern struct sonde_shared *probe_shared;
 
-/* 0 until sonde has patched, in a forked child, and after sonde told us to stop. */
+/* Two words on a page that the kernel clears in a forked child. The first is 0 until sonde has patched, in a
+ * forked child, and after sonde told us to stop; the second tells a forked child (0) from the others (1). */
 extern uint32_t *probe_live;
+
+/* In a forked child, once: asks sonde for memory of its own. Does nothing anywhere else. */
+void probe_forked(void);
 
 extern __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
 
@@ -76,10 +80,20 @@ struct probe_thread *probe_thread_claim(void);
 /* The calling thread's state, or NULL when nothing is to be recorded. */
 static inline struct probe_thread *probe_thread(void)
 {
-    if (UNLIKELY(!*probe_live))
-        return NULL;
+    if (UNLIKELY(!*probe_live)) {
+        if (!probe_live[1])
+            probe_forked();
+        if (!*probe_live)
+            return NULL;
+    }
     struct probe_thread *self = probe_self;
     return LIKELY((uintptr_t)self > 1) ? self : probe_thread_claim();
+}
+
+/* True in a child that was forked while a hooked function ran: what self points at is the parent's. */
+static inline bool probe_stale(const struct probe_thread *self)
+{
+    return UNLIKELY(!*probe_live || probe_self != self);
 }
 
 /* ---- records ---- */
@@ -88,6 +102,8 @@ static inline struct probe_thread *probe_thread(void)
 static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
 {
     struct sonde_thread *t = &self->shared;
+    if (probe_stale(self))
+        return NULL;
     if (UNLIKELY(t->busy)) {
         t->lost_signal++;
         return NULL;
@@ -189,6 +205,8 @@ static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint
 static inline void span_close(struct probe_thread *self, uint32_t depth_before)
 {
     struct sonde_thread *t = &self->shared;
+    if (probe_stale(self))
+        return;
     t->depth = depth_before;
     if (LIKELY(depth_before < SONDE_OPEN_SPANS))
         __atomic_store_n(&t->open[depth_before].start_tsc, 0, __ATOMIC_RELAXED);

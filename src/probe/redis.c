@@ -113,7 +113,8 @@ HOOK(void, redis_command, void *client, int flags)
     sonde_orig_redis_command(client, flags);
     span_close(self, depth);
 
-    self->command_depth = nesting;
+    if (!probe_stale(self))
+        self->command_depth = nesting;
     RECORD(self, redis_command, start, ticks(), .client_id = id, .sequence = sequence, .bytes = bytes,
            .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
 }

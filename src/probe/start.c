@@ -22,8 +22,8 @@ enum {
 
 EXPORTED struct sonde_config sonde_config;
 
-static uint32_t never_live;
-uint32_t *probe_live = &never_live;
+static uint32_t never_live[2] = {0, 1};
+uint32_t *probe_live = never_live;
 __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
 
 struct sonde_shared *probe_shared;
@@ -168,21 +168,22 @@ static bool make_shared_memory(void)
         return false;
     }
     probe_live = (uint32_t *)page;
+    probe_live[1] = 1;
     return true;
 }
 
 static void drop_shared_memory(void)
 {
-    probe_live = &never_live;
+    probe_live = never_live;
     if (probe_shared)
         SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
     probe_shared = NULL;
 }
 
-static bool say_hello(int socket)
+static bool say_hello(int socket, enum sonde_verb verb)
 {
     struct sonde_message hello = {
-        .verb = SONDE_HELLO,
+        .verb = verb,
         .a = (uint64_t)(uintptr_t)&sonde_config,
         .b = (uint64_t)(uintptr_t)probe_live,
         .c = SONDE_SHARED_VERSION,
@@ -225,17 +226,16 @@ static bool obey(int socket)
     return false;
 }
 
-__attribute__((constructor)) static void start(void)
+/* Connects, shows sonde our memory and waits for its word. */
+static void register_with_sonde(enum sonde_verb verb)
 {
-    if (!uv_run && !aeMain)
-        return;
     const char *path = variable(SONDE_SOCKET_VARIABLE "=");
-    if (!path)
+    int socket = path ? connect_to(path) : -1;
+    if (socket < 0) {
+        probe_live = never_live;
         return;
-    int socket = connect_to(path);
-    if (socket < 0)
-        return;
-    bool go = make_shared_memory() && say_hello(socket) && obey(socket);
+    }
+    bool go = make_shared_memory() && say_hello(socket, verb) && obey(socket);
     SYSTEM_CALL(SYS_close, socket);
     if (shared_fd >= 0)
         SYSTEM_CALL(SYS_close, shared_fd);
@@ -243,4 +243,18 @@ __attribute__((constructor)) static void start(void)
         *probe_live = 1;
     else
         drop_shared_memory();
+}
+
+/* The parent's memory stays mapped, untouched: open spans of this thread may still point into it. */
+void probe_forked(void)
+{
+    probe_self = NULL;
+    probe_live = never_live;
+    register_with_sonde(SONDE_FORKED);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    if (uv_run || aeMain)
+        register_with_sonde(SONDE_HELLO);
 }

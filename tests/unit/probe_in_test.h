@@ -12,8 +12,8 @@
 #include "test.h"
 
 struct sonde_config sonde_config;
-static uint32_t live = 1;
-uint32_t *probe_live = &live;
+static uint32_t live[2] = {1, 1};
+uint32_t *probe_live = live;
 static struct sonde_shared shared_page;
 struct sonde_shared *probe_shared = &shared_page;
 __thread struct probe_thread *probe_self;
@@ -29,6 +29,10 @@ static struct probe_thread *make_thread(uint32_t ring_bytes)
     thread->stream_fd = -1;
     probe_self = thread;
     return thread;
+}
+
+void probe_forked(void)
+{
 }
 
 struct probe_thread *probe_thread_claim(void)

@@ -157,6 +157,7 @@ static void full_rings_drop_and_count(void **state)
     RECORD(small, redis_bus_read, 0, 1, .fd = 4711);
     assert_non_null(take_record(small, &payload));
     free(small);
+    probe_self = thread;
 }
 
 static void a_signal_handler_cannot_tear_a_record(void **state)
