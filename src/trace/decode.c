@@ -376,18 +376,6 @@ static inline void advance_clock(struct machine *m, uint64_t value, unsigned bit
     m->clock = (m->clock & ~mask) + (value < low ? mask + 1 : 0) + value;
 }
 
-static bool is_uuid(const struct machine *m, const struct op *op, const struct value *v)
-{
-    if (!m->uuid)
-        return true;
-    if (op->a)
-        return v->length == 16 && memcmp(v->s, m->uuid, 16) == 0;
-    for (uint32_t i = 0; i < 16 && v->length == 16; i++)
-        if (m->values[v->first + i].u != m->uuid[i])
-            return false;
-    return v->length == 16;
-}
-
 /* values[base ...] are filled. m->at moves with the fields. */
 static int run(struct machine *m, const struct op *op, uint32_t base)
 {
@@ -514,10 +502,6 @@ static int run(struct machine *m, const struct op *op, uint32_t base)
         case OP_CLOCK:
             advance_clock(m, v[op->slot].u, op->bits);
             break;
-        case OP_UUID:
-            if (!is_uuid(m, op, &v[op->slot]))
-                return fail(m, DECODE_UUID, at);
-            break;
         }
     }
 }
@@ -546,8 +530,6 @@ const char *layout_expected(enum decode_error error)
         return "an array that is not absurdly long";
     case DECODE_VARINT:
         return "an integer of at most 64 bits";
-    case DECODE_UUID:
-        return "the UUID of the metadata";
     case DECODE_MEMORY:
         return "enough memory";
     }

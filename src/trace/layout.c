@@ -237,8 +237,7 @@ static int emit_after(struct compiler *c, const struct field_class *fc, uint32_t
         op->a = (uint32_t)fc->saved;
     }
     for (uint32_t role = 0; role < ROLE_COUNT; role++) {
-        if (!(fc->roles & 1u << role) || role == ROLE_UUID ||
-            (fc->kind != KIND_INTEGER && fc->kind != KIND_VARINT))
+        if (!(fc->roles & 1u << role) || (fc->kind != KIND_INTEGER && fc->kind != KIND_VARINT))
             continue;
         struct op *op = emit(c, role == ROLE_CLOCK ? OP_CLOCK : OP_ROLE);
         if (!op)
@@ -321,18 +320,6 @@ static int emit_bytes(struct compiler *c, const struct field_class *fc, enum op_
     return 0;
 }
 
-static int emit_uuid(struct compiler *c, const struct field_class *fc, uint32_t slot)
-{
-    if (!(fc->roles & 1u << ROLE_UUID) || fc->dynamic || fc->length != 16)
-        return 0;
-    struct op *op = emit(c, OP_UUID);
-    if (!op)
-        return out_of_memory(c);
-    op->slot = slot;
-    op->a = fc->kind == KIND_BLOB;
-    return 0;
-}
-
 /* Static texts and blobs join the group: comm[16] costs one load. */
 static int emit_text(struct compiler *c, const struct field_class *fc, uint32_t align)
 {
@@ -344,9 +331,7 @@ static int emit_text(struct compiler *c, const struct field_class *fc, uint32_t 
             return r;
     }
     if (bit < 0) {
-        uint32_t slot = c->slot_of_leaf ? c->slot_of_leaf[c->next_leaf] : c->next_leaf;
-        int r = emit_bytes(c, fc, blob ? OP_BLOB : OP_TEXT, align);
-        return r < 0 ? r : emit_uuid(c, fc, slot);
+        return emit_bytes(c, fc, blob ? OP_BLOB : OP_TEXT, align);
     }
     uint32_t slot = leaf_slot(c);
     struct op *op = emit(c, blob ? OP_GROUP_BLOB : OP_GROUP_TEXT);
@@ -355,7 +340,7 @@ static int emit_text(struct compiler *c, const struct field_class *fc, uint32_t 
     op->slot = slot;
     op->a = (uint32_t)(bit / 8);
     op->b = (uint32_t)fc->length;
-    return emit_uuid(c, fc, slot);
+    return 0;
 }
 
 static int emit_class(struct compiler *c, const struct field_class *fc);
@@ -388,7 +373,7 @@ static int emit_array(struct compiler *c, const struct field_class *fc)
             c->align = 8;
             c->phase = 0;
         }
-        return emit_uuid(c, fc, slot);
+        return 0;
     }
     /* The length of a static array follows in an operation of its own, since jump takes the wide place. */
     struct op *length = emit(c, OP_END);
@@ -415,7 +400,7 @@ static int emit_array(struct compiler *c, const struct field_class *fc)
     bool bytes = known_aligned(c, 8) && inner.align >= 8 && (inner.phase & 7) == 0;
     c->align = bytes ? 8 : 1;
     c->phase = 0;
-    return emit_uuid(c, fc, slot);
+    return 0;
 }
 
 /* Variants and optionals: a table of ranges, the options' programs one after the other. */

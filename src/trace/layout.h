@@ -47,7 +47,6 @@ enum op_code {
     OP_SAVE,        /* register a <- slot */
     OP_ROLE,        /* role a <- slot */
     OP_CLOCK,       /* the clock's low bits <- slot */
-    OP_UUID,        /* slot is the array or blob that must be the trace's uuid */
 };
 
 enum { OP_SIGNED = 1, OP_BIG = 2, OP_REAL = 4, OP_REVERSED = 8 };
@@ -102,7 +101,6 @@ enum decode_error {
     DECODE_VARIANT, /* the tag selects no option */
     DECODE_LENGTH,  /* an array of more than EVENT_MAX_VALUES values */
     DECODE_VARINT,  /* more than 64 bits */
-    DECODE_UUID,
     DECODE_MEMORY,
 };
 
@@ -118,7 +116,6 @@ struct machine {
     uint64_t role[ROLE_COUNT];
     struct value *values;
     uint32_t value_count, value_capacity; /* in use, allocated */
-    const uint8_t *uuid;                  /* of the trace, 16 bytes */
     struct arena *text;                   /* converted strings of one event; cleared by the caller */
     enum decode_error error;
 };

@@ -363,7 +363,6 @@ static int name_roles_of_stream(struct metadata *m, struct stream_meta *s)
 static int name_roles(struct metadata *m)
 {
     give_role(m->packet_header, "magic", ROLE_MAGIC);
-    give_role(m->packet_header, "uuid", ROLE_UUID);
     give_role(m->packet_header, "stream_id", ROLE_STREAM_CLASS_ID);
     give_role(m->packet_header, "stream_instance_id", ROLE_STREAM_ID);
     for (struct stream_meta *s = m->streams; s; s = s->next) {

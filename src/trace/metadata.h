@@ -45,7 +45,6 @@ enum text_encoding {
 /* What a field means to the reader. Bits of field_class.roles. */
 enum field_role {
     ROLE_MAGIC,
-    ROLE_UUID,
     ROLE_STREAM_CLASS_ID,
     ROLE_STREAM_ID,
     ROLE_PACKET_SIZE,
@@ -120,7 +119,6 @@ struct field_class {
     bool reversed; /* bit order is not the byte order's natural one (CTF 2) */
     bool is_text;  /* an array whose elements are characters */
     bool dynamic;  /* the length comes from location */
-    bool uuid_blob;
     uint16_t roles;
     uint32_t align; /* bits, a power of two */
     uint32_t bits;

@@ -55,20 +55,41 @@ static int open_file(const char *path, uint64_t *ret_size)
     return fd;
 }
 
-int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem)
+static int map_current(struct stream *s)
 {
-    uint64_t size;
-    _cleanup_(file_closep) int fd = open_file(path, &size);
+    uint64_t size = 0;
+    struct stream_file *f = &s->files.at[s->file];
+    _cleanup_(file_closep) int fd = open_file(f->path, &size);
     if (fd < 0)
-        return problem_set(problem, fd, "%s: %s", path, strerror(-fd));
+        return fd;
     if (size == 0)
         return -ENODATA;
-    int r = map_file(fd, size, &stream->data, &stream->mapped);
+    uint8_t *data = NULL;
+    uint64_t mapped = 0;
+    int r = map_file(fd, size, &data, &mapped);
     if (r < 0)
-        return problem_set(problem, r, "%s: cannot map %" PRIu64 " bytes: %s", path, size, strerror(-r));
+        return r;
+    if (s->data)
+        munmap(s->data, s->mapped);
+    s->data = data;
+    s->mapped = mapped;
+    s->public.bytes += size - f->size;
+    s->size = f->size = size;
+    return 0;
+}
+
+int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem)
+{
+    struct stream_file file = {.path = strdup(path)};
+    if (!file.path || array_add(&stream->files, file) < 0) {
+        free(file.path);
+        return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+    }
     stream->meta = meta;
-    stream->size = size;
-    stream->public.bytes = size;
+    stream->public.path = file.path;
+    int r = map_current(stream);
+    if (r < 0)
+        return r == -ENODATA ? r : problem_set(problem, r, "%s: cannot read: %s", path, strerror(-r));
     stream->registers = calloc(meta->stream_register_count, sizeof(*stream->registers));
     return stream->registers ? 0 : problem_set(problem, -ENOMEM, "%s: not enough memory", path);
 }
@@ -79,32 +100,79 @@ void stream_done(struct stream *stream)
         return;
     if (stream->data)
         munmap(stream->data, stream->mapped);
+    array_foreach (&stream->files, f)
+        free(f->path);
+    array_done(&stream->files);
     free(stream->registers);
     free(stream->packet_values);
-    free((char *)stream->public.path);
     memset(stream, 0, sizeof(*stream));
+}
+
+static void forget_packet(struct stream *s)
+{
+    s->packet_offset = s->packet_bytes = s->released = 0;
+}
+
+int stream_rewind(struct stream *s)
+{
+    bool first = s->file == 0;
+    forget_packet(s);
+    s->clock = s->done_bytes = 0;
+    s->counted_events = s->counted_packets = false;
+    s->file = 0;
+    memset(s->losses, 0, sizeof(s->losses));
+    return first ? 0 : map_current(s);
+}
+
+bool stream_same(const struct stream *a, const struct stream *b)
+{
+    return a->has_instance && b->has_instance && a->instance == b->instance && a->class &&
+           a->class == b->class && a->meta == b->meta && a->class->clock;
+}
+
+int stream_join(struct stream *stream, struct stream *other)
+{
+    struct stream_file file = other->files.at[0];
+    if (array_add(&stream->files, file) < 0)
+        return -ENOMEM;
+    size_t i = stream->files.count - 1;
+    for (; i > 0 && stream->files.at[i - 1].begin_ns > file.begin_ns; i--)
+        stream->files.at[i] = stream->files.at[i - 1];
+    stream->files.at[i] = file;
+    stream->public.bytes += other->public.bytes;
+    stream->public.path = stream->files.at[0].path;
+    array_clear(&other->files);
+    stream_done(other);
+    return i == 0 ? map_current(stream) : 0;
+}
+
+/* On to the next file of the stream: 1, or 0 when there is none. */
+static int next_file(struct stream *s)
+{
+    if (s->file + 1 >= s->files.count)
+        return 0;
+    s->done_bytes += s->size;
+    s->file++;
+    forget_packet(s);
+    int r = map_current(s);
+    return r == -ENOMEM ? r : r < 0 ? 0 : 1;
 }
 
 int64_t stream_refresh(struct stream *stream)
 {
-    uint64_t size;
-    _cleanup_(file_closep) int fd = open_file(stream->public.path, &size);
-    if (fd < 0)
-        return fd;
-    if (size <= stream->size)
+    struct stat st;
+    if (stream->file + 1 < stream->files.count)
         return 0;
-    uint8_t *data;
-    uint64_t mapped;
-    int r = map_file(fd, size, &data, &mapped);
+    if (stat(stream->files.at[stream->file].path, &st) < 0)
+        return -errno;
+    uint64_t before = stream->size;
+    if ((uint64_t)st.st_size <= before)
+        return 0;
+    int r = map_current(stream);
     if (r < 0)
         return r;
-    munmap(stream->data, stream->mapped);
-    int64_t more = (int64_t)(size - stream->size);
-    stream->data = data;
-    stream->mapped = mapped;
-    stream->size = stream->public.bytes = size;
     stream->losses[LOSS_TRUNCATED].count = 0;
-    return more;
+    return (int64_t)(stream->size - before);
 }
 
 static void release_behind(struct stream *s)
@@ -125,7 +193,7 @@ static void lose(struct stream *s, enum trace_loss_kind kind, uint64_t count, ui
     if (loss->count == 0) {
         loss->kind = kind;
         loss->stream = s->index;
-        loss->path = s->public.path;
+        loss->path = s->files.at[s->file].path;
         loss->offset = offset;
         if (expected)
             snprintf(loss->what, sizeof(loss->what), "expected %s", expected);
@@ -217,7 +285,6 @@ static int open_packet(struct stream *s, struct machine *m)
     m->roles = 0;
     m->stream_registers = s->registers;
     m->stream_register_count = s->meta->stream_register_count;
-    m->uuid = s->meta->has_uuid ? s->meta->uuid : NULL;
     int r = layout_run(m, s->meta->header_program);
     if (r >= 0 && role(m, ROLE_MAGIC, PACKET_MAGIC) != PACKET_MAGIC)
         return give_up_packet(s, s->packet_offset, "the start of a packet (0xc1fc1fc1)");
@@ -247,6 +314,9 @@ static int open_packet(struct stream *s, struct machine *m)
     s->at = m->at;
     s->limit = content;
     s->clock = m->clock;
+    s->packet_end_clock = role(m, ROLE_TIME_END, UINT64_MAX);
+    s->has_instance = m->roles & 1u << ROLE_STREAM_ID;
+    s->instance = m->role[ROLE_STREAM_ID];
     count_discarded(s, m);
     r = keep_packet_values(s, m);
     return r < 0 ? r : 1;
@@ -317,27 +387,44 @@ static int read_header(struct stream *s, struct machine *m)
     return 1;
 }
 
+/* The clock stands at the packet's end, so that the next packet's short times count from there. */
+static void close_packet(struct stream *s)
+{
+    if (s->packet_end_clock != UINT64_MAX && s->packet_end_clock > s->clock)
+        s->clock = s->packet_end_clock;
+    s->packet_offset += s->packet_bytes;
+    s->packet_bytes = 0;
+    release_behind(s);
+}
+
 int stream_advance(struct stream *s, struct machine *m)
 {
     for (;;) {
-        while (s->packet_bytes == 0) {
+        if (s->packet_bytes == 0) {
             int r = open_packet(s, m);
-            if (r < 0)
-                return r;
-            if (r == 0 && s->packet_offset >= s->size)
-                return 0;
             if (r == 0)
-                return 0;
+                r = next_file(s);
+            if (r <= 0)
+                return r;
+            continue;
         }
         if (s->at < s->limit) {
             int r = read_header(s, m);
             if (r != 0)
                 return r;
         }
-        s->packet_offset += s->packet_bytes;
-        s->packet_bytes = 0;
-        release_behind(s);
+        close_packet(s);
     }
+}
+
+int stream_probe(struct stream *s, struct machine *m)
+{
+    int r = open_packet(s, m);
+    if (r > 0 && s->class->clock)
+        s->files.at[0].begin_ns = stream_time(s->meta, s->class->clock, s->clock);
+    if (r <= 0)
+        s->class = NULL;
+    return r < 0 ? r : stream_rewind(s);
 }
 
 int stream_decode(struct stream *s, struct machine *m)

@@ -9,10 +9,19 @@
 #include "trace/layout.h"
 #include "trace/trace.h"
 
+struct stream_file {
+    char *path;
+    uint64_t size;
+    int64_t begin_ns; /* of its first packet; files of one stream stand in this order */
+};
+
 struct stream {
     struct trace_stream public;
     uint32_t index;
     const struct metadata *meta;
+    ARRAY(struct stream_file) files; /* several when the tracer rotated them */
+    size_t file;                     /* the one that is mapped */
+    uint64_t done_bytes;             /* of the files before it */
     uint8_t *data; /* the file, mapped, with at least 16 readable bytes behind */
     uint64_t size, mapped;
     uint64_t released; /* bytes at the start that were given back to the kernel */
@@ -23,6 +32,9 @@ struct stream {
     struct value *packet_values;
     uint32_t packet_value_capacity;
     int64_t packet_pid, packet_tid;
+    uint64_t packet_end_clock; /* cycles; UINT64_MAX: not given */
+    bool has_instance;         /* the packet says which stream it belongs to */
+    uint64_t instance;
     uint64_t *registers;
     uint64_t at, limit, clock; /* as in struct machine, of the next event's fields */
 
@@ -33,15 +45,22 @@ struct stream {
     /* Counters of the packet before. */
     bool counted_events, counted_packets;
     uint64_t discarded, sequence;
-    bool no_magic; /* not a stream at all */
-
     struct trace_loss losses[4]; /* by kind */
 };
 
 /* Maps the file. -ENODATA when it is empty. */
-int stream_open(struct stream *stream, const struct metadata *meta, const char *path,
-                struct problem *problem);
+int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem);
 void stream_done(struct stream *stream);
+
+/* Reads the first packet's header, for class, instance and files[0].begin_ns, and goes back to the start. -ENOMEM. */
+int stream_probe(struct stream *stream, struct machine *machine);
+
+/* Files of one class and instance are one stream: takes over other's file, and other is done. */
+bool stream_same(const struct stream *stream, const struct stream *other);
+int stream_join(struct stream *stream, struct stream *other);
+
+/* Back to the first packet of the first file, counters and losses at zero. */
+int stream_rewind(struct stream *stream);
 
 /* Moves to the next event and reads its header: 1, or 0 at the end, or -ENOMEM. The event before must have
  * been decoded. Damage is counted in stream->losses. */

@@ -20,6 +20,7 @@ struct host {
     struct metadata *meta;
     char *path;
     const struct event_class **classes;
+    size_t first_stream;
 };
 
 /* An entry of the merge heap: the next event of one stream. */
@@ -36,6 +37,7 @@ struct trace {
     bool started;
     bool pending; /* the heap's first stream was delivered and must advance */
     struct machine machine;
+    uint32_t register_count;
     struct arena text;
     struct event event;
     struct trace_loss *losses;
@@ -116,10 +118,13 @@ static bool is_stream_name(const char *name)
 static int add_stream(struct trace *t, uint32_t host, const char *path, struct problem *problem)
 {
     struct stream s = {.index = (uint32_t)t->streams.count, .public.host = host};
-    s.public.path = strdup(path);
-    if (!s.public.path)
-        return -ENOMEM;
     int r = stream_open(&s, t->hosts.at[host].meta, path, problem);
+    if (r >= 0)
+        r = stream_probe(&s, &t->machine);
+    if (r >= 0 && s.has_instance)
+        for (size_t i = t->hosts.at[host].first_stream; i < t->streams.count; i++)
+            if (stream_same(&t->streams.at[i], &s))
+                return stream_join(&t->streams.at[i], &s);
     if (r >= 0 && array_add(&t->streams, s) < 0)
         r = -ENOMEM;
     if (r < 0)
@@ -127,9 +132,22 @@ static int add_stream(struct trace *t, uint32_t host, const char *path, struct p
     return r == -ENODATA ? 0 : r;
 }
 
+static int reserve_registers(struct trace *t, uint32_t count)
+{
+    if (count <= t->register_count)
+        return 0;
+    uint64_t *moved = realloc(t->machine.registers, count * sizeof(*moved));
+    if (!moved)
+        return -ENOMEM;
+    memset(moved + t->register_count, 0, (count - t->register_count) * sizeof(*moved));
+    t->machine.registers = moved;
+    t->register_count = count;
+    return 0;
+}
+
 static int add_host(struct trace *t, const char *path, const name_list *names, struct problem *problem)
 {
-    struct host h = {.path = strdup(path)};
+    struct host h = {.path = strdup(path), .first_stream = t->streams.count};
     int r = h.path ? metadata_load(path, problem, &h.meta) : -ENOMEM;
     if (r >= 0)
         r = describe_host(&h);
@@ -141,6 +159,7 @@ static int add_host(struct trace *t, const char *path, const name_list *names, s
         metadata_free(h.meta);
         return r;
     }
+    r = reserve_registers(t, t->hosts.at[t->hosts.count - 1].meta->register_count + 1);
     for (size_t i = 0; r >= 0 && i < names->count; i++) {
         char file[PATH_MAX];
         struct stat st;
@@ -186,6 +205,7 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
         return problem_set(problem, -ENAMETOOLONG, "%s: name too long", path);
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = '\0';
+    t->machine.text = &t->text;
     int r = find_traces(t, folder, 0, problem);
     if (r == -ENOMEM)
         return problem_set(problem, r, "%s: not enough memory", path);
@@ -202,9 +222,9 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
         registers = MAX(registers, h->meta->register_count + 1);
     t->heap = calloc(t->streams.count + 1, sizeof(*t->heap));
     t->losses = calloc(t->streams.count * 4 + 1, sizeof(*t->losses));
-    t->machine.registers = calloc(registers, sizeof(*t->machine.registers));
-    t->machine.text = &t->text;
-    if (!t->heap || !t->losses || !t->machine.registers)
+    array_foreach (&t->streams, s)
+        s->index = (uint32_t)(s - t->streams.at);
+    if (!t->heap || !t->losses)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
     *ret_trace = t;
     t = NULL;
@@ -402,8 +422,8 @@ void trace_progress(const struct trace *trace, uint64_t *ret_done, uint64_t *ret
 {
     uint64_t done = 0, total = 0;
     array_foreach (&trace->streams, s) {
-        done += s->packet_offset + (s->packet_bytes ? s->at / 8 : 0);
-        total += s->size;
+        done += s->done_bytes + s->packet_offset + (s->packet_bytes ? s->at / 8 : 0);
+        total += s->public.bytes;
     }
     *ret_done = done;
     *ret_total = total;

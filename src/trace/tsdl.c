@@ -976,7 +976,8 @@ static int parse_entry(struct parser *p, const struct block *scopes, size_t scop
         for (size_t i = 0; i < scope_count; i++)
             if (strcmp(key, scopes[i].key) == 0)
                 return parse_scope(p, ret_at, scopes[i].scope);
-        return fail_at(p, ret_at, "'%.60s' is not a scope of this block", key);
+        struct field_class *ignored = NULL; /* a scope of other tools */
+        return parse_scope(p, ret_at, &ignored);
     }
     if ((r = expect(p, '=', "'=' or ':='")) < 0 || (r = parse_value(p, ret_value)) < 0 ||
         (r = expect(p, ';', "';'")) < 0)

@@ -145,6 +145,23 @@ static struct tsdl_token lex_integer(struct tsdl_lexer *l, struct tsdl_token tok
     return token;
 }
 
+/* 'c' or '\n': its number. */
+static struct tsdl_token lex_character(struct tsdl_lexer *l, struct tsdl_token token)
+{
+    if (l->end - l->at < 3)
+        return bad(token, "a character that is not closed");
+    char c = *++l->at;
+    l->at++;
+    if (c == '\\')
+        c = unescape(l);
+    if (l->at >= l->end || *l->at != '\'')
+        return bad(token, "a character that is not closed");
+    l->at++;
+    token.kind = TOKEN_INTEGER;
+    token.integer = (unsigned char)c;
+    return token;
+}
+
 struct tsdl_token tsdl_lexer_next(struct tsdl_lexer *l)
 {
     bool closed = skip_blanks(l);
@@ -166,6 +183,8 @@ struct tsdl_token tsdl_lexer_next(struct tsdl_lexer *l)
         return lex_integer(l, token);
     if (c == '"')
         return lex_string(l, token);
+    if (c == '\'')
+        return lex_character(l, token);
     token.kind = TOKEN_PUNCTUATION;
     if (l->end - l->at > 1 && c == ':' && l->at[1] == '=') {
         token.punctuation = 'A';
