@@ -345,6 +345,7 @@ static int run_varint(struct machine *m, const struct op *op, struct value *v)
     } while (byte & 0x80);
     if ((op->flags & OP_SIGNED) && shift < 64 && (byte & 0x40))
         u |= ~0ull << shift;
+    m->varint_bits = shift < 64 ? shift : 64;
     put_u(v, u);
     return 0;
 }
@@ -500,7 +501,7 @@ static int run(struct machine *m, const struct op *op, uint32_t base)
             m->roles |= 1u << op->a;
             break;
         case OP_CLOCK:
-            advance_clock(m, v[op->slot].u, op->bits);
+            advance_clock(m, v[op->slot].u, op->bits ? op->bits : m->varint_bits);
             break;
         }
     }

@@ -244,7 +244,7 @@ static int emit_after(struct compiler *c, const struct field_class *fc, uint32_t
             return out_of_memory(c);
         op->slot = slot;
         op->a = role;
-        op->bits = fc->kind == KIND_VARINT ? 64 : (uint8_t)fc->bits;
+        op->bits = fc->kind == KIND_VARINT ? 0 : (uint8_t)fc->bits; /* 0: as many as it had */
     }
     return 0;
 }

@@ -112,7 +112,8 @@ struct machine {
     uint64_t *registers;
     uint64_t *stream_registers;
     uint32_t stream_register_count;
-    uint32_t roles; /* bits: seen */
+    uint32_t roles;       /* bits: seen */
+    uint32_t varint_bits; /* of the last variable-length integer */
     uint64_t role[ROLE_COUNT];
     struct value *values;
     uint32_t value_count, value_capacity; /* in use, allocated */

@@ -22,7 +22,7 @@ struct stream {
     ARRAY(struct stream_file) files; /* several when the tracer rotated them */
     size_t file;                     /* the one that is mapped */
     uint64_t done_bytes;             /* of the files before it */
-    uint8_t *data; /* the file, mapped, with at least 16 readable bytes behind */
+    uint8_t *data;                   /* the file, mapped, with at least 16 readable bytes behind */
     uint64_t size, mapped;
     uint64_t released; /* bytes at the start that were given back to the kernel */
 
@@ -49,10 +49,12 @@ struct stream {
 };
 
 /* Maps the file. -ENODATA when it is empty. */
-int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem);
+int stream_open(struct stream *stream, const struct metadata *meta, const char *path,
+                struct problem *problem);
 void stream_done(struct stream *stream);
 
-/* Reads the first packet's header, for class, instance and files[0].begin_ns, and goes back to the start. -ENOMEM. */
+/* Reads the first packet's header, for class, instance and files[0].begin_ns, and goes back to the start.
+ * -ENOMEM. */
 int stream_probe(struct stream *stream, struct machine *machine);
 
 /* Files of one class and instance are one stream: takes over other's file, and other is done. */

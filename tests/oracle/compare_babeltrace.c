@@ -3,6 +3,7 @@
  * its lines.
  *
  *     compare_babeltrace DIR                  exit 0: equal; 1: not, with the first line that differs
+ *     compare_babeltrace OURS THEIRS          the same for two traces whose streams have the same file names
  *     compare_babeltrace --sonde DIR STREAM   prints one stream's lines (for diff)
  *     compare_babeltrace --babeltrace DIR STREAM
  *
@@ -35,6 +36,7 @@ struct pair {
 struct comparison {
     ARRAY(struct pair) pairs;
     const char *print; /* the stream whose lines are printed, or NULL */
+    bool by_name;      /* streams pair by file name, not by path */
     ARRAY(char *) fields;
     struct text line;
     bool failed;
@@ -42,6 +44,8 @@ struct comparison {
 
 static struct pair *pair_of(struct comparison *c, const char *path)
 {
+    if (c->by_name && strrchr(path, '/'))
+        path = strrchr(path, '/') + 1;
     array_foreach (&c->pairs, p)
         if (strcmp(p->path, path) == 0)
             return p;
@@ -112,6 +116,19 @@ static bool is_packet_bookkeeping(const char *name)
     return false;
 }
 
+enum { MAX_LABELS = 256 };
+
+/* Sorted, each once: "(a|b)". */
+static void add_labels(struct text *out, const char **labels, uint64_t n)
+{
+    if (n)
+        qsort(labels, n, sizeof(*labels), compare_fields);
+    for (uint64_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(labels[i], labels[i - 1]) != 0)
+            text_addf(out, "%s%s", i ? "|" : "(", labels[i]);
+    text_add(out, n ? ")" : "");
+}
+
 /* ---- ours ---- */
 
 static void our_value(struct text *out, const struct trace_field *f, const struct value *values,
@@ -149,22 +166,15 @@ static void our_value(struct text *out, const struct trace_field *f, const struc
         text_addf(out, "%" PRIu64, v->u);
         break;
     }
-    bool any = false;
-    for (uint32_t i = 0; i < f->label_count; i++) {
+    const char *labels[MAX_LABELS];
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < f->label_count && n < MAX_LABELS; i++) {
         const struct trace_label *l = &f->labels[i];
-        bool in = f->type == TYPE_SIGNED ? v->i >= l->low_signed && v->i <= l->high_signed
-                                         : v->u >= l->low && v->u <= l->high;
-        for (uint32_t j = 0; in && j < i; j++) { /* a label with several ranges counts once */
-            const struct trace_label *o = &f->labels[j];
-            bool also = f->type == TYPE_SIGNED ? v->i >= o->low_signed && v->i <= o->high_signed
-                                               : v->u >= o->low && v->u <= o->high;
-            in = !(also && strcmp(o->name, l->name) == 0);
-        }
-        if (in)
-            text_addf(out, "%s%s", any ? "|" : "(", l->name);
-        any |= in;
+        if (f->type == TYPE_SIGNED ? v->i >= l->low_signed && v->i <= l->high_signed
+                                   : v->u >= l->low && v->u <= l->high)
+            labels[n++] = l->name;
     }
-    text_add(out, any ? ")" : "");
+    add_labels(out, labels, n);
 }
 
 static void our_fields(struct comparison *c, const struct trace_field *fields, uint32_t count,
@@ -230,9 +240,11 @@ static void their_labels(struct text *out, const bt_field *f)
             : bt_field_enumeration_signed_get_mapping_labels(f, &labels, &n);
     if (status != BT_FIELD_ENUMERATION_GET_MAPPING_LABELS_STATUS_OK)
         abort();
-    for (uint64_t i = 0; i < n; i++)
-        text_addf(out, "%s%s", i ? "|" : "(", labels[i]);
-    text_add(out, n ? ")" : "");
+    const char *sorted[MAX_LABELS];
+    n = n < MAX_LABELS ? n : MAX_LABELS;
+    if (n)
+        memcpy(sorted, labels, n * sizeof(*sorted));
+    add_labels(out, sorted, n);
 }
 
 static void their_flat(const bt_field *f, const char *name, void (*sink)(void *, const char *, struct text *),
@@ -481,13 +493,14 @@ int main(int argc, char **argv)
         c.print = argv[3];
         r = strcmp(argv[1], "--sonde") == 0 ? read_ours(&c, argv[2]) : read_all_theirs(&c, argv[2]);
         r = r != 0;
-    } else if (argc == 2) {
-        int ours = read_ours(&c, argv[1]), theirs = read_all_theirs(&c, argv[1]);
+    } else if (argc == 2 || argc == 3) {
+        c.by_name = argc == 3;
+        int ours = read_ours(&c, argv[1]), theirs = read_all_theirs(&c, argv[argc - 1]);
         if (c.failed)
             fprintf(stderr, "babeltrace2: stopped in the middle of a stream\n");
         r = report(&c) || ours < 0 || theirs < 0;
     } else {
-        fprintf(stderr, "usage: compare_babeltrace [--sonde|--babeltrace] DIR [STREAM]\n");
+        fprintf(stderr, "usage: compare_babeltrace DIR [DIR] | --sonde|--babeltrace DIR STREAM\n");
         r = 2;
     }
     array_foreach (&c.pairs, p)
