@@ -19,13 +19,9 @@ static const struct command command_version = {"version", "", "Print the version
 
 /* In the order in which `sonde help` shows them. */
 static const struct command *const COMMANDS[] = {
-    &command_run, &command_record, &command_diagnose, &command_help, &command_version,
-    &command_run,
-    &command_record,
-    &command_diagnose,
-    &command_stack,
-    &command_help,
-    &command_version,
+    &command_run,    /* trace and report */
+    &command_record, /* trace */
+    &command_trace,  &command_diagnose, &command_stack, &command_help, &command_version,
 };
 
 static const struct command *find_command(const char *name)

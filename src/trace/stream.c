@@ -384,6 +384,9 @@ static int read_header(struct stream *s, struct machine *m)
     s->at = m->at;
     s->clock = m->clock;
     s->time_ns = stream_time(s->meta, s->class->clock, m->clock);
+    if (s->align_drift != 0 || s->align_offset_ns != 0)
+        s->time_ns -=
+            s->align_offset_ns + (int64_t)(s->align_drift * (double)(s->time_ns - s->align_origin_ns));
     return 1;
 }
 

@@ -42,6 +42,10 @@ struct stream {
     const struct event_meta *event;
     int64_t time_ns;
 
+    /* Correction of the host's clock (align.h). */
+    int64_t align_origin_ns, align_offset_ns;
+    double align_drift;
+
     /* Counters of the packet before. */
     bool counted_events, counted_packets;
     uint64_t discarded, sequence;

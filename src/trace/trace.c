@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/array.h"
+#include "trace/align.h"
 #include "trace/metadata.h"
 #include "trace/stream.h"
 
@@ -385,6 +386,28 @@ int64_t trace_refresh(struct trace *t)
     for (uint32_t i = t->heap_count / 2; i-- > 0;)
         sift_down(t->heap, t->heap_count, i);
     return more;
+}
+
+int trace_rewind(struct trace *t)
+{
+    array_foreach (&t->streams, s) {
+        int r = stream_rewind(s);
+        if (r < 0)
+            return r;
+    }
+    t->started = t->pending = false;
+    return 0;
+}
+
+int trace_set_alignment(struct trace *t, const struct alignment *alignment)
+{
+    array_foreach (&t->streams, s) {
+        const struct host_alignment *h = &alignment->hosts[s->public.host];
+        s->align_origin_ns = h->origin_ns;
+        s->align_offset_ns = h->offset_ns;
+        s->align_drift = h->drift;
+    }
+    return trace_rewind(t);
 }
 
 int trace_seek_ns(struct trace *t, uint64_t time_ns)

@@ -75,6 +75,9 @@ int trace_next(struct trace *trace, const struct event **ret_event);
 /* The next event will be the first at or after time_ns. 0 or negative errno. */
 int trace_seek_ns(struct trace *trace, uint64_t time_ns);
 
+/* Back to the first event. 0 or negative errno. */
+int trace_rewind(struct trace *trace);
+
 /* Looks for what was written since the end was reached: trace_next() then goes on. The number of bytes that
  * are new, or a negative errno. */
 int64_t trace_refresh(struct trace *trace);

@@ -1,0 +1,620 @@
+/* `sonde trace info` and `sonde trace events`: what is in a trace, and its events. Any CTF 1.8 or CTF 2
+ * trace. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "trace/align.h"
+#include "trace/filter.h"
+#include "trace/format.h"
+#include "trace/trace.h"
+
+/* A moment as the user gave it. */
+struct moment {
+    bool given, relative; /* +DURATION: after the trace's first event */
+    int64_t ns;
+};
+
+struct trace_command {
+    const struct command *self;
+    bool json, align, quick;
+    struct moment from, to;
+    ARRAY(const char *) names;     /* patterns */
+    ARRAY(const char *) processes; /* pids, or patterns of process names */
+    struct filter *filter;
+    uint64_t limit;
+    unsigned threads;
+    struct trace *trace;
+    struct names texts;
+    struct progress progress;
+};
+
+static void command_done(struct trace_command *c)
+{
+    array_done(&c->names);
+    array_done(&c->processes);
+    filter_free(c->filter);
+    trace_close(c->trace);
+    names_done(&c->texts);
+}
+
+/* ---- losses ---- */
+
+static const char *loss_words(const struct trace_loss *l)
+{
+    static const char *const WORDS[] = {
+        [LOSS_DISCARDED_EVENTS] = "events discarded by the tracer",
+        [LOSS_DISCARDED_PACKETS] = "packets discarded by the tracer",
+        [LOSS_TRUNCATED] = "bytes of an unfinished packet",
+        [LOSS_UNREADABLE] = "bytes unreadable",
+    };
+    return WORDS[l->kind];
+}
+
+static const char *loss_kind(const struct trace_loss *l)
+{
+    static const char *const KINDS[] = {
+        [LOSS_DISCARDED_EVENTS] = "discarded-events",
+        [LOSS_DISCARDED_PACKETS] = "discarded-packets",
+        [LOSS_TRUNCATED] = "truncated-bytes",
+        [LOSS_UNREADABLE] = "unreadable-bytes",
+    };
+    return KINDS[l->kind];
+}
+
+static void print_losses(const struct trace *trace, FILE *to)
+{
+    size_t n;
+    const struct trace_loss *l = trace_losses(trace, &n);
+    for (size_t i = 0; i < n; i++)
+        fprintf(to, "lost: %" PRIu64 " %s: %s, offset %" PRIu64 "%s%s\n", l[i].count, loss_words(&l[i]),
+                l[i].path, l[i].offset, l[i].what[0] ? ": " : "", l[i].what);
+}
+
+static int exit_status(const struct trace *trace)
+{
+    size_t n;
+    trace_losses(trace, &n);
+    return n ? EXIT_LOST : EXIT_DONE;
+}
+
+static void json_losses(struct text *out, const struct trace *trace)
+{
+    size_t n;
+    const struct trace_loss *l = trace_losses(trace, &n);
+    text_add(out, "\"losses\":[");
+    for (size_t i = 0; i < n; i++) {
+        text_addf(out,
+                  "%s{\"kind\":\"%s\",\"count\":%" PRIu64 ",\"stream\":%u,\"offset_bytes\":%" PRIu64
+                  ",\"path\":",
+                  i ? "," : "", loss_kind(&l[i]), l[i].count, l[i].stream, l[i].offset);
+        format_json_string(out, l[i].path, strlen(l[i].path));
+        text_add(out, ",\"what\":");
+        format_json_string(out, l[i].what, strlen(l[i].what));
+        text_add(out, "}");
+    }
+    text_add(out, "]");
+}
+
+/* ---- info ---- */
+
+struct class_count {
+    const char *name;
+    uint64_t events;
+};
+
+struct stream_count {
+    uint64_t events, from_ns, to_ns;
+};
+
+struct info {
+    uint64_t events, from_ns, to_ns;
+    struct map by_class; /* class -> index into classes */
+    ARRAY(struct class_count) classes;
+    struct stream_count *streams;
+};
+
+static int count_class(struct info *info, const struct event_class *class)
+{
+    uint64_t *place = map_put(&info->by_class, (uint64_t)(uintptr_t) class, NULL);
+    if (!place)
+        return -ENOMEM;
+    if (*place == 0) {
+        /* Classes of the same name on several streams or hosts are one line. */
+        for (*place = 1; *place <= info->classes.count; ++*place)
+            if (strcmp(info->classes.at[*place - 1].name, class->name) == 0)
+                break;
+        struct class_count count = {class->name, 0};
+        if (*place > info->classes.count && array_add(&info->classes, count) < 0)
+            return -ENOMEM;
+    }
+    info->classes.at[*place - 1].events++;
+    return 0;
+}
+
+static int gather(struct trace_command *c, struct info *info)
+{
+    const struct event *e;
+    int r;
+    info->streams = calloc(trace_stream_count(c->trace) + 1, sizeof(*info->streams));
+    if (!info->streams)
+        return -ENOMEM;
+    while ((r = trace_next(c->trace, &e)) > 0) {
+        struct stream_count *s = &info->streams[e->stream];
+        if (!info->events++)
+            info->from_ns = e->time_ns;
+        info->to_ns = e->time_ns;
+        if (!s->events++)
+            s->from_ns = e->time_ns;
+        s->to_ns = e->time_ns;
+        if ((r = count_class(info, e->class)) < 0)
+            return r;
+        if ((info->events & 0xffff) == 0) {
+            uint64_t done, total;
+            trace_progress(c->trace, &done, &total);
+            progress_show(&c->progress, done, total);
+        }
+    }
+    progress_clear(&c->progress);
+    return r;
+}
+
+static int64_t wall_ns(const struct trace *trace, uint32_t host, uint64_t time_ns)
+{
+    const struct trace_host *h = trace_host_at(trace, host);
+    return (int64_t)time_ns + (h->own ? h->clock_origin_ns : 0);
+}
+
+static int more_events(const void *a, const void *b)
+{
+    const struct class_count *x = a, *y = b;
+    return x->events == y->events ? strcmp(x->name, y->name) : x->events < y->events ? 1 : -1;
+}
+
+static void info_hosts(const struct trace_command *c)
+{
+    for (uint32_t i = 0; i < trace_host_count(c->trace); i++) {
+        const struct trace_host *h = trace_host_at(c->trace, i);
+        uint64_t bytes = 0, streams = 0;
+        for (uint32_t j = 0; j < trace_stream_count(c->trace); j++) {
+            const struct trace_stream *s = trace_stream_at(c->trace, j);
+            if (s->host == i) {
+                bytes += s->bytes;
+                streams++;
+            }
+        }
+        char shown[24];
+        printf("%s%s%s  %s%s%sCTF %s, %" PRIu64 " stream%s, %s, %u event classes\n  %s\n",
+               cli_style(1, STYLE_BOLD), h->name, cli_style(1, STYLE_NONE), h->tracer,
+               h->tracer[0] ? " " : "", h->tracer[0] ? "· " : "", h->version == 2 ? "2" : "1.8", streams,
+               streams == 1 ? "" : "s", progress_bytes(bytes, shown, sizeof(shown)), h->class_count, h->path);
+    }
+}
+
+static void info_text(struct trace_command *c, struct info *info)
+{
+    info_hosts(c);
+    if (!info->events) {
+        puts("\nno events: the recording ended before the first packet was written, or nothing happened in "
+             "it");
+    } else {
+        _cleanup_(text_done) struct text line = {0};
+        char duration[24];
+        format_time(&line, wall_ns(c->trace, 0, info->from_ns));
+        text_add(&line, " to ");
+        format_time(&line, wall_ns(c->trace, 0, info->to_ns));
+        printf("\n%s UTC, %s\n%" PRIu64 " events\n", text_get(&line),
+               clock_format_duration(info->to_ns - info->from_ns, duration, sizeof(duration)), info->events);
+        qsort(info->classes.at, info->classes.count, sizeof(*info->classes.at), more_events);
+        for (size_t i = 0; i < info->classes.count; i++)
+            printf("%12" PRIu64 "  %s\n", info->classes.at[i].events, info->classes.at[i].name);
+    }
+    print_losses(c->trace, stdout);
+}
+
+static void json_hosts(struct text *out, const struct trace *trace)
+{
+    text_add(out, "\"traces\":[");
+    for (uint32_t i = 0; i < trace_host_count(trace); i++) {
+        const struct trace_host *h = trace_host_at(trace, i);
+        text_add(out, i ? ",{\"path\":" : "{\"path\":");
+        format_json_string(out, h->path, strlen(h->path));
+        text_add(out, ",\"host\":");
+        format_json_string(out, h->name, strlen(h->name));
+        text_add(out, ",\"tracer\":");
+        format_json_string(out, h->tracer, strlen(h->tracer));
+        text_addf(
+            out,
+            ",\"ctf\":\"%s\",\"clock_origin_ns\":%" PRId64 ",\"recorded_by_sonde\":%s,\"event_classes\":%u}",
+            h->version == 2 ? "2" : "1.8", h->clock_origin_ns, h->own ? "true" : "false", h->class_count);
+    }
+    text_add(out, "]");
+}
+
+static void info_json(struct trace_command *c, struct info *info)
+{
+    _cleanup_(text_done) struct text out = {0};
+    text_add(&out, "{");
+    json_hosts(&out, c->trace);
+    text_add(&out, ",\"streams\":[");
+    for (uint32_t i = 0; i < trace_stream_count(c->trace); i++) {
+        const struct trace_stream *s = trace_stream_at(c->trace, i);
+        text_addf(&out, "%s{\"path\":", i ? "," : "");
+        format_json_string(&out, s->path, strlen(s->path));
+        text_addf(&out, ",\"trace\":%u,\"bytes\":%" PRIu64 ",\"events\":%" PRIu64, s->host, s->bytes,
+                  info->streams[i].events);
+        if (info->streams[i].events)
+            text_addf(&out, ",\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64, (int64_t)info->streams[i].from_ns,
+                      (int64_t)info->streams[i].to_ns);
+        text_add(&out, "}");
+    }
+    text_addf(&out, "],\"events\":%" PRIu64 ",", info->events);
+    if (info->events)
+        text_addf(&out, "\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64 ",", (int64_t)info->from_ns,
+                  (int64_t)info->to_ns);
+    text_add(&out, "\"classes\":{");
+    for (size_t i = 0; i < info->classes.count; i++) {
+        text_add(&out, i ? "," : "");
+        format_json_string(&out, info->classes.at[i].name, strlen(info->classes.at[i].name));
+        text_addf(&out, ":%" PRIu64, info->classes.at[i].events);
+    }
+    text_add(&out, "},");
+    json_losses(&out, c->trace);
+    text_add(&out, "}");
+    puts(text_get(&out));
+}
+
+static int info(struct trace_command *c)
+{
+    struct info info = {0};
+    int r = gather(c, &info);
+    if (r >= 0 && c->json)
+        info_json(c, &info);
+    else if (r >= 0)
+        info_text(c, &info);
+    array_done(&info.classes);
+    map_done(&info.by_class);
+    free(info.streams);
+    return r;
+}
+
+/* ---- events ---- */
+
+static bool name_passes(const struct trace_command *c, const struct event *e)
+{
+    for (size_t i = 0; i < c->names.count; i++)
+        if (fnmatch(c->names.at[i], e->class->name, 0) == 0)
+            return true;
+    return c->names.count == 0;
+}
+
+/* A process is given by its number, or by a pattern for LTTng's procname. */
+static bool process_passes(const struct trace_command *c, const struct event *e)
+{
+    for (size_t i = 0; i < c->processes.count; i++) {
+        char *end;
+        long long pid = strtoll(c->processes.at[i], &end, 10);
+        if (*end == '\0') {
+            if (e->pid == pid)
+                return true;
+            continue;
+        }
+        int field = event_class_find(e->class, "procname");
+        char name[256];
+        if (field < 0 || !event_has(e, (uint32_t)field) || e->class->fields[field].type != TYPE_STRING)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)e->values[field].length, e->values[field].s);
+        if (fnmatch(c->processes.at[i], name, 0) == 0)
+            return true;
+    }
+    return c->processes.count == 0;
+}
+
+static void event_line(struct text *line, const struct trace_command *c, const struct event *e,
+                       const char *host)
+{
+    static const struct {
+        enum field_scope scope;
+        const char *open, *close;
+    } SCOPES[] = {{SCOPE_COMMON_CONTEXT, " [", "]"}, {SCOPE_CONTEXT, " [", "]"}, {SCOPE_PAYLOAD, " ", ""}};
+    format_time(line, wall_ns(c->trace, e->trace, e->time_ns));
+    text_add(line, " ");
+    text_add(line, host);
+    if (e->pid >= 0 || e->tid >= 0) {
+        text_add(line, " ");
+        format_signed(line, e->pid >= 0 ? e->pid : e->tid);
+        if (e->pid >= 0 && e->tid >= 0) {
+            text_add(line, "/");
+            format_signed(line, e->tid);
+        }
+    }
+    text_add(line, " ");
+    text_add(line, e->class->name);
+    for (size_t i = 0; i < ARRAY_SIZE(SCOPES); i++) {
+        bool any = false;
+        for (uint32_t f = 0; f < e->class->field_count && !any; f++)
+            any = e->class->fields[f].scope == SCOPES[i].scope && !e->values[f].absent;
+        if (!any)
+            continue;
+        text_add(line, SCOPES[i].open);
+        format_fields(line, e, SCOPES[i].scope, &c->texts);
+        text_add(line, SCOPES[i].close);
+    }
+}
+
+static void explain_nothing(const struct trace_command *c, uint64_t seen)
+{
+    const char *unknown = c->filter && seen ? filter_unknown_field(c->filter) : NULL;
+    if (!seen)
+        fputs(
+            "sonde: no events between these times; `sonde trace info` shows when the trace begins and ends\n",
+            stderr);
+    else if (unknown)
+        fprintf(stderr,
+                "sonde: none of %" PRIu64
+                " events passes: no event that the other filters pass has a field '%s'; "
+                "`sonde trace events --limit 5` shows fields\n",
+                seen, unknown);
+    else
+        fprintf(stderr,
+                "sonde: none of %" PRIu64 " events passes the filters; `sonde trace info` lists the names\n",
+                seen);
+}
+
+static int64_t moment_ns(const struct moment *m, int64_t first_ns, const struct trace *trace)
+{
+    const struct trace_host *h = trace_host_at(trace, 0);
+    if (m->relative)
+        return first_ns + m->ns;
+    return m->ns - (h->own ? h->clock_origin_ns : 0);
+}
+
+/* Goes to the first event at or after --from; *ret_to_ns is where to stop. */
+static int go_to_start(struct trace_command *c, int64_t *ret_to_ns)
+{
+    const struct event *e;
+    int64_t first = 0;
+    *ret_to_ns = INT64_MAX;
+    if (!c->from.given && !c->to.given)
+        return 0;
+    int r = trace_next(c->trace, &e);
+    if (r > 0)
+        first = (int64_t)e->time_ns;
+    int64_t from = c->from.given ? moment_ns(&c->from, first, c->trace) : first;
+    if (c->to.given)
+        *ret_to_ns = moment_ns(&c->to, first, c->trace);
+    return r < 0 ? r : trace_seek_ns(c->trace, (uint64_t)from);
+}
+
+static int events(struct trace_command *c)
+{
+    _cleanup_(text_done) struct text line = {0};
+    uint64_t seen = 0, shown = 0;
+    int64_t to_ns;
+    const struct event *e;
+    int r = go_to_start(c, &to_ns);
+    while (r >= 0 && shown < c->limit && (r = trace_next(c->trace, &e)) > 0) {
+        if ((int64_t)e->time_ns > to_ns)
+            break;
+        const char *host = trace_host_at(c->trace, e->trace)->name;
+        seen++;
+        if ((r = names_learn(&c->texts, e)) < 0)
+            return r;
+        if (!name_passes(c, e) || !process_passes(c, e) ||
+            (c->filter && !filter_matches(c->filter, e, host, &c->texts)))
+            continue;
+        text_clear(&line);
+        if (c->json)
+            format_json(&line, e, host, &c->texts);
+        else
+            event_line(&line, c, e, host);
+        text_add(&line, "\n");
+        if (fwrite(text_get(&line), 1, line.length, stdout) != line.length)
+            return -EPIPE;
+        shown++;
+    }
+    if (r >= 0 && !shown)
+        explain_nothing(c, seen);
+    fflush(stdout);
+    if (r >= 0 && !c->json)
+        print_losses(c->trace, stderr);
+    return r < 0 ? r : 0;
+}
+
+/* ---- options ---- */
+
+/* +1.5s, +300ms (after the first event); 2022-04-07 19:56:48[.5] in UTC; or ns since the Epoch. */
+static bool parse_moment(const char *text, struct moment *ret_moment)
+{
+    struct moment m = {.given = true};
+    char *end;
+    if (text[0] == '+') {
+        static const struct {
+            const char *unit;
+            double ns;
+        } UNITS[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"min", 60e9}};
+        double v = strtod(text + 1, &end);
+        m.relative = true;
+        for (size_t i = 0; i < ARRAY_SIZE(UNITS); i++) {
+            if (end != text + 1 && strcmp(end, UNITS[i].unit) == 0) {
+                m.ns = (int64_t)(v * UNITS[i].ns);
+                *ret_moment = m;
+                return true;
+            }
+        }
+        return false;
+    }
+    struct tm tm = {0};
+    const char *rest = strptime(text, strchr(text, 'T') ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
+    if (rest) {
+        double fraction = *rest == '.' ? strtod(rest, &end) : 0;
+        if (*rest == '.' ? *end && strcmp(end, "Z") != 0 : *rest && strcmp(rest, "Z") != 0)
+            return false;
+        m.ns = (int64_t)timegm(&tm) * (int64_t)NS_PER_S + (int64_t)(fraction * 1e9 + 0.5);
+    } else {
+        m.ns = strtoll(text, &end, 10);
+        if (end == text || *end)
+            return false;
+    }
+    *ret_moment = m;
+    return true;
+}
+
+enum { OPTION_FROM = 256, OPTION_TO, OPTION_JSON, OPTION_ALIGN, OPTION_THREADS };
+
+static int parse_option(struct trace_command *c, int option)
+{
+    struct problem problem;
+    char *end;
+    switch (option) {
+    case OPTION_FROM:
+    case OPTION_TO:
+        if (!parse_moment(optarg, option == OPTION_FROM ? &c->from : &c->to))
+            return cli_usage(c->self,
+                             "'%s' is not a time: give +1.5s (after the first event), "
+                             "\"2022-04-07 19:56:48.5\" (UTC) or ns since the Epoch",
+                             optarg);
+        return 0;
+    case 'n':
+        return array_add(&c->names, optarg) < 0 ? EXIT_FAILED : 0;
+    case 'p':
+        return array_add(&c->processes, optarg) < 0 ? EXIT_FAILED : 0;
+    case 'w':
+        filter_free(c->filter);
+        c->filter = NULL;
+        return filter_parse(optarg, &problem, &c->filter) < 0 ? cli_fail(EXIT_USAGE, &problem) : 0;
+    case 'l':
+        c->limit = strtoull(optarg, &end, 10);
+        return *end || end == optarg ? cli_usage(c->self, "'%s' is not a number", optarg) : 0;
+    case OPTION_THREADS:
+        c->threads = (unsigned)strtoul(optarg, &end, 10);
+        return *end || end == optarg || c->threads > 256
+                   ? cli_usage(c->self, "'%s' is not a number of threads", optarg)
+                   : 0;
+    case OPTION_JSON:
+        c->json = true;
+        return 0;
+    case OPTION_ALIGN:
+        c->align = true;
+        return 0;
+    case ':':
+        return cli_usage(c->self, "an option needs a value");
+    default:
+        return cli_usage(c->self, "unknown option");
+    }
+}
+
+static int parse_options(struct trace_command *c, int argc, char **argv)
+{
+    static const struct option LONG[] = {{"from", required_argument, NULL, OPTION_FROM},
+                                         {"to", required_argument, NULL, OPTION_TO},
+                                         {"name", required_argument, NULL, 'n'},
+                                         {"process", required_argument, NULL, 'p'},
+                                         {"where", required_argument, NULL, 'w'},
+                                         {"limit", required_argument, NULL, 'l'},
+                                         {"json", no_argument, NULL, OPTION_JSON},
+                                         {"align", no_argument, NULL, OPTION_ALIGN},
+                                         {"threads", required_argument, NULL, OPTION_THREADS},
+                                         {0}};
+    optind = 1;
+    opterr = 0;
+    for (int o; (o = getopt_long(argc, argv, ":n:p:w:l:", LONG, NULL)) != -1;) {
+        int r = parse_option(c, o);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+static int align(struct trace_command *c)
+{
+    struct problem problem;
+    struct alignment *alignment;
+    int r = align_trace(c->trace, &problem, &alignment);
+    if (r < 0)
+        return cli_fail(EXIT_FAILED, &problem);
+    for (uint32_t i = 0; i < alignment->count; i++) {
+        const struct host_alignment *h = &alignment->hosts[i];
+        if (i == alignment->reference)
+            continue;
+        char between[24], error[24];
+        fprintf(stderr,
+                "aligned: %s to %s: offset %+" PRId64
+                " ns, drift %+.3f us/s; error at most %s between the messages, %s "
+                "over the whole trace (%" PRIu64 " messages sent, %" PRIu64 " received)\n",
+                trace_host_at(c->trace, i)->name, trace_host_at(c->trace, h->reference)->name, h->offset_ns,
+                h->drift * 1e6, clock_format_duration(h->error_between_ns, between, sizeof(between)),
+                clock_format_duration(h->error_ns, error, sizeof(error)), h->sent, h->received);
+    }
+    trace_set_alignment(c->trace, alignment);
+    alignment_free(alignment);
+    return 0;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct problem problem = {{0}};
+    struct trace_command c = {.self = self, .limit = UINT64_MAX};
+    bool want_info = argc > 1 && strcmp(argv[1], "info") == 0;
+    if (argc < 2 || (!want_info && strcmp(argv[1], "events") != 0))
+        return cli_usage(self, argc < 2 ? "say what: info or events" : "'%s' is neither info nor events",
+                         argv[1]);
+    int status = parse_options(&c, argc - 1, argv + 1);
+    const char *path = argv[1 + optind];
+    if (!status && optind + 1 >= argc)
+        status = cli_usage(self, "no trace given");
+    if (!status) {
+        struct trace_options options = {.threads = c.threads};
+        int r = trace_open(path, &options, &problem, &c.trace);
+        if (r < 0)
+            status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    }
+    if (!status && c.align)
+        status = align(&c);
+    if (!status) {
+        int r = want_info ? info(&c) : events(&c);
+        if (r < 0 && r != -EPIPE) {
+            problem_set(&problem, r, "%s: %s", path, strerror(-r));
+            status = cli_fail(EXIT_FAILED, &problem);
+        } else {
+            status = exit_status(c.trace);
+        }
+    }
+    command_done(&c);
+    return status;
+}
+
+const struct command command_trace = {
+    .name = "trace",
+    .arguments = "info|events [OPTION...] DIR",
+    .summary = "Show what is in a trace (CTF 1.8 or CTF 2: sonde's, LTTng's, anybody's)",
+    .help = "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
+            "events prints the events in time order. DIR may hold several traces: they are read as one.\n\n"
+            "      --json             info: one document; events: one object a line\n"
+            "      --from TIME, --to TIME\n"
+            "                         +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC;\n"
+            "                         a number: ns since the Epoch\n"
+            "  -n, --name PATTERN     only events of this name (shell pattern); may be repeated\n"
+            "  -p, --process PID      only this process, or a pattern for its name; may be repeated\n"
+            "  -w, --where EXPRESSION only events whose fields satisfy it (see the manual page)\n"
+            "  -l, --limit N          stop after N events\n"
+            "      --align            several hosts: correct their clocks by matching messages\n"
+            "      --threads N        decode in N threads\n\n"
+            "Exits with 4 when the trace tells of losses.\n\n"
+            "Examples:\n"
+            "  sonde trace info sonde-trace\n"
+            "  sonde trace events --name 'redis:*' --where 'duration > 5ms && name == \"keys\"' sonde-trace\n"
+            "  sonde trace events --from +2s --to +2.1s --process 4711 --json sonde-trace\n"
+            "  sonde trace events --align hosts/\n",
+    .run = run,
+};

@@ -1,0 +1,324 @@
+/* See format.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/format.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+void format_unsigned(struct text *text, uint64_t value)
+{
+    char digits[20];
+    size_t n = sizeof(digits);
+    do
+        digits[--n] = (char)('0' + value % 10);
+    while (value /= 10);
+    text_add_bytes(text, digits + n, sizeof(digits) - n);
+}
+
+void format_signed(struct text *text, int64_t value)
+{
+    if (value < 0)
+        text_add_bytes(text, "-", 1);
+    format_unsigned(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}
+
+void format_time(struct text *text, int64_t since_epoch_ns)
+{
+    int64_t s = since_epoch_ns / (int64_t)NS_PER_S, ns = since_epoch_ns % (int64_t)NS_PER_S;
+    if (ns < 0) {
+        s--;
+        ns += NS_PER_S;
+    }
+    struct tm tm;
+    time_t t = (time_t)s;
+    char buffer[64];
+    if (!gmtime_r(&t, &tm) || !strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S", &tm))
+        snprintf(buffer, sizeof(buffer), "%" PRId64, s);
+    text_add(text, buffer);
+    text_addf(text, ".%09" PRId64, ns);
+}
+
+/* ---- for people ---- */
+
+static void plain_text(struct text *text, const char *s, size_t length)
+{
+    text_add_bytes(text, "\"", 1);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\')
+            text_addf(text, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            text_addf(text, "\\x%02x", c);
+        else
+            text_add_bytes(text, &s[i], 1);
+    }
+    text_add_bytes(text, "\"", 1);
+}
+
+static void plain_value(struct text *text, const struct event *event, const struct trace_field *f,
+                        const struct value *v, const char *label);
+
+static void plain_array(struct text *text, const struct event *event, const struct trace_field *f,
+                        const struct value *v)
+{
+    bool scalar = f->element_count == 1 && f->elements[0].name[0] == '\0';
+    text_add(text, "[");
+    for (uint32_t i = 0; i < v->length; i++) {
+        bool first = true;
+        text_add(text, i ? ", " : "");
+        text_add(text, scalar ? "" : "{");
+        for (uint32_t j = 0; j < f->element_count; j++) {
+            const struct value *e = event_element(event, f, v, i, j);
+            if (e->absent)
+                continue;
+            if (!scalar) {
+                text_add(text, first ? "" : ", ");
+                text_add(text, f->elements[j].name);
+                text_add(text, "=");
+            }
+            first = false;
+            plain_value(text, event, &f->elements[j], e, NULL);
+        }
+        text_add(text, scalar ? "" : "}");
+    }
+    text_add(text, "]");
+}
+
+static void plain_number(struct text *text, const struct trace_field *f, const struct value *v)
+{
+    if (f->type == TYPE_SIGNED)
+        format_signed(text, v->i);
+    else if (f->base == 16)
+        text_addf(text, "0x%" PRIx64, v->u);
+    else if (f->base == 8)
+        text_addf(text, "0%" PRIo64, v->u);
+    else
+        format_unsigned(text, v->u);
+}
+
+static void plain_value(struct text *text, const struct event *event, const struct trace_field *f,
+                        const struct value *v, const char *label)
+{
+    if (!label && f->label_count)
+        label = trace_field_label(f, v);
+    switch (f->type) {
+    case TYPE_STRING:
+        plain_text(text, v->s, v->length);
+        return;
+    case TYPE_BLOB:
+        for (uint32_t i = 0; i < v->length; i++)
+            text_addf(text, "%02x", (unsigned char)v->s[i]);
+        return;
+    case TYPE_ARRAY:
+        plain_array(text, event, f, v);
+        return;
+    case TYPE_REAL:
+        text_addf(text, "%.17g", v->d);
+        return;
+    default:
+        if (label) {
+            text_add(text, label);
+            text_add(text, "(");
+        }
+        plain_number(text, f, v);
+        if (label)
+            text_add(text, ")");
+        return;
+    }
+}
+
+static const struct value *scope_values(const struct event *event, enum field_scope scope,
+                                        const struct trace_field **ret_fields, uint32_t *ret_count)
+{
+    bool packet = scope == SCOPE_PACKET_CONTEXT;
+    *ret_fields = packet ? event->class->packet_fields : event->class->fields;
+    *ret_count = packet ? (event->packet ? event->class->packet_field_count : 0) : event->class->field_count;
+    return packet ? event->packet : event->values;
+}
+
+void format_fields(struct text *text, const struct event *event, enum field_scope scope,
+                   const struct names *names)
+{
+    const struct trace_field *fields;
+    uint32_t count;
+    const struct value *values = scope_values(event, scope, &fields, &count);
+    struct event packet = *event; /* arrays of the packet context are reached through its own values */
+    packet.values = values;
+    bool first = true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i].absent || fields[i].scope != scope)
+            continue;
+        text_add(text, first ? "" : ", ");
+        text_add(text, fields[i].name);
+        text_add(text, "=");
+        plain_value(text, &packet, &fields[i], &values[i],
+                    scope == SCOPE_PAYLOAD ? names_of_field(names, event, i) : NULL);
+        first = false;
+    }
+}
+
+/* ---- JSON ---- */
+
+/* Bytes of the UTF-8 sequence at s, or 0 when it is none. */
+static size_t utf8_length(const unsigned char *s, size_t room)
+{
+    static const uint32_t LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    if (n < 2)
+        return n;
+    uint32_t c = s[0] & (0x7fu >> n);
+    if (n > room)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    return c < LEAST[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
+}
+
+void format_json_string(struct text *text, const char *string, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    size_t clean = 0; /* start of what needs no escaping */
+    text_add_bytes(text, "\"", 1);
+    for (size_t i = 0; i < length;) {
+        size_t n = utf8_length(s + i, length - i);
+        if (n > 1 || (n == 1 && s[i] >= ' ' && s[i] != '"' && s[i] != '\\')) {
+            i += n;
+            continue;
+        }
+        text_add_bytes(text, string + clean, i - clean);
+        if (n == 0)
+            text_add(text, "\\ufffd");
+        else if (s[i] == '"' || s[i] == '\\')
+            text_addf(text, "\\%c", s[i]);
+        else
+            text_addf(text, "\\u%04x", s[i]);
+        clean = ++i;
+    }
+    text_add_bytes(text, string + clean, length - clean);
+    text_add_bytes(text, "\"", 1);
+}
+
+static void json_value(struct text *text, const struct event *event, const struct trace_field *f,
+                       const struct value *v)
+{
+    switch (f->type) {
+    case TYPE_STRING:
+        format_json_string(text, v->s, v->length);
+        break;
+    case TYPE_BLOB:
+        text_add(text, "\"");
+        for (uint32_t i = 0; i < v->length; i++)
+            text_addf(text, "%02x", (unsigned char)v->s[i]);
+        text_add(text, "\"");
+        break;
+    case TYPE_REAL:
+        if (isfinite(v->d))
+            text_addf(text, "%.17g", v->d);
+        else
+            text_add(text, "null");
+        break;
+    case TYPE_BOOLEAN:
+        text_add(text, v->u ? "true" : "false");
+        break;
+    case TYPE_SIGNED:
+        format_signed(text, v->i);
+        break;
+    case TYPE_ARRAY: {
+        bool scalar = f->element_count == 1 && f->elements[0].name[0] == '\0';
+        text_add(text, "[");
+        for (uint32_t i = 0; i < v->length; i++) {
+            bool first = true;
+            text_add(text, i ? "," : "");
+            text_add(text, scalar ? "" : "{");
+            for (uint32_t j = 0; j < f->element_count; j++) {
+                const struct value *e = event_element(event, f, v, i, j);
+                if (e->absent)
+                    continue;
+                if (!scalar) {
+                    text_add(text, first ? "" : ",");
+                    format_json_string(text, f->elements[j].name, strlen(f->elements[j].name));
+                    text_add(text, ":");
+                }
+                first = false;
+                json_value(text, event, &f->elements[j], e);
+            }
+            text_add(text, scalar ? "" : "}");
+        }
+        text_add(text, "]");
+        break;
+    }
+    default:
+        format_unsigned(text, v->u);
+        break;
+    }
+}
+
+/* ,"KEY":{...} for the scopes first to last; nothing when they have no fields. */
+static void json_scope(struct text *text, const struct event *event, const char *key, enum field_scope first,
+                       enum field_scope last, const struct names *names)
+{
+    const struct trace_field *fields;
+    uint32_t count;
+    const struct value *values = scope_values(event, last, &fields, &count);
+    struct event packet = *event;
+    packet.values = values;
+    bool any = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i].absent || fields[i].scope < first || fields[i].scope > last)
+            continue;
+        if (any)
+            text_add(text, ",");
+        else
+            text_addf(text, ",\"%s\":{", key);
+        any = true;
+        format_json_string(text, fields[i].name, strlen(fields[i].name));
+        text_add(text, ":");
+        json_value(text, &packet, &fields[i], &values[i]);
+        const char *label = fields[i].label_count    ? trace_field_label(&fields[i], &values[i])
+                            : first == SCOPE_PAYLOAD ? names_of_field(names, event, i)
+                                                     : NULL;
+        if (!label)
+            continue;
+        text_addf(text, ",\"%s.label\":", fields[i].name);
+        format_json_string(text, label, strlen(label));
+    }
+    text_add(text, any ? "}" : "");
+}
+
+void format_json(struct text *text, const struct event *event, const char *host, const struct names *names)
+{
+    text_add(text, "{\"time_ns\":");
+    format_signed(text, (int64_t)event->time_ns);
+    text_add(text, ",\"name\":");
+    format_json_string(text, event->class->name, strlen(event->class->name));
+    if (host) {
+        text_add(text, ",\"host\":");
+        format_json_string(text, host, strlen(host));
+    }
+    if (event->pid >= 0) {
+        text_add(text, ",\"pid\":");
+        format_signed(text, event->pid);
+    }
+    if (event->tid >= 0) {
+        text_add(text, ",\"tid\":");
+        format_signed(text, event->tid);
+    }
+    text_add(text, ",\"stream\":");
+    format_unsigned(text, event->stream);
+    json_scope(text, event, "fields", SCOPE_PAYLOAD, SCOPE_PAYLOAD, names);
+    json_scope(text, event, "context", SCOPE_CONTEXT, SCOPE_COMMON_CONTEXT, NULL);
+    json_scope(text, event, "packet", SCOPE_PACKET_CONTEXT, SCOPE_PACKET_CONTEXT, NULL);
+    text_add(text, "}");
+}
