@@ -17,12 +17,18 @@ static const struct command command_help = {
 };
 static const struct command command_version = {"version", "", "Print the version", "", cmd_version};
 
-/* In the order in which `sonde help` shows them. */
+/* In the order in which `sonde help` shows them; one a line. */
+/* clang-format off */
 static const struct command *const COMMANDS[] = {
-    &command_run,    /* trace and report */
-    &command_record, /* trace */
-    &command_trace,  &command_diagnose, &command_stack, &command_help, &command_version,
+    &command_run,
+    &command_record,
+    &command_trace,
+    &command_diagnose,
+    &command_stack,
+    &command_help,
+    &command_version,
 };
+/* clang-format on */
 
 static const struct command *find_command(const char *name)
 {

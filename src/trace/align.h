@@ -52,6 +52,7 @@ struct bound {
 struct line {
     double slope, intercept; /* y = slope * x + intercept */
     double error;            /* no possible line is further away between x0 and x1 */
+    double error_between;    /* the same between the first and the last bound */
 };
 
 /* The line in the middle between the bounds, which are sorted by x in place and thinned to their hulls.
