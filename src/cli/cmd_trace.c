@@ -35,7 +35,7 @@ struct trace_command {
     uint64_t limit;
     unsigned threads;
     struct trace *trace;
-    struct names texts;
+    struct event_names texts;
     struct progress progress;
 };
 
@@ -45,7 +45,7 @@ static void command_done(struct trace_command *c)
     array_done(&c->processes);
     filter_free(c->filter);
     trace_close(c->trace);
-    names_done(&c->texts);
+    event_names_done(&c->texts);
 }
 
 /* ---- losses ---- */
@@ -408,7 +408,7 @@ static int events(struct trace_command *c)
             break;
         const char *host = trace_host_at(c->trace, e->trace)->name;
         seen++;
-        if ((r = names_learn(&c->texts, e)) < 0)
+        if ((r = event_names_learn(&c->texts, e)) < 0)
             return r;
         if (!name_passes(c, e) || !process_passes(c, e) ||
             (c->filter && !filter_matches(c->filter, e, host, &c->texts)))

@@ -358,7 +358,7 @@ struct evaluation {
     const struct event *event;
     const int32_t *binding;
     const char *host;
-    const struct names *names;
+    const struct event_names *names;
 };
 
 static const int32_t *bind(struct filter *f, const struct event_class *class)
@@ -397,7 +397,7 @@ static struct operand field_operand(const struct evaluation *e, const struct nod
     const struct trace_field *f = &e->event->class->fields[i];
     const struct value *v = &e->event->values[i];
     const char *label =
-        f->label_count ? trace_field_label(f, v) : names_of_field(e->names, e->event, (uint32_t)i);
+        f->label_count ? trace_field_label(f, v) : event_names_of_field(e->names, e->event, (uint32_t)i);
     switch (f->type) {
     case TYPE_SIGNED:
         return (struct operand){.kind = OPERAND_SIGNED, .i = v->i, .label = label};
@@ -527,7 +527,7 @@ static bool passes(const struct evaluation *e, const struct node *n)
 }
 
 bool filter_matches(struct filter *filter, const struct event *event, const char *host,
-                    const struct names *names)
+                    const struct event_names *names)
 {
     struct evaluation e = {event, bind(filter, event->class), host, names};
     return e.binding && passes(&e, filter->root);

@@ -19,7 +19,7 @@
 #include "base/macro.h"
 #include "base/problem.h"
 #include "trace/event.h"
-#include "trace/names.h"
+#include "trace/event_names.h"
 
 struct filter;
 
@@ -32,7 +32,7 @@ DEFINE_FREEP(struct filter, filter_free)
 /* Whether the event passes. host is the host's name (may be NULL); names resolves numbers to texts (may be
  * NULL). */
 bool filter_matches(struct filter *filter, const struct event *event, const char *host,
-                    const struct names *names);
+                    const struct event_names *names);
 
 /* The first field of the expression that no event seen so far has, or NULL: why a result is empty. */
 const char *filter_unknown_field(const struct filter *filter);

@@ -142,7 +142,7 @@ static const struct value *scope_values(const struct event *event, enum field_sc
 }
 
 void format_fields(struct text *text, const struct event *event, enum field_scope scope,
-                   const struct names *names)
+                   const struct event_names *names)
 {
     const struct trace_field *fields;
     uint32_t count;
@@ -157,7 +157,7 @@ void format_fields(struct text *text, const struct event *event, enum field_scop
         text_add(text, fields[i].name);
         text_add(text, "=");
         plain_value(text, &packet, &fields[i], &values[i],
-                    scope == SCOPE_PAYLOAD ? names_of_field(names, event, i) : NULL);
+                    scope == SCOPE_PAYLOAD ? event_names_of_field(names, event, i) : NULL);
         first = false;
     }
 }
@@ -267,7 +267,7 @@ static void json_value(struct text *text, const struct event *event, const struc
 
 /* ,"KEY":{...} for the scopes first to last; nothing when they have no fields. */
 static void json_scope(struct text *text, const struct event *event, const char *key, enum field_scope first,
-                       enum field_scope last, const struct names *names)
+                       enum field_scope last, const struct event_names *names)
 {
     const struct trace_field *fields;
     uint32_t count;
@@ -287,7 +287,7 @@ static void json_scope(struct text *text, const struct event *event, const char 
         text_add(text, ":");
         json_value(text, &packet, &fields[i], &values[i]);
         const char *label = fields[i].label_count    ? trace_field_label(&fields[i], &values[i])
-                            : first == SCOPE_PAYLOAD ? names_of_field(names, event, i)
+                            : first == SCOPE_PAYLOAD ? event_names_of_field(names, event, i)
                                                      : NULL;
         if (!label)
             continue;
@@ -297,7 +297,8 @@ static void json_scope(struct text *text, const struct event *event, const char 
     text_add(text, any ? "}" : "");
 }
 
-void format_json(struct text *text, const struct event *event, const char *host, const struct names *names)
+void format_json(struct text *text, const struct event *event, const char *host,
+                 const struct event_names *names)
 {
     text_add(text, "{\"time_ns\":");
     format_signed(text, (int64_t)event->time_ns);

@@ -5,19 +5,20 @@
 
 #include "base/text.h"
 #include "trace/event.h"
-#include "trace/names.h"
+#include "trace/event_names.h"
 
 /* Appends "name=value, name=value" for the fields of one scope; arrays in brackets, structures in braces,
  * labels of enumerations and names behind the numbers: kind=read(1). */
 void format_fields(struct text *text, const struct event *event, enum field_scope scope,
-                   const struct names *names);
+                   const struct event_names *names);
 
 /* Appends one JSON object without a newline:
  *     {"time_ns":1,"name":"redis:command","host":"h","pid":7,"tid":8,"stream":0,"fields":{"bytes":12,...}}
  * "context" and "packet" hold the other scopes when they have fields. An enumeration's label or a name's text
  * stands beside the number as "kind.label". Text that is not UTF-8 has U+FFFD in place of the wrong bytes;
  * reals that JSON cannot say are null. */
-void format_json(struct text *text, const struct event *event, const char *host, const struct names *names);
+void format_json(struct text *text, const struct event *event, const char *host,
+                 const struct event_names *names);
 
 /* Appends a JSON string with its quotes. */
 void format_json_string(struct text *text, const char *string, size_t length);

@@ -1,6 +1,6 @@
-/* See names.h. */
+/* See event_names.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trace/names.h"
+#include "trace/event_names.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static uint64_t key_of(uint16_t trace, int64_t pid, uint64_t number)
     return map_hash(parts, sizeof(parts));
 }
 
-int names_learn(struct names *names, const struct event *event)
+int event_names_learn(struct event_names *names, const struct event *event)
 {
     if (event->id != SONDE_EVENT_probe_name || names->arena.held_bytes > NAME_BYTES_MAX)
         return 0;
@@ -46,7 +46,7 @@ int names_learn(struct names *names, const struct event *event)
     return 0;
 }
 
-const char *names_get(const struct names *names, uint16_t trace, int64_t pid, uint64_t number)
+const char *event_names_get(const struct event_names *names, uint16_t trace, int64_t pid, uint64_t number)
 {
     const uint64_t *place = map_get(&names->texts, key_of(trace, pid, number));
     for (const struct name_text *n = place ? (const struct name_text *)(uintptr_t)*place : NULL; n;
@@ -56,15 +56,15 @@ const char *names_get(const struct names *names, uint16_t trace, int64_t pid, ui
     return NULL;
 }
 
-const char *names_of_field(const struct names *names, const struct event *event, uint32_t field)
+const char *event_names_of_field(const struct event_names *names, const struct event *event, uint32_t field)
 {
     if (!names || event->id == EVENT_FOREIGN || field >= event_catalogue[event->id].field_count ||
         event_catalogue[event->id].fields[field].meaning != SONDE_MEANING_name_id)
         return NULL;
-    return names_get(names, event->trace, event->pid, event->values[field].u);
+    return event_names_get(names, event->trace, event->pid, event->values[field].u);
 }
 
-void names_done(struct names *names)
+void event_names_done(struct event_names *names)
 {
     map_done(&names->texts);
     arena_done(&names->arena);
