@@ -56,10 +56,8 @@ static int relocate_one(const ZydisDecodedInstruction *in, const uint8_t *code, 
         return problem_set(problem, -EINVAL, "a branch that is out of reach");
     uint8_t *end = out;
     switch (in->mnemonic) {
-    case ZYDIS_MNEMONIC_CALL:
-        end = emit_jump(out, out_address, to);
-        out[0] = 0xe8;
-        break;
+    case ZYDIS_MNEMONIC_CALL: /* a thread may be in there, with a return address into our bytes */
+        return problem_set(problem, -EINVAL, "a call at the function's start");
     case ZYDIS_MNEMONIC_JMP:
         end = emit_jump(out, out_address, to);
         *ret_ends = true;
@@ -181,23 +179,47 @@ static int make_pool(struct target *target, const struct target_module *module, 
 
 struct planner {
     struct target *target;
+    struct sonde_pool
+        known[SONDE_POOLS]; /* of earlier patches, and what is added; kept in the probe's memory */
     const struct target_module *probe;
     patch_map_fn *map;
     void *context;
     ARRAY(struct pool *) pools;
 };
 
+/* The pool that an earlier attachment left for the module, or a new one. Used again it is filled with the
+ * same code in the same order, so that a thread that still runs in it comes to no harm. */
+static int find_pool(struct planner *planner, const struct target_module *module, struct pool *pool,
+                     struct problem *problem)
+{
+    for (size_t i = 0; i < SONDE_POOLS; i++) {
+        struct sonde_pool *known = &planner->known[i];
+        if (known->near == module->module->start && known->size == PATCH_POOL_BYTES) {
+            pool->module = module;
+            pool->address = known->address;
+            return 0;
+        }
+        if (known->address)
+            continue;
+        int r = make_pool(planner->target, module, planner->map, planner->context, pool, problem);
+        if (r == 0)
+            *known = (struct sonde_pool){module->module->start, pool->address, PATCH_POOL_BYTES};
+        return r;
+    }
+    return problem_set(problem, -ENOSPC, "process %d: more than %d modules to patch", planner->target->pid,
+                       SONDE_POOLS);
+}
+
 static struct pool *pool_for(struct planner *planner, const struct target_module *module,
                              struct problem *problem)
 {
     array_foreach (&planner->pools, p)
-        if ((*p)->module == module && (*p)->used + 256 < PATCH_POOL_BYTES)
+        if ((*p)->module == module)
             return *p;
     struct pool *pool = calloc(1, sizeof(*pool));
     if (!pool)
         return NULL;
-    if (make_pool(planner->target, module, planner->map, planner->context, pool, problem) < 0 ||
-        array_add(&planner->pools, pool) < 0) {
+    if (find_pool(planner, module, pool, problem) < 0 || array_add(&planner->pools, pool) < 0) {
         free(pool);
         return NULL;
     }
@@ -249,6 +271,8 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
     struct pool *pool = pool_for(planner, module, problem);
     if (!pool)
         return -ENOMEM;
+    if (pool->used + 256 > PATCH_POOL_BYTES)
+        return problem_set(problem, -ENOSPC, "no room for more hooks");
     /* thunk: jmp *0(%rip); .quad wrapper -- then the trampoline */
     uint64_t thunk = pool->address + pool->used, trampoline = thunk + 16;
     uint8_t *at = pool->code + pool->used;
@@ -271,12 +295,12 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
     return 0;
 }
 
-static int write_jump(struct planner *planner, const struct patch *patch)
+static int write_jump(struct target *target, const struct patch *patch)
 {
     uint8_t code[PATCH_BYTES_MAX];
     memset(code, 0x90, sizeof(code)); /* nop behind the jump */
     emit_jump(code, patch->address, patch->thunk);
-    return target_write(planner->target, patch->address, code, patch->length);
+    return target_write(target, patch->address, code, patch->length);
 }
 
 static bool version_fits(const struct target *target, const struct hook *hook)
@@ -301,12 +325,24 @@ static void explain(struct target *target, const struct hook *hook, const struct
         target_miss(target, hook->gives, problem->what, problem->remedy);
 }
 
-int patch_install(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
-                  struct patch_set *ret_set, struct problem *problem)
+static int write_plan(struct planner *planner, uint64_t pools)
+{
+    int r = target_write(planner->target, pools, planner->known, sizeof(planner->known));
+    array_foreach (&planner->pools, p)
+        if (r >= 0)
+            r = target_write(planner->target, (*p)->address, (*p)->code, (*p)->used);
+    return r;
+}
+
+int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+               struct patch_set *ret_set, struct problem *problem)
 {
     struct planner planner = {.target = target, .probe = probe, .map = map, .context = context};
     struct patch_set set = {0};
-    int r = 0;
+    uint64_t pools = 0;
+    int r = find_in_probe(probe, "sonde_", "pools", &pools);
+    if (r >= 0)
+        r = target_read(target, pools, planner.known, sizeof(planner.known));
     for (size_t i = 0; i < HOOK_COUNT && r >= 0; i++) {
         const struct hook *hook = &HOOKS[i];
         struct problem why = {0};
@@ -322,18 +358,12 @@ int patch_install(struct target *target, const struct target_module *probe, patc
             r = array_add(&set.patches, patch);
         }
     }
-    array_foreach (&planner.pools, p)
-        if (r >= 0)
-            r = target_write(target, (*p)->address, (*p)->code, (*p)->used);
-    array_foreach (&set.patches, patch)
-        if (r >= 0)
-            r = write_jump(&planner, patch);
-    if (r < 0) {
-        patch_remove(target, &set);
+    if (r >= 0)
+        r = write_plan(&planner, pools);
+    if (r < 0)
         problem_set(problem, r, "process %d: patching failed: %s", target->pid, strerror(-r));
-    } else if (!set.patches.count) {
+    else if (!set.patches.count)
         r = problem_set(problem, -ENOENT, "process %d: none of its functions could be hooked", target->pid);
-    }
     array_foreach (&planner.pools, p)
         free(*p);
     array_done(&planner.pools);
@@ -345,7 +375,20 @@ int patch_install(struct target *target, const struct target_module *probe, patc
     return 0;
 }
 
-int patch_remove(struct target *target, struct patch_set *set)
+int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem)
+{
+    array_foreach (&set->patches, p) {
+        int r = write_jump(target, p);
+        if (r < 0) {
+            patch_remove(target, set);
+            return problem_set(problem, r, "process %d: its code cannot be written: %s", target->pid,
+                               strerror(-r));
+        }
+    }
+    return 0;
+}
+
+int patch_remove(struct target *target, const struct patch_set *set)
 {
     int result = 0;
     array_foreach (&set->patches, p) {

@@ -28,14 +28,18 @@ struct patch_set {
  * place is taken, or another negative errno. */
 typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
 
-/* Hooks everything in HOOKS that this target has, and notes in the target what could not be hooked and why.
- * probe is the probe's module in the process. The caller frees with patch_set_done(). Returns 0 also when
- * single hooks failed; a negative errno when nothing can be patched at all. */
-int patch_install(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
-                  struct patch_set *ret_set, struct problem *problem);
+/* Plans a hook for everything in HOOKS that this target has, notes in the target what cannot be hooked and
+ * why, and writes thunks and trampolines, which nobody runs yet: the process may run meanwhile. probe is the
+ * probe's module in the process. The caller frees with patch_set_done(). 0 also when single hooks failed; a
+ * negative errno when nothing can be patched at all. */
+int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+               struct patch_set *ret_set, struct problem *problem);
 
-/* Puts the bytes of before back. */
-int patch_remove(struct target *target, struct patch_set *set);
+/* Writes the jumps: all of them, or none. No thread may run, nor stand inside bytes that are replaced. */
+int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem);
+
+/* Puts the bytes of before back, under the same conditions. */
+int patch_remove(struct target *target, const struct patch_set *set);
 
 void patch_set_done(struct patch_set *set);
 

@@ -22,6 +22,7 @@ static const struct command command_version = {"version", "", "Print the version
 static const struct command *const COMMANDS[] = {
     &command_run,
     &command_record,
+    &command_attach,
     &command_trace,
     &command_diagnose,
     &command_stack,

@@ -267,6 +267,14 @@ static void wait_for_news(struct session *session)
         session_welcome(session);
 }
 
+static bool has_living_program(const struct session *session)
+{
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns)
+            return true;
+    return false;
+}
+
 int session_step(struct session *session, int *ret_status)
 {
     wait_for_news(session);
@@ -303,8 +311,10 @@ int session_step(struct session *session, int *ret_status)
     }
     if (now - session->manifest_ns > 2 * NS_PER_S)
         (void)session_write_manifest(session, false);
-    if (!session->child)
-        return 1;
+    if (!session->child) {
+        *ret_status = 0;
+        return has_living_program(session);
+    }
     int status;
     pid_t ended = waitpid(session->child, &status, WNOHANG);
     if (ended != session->child)
@@ -324,7 +334,7 @@ int session_finish(struct session *session, struct problem *problem)
             continue;
         bool gone = has_ended(*p);
         if (!gone)
-            program_silence(*p);
+            session_detach(session, *p);
         end_program(session, *p, gone);
         if (!gone)
             (*p)->ended_ns = 0;

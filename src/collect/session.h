@@ -29,12 +29,18 @@ int session_new(const struct session_options *options, struct session **ret_sess
  * watches: session_step() says when it is gone. -ENOENT, -EACCES when it cannot be run. */
 int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, struct problem *problem);
 
-/* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for (the child
- * lives), 0 when the child has ended (its wait status in *ret_status), a negative errno on failure. */
+/* Attaches to a process that runs: loads the probe into it and patches it, without a restart. -ENOTSUP when
+ * it is no runtime that sonde knows, -EALREADY when it is traced already, -EPERM, -ETIMEDOUT, ... with the
+ * problem. */
+int session_attach(struct session *session, pid_t pid, struct problem *problem);
+
+/* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for, 0 when
+ * the child has ended (its wait status in *ret_status) or, without a child, all attached programs have, a
+ * negative errno on failure. */
 int session_step(struct session *session, int *ret_status);
 
 /* Ends recording: what is still in rings is drained, open spans are noted, the manifest completed. Programs
- * that live on are left alone. */
+ * that live on are detached from: their code is as before. */
 int session_finish(struct session *session, struct problem *problem);
 
 /* What was seen, for messages. */

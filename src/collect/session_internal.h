@@ -37,6 +37,9 @@ void session_note(struct session *session, const char *format, ...) _printf_(2, 
 /* A probe has connected: patches its program and adds it, or tells it to leave. */
 void session_welcome(struct session *session);
 
+/* A program is traced from now on. */
+void session_tell_start(struct session *session, const struct program *program);
+
 /* Every 10 ms or so: processor time of threads, callbacks open too long. */
 void session_tend(struct session *session, uint64_t now_ns);
 
@@ -45,6 +48,9 @@ void session_tell_open(struct session *session, struct program *program, bool fi
 
 /* Losses since they were last told, into the trace and the program's account. */
 void session_tell_losses(struct session *session, struct program *program);
+
+/* Takes the hooks out of a program that lives on. */
+void session_detach(struct session *session, struct program *program);
 
 int session_write_manifest(struct session *session, bool complete);
 

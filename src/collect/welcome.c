@@ -1,6 +1,7 @@
 /* A probe says hello: sonde looks at its program from outside, plans, writes settings and patches while the
  * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject.h"
 #include "collect/session_internal.h"
 
 #include <errno.h>
@@ -72,18 +73,7 @@ static int map_in_guest(void *context, uint64_t address, uint64_t size)
     return message.a == address ? 0 : -EEXIST;
 }
 
-static int find_probe(const struct session *session, struct target *target, struct target_module *ret_probe,
-                      struct problem *problem)
-{
-    const char *base = strrchr(session->probe_path, '/') + 1;
-    const struct module *module = modules_named(&target->modules, base);
-    if (!module || !module->has_bias)
-        return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules", target->pid);
-    ret_probe->module = module;
-    return modules_open(&target->modules, module, &ret_probe->elf, problem);
-}
-
-static void tell_start(struct session *session, const struct program *program)
+void session_tell_start(struct session *session, const struct program *program)
 {
     struct record_process_start record = {.start_ns = program->started_ns,
                                           .pid = (uint32_t)program->pid,
@@ -100,14 +90,16 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
                  struct patch_set *ret_patches, struct problem *problem)
 {
     struct target_module probe = {0};
-    int r = find_probe(session, target, &probe, problem);
+    int r = inject_find_probe(target, session->probe_path, &probe, problem);
     if (r < 0)
         return r;
     struct sonde_config config;
     target_layout(target, &config);
     r = target_write(target, guest->hello.a, &config, sizeof(config));
     if (r >= 0)
-        r = patch_install(target, &probe, map_in_guest, guest, ret_patches, problem);
+        r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
+    if (r >= 0)
+        r = patch_apply(target, ret_patches, problem);
     elf_free(probe.elf);
     return r;
 }
@@ -157,7 +149,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
         program_free(program);
         return r;
     }
-    tell_start(session, program);
+    session_tell_start(session, program);
     return 0;
 }
 

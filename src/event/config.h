@@ -82,6 +82,23 @@ enum sonde_verb {
     SONDE_LEAVE,  /* sonde: not a program for us; forget everything and run */
 };
 
+/* Sonde coming to a program that runs already calls sonde_attach_prepare() of the probe it has loaded, and
+ * reads what that returns: the hello, and where the pools are that the patches of before left (they are used
+ * again). */
+enum { SONDE_POOLS = 8 };
+
+struct sonde_pool {
+    uint64_t near; /* start of the module it serves */
+    uint64_t address, size;
+};
+
+struct sonde_attached {
+    uint64_t config, live; /* as a and b of the hello */
+    int64_t
+        shared_fd; /* in the program's descriptor table, or a negative errno; sonde_attach_done() closes it */
+    uint64_t version;
+};
+
 struct sonde_message {
     uint64_t verb;
     uint64_t a, b, c;

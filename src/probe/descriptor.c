@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -62,7 +63,7 @@ struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t ke
     if (LIKELY(d->key == key && d->known_peer))
         return d;
     if (d->key != key) {
-        *d = (struct descriptor){.key = key, .generation = d->generation + 1};
+        *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = d->midway};
         tell_connection(self, fd, d);
     } else if (d->resp_state == 0 && !d->known_peer) {
         tell_connection(self, fd, d); /* it was still connecting */
@@ -72,6 +73,16 @@ struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t ke
 
 void descriptor_close(int fd, uint64_t key)
 {
-    if ((unsigned)fd < DESCRIPTORS && descriptors[fd].key == key)
-        descriptors[fd].key = 0;
+    if ((unsigned)fd < DESCRIPTORS) {
+        descriptors[fd].midway = 0;
+        if (descriptors[fd].key == key)
+            descriptors[fd].key = 0;
+    }
+}
+
+void descriptors_begin_midway(void)
+{
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        descriptors[fd] = (struct descriptor){.generation = descriptors[fd].generation,
+                                              .midway = SYSTEM_CALL(SYS_fcntl, fd, F_GETFD) >= 0};
 }

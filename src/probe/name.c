@@ -49,3 +49,11 @@ uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uin
     }
     return 0; /* the neighbourhood is full: unnamed, never wrongly named */
 }
+
+void names_forget(void)
+{
+    for (uint32_t i = 0; i < NAMES; i++) {
+        names[i].key = 0;
+        names[i].number = 0;
+    }
+}

@@ -87,7 +87,8 @@ static inline struct probe_thread *probe_thread(void)
             return NULL;
     }
     struct probe_thread *self = probe_self;
-    return LIKELY((uintptr_t)self > 1) ? self : probe_thread_claim();
+    /* Its slot has no owner when sonde came back and the memory is new. */
+    return LIKELY((uintptr_t)self > 1 && self->shared.owner) ? self : probe_thread_claim();
 }
 
 /* True in a child that was forked while a hooked function ran: what self points at is the parent's. */
@@ -219,11 +220,16 @@ static inline void span_close(struct probe_thread *self, uint32_t depth_before)
 uint32_t name_find(uint64_t key);
 uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length);
 
+/* A new trace begins: every name is told again. */
+void names_forget(void);
+
 /* ---- descriptors ---- */
 
 struct descriptor {
     uint64_t key; /* whose it is: the handle's address or the client's id */
     uint32_t generation;
+    uint8_t midway;     /* it was open when sonde came, and has not been used since */
+    uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
     uint8_t known_peer; /* both addresses were recorded */
     uint8_t protocol;   /* enum protocol */
     uint8_t chunked;    /* HTTP server: the response being written is chunked */
@@ -242,6 +248,9 @@ struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t ke
 
 /* The descriptor is closed: its next use is a new generation. */
 void descriptor_close(int fd, uint64_t key);
+
+/* Sonde comes to a program that runs: what is open now began unseen. */
+void descriptors_begin_midway(void);
 
 /* ---- what is written to streams (write.c) ---- */
 

@@ -82,7 +82,7 @@ HOOK(int, redis_process_command, void *client)
         uint64_t id = client_id(client);
         struct descriptor *d = fd >= 0 && id ? descriptor_use(self, fd, id) : NULL;
         self->command_client = id;
-        self->command_sequence = d ? ++d->resp_number : 0;
+        self->command_sequence = d && !d->unnumbered ? ++d->resp_number : 0;
     }
     return sonde_orig_redis_process_command(client);
 }

@@ -22,6 +22,9 @@ enum {
 
 EXPORTED struct sonde_config sonde_config;
 
+/* Filled in and read by sonde alone. */
+EXPORTED struct sonde_pool sonde_pools[SONDE_POOLS];
+
 static uint32_t never_live[2] = {0, 1};
 uint32_t *probe_live = never_live;
 __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
@@ -131,16 +134,35 @@ static int connect_to(const char *path)
     return fd;
 }
 
+/* A page that the kernel clears in a forked child: the child shares the rings' memory with its parent and
+ * must leave it alone. */
+static bool make_live_flag(void)
+{
+    if (probe_live != never_live)
+        return true;
+    long page =
+        SYSTEM_CALL(SYS_mmap, 0, SONDE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page < 0)
+        return false;
+    if (SYSTEM_CALL(SYS_madvise, page, SONDE_PAGE, MADV_WIPEONFORK) < 0) {
+        SYSTEM_CALL(SYS_munmap, page, SONDE_PAGE);
+        return false;
+    }
+    ((uint32_t *)page)[1] = 1;
+    probe_live = (uint32_t *)page;
+    return true;
+}
+
+/* Maps a new memfd, over the memory of before when there is one: threads find their slots empty and claim
+ * anew. */
 static bool make_shared_memory(void)
 {
     size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES;
     shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
-    if (shared_fd < 0)
+    if (shared_fd < 0 || SYSTEM_CALL(SYS_ftruncate, shared_fd, size) < 0)
         return false;
-    if (SYSTEM_CALL(SYS_ftruncate, shared_fd, size) < 0 ||
-        SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE) < 0)
-        return false;
-    long at = SYSTEM_CALL(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
+    long at = SYSTEM_CALL(SYS_mmap, probe_shared, size, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | (probe_shared ? MAP_FIXED : 0), shared_fd, 0);
     if (at < 0)
         return false;
     probe_shared = (struct sonde_shared *)at;
@@ -157,24 +179,12 @@ static bool make_shared_memory(void)
         .thread_slots = slots,
         .start_tsc = ticks(),
     };
-    /* The live flag is on a page that the kernel clears in a forked child: the child shares the rings' memory
-     * with its parent and must leave it alone. */
-    long page =
-        SYSTEM_CALL(SYS_mmap, 0, SONDE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page < 0)
-        return false;
-    if (SYSTEM_CALL(SYS_madvise, page, SONDE_PAGE, MADV_WIPEONFORK) < 0) {
-        SYSTEM_CALL(SYS_munmap, page, SONDE_PAGE);
-        return false;
-    }
-    probe_live = (uint32_t *)page;
-    probe_live[1] = 1;
-    return true;
+    return make_live_flag();
 }
 
 static void drop_shared_memory(void)
 {
-    probe_live = never_live;
+    *probe_live = 0;
     if (probe_shared)
         SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
     probe_shared = NULL;
@@ -209,6 +219,12 @@ static bool receive(int socket, struct sonde_message *message)
            SYSTEM_CALL(SYS_recvfrom, socket, message, sizeof(*message), 0, 0, 0) == sizeof(*message);
 }
 
+static long map_code(uint64_t address, uint64_t size)
+{
+    return SYSTEM_CALL(SYS_mmap, address, size, PROT_READ | PROT_EXEC,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
 /* Does what sonde asks until it says go or leave, or stays silent for too long. */
 static bool obey(int socket)
 {
@@ -218,8 +234,7 @@ static bool obey(int socket)
             return true;
         if (message.verb != SONDE_MAP)
             return false;
-        message.a = (uint64_t)SYSTEM_CALL(SYS_mmap, message.a, message.b, PROT_READ | PROT_EXEC,
-                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        message.a = (uint64_t)map_code(message.a, message.b);
         if (SYSTEM_CALL(SYS_sendto, socket, &message, sizeof(message), MSG_NOSIGNAL, 0, 0) != sizeof(message))
             return false;
     }
@@ -231,10 +246,8 @@ static void register_with_sonde(enum sonde_verb verb)
 {
     const char *path = variable(SONDE_SOCKET_VARIABLE "=");
     int socket = path ? connect_to(path) : -1;
-    if (socket < 0) {
-        probe_live = never_live;
+    if (socket < 0)
         return;
-    }
     bool go = make_shared_memory() && say_hello(socket, verb) && obey(socket);
     SYSTEM_CALL(SYS_close, socket);
     if (shared_fd >= 0)
@@ -250,7 +263,38 @@ void probe_forked(void)
 {
     probe_self = NULL;
     probe_live = never_live;
+    probe_shared = NULL;
     register_with_sonde(SONDE_FORKED);
+}
+
+/* Called by sonde in the main thread of a program that runs, while no function is hooked. */
+EXPORTED struct sonde_attached *sonde_attach_prepare(void);
+struct sonde_attached *sonde_attach_prepare(void)
+{
+    static struct sonde_attached attached;
+    names_forget();
+    descriptors_begin_midway();
+    bool made = make_shared_memory();
+    attached.config = (uint64_t)(uintptr_t)&sonde_config;
+    attached.live = (uint64_t)(uintptr_t)probe_live;
+    attached.shared_fd = made || shared_fd < 0 ? shared_fd : -12; /* ENOMEM */
+    attached.version = SONDE_SHARED_VERSION;
+    return &attached;
+}
+
+EXPORTED void sonde_attach_done(void);
+void sonde_attach_done(void)
+{
+    if (shared_fd >= 0)
+        SYSTEM_CALL(SYS_close, shared_fd);
+    shared_fd = -1;
+}
+
+/* Executable memory at exactly address: that, or a negative errno. */
+EXPORTED long sonde_attach_map(uint64_t address, uint64_t size);
+long sonde_attach_map(uint64_t address, uint64_t size)
+{
+    return map_code(address, size);
 }
 
 __attribute__((constructor)) static void start(void)

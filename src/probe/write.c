@@ -231,7 +231,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     if (d->protocol == PROTOCOL_RESP) {
         struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
         messages = count_commands(d, &cursor);
-        if (messages && d->resp_state != RESP_LOST)
+        if (messages && d->resp_state != RESP_LOST && !d->unnumbered)
             first_message = d->resp_number + 1;
         d->resp_number += messages;
     }

@@ -1,0 +1,50 @@
+/* Threads of another process held still with ptrace, and functions called in one of them.
+ *
+ * Order: hold_main(), then any number of hold_call(), then hold_rest() to stop everybody, then
+ * hold_release(). While only the main thread is held the others run, so that it can take locks they hold
+ * (malloc, the loader). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTACH_HOLD_H
+#define ATTACH_HOLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/array.h"
+#include "base/problem.h"
+#include "symbol/modules.h"
+
+struct hold {
+    pid_t pid;
+    ARRAY(pid_t) threads; /* all stopped; the main thread first */
+    uint64_t since_ns;    /* when the first was stopped */
+};
+
+/* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
+ * compiled JavaScript, never inside the allocator or the loader. -ETIMEDOUT when it does not get there in
+ * time, -EPERM when the process may not be traced or is traced already. */
+int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
+              struct problem *problem);
+
+/* Calls a function in the main thread with up to six integer arguments; signals wait meanwhile. data (may be
+ * NULL) is put on its stack, and every argument that equals HOLD_DATA is replaced by its address. -EFAULT
+ * when the function crashed, -ESRCH when the process ended. */
+#define HOLD_DATA 0x5d0f5d0f5d0f5d0full
+int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
+              size_t size, uint64_t *ret_result, struct problem *problem);
+
+/* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). */
+int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem);
+
+/* Stops the other threads too. */
+int hold_rest(struct hold *hold, struct problem *problem);
+
+/* Moves every held thread out of [start, end), instruction by instruction. -EAGAIN when one does not leave.
+ */
+int hold_clear(struct hold *hold, uint64_t start, uint64_t end);
+
+/* Lets everybody go. Accepts a hold that holds nobody. */
+void hold_release(struct hold *hold);
+
+#endif

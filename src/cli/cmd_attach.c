@@ -1,0 +1,205 @@
+/* `sonde attach`: trace processes that run already, and leave them as they were. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/recording.h"
+
+struct pids {
+    pid_t *at;
+    size_t count, capacity;
+};
+
+struct attach_options {
+    bool all;
+    double seconds; /* 0: until Ctrl-C */
+    struct pids pids;
+};
+
+/* ---- who ---- */
+
+static bool is_number(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isdigit((unsigned char)*c))
+            return false;
+    return text[0] != '\0';
+}
+
+/* The name of a process as its user knows it: the program's, without its path. */
+static bool has_name(const char *pid, const char *name)
+{
+    char path[300], exe[300];
+    snprintf(path, sizeof(path), "/proc/%s/exe", pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return false;
+    exe[n] = '\0';
+    const char *slash = strrchr(exe, '/');
+    return strncmp(slash ? slash + 1 : exe, name, strlen(name)) == 0;
+}
+
+static int add_pid(struct pids *pids, pid_t pid)
+{
+    array_foreach (pids, p)
+        if (*p == pid)
+            return 0;
+    return array_add(pids, pid);
+}
+
+/* Every process whose program's name begins so; how many there were. */
+static int add_named(struct pids *pids, const char *name)
+{
+    DIR *proc = opendir("/proc");
+    int found = 0;
+    for (struct dirent *entry; proc && (entry = readdir(proc));)
+        if (is_number(entry->d_name) && atoi(entry->d_name) != getpid() && has_name(entry->d_name, name))
+            found += add_pid(pids, atoi(entry->d_name)) == 0;
+    if (proc)
+        closedir(proc);
+    return found;
+}
+
+/* The processes of a cgroup folder and those below it (a container, a systemd unit). */
+static int add_cgroup(struct pids *pids, const char *folder)
+{
+    char path[4096];
+    _cleanup_(freep) char *text = NULL;
+    int found = 0;
+    snprintf(path, sizeof(path), "%s/cgroup.procs", folder);
+    if (file_read(path, 1 << 20, &text, NULL) < 0)
+        return -1;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (is_number(line))
+            found += add_pid(pids, atoi(line)) == 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_type == DT_DIR && entry->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+            int below = add_cgroup(pids, path);
+            found += below > 0 ? below : 0;
+        }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* A PID, a cgroup's folder, or the name of a program. */
+static int add_target(const struct command *self, struct attach_options *options, const char *text)
+{
+    if (is_number(text))
+        return add_pid(&options->pids, atoi(text)) < 0 ? EXIT_FAILED : 0;
+    int found = strchr(text, '/') ? add_cgroup(&options->pids, text) : add_named(&options->pids, text);
+    if (found < 0)
+        return cli_usage(self, "%s is no cgroup folder (it has no cgroup.procs)", text);
+    if (found == 0)
+        return cli_usage(self, "no process runs a program named %s", text);
+    return 0;
+}
+
+/* ---- attaching ---- */
+
+static int attach_all(struct recording *recording, const struct attach_options *options, bool picky,
+                      struct problem *problem)
+{
+    int attached = 0, last = -ESRCH;
+    array_foreach (&options->pids, pid) {
+        int r = session_attach(recording->session, *pid, problem);
+        if (r >= 0) {
+            attached++;
+            continue;
+        }
+        last = r;
+        if ((picky || r != -ENOTSUP) && options->pids.count > 1)
+            fprintf(stderr, "sonde: %s\n", problem->what);
+    }
+    if (!attached && !options->pids.count)
+        problem_set(problem, -ESRCH, "no node or redis-server runs here that could be attached to");
+    return attached ? 0 : last;
+}
+
+static int attach(struct recording *recording, const struct attach_options *options)
+{
+    struct problem problem = {0};
+    int ignored = 0, r = recording_open(recording, &problem);
+    if (r >= 0)
+        r = attach_all(recording, options, !options->all, &problem);
+    uint64_t deadline_ns = 0;
+    if (options->seconds > 0)
+        deadline_ns = clock_monotonic_ns() + (uint64_t)(options->seconds * (double)NS_PER_S);
+    if (r >= 0 && !recording->quiet)
+        fprintf(stderr, "sonde: attached to %zu process%s; %s\n", options->pids.count,
+                options->pids.count == 1 ? "" : "es",
+                deadline_ns ? "Ctrl-C ends earlier" : "Ctrl-C ends and reports");
+    if (r >= 0)
+        r = recording_loop(recording, 0, deadline_ns, &ignored, &problem);
+    return recording_close(recording, r, 0, &problem);
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {
+        RECORDING_OPTIONS, {"duration", required_argument, NULL, 'd'}, {"all", no_argument, NULL, 'a'}, {0}};
+    struct recording recording = {.report = true};
+    struct attach_options options = {0};
+    char *end;
+    int r = 0;
+    optind = 0;
+    for (int c; (c = getopt_long(argc, argv, ":o:qhd:a", LONG, NULL)) != -1;) {
+        if (c == 'h')
+            return cli_help(self);
+        if (c == ':')
+            return cli_usage(self, "%s needs a value", argv[optind - 1]);
+        if (c == 'a') {
+            options.all = true;
+        } else if (c == 'd') {
+            options.seconds = strtod(optarg, &end);
+            if (*end || options.seconds <= 0)
+                return cli_usage(self, "--duration takes seconds, not '%s'", optarg);
+        } else if (!recording_option(&recording, c, optarg)) {
+            return cli_usage(self, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    if (optind == argc && !options.all)
+        return cli_usage(self, "which processes? Give PIDs, names, a cgroup's folder, or --all");
+    if (options.all) {
+        add_named(&options.pids, "node");
+        add_named(&options.pids, "redis-server");
+    }
+    for (; optind < argc && r == 0; optind++)
+        r = add_target(self, &options, argv[optind]);
+    if (r == 0)
+        r = attach(&recording, &options);
+    array_done(&options.pids);
+    return r;
+}
+
+const struct command command_attach = {
+    .name = "attach",
+    .arguments = "[-o DIR] [--duration SECONDS] [--quiet] [--json] PID|NAME|CGROUP...|--all",
+    .summary = "Trace Node and Redis processes that run already, and leave them as they were",
+    .help =
+        "Nothing is restarted: the probe is loaded into the running process, its functions are redirected "
+        "while\n"
+        "all threads stand still for about a millisecond, and put back at the end. Ctrl-C ends and reports.\n"
+        "A target is a PID, the name of a program (every process of it), or the folder of a cgroup (a "
+        "container,\n"
+        "a systemd unit). Needs the right to trace the process: the same user, or root.\n\n" RECORDING_HELP
+        "  -d, --duration S  end by itself after S seconds\n"
+        "  -a, --all         every node and redis-server on this host\n"
+        "      --json        the report as one JSON document\n\n"
+        "Examples:\n"
+        "  sonde attach 4711\n"
+        "  sonde attach --duration 30 node redis-server\n"
+        "  sonde attach -o /tmp/trace /sys/fs/cgroup/system.slice/redis-server.service\n",
+    .run = run,
+};

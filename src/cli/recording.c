@@ -1,0 +1,150 @@
+/* See recording.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/recording.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+bool recording_option(struct recording *recording, int c, const char *value)
+{
+    if (c == 'o')
+        recording->folder = value;
+    else if (c == 'q')
+        recording->quiet = true;
+    else if (c == 'j')
+        recording->json = true;
+    else
+        return false;
+    return true;
+}
+
+static void note(void *context, const char *line)
+{
+    const struct recording *recording = context;
+    if (!recording->quiet)
+        fprintf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_CYAN), line, cli_style(2, STYLE_NONE));
+}
+
+int recording_open(struct recording *recording, struct problem *problem)
+{
+    if (!recording->folder) {
+        time_t now = time(NULL);
+        strftime(recording->folder_name, sizeof(recording->folder_name), "sonde-%Y%m%d-%H%M%S",
+                 localtime(&now));
+        recording->folder = recording->folder_name;
+    }
+    _cleanup_(freep) char *probe = cli_probe_path();
+    const struct session_options options = {
+        .folder = recording->folder, .probe_path = probe, .note = note, .context = recording};
+    return session_new(&options, &recording->session, problem);
+}
+
+/* ---- signals ---- */
+
+static int catch_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+struct interruption {
+    int signals;       /* how many came */
+    uint64_t first_ns; /* when the first did */
+};
+
+/* A signal from the terminal went to the child too; one that was sent to sonde alone is passed on. */
+static void read_signals(int fd, pid_t child, struct interruption *interruption)
+{
+    struct signalfd_siginfo info;
+    while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_code != SI_KERNEL && child)
+            kill(child, (int)info.ssi_signo);
+        if (interruption->signals++ == 0)
+            interruption->first_ns = clock_monotonic_ns();
+    }
+}
+
+static bool give_up(const struct interruption *interruption, pid_t child)
+{
+    if (!interruption->signals)
+        return false;
+    return !child || interruption->signals > 1 ||
+           clock_monotonic_ns() - interruption->first_ns > 2 * NS_PER_S;
+}
+
+int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_ns, int *ret_status,
+                   struct problem *problem)
+{
+    int signals = catch_signals(), status = 0, r;
+    struct interruption interruption = {0};
+    while ((r = session_step(recording->session, &status)) > 0) {
+        read_signals(signals, child, &interruption);
+        if (deadline_ns && clock_monotonic_ns() > deadline_ns)
+            break;
+        if (give_up(&interruption, child)) {
+            if (child)
+                fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", child);
+            break;
+        }
+    }
+    close(signals);
+    if (r < 0)
+        return problem_set(problem, r, "recording failed: %s", strerror(-r));
+    *ret_status = !child                ? 0
+                  : r > 0               ? 128 + SIGINT
+                  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                        : WEXITSTATUS(status);
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static void print_summary(const struct recording *recording, const struct session_summary *s)
+{
+    if (!s->programs)
+        fprintf(stderr, "sonde: nothing was traced: no dynamically linked node or redis-server was met\n");
+    else
+        fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
+                s->programs, s->programs == 1 ? "" : "es", recording->folder, (double)s->bytes / 1e6);
+    if (s->lost)
+        fprintf(stderr, "%ssonde: %llu events were lost; `sonde report %s` says which and why%s\n",
+                cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, recording->folder,
+                cli_style(2, STYLE_NONE));
+}
+
+int recording_close(struct recording *recording, int status, int child_status, const struct problem *problem)
+{
+    struct problem end_problem = {0};
+    struct session_summary summary = {0};
+    if (status >= 0) {
+        status = session_finish(recording->session, &end_problem);
+        problem = &end_problem;
+        session_summarise(recording->session, &summary);
+    }
+    session_free(recording->session);
+    recording->session = NULL;
+    if (status < 0)
+        return cli_fail(status == -EPERM || status == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, problem);
+    if (!recording->quiet)
+        print_summary(recording, &summary);
+    int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
+    if (recording->report && cli_report) {
+        fflush(stderr);
+        int reported = cli_report(recording->folder, recording->json);
+        exit_status = exit_status == EXIT_DONE ? reported : exit_status;
+    }
+    return exit_status;
+}

@@ -1,0 +1,49 @@
+/* What `sonde run`, `record` and `attach` share: a recording on the command line, its notes, its signals, its
+ * end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_RECORDING_H
+#define CLI_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/cli.h"
+#include "collect/session.h"
+
+struct recording {
+    const char *folder; /* NULL until recording_open(): then a folder named by the time */
+    bool quiet, json, report;
+    struct session *session;
+    char folder_name[64];
+};
+
+/* The options that all recording commands have; true when c was one of them. */
+#define RECORDING_OPTIONS                                                        \
+    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'}, \
+        {"json", no_argument, NULL, 'j'},                                        \
+    {                                                                            \
+        "help", no_argument, NULL, 'h'                                           \
+    }
+bool recording_option(struct recording *recording, int c, const char *value);
+
+#define RECORDING_HELP                                               \
+    "Options:\n"                                                     \
+    "  -o, --output DIR  where the trace goes (must not hold one)\n" \
+    "  -q, --quiet       no notes on stderr while it runs\n"
+
+/* Makes the session. */
+int recording_open(struct recording *recording, struct problem *problem);
+
+/* Records until the child (0: none) has ended, all programs have, deadline_ns (0: none) has come, or somebody
+ * presses Ctrl-C: a child gets two seconds to end then. *ret_status is the exit status that the child stands
+ * for: its own, 128 + signal; 0 without one. */
+int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_ns, int *ret_status,
+                   struct problem *problem);
+
+/* After recording_loop(): prints the summary and, if wanted, the report. status is what the loop or the steps
+ * before it returned (a negative errno: problem says what); child_status what the child stands for. Returns
+ * the command's exit status; the session is freed. */
+int recording_close(struct recording *recording, int status, int child_status, const struct problem *problem);
+
+#endif
