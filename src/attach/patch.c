@@ -3,6 +3,7 @@
 #include "attach/patch.h"
 
 #include <Zydis/Zydis.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,17 +150,33 @@ static bool is_free(const struct modules *modules, uint64_t address, uint64_t si
     return true;
 }
 
+/* Where the file's segments lie. The module's own extent will not do: V8 maps its code a second time,
+ * elsewhere. */
+static void extent_of(const struct target_module *module, uint64_t *ret_start, uint64_t *ret_end)
+{
+    struct elf_segment segment;
+    *ret_start = UINT64_MAX;
+    *ret_end = 0;
+    for (size_t i = 0; elf_segment_at(module->elf, i, &segment) == 0; i++)
+        if (segment.type == PT_LOAD) {
+            uint64_t start = segment.address + module->module->load_bias;
+            *ret_start = MIN(*ret_start, start);
+            *ret_end = MAX(*ret_end, start + segment.memory_size);
+        }
+}
+
 /* A free place within reach of the whole module, as far from it as reach allows. */
 static int make_pool(struct target *target, const struct target_module *module, patch_map_fn *map,
                      void *context, struct pool *pool, struct problem *problem)
 {
-    const struct module *m = module->module;
+    uint64_t start, end;
+    extent_of(module, &start, &end);
     int r = -ENOMEM;
     for (uint64_t distance = POOL_DISTANCE; distance >= 0x1000000; distance -= 0x100000) {
-        uint64_t places[] = {m->start > distance ? m->start - distance : 0, m->end + distance};
+        uint64_t places[] = {start > distance ? start - distance : 0, end + distance};
         for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
             uint64_t at = places[i] & ~0xfffull;
-            if (at < 0x10000 || !in_reach(at, m->start) || !in_reach(at, m->end) ||
+            if (at < 0x10000 || !in_reach(at, start) || !in_reach(at, end) ||
                 !is_free(&target->modules, at, PATCH_POOL_BYTES))
                 continue;
             r = map(context, at, PATCH_POOL_BYTES);
@@ -171,10 +188,11 @@ static int make_pool(struct target *target, const struct target_module *module, 
             }
             if (r != -EEXIST && r != -EPERM)
                 return problem_set(problem, r, "process %d: no executable memory can be had near %s: %s",
-                                   target->pid, m->path, strerror(-r));
+                                   target->pid, module->module->path, strerror(-r));
         }
     }
-    return problem_set(problem, r, "process %d: no free memory within reach of %s", target->pid, m->path);
+    return problem_set(problem, r, "process %d: no free memory within reach of %s", target->pid,
+                       module->module->path);
 }
 
 struct planner {
@@ -363,7 +381,9 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
     if (r < 0)
         problem_set(problem, r, "process %d: patching failed: %s", target->pid, strerror(-r));
     else if (!set.patches.count)
-        r = problem_set(problem, -ENOENT, "process %d: none of its functions could be hooked", target->pid);
+        r = problem_set(problem, -ENOENT, "process %d: none of its functions could be hooked: %s",
+                        target->pid,
+                        target->missing.count ? target->missing.at[0].why : "it has none that we know");
     array_foreach (&planner.pools, p)
         free(*p);
     array_done(&planner.pools);
