@@ -225,9 +225,9 @@ int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, str
         return r == -ESRCH ? problem_set(problem, r, "there is no process %d", pid) : r;
     if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
         r = -errno;
-    else if (!waits_for_events(&regs))
+    else if (!waits_for_events(&regs) && !in_generated_code(modules, regs.rip))
         r = run_to_wait(pid, clock_monotonic_ns() + timeout_ns);
-    if (r == -ETIMEDOUT) { /* it computes: may it be interrupted here? */
+    if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
         ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
         r = wait_interrupted(pid);
         if (r == 0 && (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0 || !in_generated_code(modules, regs.rip)))

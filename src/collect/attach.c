@@ -199,6 +199,7 @@ int session_attach(struct session *session, pid_t pid, struct problem *problem)
         program_free(program);
         return r;
     }
+    program->midway = true;
     session_tell_start(session, program);
     (void)session_write_manifest(session, false);
     return 0;

@@ -104,6 +104,7 @@ int program_new(struct target *target, struct patch_set *patches, int shared_fd,
     program->shared_bytes = (size_t)st.st_size;
     program->shared = mmap(NULL, program->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
     program->pidfd = -1;
+    program->unseen.sched_fd = -1;
     if (program->shared == MAP_FAILED) {
         int r = -errno;
         free(program);
@@ -145,6 +146,8 @@ void program_free(struct program *program)
     }
     if (program->shared)
         munmap(program->shared, program->shared_bytes);
+    if (program->unseen.sched_fd >= 0)
+        close(program->unseen.sched_fd);
     if (program->pidfd >= 0)
         close(program->pidfd);
     patch_set_done(&program->patches);
@@ -173,6 +176,14 @@ uint64_t program_events_written(const struct program *program)
 
 /* ---- threads and their rings ---- */
 
+void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid)
+{
+    char path[96];
+    t->tid = tid;
+    snprintf(path, sizeof(path), "/proc/%d/task/%u/schedstat", program->pid, tid);
+    t->sched_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static void thread_begins(struct program *program, uint32_t slot, uint32_t tid)
 {
     struct program_thread *t = &program->threads[slot];
@@ -182,10 +193,7 @@ static void thread_begins(struct program *program, uint32_t slot, uint32_t tid)
         t->shared = (struct sonde_thread *)at;
         t->ring = at + SONDE_PAGE;
     }
-    char path[96];
-    t->tid = tid;
-    snprintf(path, sizeof(path), "/proc/%d/task/%u/schedstat", program->pid, tid);
-    t->sched_fd = open(path, O_RDONLY | O_CLOEXEC);
+    program_thread_open(program, t, tid);
 }
 
 /* Slots that were claimed since we last looked. */

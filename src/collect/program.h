@@ -47,6 +47,10 @@ struct program {
     size_t shared_bytes;
     struct program_thread threads[SONDE_THREADS];
     uint32_t thread_count;
+    /* Attached to while it ran: its main thread, until it shows itself. It may be stuck in a callback that
+     * began before we came, and then no slot tells of it. */
+    bool midway;
+    struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
     uint64_t events_without_slot;  /* already reported */
     uint64_t losses[8];            /* by enum of SONDE_ENUM_loss_reason */
@@ -64,6 +68,9 @@ pid_t program_parent_of(pid_t pid);
 
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);
+
+/* Says which thread t is, and opens its schedstat. */
+void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid);
 
 /* Stops recording in the process (it lives on): the hooks stay, and pass through. */
 void program_silence(struct program *program);

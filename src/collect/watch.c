@@ -215,7 +215,8 @@ static void look_into(struct session *session, struct program *program, struct p
     if (read_sched(t, &run_ns, &wait_ns))
         run_ns -= MIN(run_ns, t->stall_run_ns);
     struct sonde_open_span open;
-    if (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc) { /* else it ended before the look */
+    bool still = !t->shared || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
+    if (still) { /* else it ended before the look */
         tell_sample(session, program, t, since_ns, run_ns, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
     }
@@ -256,12 +257,43 @@ static void watch_thread(struct session *session, struct program *program, struc
         (void)ctf_stream_flush(session->own);
 }
 
+/* The main thread of a program that we attached to and that has not shown itself since: when it computes all
+ * the time it is stuck in a callback that began before we came. */
+static void watch_unseen(struct session *session, struct program *program, uint64_t now_ns)
+{
+    struct program_thread *t = &program->unseen;
+    uint64_t run_ns, wait_ns, elapsed_ns = now_ns - program->started_ns;
+    for (uint32_t i = 0; i < program->thread_count; i++)
+        if (program->threads[i].tid == (uint32_t)program->pid) {
+            program->midway = false;
+            return;
+        }
+    if (t->sched_fd < 0) {
+        program_thread_open(program, t, (uint32_t)program->pid);
+        (void)read_sched(t, &t->stall_run_ns, &wait_ns);
+        t->stall_next_ns = program->started_ns + 2 * session->options.stall_ns;
+    }
+    if (now_ns < t->stall_next_ns || !read_sched(t, &run_ns, &wait_ns) ||
+        run_ns - t->stall_run_ns < elapsed_ns / 2)
+        return;
+    struct record_open_span record = {.since_ns = program->started_ns,
+                                      .pid = (uint32_t)program->pid,
+                                      .tid = t->tid,
+                                      .event = SONDE_EVENT_node_callback};
+    ctf_stream_write(session->own, SONDE_EVENT_open_span, now_ns, 0, &record, NULL);
+    look_into(session, program, t, program->started_ns);
+    t->stall_samples++;
+    t->stall_next_ns = clock_monotonic_ns() + session->options.stall_ns * MIN(t->stall_samples, 25u);
+}
+
 void session_tend(struct session *session, uint64_t now_ns)
 {
     array_foreach (&session->programs, p) {
         struct program *program = *p;
         if (program->ended_ns)
             continue;
+        if (program->midway && program->runtime == RUNTIME_NODE)
+            watch_unseen(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
             if (!t->shared->owner)

@@ -1,0 +1,160 @@
+// Attaching to programs that run, under load, again and again, and leaving them as they were.
+// CYCLES (default 12) says how often; the soak uses more.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
+import path from 'node:path';
+import { SONDE, eventually, finish, kill, manifestOf, start, temporary } from './helper.mjs';
+
+const CYCLES = Number(process.env.CYCLES || 12);
+
+// The executable pages that belong to a file, as they are in memory now.
+function codeOf(pid) {
+    const hash = crypto.createHash('sha256');
+    const memory = fs.openSync(`/proc/${pid}/mem`, 'r');
+    for (const line of fs.readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')) {
+        const map = /^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9]\d* +\/(?!memfd:)/.exec(line);
+        if (!map) continue;
+        const start = parseInt(map[1], 16), bytes = Buffer.alloc(parseInt(map[2], 16) - start);
+        fs.readSync(memory, bytes, 0, bytes.length, start);
+        hash.update(bytes);
+    }
+    fs.closeSync(memory);
+    return hash.digest('hex');
+}
+
+// What sonde maps: the probe, its rings, executable memory without a file.
+const mappings = (pid) => fs.readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n').filter((line) => / \/memfd:|r-xp \S+ 00:00 0/.test(line)).length;
+const descriptors = (pid) => fs.readdirSync(`/proc/${pid}/fd`).length;
+const freePort = () => new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+        const { port } = server.address();
+        server.close(() => resolve(port));
+    });
+});
+
+// Sends requests one after the other over some connections until stopped; counts answers and errors.
+class Load {
+    constructor(send, width) {
+        this.answers = this.errors = 0;
+        this.running = true;
+        this.done = Promise.all(Array.from({ length: width }, async (_, i) => {
+            while (this.running) {
+                try {
+                    await send(i);
+                    this.answers++;
+                } catch (error) {
+                    this.errors++;
+                    this.lastError = error;
+                    await new Promise((resolve) => setTimeout(resolve, 10));
+                }
+            }
+        }));
+    }
+
+    async stop() {
+        this.running = false;
+        await this.done;
+    }
+}
+
+async function cycles(t, pid, folder, event, load) {
+    const before = codeOf(pid);
+    let mapped, opened;
+    for (let i = 0; i < CYCLES; i++) {
+        const trace = path.join(folder, `trace-${i}`);
+        const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '-o', trace, '--duration', '0.2', pid]);
+        assert.ok(status === 0 || status === 4, `cycle ${i}: status ${status}: ${stderr}`);
+        assert.equal(codeOf(pid), before, `cycle ${i}: the code is as before`);
+        assert.ok(manifestOf(trace).processes[0].events_written > 0, `cycle ${i}: something was recorded`);
+        mapped ??= mappings(pid);
+        opened ??= descriptors(pid);
+        if (i < CYCLES - 1) fs.rmSync(trace, { recursive: true });
+    }
+    await load.stop();
+    assert.equal(load.errors, 0, String(load.lastError));
+    assert.ok(load.answers > 100);
+    assert.equal(descriptors(pid), opened, 'no descriptor is left behind');
+    assert.equal(mappings(pid), mapped, 'mappings do not grow');
+    const { stdout } = await finish(t, SONDE, ['trace', 'events', '--name', event, path.join(folder, `trace-${CYCLES - 1}`)]);
+    assert.ok(stdout.split('\n').length > 10, `the last attachment recorded ${event}`);
+}
+
+test(`Redis with I/O threads, ${CYCLES} attachments under load`, async (t) => {
+    const folder = temporary(t), port = await freePort();
+    const redis = start(t, 'redis-server', ['--port', port, '--bind', '127.0.0.1', '--save', '', '--io-threads', 3, '--io-threads-do-reads', 'yes', '--dir', folder]);
+    await redis.until(/Ready to accept connections/, { stream: 'stdout' });
+    const sockets = await Promise.all(Array.from({ length: 8 }, () => new Promise((resolve, reject) => {
+        const socket = net.connect(port, '127.0.0.1', () => resolve(socket)).on('error', reject);
+    })));
+    const load = new Load((i) => new Promise((resolve, reject) => {
+        const socket = sockets[i], value = `v${i}.${Math.random()}`;
+        let got = '';
+        const want = `+OK\r\n$${value.length}\r\n${value}\r\n`;
+        const read = (part) => {
+            got += part;
+            if (got.length < want.length) return;
+            socket.off('data', read);
+            got === want ? resolve() : reject(new Error(`wrong answer ${got}`));
+        };
+        socket.on('data', read);
+        socket.write(`*3\r\n$3\r\nSET\r\n$2\r\nk${i}\r\n$${value.length}\r\n${value}\r\n*2\r\n$3\r\nGET\r\n$2\r\nk${i}\r\n`);
+    }), sockets.length);
+    await cycles(t, redis.pid, folder, 'redis:command', load);
+    for (const socket of sockets) socket.destroy();
+});
+
+test(`Node, ${CYCLES} attachments under load`, async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'service.js');
+    fs.writeFileSync(script, `
+        const http = require('http'), fs = require('fs');
+        const server = http.createServer((request, response) => {
+            fs.readFile(__filename, (error, data) => response.end(request.url + data.length));
+        }).listen(0, '127.0.0.1', () => console.log('port ' + server.address().port));`);
+    const node = start(t, process.execPath, [script]);
+    const port = Number((await node.until(/port (\d+)/, { stream: 'stdout' }))[1]);
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 8 }), size = fs.statSync(script).size;
+    let serial = 0;
+    const load = new Load(() => new Promise((resolve, reject) => {
+        const url = `/thing/${serial++}`;
+        http.get({ host: '127.0.0.1', port, path: url, agent }, (response) => {
+            let body = '';
+            response.on('data', (part) => (body += part));
+            response.on('end', () => (body === url + size ? resolve() : reject(new Error(`wrong answer ${body}`))));
+        }).on('error', reject);
+    }), 8);
+    await cycles(t, node.pid, folder, 'http:request', load);
+    agent.destroy();
+});
+
+test('a loop that is stuck in a regular expression can be attached to, and is explained', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'stuck.js'), trace = path.join(folder, 'trace');
+    fs.writeFileSync(script, `
+        const vulnerable = /^(a+)+$/;
+        for (let i = 0; i < 1000; i++) vulnerable.test('aaa' + i);
+        setTimeout(() => { console.log('stuck'); setTimeout(function wedge() { vulnerable.test('a'.repeat(60) + '!'); }); });`);
+    const node = start(t, process.execPath, [script]);
+    await node.until(/stuck/, { stream: 'stdout' });
+    await eventually('the loop burns its processor', () => fs.readFileSync(`/proc/${node.pid}/stat`, 'utf8').split(') ')[1].startsWith('R'));
+    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '1', node.pid]);
+    assert.equal(status, 0, stderr);
+    assert.match(stderr, /event loop blocked for .*: regular expression \/\^\(a\+\)\+\$\/ in wedge \(.*stuck\.js:4:\d+\)/);
+    kill(node.pid, 'SIGKILL');
+});
+
+test('what cannot be attached to is explained', async (t) => {
+    const folder = temporary(t);
+    const sleeper = start(t, 'sleep', [1000]);
+    for (const [target, words] of [[sleeper.pid, /neither Node nor Redis/], [999999999, /no process|999999999/]]) {
+        const { status, stderr } = await finish(t, SONDE, ['attach', '-o', path.join(folder, String(target)), '--duration', '1', target]);
+        assert.equal(status, 1, stderr);
+        assert.match(stderr, words);
+    }
+    const { status, stderr } = await finish(t, SONDE, ['attach', 'no-such-program-anywhere']);
+    assert.equal(status, 2, stderr);
+    assert.match(stderr, /no process runs a program named/);
+});
