@@ -100,6 +100,19 @@ static inline void put_bits(struct value *v, uint64_t bits, const struct op *op)
         put_u(v, bits);
 }
 
+/* Bytes before the first NUL, at most n. Reads up to 7 bytes more. */
+static inline uint32_t text_length(const uint8_t *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += 8) {
+        uint64_t v = load64(s + i), zero = (v - 0x0101010101010101u) & ~v & 0x8080808080808080u;
+        if (zero) {
+            i += (uint32_t)__builtin_ctzll(zero) / 8;
+            return i < n ? i : n;
+        }
+    }
+    return n;
+}
+
 static int fail(struct machine *m, enum decode_error error, uint64_t at)
 {
     m->error = error;
@@ -366,17 +379,6 @@ static const struct op *choose(struct machine *m, const struct op *op, uint32_t 
     return t->optional ? op + t->end : NULL;
 }
 
-/* An unsigned integer that is mapped to the clock gives its low bits; below the last value it has wrapped. */
-static inline void advance_clock(struct machine *m, uint64_t value, unsigned bits)
-{
-    if (bits == 64) {
-        m->clock = value;
-        return;
-    }
-    uint64_t mask = (1ull << bits) - 1, low = m->clock & mask;
-    m->clock = (m->clock & ~mask) + (value < low ? mask + 1 : 0) + value;
-}
-
 /* values[base ...] are filled. m->at moves with the fields. */
 static int run(struct machine *m, const struct op *op, uint32_t base)
 {
@@ -437,7 +439,7 @@ static int run(struct machine *m, const struct op *op, uint32_t base)
             put_bits(&v[op->slot], load_bits(group, op->a, op->bits, op->flags & OP_BIG), op);
             break;
         case OP_GROUP_TEXT:
-            put_s(&v[op->slot], group + op->a, (uint32_t)strnlen((const char *)group + op->a, op->b));
+            put_s(&v[op->slot], group + op->a, text_length(group + op->a, op->b));
             break;
         case OP_GROUP_BLOB:
             put_s(&v[op->slot], group + op->a, op->b);
@@ -501,7 +503,7 @@ static int run(struct machine *m, const struct op *op, uint32_t base)
             m->roles |= 1u << op->a;
             break;
         case OP_CLOCK:
-            advance_clock(m, v[op->slot].u, op->bits ? op->bits : m->varint_bits);
+            m->clock = clock_advance(m->clock, v[op->slot].u, op->bits ? op->bits : m->varint_bits);
             break;
         }
     }

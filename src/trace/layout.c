@@ -680,6 +680,70 @@ static int compile_event(struct compiler *c, struct stream_meta *s, struct event
     return r;
 }
 
+/* ---- shapes of event headers ---- */
+
+/* A little-endian unsigned integer of one of these widths on a byte boundary (or of odd width packed behind
+ * others). */
+static bool is_plain(const struct field_class *c, uint32_t bits, uint32_t align)
+{
+    return c->kind == KIND_INTEGER && c->bits == bits && c->align == align && !c->is_signed && !c->reversed &&
+           (c->order == ORDER_LITTLE || bits == 8);
+}
+
+static bool has_roles(const struct field_class *c, uint16_t roles)
+{
+    return c->roles == roles;
+}
+
+static const uint16_t ID_ROLE = 1u << ROLE_EVENT_ID, CLOCK_ROLE = 1u << ROLE_CLOCK;
+
+/* LTTng's: enum id { compact, extended } and a variant of both. */
+static bool is_lttng_header(const struct field_class *h, uint32_t id_bits, uint32_t time_bits,
+                            uint64_t escape)
+{
+    uint32_t align = id_bits % 8 ? 1 : 8;
+    if (h->member_count != 2)
+        return false;
+    const struct field_class *id = h->members[0].class, *v = h->members[1].class;
+    if (!is_plain(id, id_bits, align) || !has_roles(id, ID_ROLE) || id->uses != 1 ||
+        v->kind != KIND_VARIANT || v->target != id || v->member_count != 2 || v->align != 1)
+        return false;
+    const struct field_member *a = &v->members[0], *b = &v->members[1];
+    if (a->range_count != 1 || a->ranges[0].low != 0 || a->ranges[0].high != escape - 1 ||
+        b->range_count != 1 || b->ranges[0].low != escape || b->ranges[0].high != escape ||
+        a->class->kind != KIND_STRUCT || b->class->kind != KIND_STRUCT || a->class->member_count != 1 ||
+        b->class->member_count != 2 || field_class_align(a->class) != align ||
+        field_class_align(b->class) != 8)
+        return false;
+    const struct field_class *time = a->class->members[0].class, *long_id = b->class->members[0].class,
+                             *long_time = b->class->members[1].class;
+    return is_plain(time, time_bits, align) && has_roles(time, CLOCK_ROLE) && is_plain(long_id, 32, 8) &&
+           has_roles(long_id, ID_ROLE) && is_plain(long_time, 64, 8) && has_roles(long_time, CLOCK_ROLE) &&
+           !time->uses && !long_id->uses && !long_time->uses;
+}
+
+static void find_shape(const struct field_class *h, struct program *p)
+{
+    if (!h || field_class_align(h) != 8)
+        return;
+    if (is_lttng_header(h, 5, 27, 31)) {
+        p->shape = SHAPE_COMPACT;
+    } else if (is_lttng_header(h, 16, 32, 65535)) {
+        p->shape = SHAPE_LARGE;
+    } else if (h->member_count == 2) {
+        const struct field_class *id = h->members[0].class, *time = h->members[1].class;
+        bool id_ok = is_plain(id, 8, 8) || is_plain(id, 16, 8) || is_plain(id, 32, 8) || is_plain(id, 64, 8);
+        bool time_ok = is_plain(time, 32, 8) || is_plain(time, 64, 8);
+        if (!id_ok || !time_ok || !has_roles(id, ID_ROLE) || !has_roles(time, CLOCK_ROLE) || id->uses ||
+            time->uses)
+            return;
+        p->shape = SHAPE_FIXED;
+        p->id_bytes = (uint8_t)(id->bits / 8);
+        p->time_bytes = (uint8_t)(time->bits / 8);
+        p->header_bits = (uint16_t)(id->bits + time->bits);
+    }
+}
+
 static int compile_stream(struct metadata *m, struct stream_meta *s, struct problem *problem)
 {
     struct compiler c = {.meta = m, .problem = problem};
@@ -692,6 +756,8 @@ static int compile_stream(struct metadata *m, struct stream_meta *s, struct prob
     s->packet_cpu_slot = find_slot(s->packet_fields, s->packet_field_count, "cpu_id", NULL);
     c = (struct compiler){.meta = m, .problem = problem};
     r = compile_scope(&c, s->event_header, &s->header_program, NULL, NULL);
+    if (r >= 0)
+        find_shape(s->event_header, s->header_program);
     for (struct event_meta *e = s->events; r >= 0 && e; e = e->next) {
         c = (struct compiler){.meta = m, .problem = problem};
         r = compile_event(&c, s, e);

@@ -80,7 +80,12 @@ struct variant_table {
 };
 
 /* Shapes of event headers that are decoded without the program. */
-enum header_shape { SHAPE_OTHER, SHAPE_LTTNG_COMPACT, SHAPE_LTTNG_LARGE, SHAPE_SONDE };
+enum header_shape {
+    SHAPE_OTHER,
+    SHAPE_COMPACT, /* LTTng: 5 bits of id, 27 of time; id 31: u32 id, u64 time */
+    SHAPE_LARGE,   /* LTTng: u16 id, u32 time; id 65535: u32 id, u64 time */
+    SHAPE_FIXED,   /* id_bytes of id, time_bytes (4 or 8) of time */
+};
 
 struct program {
     struct op *ops;
@@ -89,6 +94,8 @@ struct program {
     uint64_t present; /* of the first 64 slots, when it does not depend on the data */
     bool irregular;   /* it does */
     enum header_shape shape;
+    uint8_t id_bytes, time_bytes;
+    uint16_t header_bits;
 };
 
 #define REGISTER_NONE    UINT32_MAX
@@ -120,6 +127,16 @@ struct machine {
     struct arena *text;                   /* converted strings of one event; cleared by the caller */
     enum decode_error error;
 };
+
+/* An unsigned integer that is mapped to the clock gives its low bits (1 to 64); below the last value it
+ * wrapped. */
+static inline uint64_t clock_advance(uint64_t clock, uint64_t value, unsigned bits)
+{
+    if (bits == 64)
+        return value;
+    uint64_t mask = (1ull << bits) - 1, low = clock & mask;
+    return (clock & ~mask) + (value < low ? mask + 1 : 0) + value;
+}
 
 /* Runs a program; values[0 .. slot_count) are filled, arrays behind them. 0, or -EBADMSG with machine->error
  * set and machine->at where it happened. */

@@ -251,6 +251,7 @@ static int resolve_reference(struct resolver *r, struct field_class *c)
                            variant ? "enumeration" : "unsigned integer");
     c->target = target;
     target->saved = 0; /* numbered later */
+    target->uses++;
     return variant && r->meta->version == 1 ? options_from_labels(r, c) : 0;
 }
 

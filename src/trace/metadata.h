@@ -134,6 +134,7 @@ struct field_class {
     struct field_range *ranges;
     /* Resolved: */
     struct field_class *target; /* the length or selector field */
+    uint32_t uses;              /* how many fields have this one as their target */
     int32_t saved;              /* number of the register that keeps this field's value; -1 none */
     struct field_class *parent; /* within its scope */
     const char *own_name;

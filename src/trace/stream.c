@@ -105,12 +105,15 @@ void stream_done(struct stream *stream)
     array_done(&stream->files);
     free(stream->registers);
     free(stream->packet_values);
+    free(stream->losses);
+    array_done(&stream->index_entries);
     memset(stream, 0, sizeof(*stream));
 }
 
 static void forget_packet(struct stream *s)
 {
     s->packet_offset = s->packet_bytes = s->released = 0;
+    s->packet = NULL;
 }
 
 int stream_rewind(struct stream *s)
@@ -120,7 +123,9 @@ int stream_rewind(struct stream *s)
     s->clock = s->done_bytes = 0;
     s->counted_events = s->counted_packets = false;
     s->file = 0;
-    memset(s->losses, 0, sizeof(s->losses));
+    free(s->losses);
+    s->losses = NULL;
+    s->ended = false;
     return first ? 0 : map_current(s);
 }
 
@@ -171,7 +176,8 @@ int64_t stream_refresh(struct stream *stream)
     int r = map_current(stream);
     if (r < 0)
         return r;
-    stream->losses[LOSS_TRUNCATED].count = 0;
+    if (stream->losses)
+        stream->losses[LOSS_TRUNCATED].count = 0;
     return (int64_t)(stream->size - before);
 }
 
@@ -189,6 +195,8 @@ static void release_behind(struct stream *s)
 static void lose(struct stream *s, enum trace_loss_kind kind, uint64_t count, uint64_t offset,
                  const char *expected)
 {
+    if (!s->losses && !(s->losses = calloc(LOSS_KINDS, sizeof(*s->losses))))
+        return;
     struct trace_loss *loss = &s->losses[kind];
     if (loss->count == 0) {
         loss->kind = kind;
@@ -267,6 +275,7 @@ static int give_up_packet(struct stream *s, uint64_t offset, const char *expecte
     lose(s, LOSS_UNREADABLE, next - s->packet_offset, offset, expected);
     s->packet_offset = next;
     s->packet_bytes = 0;
+    s->packet = NULL;
     return 0;
 }
 
@@ -275,6 +284,7 @@ static int give_up_packet(struct stream *s, uint64_t offset, const char *expecte
 static int open_packet(struct stream *s, struct machine *m)
 {
     s->packet_bytes = 0;
+    s->packet = NULL;
     if (s->packet_offset >= s->size)
         return 0;
     uint64_t left = s->size - s->packet_offset;
@@ -311,6 +321,7 @@ static int open_packet(struct stream *s, struct machine *m)
         return 0;
     }
     s->packet_bytes = packet / 8;
+    s->packet = s->data + s->packet_offset;
     s->at = m->at;
     s->limit = content;
     s->clock = m->clock;
@@ -350,9 +361,16 @@ int64_t stream_time(const struct metadata *meta, const struct clock_class *clock
     return (int64_t)(meta->own ? ns : ns + (uint64_t)clock->base_ns);
 }
 
+static inline int64_t corrected(const struct stream *s, int64_t ns)
+{
+    if (!s->aligned)
+        return ns;
+    return ns - s->align_offset_ns - (int64_t)(s->align_drift * (double)(ns - s->align_origin_ns));
+}
+
 static void load(const struct stream *s, struct machine *m)
 {
-    m->data = s->data + s->packet_offset;
+    m->data = s->packet;
     m->at = s->at;
     m->limit = s->limit;
     m->clock = s->clock;
@@ -360,20 +378,76 @@ static void load(const struct stream *s, struct machine *m)
     m->stream_register_count = s->meta->stream_register_count;
 }
 
+static uint64_t load_le(const uint8_t *at, unsigned bytes)
+{
+    uint64_t v = 0;
+    memcpy(&v, at, bytes);
+    return v;
+}
+
+/* Event headers of the usual shapes, without the program. 1: *ret_id is the event's id and the clock has
+ * moved; 0: it does not fit into the packet, or is of another shape. */
+static inline int read_known_header(struct stream *s, uint64_t *ret_id)
+{
+    const struct program *p = s->class->header_program;
+    uint64_t at = (s->at + 7) & ~7ull;
+    const uint8_t *h = s->packet + (at >> 3);
+    if (p->shape == SHAPE_FIXED && s->limit - at >= p->header_bits && at <= s->limit) {
+        *ret_id = p->id_bytes == 2 ? load_le(h, 2) : load_le(h, p->id_bytes);
+        h += p->id_bytes;
+        s->clock = p->time_bytes == 8 ? load_le(h, 8) : clock_advance(s->clock, load_le(h, 4), 32);
+        s->at = at + p->header_bits;
+        return 1;
+    }
+    if (p->shape == SHAPE_COMPACT && at + 32 <= s->limit) {
+        uint64_t word = load_le(h, 4);
+        *ret_id = word & 31;
+        if (*ret_id != 31) {
+            s->clock = clock_advance(s->clock, word >> 5, 27);
+            s->at = at + 32;
+            return 1;
+        }
+        if (at + 104 > s->limit)
+            return 0;
+        *ret_id = load_le(h + 1, 4);
+        s->clock = load_le(h + 5, 8);
+        s->at = at + 104;
+        return 1;
+    }
+    if (p->shape == SHAPE_LARGE && at + 48 <= s->limit) {
+        *ret_id = load_le(h, 2);
+        if (*ret_id != 65535) {
+            s->clock = clock_advance(s->clock, load_le(h + 2, 4), 32);
+            s->at = at + 48;
+            return 1;
+        }
+        if (at + 112 > s->limit)
+            return 0;
+        *ret_id = load_le(h + 2, 4);
+        s->clock = load_le(h + 6, 8);
+        s->at = at + 112;
+        return 1;
+    }
+    return 0;
+}
+
 /* The header of the event at s->at. 1, or 0: the packet is damaged from here on. */
 static int read_header(struct stream *s, struct machine *m)
 {
-    load(s, m);
-    m->roles = 0;
-    uint64_t start = s->at;
-    if (layout_run(m, s->class->header_program) < 0) {
-        if (m->error == DECODE_MEMORY)
-            return -ENOMEM;
-        lose_rest_of_packet(s, m->at, layout_expected(m->error));
-        return 0;
+    uint64_t start = s->at, id;
+    if (!read_known_header(s, &id)) {
+        load(s, m);
+        m->roles = 0;
+        if (layout_run(m, s->class->header_program) < 0) {
+            if (m->error == DECODE_MEMORY)
+                return -ENOMEM;
+            lose_rest_of_packet(s, m->at, layout_expected(m->error));
+            return 0;
+        }
+        id = role(m, ROLE_EVENT_ID, s->class->events && !s->class->events->next ? s->class->events->id : 0);
+        s->at = m->at;
+        s->clock = m->clock;
     }
-    uint64_t id =
-        role(m, ROLE_EVENT_ID, s->class->events && !s->class->events->next ? s->class->events->id : 0);
     s->event = find_event(s->class, id);
     if (!s->event) {
         char expected[64];
@@ -381,10 +455,12 @@ static int read_header(struct stream *s, struct machine *m)
         lose_rest_of_packet(s, start, expected);
         return 0;
     }
-    s->at = m->at;
-    s->clock = m->clock;
-    s->time_ns = stream_time(s->meta, s->class->clock, m->clock);
-    if (s->align_drift != 0 || s->align_offset_ns != 0)
+    /* The fields are decoded when this stream is first in time: until then they come into the cache. */
+    __builtin_prefetch(s->packet + (s->at >> 3));
+    __builtin_prefetch(s->packet + (s->at >> 3) + 64);
+    __builtin_prefetch(s->packet + (s->at >> 3) + 128);
+    s->time_ns = stream_time(s->meta, s->class->clock, s->clock);
+    if (s->aligned)
         s->time_ns -=
             s->align_offset_ns + (int64_t)(s->align_drift * (double)(s->time_ns - s->align_origin_ns));
     return 1;
@@ -397,13 +473,14 @@ static void close_packet(struct stream *s)
         s->clock = s->packet_end_clock;
     s->packet_offset += s->packet_bytes;
     s->packet_bytes = 0;
+    s->packet = NULL;
     release_behind(s);
 }
 
 int stream_advance(struct stream *s, struct machine *m)
 {
     for (;;) {
-        if (s->packet_bytes == 0) {
+        if (!s->packet) {
             int r = open_packet(s, m);
             if (r == 0)
                 r = next_file(s);
@@ -452,4 +529,82 @@ int stream_decode(struct stream *s, struct machine *m)
     s->at = m->at;
     s->clock = m->clock;
     return 0;
+}
+
+/* ---- seeking ---- */
+
+/* Beyond this, every second entry goes, and only every second packet is entered from then on. */
+#define INDEX_MAX 2048
+
+static int make_index(struct stream *s, struct machine *m)
+{
+    uint64_t packets = 0, stride = 1;
+    int r = stream_rewind(s);
+    while (r >= 0) {
+        struct packet_entry e = {.offset = s->packet_offset,
+                                 .clock = s->clock,
+                                 .discarded = s->discarded,
+                                 .sequence = s->sequence,
+                                 .file = (uint32_t)s->file,
+                                 .counted_events = s->counted_events,
+                                 .counted_packets = s->counted_packets};
+        r = open_packet(s, m);
+        if (r == 0)
+            r = next_file(s);
+        if (r <= 0)
+            break;
+        if (!s->packet)
+            continue;
+        e.begin_ns = stream_time(s->meta, s->class->clock, s->clock);
+        if (packets++ % stride == 0 && array_add(&s->index_entries, e) < 0)
+            return -ENOMEM;
+        if (s->index_entries.count >= INDEX_MAX) {
+            for (size_t i = 0; i < INDEX_MAX / 2; i++)
+                s->index_entries.at[i] = s->index_entries.at[2 * i];
+            s->index_entries.count = INDEX_MAX / 2;
+            stride *= 2;
+        }
+        close_packet(s);
+    }
+    return r;
+}
+
+static int go_to_packet(struct stream *s, const struct packet_entry *e)
+{
+    bool same = s->file == e->file;
+    s->file = e->file;
+    s->done_bytes = 0;
+    for (size_t i = 0; i < s->file; i++)
+        s->done_bytes += s->files.at[i].size;
+    forget_packet(s);
+    s->packet_offset = e->offset;
+    s->clock = e->clock;
+    s->discarded = e->discarded;
+    s->sequence = e->sequence;
+    s->counted_events = e->counted_events;
+    s->counted_packets = e->counted_packets;
+    return same ? 0 : map_current(s);
+}
+
+int stream_seek(struct stream *s, struct machine *m, int64_t time_ns)
+{
+    int r = s->index_entries.count ? 0 : make_index(s, m);
+    if (r >= 0)
+        r = stream_rewind(s);
+    size_t low = 0, high = s->index_entries.count; /* the last packet that begins before the time */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (corrected(s, s->index_entries.at[middle].begin_ns) < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (r >= 0 && low > 0)
+        r = go_to_packet(s, &s->index_entries.at[low - 1]);
+    if (r < 0)
+        return r;
+    while ((r = stream_advance(s, m)) > 0 && s->time_ns < time_ns)
+        if ((r = stream_decode(s, m)) < 0 && r != -EBADMSG)
+            return r;
+    return r;
 }

@@ -9,16 +9,36 @@
 #include "trace/layout.h"
 #include "trace/trace.h"
 
+/* Where a packet begins, and what was known before it. */
+struct packet_entry {
+    uint64_t offset, clock, discarded, sequence;
+    int64_t begin_ns; /* before any correction */
+    uint32_t file;
+    bool counted_events, counted_packets;
+};
+
 struct stream_file {
     char *path;
     uint64_t size;
     int64_t begin_ns; /* of its first packet; files of one stream stand in this order */
 };
 
+/* What the merge touches for every event stands first, so that 1,000 streams stay in the cache. */
 struct stream {
-    struct trace_stream public;
+    uint8_t *packet;           /* the packet being read; NULL: none */
+    uint64_t at, limit, clock; /* as in struct machine, of the next event's fields */
+    int64_t time_ns;           /* of the next event, whose header is read and whose fields are not */
+    const struct event_meta *event;
+    const struct stream_meta *class;
+    uint64_t *registers;
+    struct value *packet_values;
+    int64_t packet_pid, packet_tid;
     uint32_t index;
+    bool aligned; /* the clock is corrected (align.h) */
+    bool ended;
     const struct metadata *meta;
+
+    struct trace_stream public;
     ARRAY(struct stream_file) files; /* several when the tracer rotated them */
     size_t file;                     /* the one that is mapped */
     uint64_t done_bytes;             /* of the files before it */
@@ -26,30 +46,23 @@ struct stream {
     uint64_t size, mapped;
     uint64_t released; /* bytes at the start that were given back to the kernel */
 
-    /* The packet being read. */
-    uint64_t packet_offset, packet_bytes; /* packet_bytes 0: none */
-    const struct stream_meta *class;
-    struct value *packet_values;
+    uint64_t packet_offset, packet_bytes;
     uint32_t packet_value_capacity;
-    int64_t packet_pid, packet_tid;
     uint64_t packet_end_clock; /* cycles; UINT64_MAX: not given */
     bool has_instance;         /* the packet says which stream it belongs to */
     uint64_t instance;
-    uint64_t *registers;
-    uint64_t at, limit, clock; /* as in struct machine, of the next event's fields */
 
-    /* The next event, whose header is read and whose fields are not. */
-    const struct event_meta *event;
-    int64_t time_ns;
-
-    /* Correction of the host's clock (align.h). */
     int64_t align_origin_ns, align_offset_ns;
     double align_drift;
 
     /* Counters of the packet before. */
     bool counted_events, counted_packets;
     uint64_t discarded, sequence;
-    struct trace_loss losses[4]; /* by kind */
+
+    /* Some packets in their order: all of them, or every n-th of many. Made when it is first needed. */
+    ARRAY(struct packet_entry) index_entries;
+
+    struct trace_loss *losses; /* by kind; NULL while there are none */
 };
 
 /* Maps the file. -ENODATA when it is empty. */
@@ -71,6 +84,10 @@ int stream_rewind(struct stream *stream);
 /* Moves to the next event and reads its header: 1, or 0 at the end, or -ENOMEM. The event before must have
  * been decoded. Damage is counted in stream->losses. */
 int stream_advance(struct stream *stream, struct machine *machine);
+
+/* Goes to the first event at or after time_ns (corrected time), through an index of the packets: as
+ * stream_advance(). Losses are counted from there. */
+int stream_seek(struct stream *stream, struct machine *machine, int64_t time_ns);
 
 /* Decodes the fields of the event that stream_advance() found into machine->values. 0, or -EBADMSG: it is
  * damaged and counted, advance again; or -ENOMEM. */

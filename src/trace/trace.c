@@ -24,19 +24,17 @@ struct host {
     size_t first_stream;
 };
 
-/* An entry of the merge heap: the next event of one stream. */
-struct candidate {
-    int64_t time_ns;
-    uint32_t stream;
-};
-
 struct trace {
     ARRAY(struct host) hosts;
     ARRAY(struct stream) streams;
-    struct candidate *heap;
-    uint32_t heap_count;
+    /* A tournament of losers: tree[0] is the stream that is first in time, every other node the loser of the
+     * match played there. One path of log2(streams) matches replaces the winner. An entry is the next event's
+     * time since base_ns with the stream's index in its low bits, so that a match is one comparison. */
+    uint64_t *tree;
+    unsigned stream_bits;
+    int64_t base_ns;
     bool started;
-    bool pending; /* the heap's first stream was delivered and must advance */
+    bool pending; /* the first stream was delivered and must advance */
     struct machine machine;
     uint32_t register_count;
     struct arena text;
@@ -221,11 +219,13 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
     uint32_t registers = 1;
     array_foreach (&t->hosts, h)
         registers = MAX(registers, h->meta->register_count + 1);
-    t->heap = calloc(t->streams.count + 1, sizeof(*t->heap));
-    t->losses = calloc(t->streams.count * 4 + 1, sizeof(*t->losses));
+    t->tree = calloc(t->streams.count + 1, sizeof(*t->tree));
+    t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
     array_foreach (&t->streams, s)
         s->index = (uint32_t)(s - t->streams.at);
-    if (!t->heap || !t->losses)
+    while ((1ull << t->stream_bits) < t->streams.count)
+        t->stream_bits++;
+    if (!t->tree || !t->losses)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
     *ret_trace = t;
     t = NULL;
@@ -245,7 +245,7 @@ void trace_close(struct trace *trace)
         free(h->path);
     }
     array_done(&trace->hosts);
-    free(trace->heap);
+    free(trace->tree);
     free(trace->losses);
     free(trace->machine.registers);
     free(trace->machine.values);
@@ -255,56 +255,101 @@ void trace_close(struct trace *trace)
 
 /* ---- merging ---- */
 
-static inline bool earlier(struct candidate a, struct candidate b)
+#define KEY_ENDED UINT64_MAX
+
+/* Times too far from the base are all alike; they become exact again when the base moves. */
+static inline uint64_t key_far(const struct trace *t)
 {
-    return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.stream < b.stream);
+    return (KEY_ENDED >> t->stream_bits) - 1;
 }
 
-static void sift_down(struct candidate *heap, uint32_t count, uint32_t i)
+static inline uint64_t key_of(const struct trace *t, const struct stream *s)
 {
-    struct candidate moving = heap[i];
-    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
-        if (child + 1 < count && earlier(heap[child + 1], heap[child]))
-            child++;
-        if (!earlier(heap[child], moving))
-            break;
-        heap[i] = heap[child];
+    uint64_t since = s->time_ns > t->base_ns ? (uint64_t)s->time_ns - (uint64_t)t->base_ns : 0;
+    since = since < key_far(t) ? since : key_far(t);
+    return s->ended ? KEY_ENDED : since << t->stream_bits | s->index;
+}
+
+/* All matches, from the streams as they stand. */
+static int play_all(struct trace *t)
+{
+    size_t n = t->streams.count;
+    uint64_t *winner = calloc(2 * n + 2, sizeof(*winner));
+    if (!winner)
+        return -ENOMEM;
+    t->base_ns = INT64_MAX;
+    array_foreach (&t->streams, s)
+        if (!s->ended)
+            t->base_ns = MIN(t->base_ns, s->time_ns);
+    for (size_t i = 0; i < n; i++)
+        winner[n + i] = key_of(t, &t->streams.at[i]);
+    for (size_t i = n; i-- > 1;) {
+        winner[i] = MIN(winner[2 * i], winner[2 * i + 1]);
+        t->tree[i] = MAX(winner[2 * i], winner[2 * i + 1]);
     }
-    heap[i] = moving;
+    t->tree[0] = winner[1];
+    free(winner);
+    return 0;
+}
+
+static inline struct stream *stream_of_key(const struct trace *t, uint64_t key)
+{
+    return key == KEY_ENDED ? NULL : &t->streams.at[key & ((1ull << t->stream_bits) - 1)];
+}
+
+/* The matches of the stream that was first, which has moved on. Who wins is as good as random, so there is no
+ * branch: the smaller goes on, the larger stays. */
+static int play(struct trace *t, const struct stream *s)
+{
+    uint64_t *tree = t->tree, mine = key_of(t, s);
+    for (size_t i = (s->index + t->streams.count) / 2; i > 0; i /= 2) {
+        uint64_t other = tree[i];
+        tree[i] = other > mine ? other : mine;
+        mine = other > mine ? mine : other;
+    }
+    tree[0] = mine;
+    if (mine == KEY_ENDED)
+        return 0;
+    if (mine >> t->stream_bits >= key_far(t))
+        return play_all(t);
+    const char *next = (const char *)stream_of_key(t, mine); /* is read next */
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 64);
+    return 0;
+}
+
+static inline struct stream *first_stream(const struct trace *t)
+{
+    return t->streams.count ? stream_of_key(t, t->tree[0]) : NULL;
+}
+
+static int advance(struct trace *t, struct stream *s)
+{
+    int r = stream_advance(s, &t->machine);
+    s->ended = r == 0;
+    return r;
 }
 
 /* Every stream's first event. */
 static int start(struct trace *t)
 {
-    t->heap_count = 0;
-    for (uint32_t i = 0; i < t->streams.count; i++) {
-        int r = stream_advance(&t->streams.at[i], &t->machine);
+    array_foreach (&t->streams, s) {
+        int r = advance(t, s);
         if (r < 0)
             return r;
-        if (r > 0)
-            t->heap[t->heap_count++] = (struct candidate){t->streams.at[i].time_ns, i};
     }
-    for (uint32_t i = t->heap_count / 2; i-- > 0;)
-        sift_down(t->heap, t->heap_count, i);
     t->started = true;
     t->pending = false;
-    return 0;
+    return play_all(t);
 }
 
-/* The heap's first stream goes on to its next event, or leaves. */
+/* The first stream goes on to its next event, or leaves. */
 static int advance_first(struct trace *t)
 {
-    int r = stream_advance(&t->streams.at[t->heap[0].stream], &t->machine);
-    if (r < 0)
-        return r;
-    if (r > 0)
-        t->heap[0].time_ns = t->streams.at[t->heap[0].stream].time_ns;
-    else
-        t->heap[0] = t->heap[--t->heap_count];
-    if (t->heap_count > 1)
-        sift_down(t->heap, t->heap_count, 0);
+    struct stream *s = first_stream(t);
+    int r = advance(t, s);
     t->pending = false;
-    return 0;
+    return r < 0 ? r : play(t, s);
 }
 
 static uint64_t presence(const struct program *p, const struct value *values)
@@ -343,9 +388,9 @@ int trace_next(struct trace *t, const struct event **ret_event)
     for (;;) {
         if (t->pending && (r = advance_first(t)) < 0)
             return r;
-        if (t->heap_count == 0)
+        struct stream *s = first_stream(t);
+        if (!s)
             return 0;
-        struct stream *s = &t->streams.at[t->heap[0].stream];
         r = stream_decode(s, &t->machine);
         t->pending = true;
         if (r == 0) {
@@ -372,19 +417,11 @@ int64_t trace_refresh(struct trace *t)
         if (n < 0)
             return n;
         more += n;
-        bool active = false;
-        for (uint32_t i = 0; i < t->heap_count; i++)
-            active |= t->heap[i].stream == s->index;
-        if (n == 0 || active)
-            continue;
-        r = stream_advance(s, &t->machine);
-        if (r < 0)
+        if (n > 0 && s->ended && (r = advance(t, s)) < 0)
             return r;
-        if (r > 0)
-            t->heap[t->heap_count++] = (struct candidate){s->time_ns, s->index};
     }
-    for (uint32_t i = t->heap_count / 2; i-- > 0;)
-        sift_down(t->heap, t->heap_count, i);
+    if (more && (r = play_all(t)) < 0)
+        return r;
     return more;
 }
 
@@ -406,26 +443,22 @@ int trace_set_alignment(struct trace *t, const struct alignment *alignment)
         s->align_origin_ns = h->origin_ns;
         s->align_offset_ns = h->offset_ns;
         s->align_drift = h->drift;
+        s->aligned = h->drift != 0 || h->offset_ns != 0;
     }
     return trace_rewind(t);
 }
 
 int trace_seek_ns(struct trace *t, uint64_t time_ns)
 {
-    const struct event *ignored;
     array_foreach (&t->streams, s) {
-        s->packet_offset = s->packet_bytes = s->clock = s->released = 0;
-        s->counted_events = s->counted_packets = false;
-        memset(s->losses, 0, sizeof(s->losses));
+        int r = stream_seek(s, &t->machine, (int64_t)time_ns);
+        if (r < 0)
+            return r;
+        s->ended = r == 0;
     }
-    int r = start(t);
-    while (r >= 0 && t->heap_count && t->heap[0].time_ns < (int64_t)time_ns) {
-        if ((r = trace_next(t, &ignored)) == 0)
-            break;
-        if (r > 0)
-            r = advance_first(t);
-    }
-    return r < 0 ? r : 0;
+    t->started = true;
+    t->pending = false;
+    return play_all(t);
 }
 
 /* ---- asking ---- */
@@ -434,7 +467,7 @@ const struct trace_loss *trace_losses(const struct trace *trace, size_t *ret_cou
 {
     size_t n = 0;
     array_foreach (&trace->streams, s)
-        for (int kind = 0; kind < 4; kind++)
+        for (int kind = 0; s->losses && kind < LOSS_KINDS; kind++)
             if (s->losses[kind].count)
                 trace->losses[n++] = s->losses[kind];
     *ret_count = n;

@@ -49,6 +49,7 @@ enum trace_loss_kind {
     LOSS_DISCARDED_PACKETS, /* the tracer overwrote them; count packets */
     LOSS_TRUNCATED,         /* the file ends within a packet; count bytes */
     LOSS_UNREADABLE,        /* malformed; count bytes */
+    LOSS_KINDS,
 };
 
 struct trace_loss {
