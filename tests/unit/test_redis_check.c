@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/redis.h"
+
+#include <stddef.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "probe_in_test.h"
+
+/* Objects like Redis', with the checks' view of them. */
+struct command {
+    uint64_t flags;
+    const char *name;
+};
+struct db {
+    char other[20];
+    int id;
+};
+struct client;
+struct connection {
+    struct client *client;
+    int fd;
+};
+struct client {
+    uint64_t id;
+    uint64_t garbage; /* looks like a pointer and is none */
+    struct connection *connection;
+    struct db *db;
+    struct command *command;
+    const char *query_buffer;
+    int count;
+    uint64_t bytes;
+    char rest[128];
+};
+
+static char sds[] = "\x18get"; /* type 0, length 3 */
+static struct db db = {.id = 3};
+static struct command get = {.flags = 2, .name = sds + 1};
+static struct connection connection;
+static struct client client;
+
+static int set_up(void **state)
+{
+    static int fd = -1;
+    if (fd < 0)
+        fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    client = (struct client){.id = 9,
+                             .garbage = 0x4141414141414141,
+                             .connection = &connection,
+                             .db = &db,
+                             .command = &get,
+                             .query_buffer = sds + 1,
+                             .count = 2,
+                             .bytes = 10};
+    connection = (struct connection){.client = &client, .fd = fd};
+#define O(name, text) sonde_config.redis.name = SONDE_NO_OFFSET;
+    SONDE_REDIS_OFFSETS(O)
+#undef O
+    sonde_config.redis.conn_fd = offsetof(struct connection, fd);
+    sonde_config.redis.conn_private = offsetof(struct connection, client);
+    sonde_config.redis.client_id = offsetof(struct client, id);
+    sonde_config.redis.client_db = offsetof(struct client, db);
+    sonde_config.redis.db_id = offsetof(struct db, id);
+    sonde_config.redis.client_cmd = offsetof(struct client, command);
+    sonde_config.redis.command_name = offsetof(struct command, name);
+    sonde_config.redis.command_flags = offsetof(struct command, flags);
+    sonde_config.redis.client_querybuf = offsetof(struct client, query_buffer);
+    sonde_config.redis.client_argc = offsetof(struct client, count);
+    sonde_config.redis.client_argv_bytes = offsetof(struct client, bytes);
+    shared_page.fields_dropped = shared_page.fields_found = 0;
+    redis_checks_left = 100;
+    return fd < 0;
+}
+
+static void right_offsets_pass(void **state)
+{
+    for (int i = 0; i < 10; i++) {
+        assert_ptr_equal(redis_check_client(&connection, &client), &client);
+        redis_check_command(&client);
+    }
+    assert_int_equal(shared_page.fields_dropped, 0);
+    assert_int_equal(shared_page.fields_found, 1u << SONDE_REDIS_FIELD_client_conn);
+    assert_int_equal(sonde_config.redis.client_conn, offsetof(struct client, connection));
+    assert_int_equal(redis_checks_left, 80);
+}
+
+/* The named field points somewhere else: it alone is dropped, and nothing crashes. */
+#define WRONG(field, offset)                                                           \
+    do {                                                                               \
+        set_up(state);                                                                 \
+        sonde_config.redis.field = (offset);                                           \
+        redis_check_client(&connection, &client);                                      \
+        redis_check_command(&client);                                                  \
+        assert_int_equal(shared_page.fields_dropped, 1u << SONDE_REDIS_FIELD_##field); \
+        assert_int_equal(sonde_config.redis.field, SONDE_NO_OFFSET);                   \
+    } while (0)
+
+static void wrong_offsets_are_dropped(void **state)
+{
+    WRONG(conn_fd, 0);
+    WRONG(client_id, offsetof(struct client, garbage));
+    WRONG(client_db, offsetof(struct client, garbage));
+    WRONG(client_cmd, offsetof(struct client, garbage));
+    WRONG(command_name, offsetof(struct command, flags));
+    WRONG(client_querybuf, offsetof(struct client, garbage));
+    WRONG(client_argc, offsetof(struct client, garbage));
+    WRONG(client_argv_bytes, offsetof(struct client, garbage));
+    get.flags = 1; /* "get" that writes: the flags are something else */
+    WRONG(command_flags, offsetof(struct command, flags));
+    get.flags = 2;
+}
+
+static void a_client_that_does_not_point_back_is_not_believed(void **state)
+{
+    sonde_config.redis.client_conn = offsetof(struct client, db);
+    assert_null(redis_check_client(&connection, &client));
+    assert_true(shared_page.fields_dropped & 1u << SONDE_REDIS_FIELD_conn_private);
+    set_up(state);
+    client.connection = NULL;
+    assert_null(redis_check_client(&connection, &client));
+    set_up(state);
+    assert_null(redis_check_client(&connection, (const void *)(uintptr_t)0x4141414141414140));
+}
+
+static void a_bus_links_buffer_is_found_by_its_message(void **state)
+{
+    static const unsigned char MESSAGE[] = "RCmb\0\0\0\x10";
+    struct {
+        uint64_t time, garbage;
+        const void *other;
+        const unsigned char *received;
+        char rest[64];
+    } link = {1, 0x4141414141414141, sds, MESSAGE, {0}};
+    redis_find_receive_buffer(&link);
+    assert_int_equal(sonde_config.redis.link_rcvbuf, 24);
+    assert_int_equal(shared_page.fields_found, 1u << SONDE_REDIS_FIELD_link_rcvbuf);
+}
+
+int main(void)
+{
+    make_thread(4096);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(right_offsets_pass, set_up),
+        cmocka_unit_test_setup(wrong_offsets_are_dropped, set_up),
+        cmocka_unit_test_setup(a_client_that_does_not_point_back_is_not_believed, set_up),
+        cmocka_unit_test_setup(a_bus_links_buffer_is_found_by_its_message, set_up)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
