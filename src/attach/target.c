@@ -8,8 +8,32 @@
 #include <string.h>
 #include <unistd.h>
 
+void target_cache_done(struct target_cache *cache)
+{
+    array_foreach (&cache->files, f)
+        elf_free(f->elf);
+    array_done(&cache->files);
+}
+
+static struct elf *open_file(struct target_cache *cache, const struct modules *modules,
+                             const struct module *module)
+{
+    uint64_t key = modules_file_key(modules, module);
+    array_foreach (&cache->files, f)
+        if (key && f->key == key)
+            return f->elf;
+    struct elf *elf;
+    if (modules_open(modules, module, &elf, NULL) < 0)
+        return NULL;
+    if (array_add(&cache->files, (struct target_file){key, elf}) < 0) {
+        elf_free(elf);
+        return NULL;
+    }
+    return elf;
+}
+
 /* Adds the modules that can hold a runtime: the program itself and the libraries Debian splits Node into. */
-static int open_modules(struct target *target)
+static int open_modules(struct target *target, struct target_cache *cache)
 {
     static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so"};
     for (size_t i = 0; i < target->modules.list.count; i++) {
@@ -22,13 +46,9 @@ static int open_modules(struct target *target)
             wanted |= strncmp(base + 1, LIBRARIES[k], strlen(LIBRARIES[k])) == 0;
         if (!wanted)
             continue;
-        struct elf *elf;
-        if (modules_open(&target->modules, module, &elf, NULL) < 0)
-            continue;
-        if (array_add(&target->code, (struct target_module){module, elf}) < 0) {
-            elf_free(elf);
+        struct elf *elf = open_file(cache, &target->modules, module);
+        if (elf && array_add(&target->code, (struct target_module){module, elf}) < 0)
             return -ENOMEM;
-        }
     }
     return 0;
 }
@@ -43,7 +63,7 @@ static enum runtime runtime_of(struct target *target)
     return RUNTIME_OTHER;
 }
 
-int target_open(pid_t pid, struct target **ret_target, struct problem *problem)
+int target_open(pid_t pid, struct target_cache *cache, struct target **ret_target, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
     if (!target)
@@ -53,7 +73,7 @@ int target_open(pid_t pid, struct target **ret_target, struct problem *problem)
     int r = modules_read(pid, &target->modules, problem);
     if (r < 0)
         return r;
-    r = open_modules(target);
+    r = open_modules(target, cache);
     if (r < 0)
         return r;
     target->runtime = runtime_of(target);
@@ -81,8 +101,6 @@ void target_free(struct target *target)
 {
     if (!target)
         return;
-    array_foreach (&target->code, m)
-        elf_free(m->elf);
     array_done(&target->code);
     array_done(&target->missing);
     modules_done(&target->modules);

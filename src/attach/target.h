@@ -21,6 +21,19 @@ struct missing {
     const char *what, *why, *remedy;
 };
 
+struct target_file {
+    uint64_t key; /* modules_file_key() */
+    struct elf *elf;
+};
+
+/* Files that were opened once: a host runs many processes of one build, and indexing its symbols takes a
+ * while. It must outlive the targets that were opened with it. Zero-initialise to use. */
+struct target_cache {
+    ARRAY(struct target_file) files;
+};
+
+void target_cache_done(struct target_cache *cache);
+
 struct target_module {
     const struct module *module;
     struct elf *elf;
@@ -40,7 +53,7 @@ struct target {
 
 /* Looks at a process; runtime is RUNTIME_OTHER when it is none that sonde knows (no error). Free with
  * target_free(). -ESRCH, -EACCES, ... with the problem in words. */
-int target_open(pid_t pid, struct target **ret_target, struct problem *problem);
+int target_open(pid_t pid, struct target_cache *cache, struct target **ret_target, struct problem *problem);
 void target_free(struct target *target);
 DEFINE_FREEP(struct target, target_free)
 

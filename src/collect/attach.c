@@ -26,11 +26,11 @@ struct prepared {
 };
 
 /* Loads the probe unless it is there already. */
-static int load_probe(const struct session *session, pid_t pid, struct problem *problem)
+static int load_probe(struct session *session, pid_t pid, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct target_module probe;
-    int r = target_open(pid, &target, problem);
+    int r = target_open(pid, &session->files, &target, problem);
     if (r < 0)
         return r;
     if (target->runtime == RUNTIME_OTHER) {
@@ -177,7 +177,7 @@ int session_attach(struct session *session, pid_t pid, struct problem *problem)
     struct prepared prepared = {.shared_fd = -1};
     struct patch_set patches = {0};
     struct program *program = NULL;
-    r = target_open(pid, &target, problem);
+    r = target_open(pid, &session->files, &target, problem);
     if (r >= 0)
         r = inject_find_probe(target, session->probe_path, &probe, problem);
     if (r >= 0)

@@ -19,7 +19,8 @@
 
 #include "base/clock.h"
 
-enum { IDLE_MIN_US = 500, IDLE_MAX_US = 10000 };
+/* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
+enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };
 
 void session_note(struct session *session, const char *format, ...)
 {
@@ -112,6 +113,7 @@ void session_free(struct session *session)
     array_foreach (&session->programs, p)
         program_free(*p);
     array_done(&session->programs);
+    target_cache_done(&session->files);
     array_foreach (&session->untraced, u)
         free(*u);
     array_done(&session->untraced);

@@ -23,6 +23,7 @@ struct session {
     struct ctf_stream *own; /* the collector's events */
     struct clock_fit fit;
     struct stall_sampler *sampler;
+    struct target_cache files; /* of all programs met */
     ARRAY(struct program *) programs;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
     uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;

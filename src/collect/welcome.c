@@ -124,7 +124,7 @@ static int inherit(const struct session *session, const struct target *target, s
 static int admit(struct session *session, struct guest *guest, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    int r = target_open(guest->pid, &target, problem);
+    int r = target_open(guest->pid, &session->files, &target, problem);
     if (r < 0)
         return r;
     if (target->runtime == RUNTIME_OTHER)
