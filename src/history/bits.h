@@ -36,6 +36,14 @@ static inline size_t bits_bytes(size_t bits)
     return (bits + 7) / 8;
 }
 
+/* How many bits are set; without a call where the target has no instruction for it. */
+static inline unsigned bits_set(uint64_t word)
+{
+    word -= word >> 1 & 0x5555555555555555ull;
+    word = (word & 0x3333333333333333ull) + (word >> 2 & 0x3333333333333333ull);
+    return (unsigned)(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0full) * 0x0101010101010101ull >> 56);
+}
+
 /* width (0 .. 64) bits at bit position `at`. */
 static inline uint64_t bits_get(const uint8_t *p, size_t at, unsigned width)
 {

@@ -141,11 +141,8 @@ static uint8_t *directory_write(uint8_t *p, const struct change *changes, uint32
     return bits_end(&w);
 }
 
-uint8_t *block_write(uint8_t *p, void *scratch, const struct change *changes, uint32_t count,
-                     uint64_t slice_start_ns)
+uint8_t *block_write(uint8_t *p, void *scratch, const struct change *changes, uint32_t count)
 {
-    p = varint_put(p, count);
-    p = varint_put(p, zigzag((int64_t)(changes[0].time_ns - slice_start_ns)));
     if (count <= RUN_CHANGES)
         return run_write(p, changes, count);
 
@@ -193,18 +190,14 @@ static const uint8_t *packed_open(const uint8_t *p, const uint8_t *end, uint32_t
     return p + bytes;
 }
 
-int block_open(struct block *block, const uint8_t *p, const uint8_t *end, uint64_t slice_start_ns)
+int block_open(struct block *block, const struct block_place *place)
 {
-    uint64_t count, first;
-    p = varint_get(p, end, &count);
-    if (!p || !count || count > UINT32_MAX / 2)
+    if (!place->count || place->count > UINT32_MAX / 2)
         return -EBADMSG;
-    p = varint_get(p, end, &first);
-    if (!p)
-        return -EBADMSG;
-    block->first_ns = slice_start_ns + (uint64_t)unzigzag(first);
-    block->count = (uint32_t)count;
-    block->runs = (uint32_t)((count - 1) / RUN_CHANGES + 1);
+    const uint8_t *p = place->at, *end = place->end;
+    block->first_ns = place->first_ns;
+    block->count = (uint32_t)place->count;
+    block->runs = (block->count - 1) / RUN_CHANGES + 1;
     block->end = end;
     if (block->runs > 1) {
         p = packed_open(p, end, block->runs - 1, 64, &block->run_times, &block->time_width);
@@ -240,12 +233,7 @@ int block_run(const struct block *block, uint32_t i, struct run *ret_run)
     ret_run->first_ns = block_run_first(block, i);
     ret_run->count = run_count(block->count, i);
     const uint8_t *p = numbers_open(&ret_run->gaps, block->area + offset, block->end, ret_run->count - 1);
-    if (p)
-        p = cells_open(&ret_run->cells, p, block->end, ret_run->count);
-    if (!p)
-        return -EBADMSG;
-    ret_run->node = p;
-    return 0;
+    return p ? cells_open(&ret_run->cells, p, block->end, ret_run->count) : -EBADMSG;
 }
 
 int block_run_node(const struct block *block, uint32_t i, struct node *ret_node)
@@ -256,7 +244,8 @@ int block_run_node(const struct block *block, uint32_t i, struct node *ret_node)
         return r;
     if (block->runs > 1) {
         ret_node->changes = run.count;
-        return node_read(run.node, block->end, run.first_ns, ret_node) ? 0 : -EBADMSG;
+        const uint8_t *p = cells_end(&run.cells);
+        return p && node_read(p, block->end, run.first_ns, ret_node) ? 0 : -EBADMSG;
     }
     uint64_t times[RUN_CHANGES];
     struct cell cells[RUN_CHANGES];

@@ -2,16 +2,18 @@
  *
  * A block holds `count` changes in runs of 64. A block of several runs has a directory of its runs and a
  * summary of itself and of each run; a block of one run is so small that decoding it is as quick as reading a
- * summary.
+ * summary. The count and the first change's time are not in the block but beside those of its neighbours
+ * (columns.c).
  *
- *     varint    count (at least 1)
- *     varint    zigzag: time of the first change - the slice's start (negative: a late change)
  *     count <= 64:
  *       run
- *     count > 64:
- *       byte      width W;  packed: for runs 1 .. n-1 the first change's time - the block's first, W bits
- * each byte      width P;  packed: for runs 0 .. n-1 the run's offset from the node, P bits each node      of
- * the whole block runs
+ *     count > 64, in n runs:
+ *       byte      width W
+ *       packed    for runs 1 .. n-1: its first change's time - the block's first, W bits each
+ *       byte      width P
+ *       packed    for runs 0 .. n-1: its offset from the node, P bits each
+ *       node      of the whole block
+ *       runs
  *
  *     run:  numbers   differences between the times of successive changes, count - 1 of them
  *           cells     the new values, count of them
@@ -72,8 +74,14 @@ static inline size_t block_bound(size_t count)
 
 /* Writes changes[0 .. count), in time order, to p, which has block_bound(count) bytes. scratch has as many
  * and is aligned for integers. */
-uint8_t *block_write(uint8_t *p, void *scratch, const struct change *changes, uint32_t count,
-                     uint64_t slice_start_ns);
+uint8_t *block_write(uint8_t *p, void *scratch, const struct change *changes, uint32_t count);
+
+/* Where a block is, and what is known of it outside. */
+struct block_place {
+    const uint8_t *at, *end;
+    uint64_t count;
+    uint64_t first_ns;
+};
 
 struct block {
     uint64_t first_ns;
@@ -84,8 +92,8 @@ struct block {
     unsigned time_width, offset_width;
 };
 
-/* 0, or -EBADMSG. The block keeps pointing into [p, end). */
-int block_open(struct block *block, const uint8_t *p, const uint8_t *end, uint64_t slice_start_ns);
+/* 0, or -EBADMSG. The block keeps pointing into the place. */
+int block_open(struct block *block, const struct block_place *place);
 
 /* The first change's time of run i. */
 static inline uint64_t block_run_first(const struct block *block, uint32_t i)
@@ -103,7 +111,6 @@ struct run {
     unsigned count;
     struct numbers gaps;
     struct cells cells;
-    const uint8_t *node; /* where it is, in a block of several runs */
 };
 int block_run(const struct block *block, uint32_t i, struct run *ret_run);
 

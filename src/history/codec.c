@@ -76,7 +76,7 @@ const uint8_t *numbers_open(struct numbers *numbers, const uint8_t *p, const uin
     }
     if (high > 64 || low > high)
         return NULL;
-    unsigned above = (unsigned)__builtin_popcountll(numbers->select);
+    unsigned above = bits_set(numbers->select);
     size_t bytes = bits_bytes((size_t)low * n + (size_t)(high - low) * above);
     if ((size_t)(end - p) < bytes)
         return NULL;
@@ -200,29 +200,30 @@ static struct shape look_at(const struct cell *cells, unsigned n)
 static uint8_t *list_write(uint8_t *p, const struct cell *cells, unsigned n, size_t limit)
 {
     struct cell distinct[CODEC_MAX];
-    uint8_t index[CODEC_MAX];
+    uint8_t index[CODEC_MAX], list[CODEC_MAX * CODEC_CELL_BYTES], *end = list;
     unsigned count = 0;
-    uint8_t *start = p++;
     for (unsigned i = 0; i < n; i++) {
         unsigned k = 0;
         while (k < count && !cell_equal(distinct[k], cells[i]))
             k++;
         if (k == count) {
             distinct[count++] = cells[i];
-            p = cell_write(p, cells[i]);
-            if ((size_t)(p - start) >= limit)
+            end = cell_write(end, cells[i]);
+            if ((size_t)(end - list) >= limit)
                 return NULL;
         }
         index[i] = (uint8_t)k;
     }
-    *start = (uint8_t)(1 | (count - 1) << 2);
     unsigned width = bits_needed(count - 1);
-    if ((size_t)(p - start) + bits_bytes((size_t)width * n) >= limit)
+    if (1 + (size_t)(end - list) + bits_bytes((size_t)width * n) >= limit)
         return NULL;
+    *p++ = (uint8_t)(1 | (count - 1) << 2);
     struct bit_writer w = {.p = p};
     for (unsigned i = 0; i < n; i++)
         bits_put(&w, index[i], width);
-    return bits_end(&w);
+    p = bits_end(&w);
+    memcpy(p, list, (size_t)(end - list));
+    return p + (end - list);
 }
 
 uint8_t *cells_write(uint8_t *p, const struct cell *cells, unsigned n)
@@ -251,46 +252,39 @@ uint8_t *cells_write(uint8_t *p, const struct cell *cells, unsigned n)
     return bits_end(&w);
 }
 
-static const uint8_t *list_open(struct cells *cells, uint8_t head, const uint8_t *p, const uint8_t *end)
-{
-    cells->distinct = (uint8_t)((head >> 2) + 1);
-    cells->width = bits_needed(cells->distinct - 1u);
-    cells->list = p;
-    for (unsigned i = 0; i < cells->distinct; i++) {
-        struct cell skipped;
-        p = cell_read(p, end, &skipped);
-        if (!p)
-            return NULL;
-    }
-    return p;
-}
-
-const uint8_t *cells_open(struct cells *cells, const uint8_t *p, const uint8_t *end, unsigned n)
+int cells_open(struct cells *cells, const uint8_t *p, const uint8_t *end, unsigned n)
 {
     if (p >= end)
-        return NULL;
+        return -EBADMSG;
     *cells = (struct cells){.end = end};
     uint8_t head = *p++;
     if ((head & 3) == 1) {
-        p = list_open(cells, head, p, end);
+        cells->distinct = (uint8_t)((head >> 2) + 1);
+        cells->width = (uint8_t)bits_needed(cells->distinct - 1u);
     } else if ((head & 3) == 0 && head < 32) {
         cells->type = head >> 2 & 3;
         cells->nullable = head >> 4;
-        if (cells->type == HISTORY_NULL)
-            return p;
         struct cell base = {.type = cells->type};
         p = bits_of_cell_read(p, end, &base);
-        if (!p || p >= end || *p > 64)
-            return NULL;
+        if (!p || (cells->type != HISTORY_NULL && (p >= end || *p > 64)))
+            return -EBADMSG;
         cells->base = base.bits - cells->nullable;
-        cells->width = *p++;
+        cells->width = cells->type == HISTORY_NULL ? 0 : *p++;
     } else {
-        return NULL;
+        return -EBADMSG;
     }
-    if (!p || (size_t)(end - p) < bits_bytes((size_t)cells->width * n))
-        return NULL;
     cells->bits = p;
-    return p + bits_bytes((size_t)cells->width * n);
+    cells->bits_bytes = (uint16_t)bits_bytes((size_t)cells->width * n);
+    return (size_t)(end - p) < cells->bits_bytes ? -EBADMSG : 0;
+}
+
+const uint8_t *cells_end(const struct cells *cells)
+{
+    const uint8_t *p = cells->bits + cells->bits_bytes;
+    struct cell skipped;
+    for (unsigned i = 0; p && i < cells->distinct; i++)
+        p = cell_read(p, cells->end, &skipped);
+    return p;
 }
 
 struct cell cells_get(const struct cells *cells, unsigned i)
@@ -298,11 +292,10 @@ struct cell cells_get(const struct cells *cells, unsigned i)
     struct cell cell = {0};
     if (cells->distinct) {
         uint64_t k = bits_get(cells->bits, (size_t)i * cells->width, cells->width);
-        const uint8_t *p = cells->list;
-        if (k < cells->distinct)
-            for (uint64_t j = 0; j <= k; j++)
-                p = cell_read(p, cells->end, &cell);
-        return cell;
+        const uint8_t *p = cells->bits + cells->bits_bytes;
+        for (uint64_t j = 0; p && j <= k && k < cells->distinct; j++)
+            p = cell_read(p, cells->end, &cell);
+        return p ? cell : (struct cell){0};
     }
     if (cells->type == HISTORY_NULL)
         return cell;
@@ -319,12 +312,11 @@ void cells_all(const struct cells *cells, unsigned n, struct cell *ret_cells)
             ret_cells[i] = cells_get(cells, i);
         return;
     }
-    struct cell list[CODEC_MAX];
-    const uint8_t *p = cells->list;
-    for (unsigned i = 0; i < cells->distinct; i++)
+    struct cell list[CODEC_MAX] = {0};
+    const uint8_t *p = cells->bits + cells->bits_bytes;
+    for (unsigned i = 0; p && i < cells->distinct; i++)
         p = cell_read(p, cells->end, &list[i]);
-    for (unsigned i = 0; i < n; i++) {
-        uint64_t k = bits_get(cells->bits, (size_t)i * cells->width, cells->width);
-        ret_cells[i] = k < cells->distinct ? list[k] : (struct cell){0};
-    }
+    for (unsigned i = 0; i < n; i++)
+        ret_cells[i] =
+            list[bits_get(cells->bits, (size_t)i * cells->width, cells->width)]; /* at most 6 bits */
 }

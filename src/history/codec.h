@@ -16,11 +16,14 @@
  * it.
  *
  *     byte 0             bits 0..1: 0 = differences, 1 = list
- *     differences:       bits 2..3: type; bit 4: nulls occur, code 0 is null and the other codes are one
- * higher (type null: all cells are null, nothing follows) base             int: zigzag varint; string:
- * varint; double: 8 bytes byte             width w of a code packed bits      n codes of w bits list:
- * bits 2..7: number of distinct cells, less one cells            each a type byte and then as for base (null:
- * nothing) packed bits      n indices, of as many bits as the largest index needs */
+ *     differences:       bits 2..3: type; bit 4: nulls occur, code 0 is null and the others are one higher
+ *                        (type null: all cells are null, nothing follows)
+ *       base             int: zigzag varint; string: varint; double: 8 bytes
+ *       byte             width w of a code
+ *       packed bits      n codes of w bits
+ *     list:              bits 2..7: number of distinct cells, less one
+ *       packed bits      n indices, of as many bits as the largest index needs
+ *       cells            each a type byte and then as for base (null: nothing) */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HISTORY_CODEC_H
 #define HISTORY_CODEC_H
@@ -59,14 +62,17 @@ void numbers_sums(const struct numbers *numbers, uint64_t base, unsigned n, uint
 void numbers_all(const struct numbers *numbers, unsigned n, uint64_t *ret_numbers);
 
 struct cells {
-    const uint8_t *bits, *list, *end;
+    const uint8_t *bits, *end;
     uint64_t base;
-    unsigned width;
-    uint8_t type, nullable, distinct;
+    uint16_t bits_bytes;
+    uint8_t width, type, nullable, distinct;
 };
-const uint8_t *cells_open(struct cells *cells, const uint8_t *p, const uint8_t *end, unsigned n);
+int cells_open(struct cells *cells, const uint8_t *p, const uint8_t *end, unsigned n); /* 0 or -EBADMSG */
 
-/* Cell i; a damaged index yields null. */
+/* The byte behind. */
+const uint8_t *cells_end(const struct cells *cells);
+
+/* Cell i; a damaged list yields null. */
 struct cell cells_get(const struct cells *cells, unsigned i);
 void cells_all(const struct cells *cells, unsigned n, struct cell *ret_cells);
 const uint8_t *cell_read(const uint8_t *p, const uint8_t *end, struct cell *ret_cell);
@@ -75,7 +81,7 @@ const uint8_t *cell_read(const uint8_t *p, const uint8_t *end, struct cell *ret_
 
 static inline uint64_t numbers_get(const struct numbers *numbers, unsigned i)
 {
-    unsigned above = (unsigned)__builtin_popcountll(numbers->select & bits_mask(i));
+    unsigned above = bits_set(numbers->select & bits_mask(i));
     size_t at = (size_t)numbers->low * i + (size_t)(numbers->high - numbers->low) * above;
     return bits_get(numbers->bits, at, numbers->select >> i & 1 ? numbers->high : numbers->low);
 }

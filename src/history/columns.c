@@ -1,5 +1,5 @@
-/* The columnar store: building it, opening it. Queries are in columns_query.c, summaries in
- * columns_summary.c.
+/* The columnar store: building it, opening it. One attribute is read by columns_read.c; queries are in
+ * columns_query.c, summaries in columns_summary.c.
  *
  * WHY COLUMNS
  *
@@ -16,9 +16,9 @@
  * time seen so far. A segment holds, by attribute:
  *
  *   - a snapshot: the value when the slice began, and since when; so a full state needs one segment, and a
- * single query never searches backwards;
+ *     single query never searches backwards;
  *   - a block with the changes made during the slice, if any (block.h). Changes are stored, not states: a
- * state ends where the next change of its attribute begins, in this block or the next one.
+ *     state ends where the next change of its attribute begins, in this block or the next one.
  *
  * A slice is made of arrivals, not of times: a late change (of an attribute that was behind) lies in the
  * segment in which it arrived, with a time before the slice's start. The changes of one attribute are in time
@@ -64,19 +64,19 @@
  *                 body, padded to 64 bytes
  *
  *     A body:
- *       names      each new attribute: varint parent + 1 (0: the root), varint length, bytes; then each new
- * string: varint length, bytes. Quarks and string numbers go on from the segment before. directory  lanes of
- * 64 attributes, L of them: 8 L   bit i of entry l: attribute 64 l + i has a block 4 L   where the lane's
- * block table is, from the blocks' begin, times 4; plus 0, 1 or 2: its entries have 1, 2 or 4 bytes 4 L
- * (segments) where the lane's snapshot is, from the snapshots' begin snapshots  each lane: cells, then
- * numbers: slice_start_ns - the time since when (codec.h) blocks     each lane: its blocks one after another,
- * then the block table: the length of each of them. Block i of a lane begins as many bytes before the table
- * as the lengths from i on add up to. 16 bytes   0, so that packed bits can be read eight bytes at a time
+ *       names      each new attribute: varint parent + 1 (0: the root), varint length, bytes; then each
+ *                  new string: varint length, bytes. Numbers go on from the segment before
+ *       directory  lanes of 64 attributes, L of them:
+ *                    8 L   bit i of entry l: attribute 64 l + i has a block
+ *                    4 L   where the lane's block table is, from the blocks' begin
+ *                    4 L   (segments) where the lane's snapshot is, from the snapshots' begin
+ *       snapshots  each lane: numbers: slice_start_ns - the time since when; then cells (codec.h)
+ *       blocks     each lane: its blocks one after another, then the block table: three times numbers
+ *                  (codec.h), one for each block: zigzag of its first change's time - slice_start_ns; how
+ * many changes it has; its length in bytes. The blocks begin as many bytes before the table as their lengths
+ * add up to 16 bytes   0, so that packed bits can be read eight bytes at a time
  *
- *     A segment's blocks are those of block.h, relative to its slice_start_ns. A group's are
- *       varint     zigzag: first change - slice_start_ns
- *       varint     changes
- *       node       (block.h)
+ *     A segment's blocks are those of block.h; a group's are nodes (block.h).
  *
  * KILLED BUILDERS
  *
@@ -140,8 +140,8 @@ static int add_snapshots(struct history *history, const struct columns *c, struc
         if (body_reserve(body, CODEC_CELLS_BYTES + CODEC_NUMBERS_BYTES) < 0)
             return -ENOMEM;
         set_entry(body, head, 2, lane, (uint32_t)body->count - head->snapshots_at);
-        uint8_t *p = cells_write(body->at + body->count, cells, n);
-        p = numbers_write(p, ages, n);
+        uint8_t *p = numbers_write(body->at + body->count, ages, n);
+        p = cells_write(p, cells, n);
         body->count = (size_t)(p - body->at);
     }
     return 0;
@@ -150,33 +150,31 @@ static int add_snapshots(struct history *history, const struct columns *c, struc
 static int add_lane(struct body *body, struct record_head *head, uint32_t lane, block_fn *fn, void *context,
                     struct problem *problem)
 {
-    uint32_t lengths[LANE], longest = 0;
+    uint64_t lengths[LANE], counts[LANE], firsts[LANE], present = 0;
     unsigned blocks = 0, n = MIN(head->attributes - lane * LANE, (uint32_t)LANE);
-    uint64_t present = 0;
     for (unsigned i = 0; i < n; i++) {
         size_t before = body->count;
-        int r = fn(context, lane * LANE + i, body, problem);
+        uint64_t first_ns;
+        int r = fn(context, lane * LANE + i, body, &counts[blocks], &first_ns, problem);
         if (r < 0)
             return r;
         if (!r)
             continue;
         present |= (uint64_t)1 << i;
-        lengths[blocks] = (uint32_t)(body->count - before);
-        longest = MAX(longest, lengths[blocks]);
-        blocks++;
+        firsts[blocks] = zigzag((int64_t)(first_ns - head->slice_start_ns));
+        lengths[blocks++] = body->count - before;
     }
-    unsigned shift = longest <= UINT8_MAX ? 0 : longest <= UINT16_MAX ? 1 : 2;
     size_t table_at = body->count - head->blocks_at;
-    if (table_at >= (size_t)1 << 30)
-        return problem_set(problem, -EFBIG, "a segment of the history exceeds 1 GiB");
-    if (body_reserve(body, (size_t)blocks << shift) < 0)
+    if (table_at > UINT32_MAX / 2)
+        return problem_set(problem, -EFBIG, "a segment of the history exceeds 2 GiB");
+    if (body_reserve(body, 3 * CODEC_NUMBERS_BYTES) < 0)
         return -ENOMEM;
-    for (unsigned i = 0; i < blocks; i++) {
-        memcpy(body->at + body->count, &lengths[i], 1u << shift);
-        body->count += 1u << shift;
-    }
+    uint8_t *p = numbers_write(body->at + body->count, firsts, blocks);
+    p = numbers_write(p, counts, blocks);
+    p = numbers_write(p, lengths, blocks);
+    body->count = (size_t)(p - body->at);
     memcpy(body->at + head->directory_at + lane * 8ul, &present, 8);
-    set_entry(body, head, 1, lane, (uint32_t)table_at << 2 | shift);
+    set_entry(body, head, 1, lane, (uint32_t)table_at);
     return 0;
 }
 
@@ -203,7 +201,6 @@ struct sorted {
     struct change *changes;
     uint32_t *ends; /* of each attribute's changes */
     void *scratch;
-    uint64_t slice_start_ns;
 };
 
 static void sorted_done(struct sorted *sorted)
@@ -237,7 +234,8 @@ static int sort_log(const struct columns *c, uint32_t attributes, struct sorted 
     return sorted->scratch ? 0 : -ENOMEM;
 }
 
-static int add_sorted_block(void *context, uint32_t quark, struct body *body, struct problem *problem)
+static int add_sorted_block(void *context, uint32_t quark, struct body *body, uint64_t *ret_count,
+                            uint64_t *ret_first_ns, struct problem *problem)
 {
     const struct sorted *sorted = context;
     uint32_t from = quark ? sorted->ends[quark - 1] : 0, count = sorted->ends[quark] - from;
@@ -245,9 +243,10 @@ static int add_sorted_block(void *context, uint32_t quark, struct body *body, st
         return 0;
     if (body_reserve(body, block_bound(count)) < 0)
         return -ENOMEM;
-    uint8_t *end = block_write(body->at + body->count, sorted->scratch, sorted->changes + from, count,
-                               sorted->slice_start_ns);
+    uint8_t *end = block_write(body->at + body->count, sorted->scratch, sorted->changes + from, count);
     body->count = (size_t)(end - body->at);
+    *ret_count = count;
+    *ret_first_ns = sorted->changes[from].time_ns;
     return 1;
 }
 
@@ -264,7 +263,7 @@ static int write_segment(struct history *history, struct columns *c, struct reco
                                .new_attributes =
                                    (uint32_t)history->attributes.all.count - c->attributes_written,
                                .new_strings = (uint32_t)history->strings.strings.count - c->strings_written};
-    struct sorted sorted = {.slice_start_ns = c->slice_start_ns};
+    struct sorted sorted = {0};
     struct body body = {0};
     int r = sort_log(c, head.attributes, &sorted);
     if (r == 0)

@@ -45,9 +45,10 @@ struct columns {
 
 /* ---- Building blocks of a record's body ---- */
 
-/* Writes the blocks of a body lane by lane. block_fn appends quark's block (1) or says that it has none (0).
- */
-typedef int block_fn(void *context, uint32_t quark, struct body *body, struct problem *problem);
+/* Writes the blocks of a body lane by lane. block_fn appends quark's block, whose count and first change it
+ * returns (1), or says that it has none (0). */
+typedef int block_fn(void *context, uint32_t quark, struct body *body, uint64_t *ret_count,
+                     uint64_t *ret_first_ns, struct problem *problem);
 int body_add_blocks(struct body *body, struct record_head *head, block_fn *fn, void *context,
                     struct problem *problem);
 
@@ -58,9 +59,43 @@ static inline uint32_t lane_count(uint32_t attributes)
 
 /* ---- Reading ---- */
 
-/* The bytes of quark's block in a record: 1 and the bytes, 0 when it has none, or an error. */
-int record_block(struct columns *columns, struct record *record, uint32_t quark, const uint8_t **ret_at,
-                 const uint8_t **ret_end, struct problem *problem);
+/* Quark's block in a record: 1, 0 when it has none, or an error. */
+int record_block(struct columns *columns, struct record *record, uint32_t quark,
+                 struct block_place *ret_place, struct problem *problem);
+
+/* The table of a lane's blocks. */
+struct lane {
+    struct record *record;
+    uint64_t present; /* bit by bit: which attributes have blocks */
+    unsigned blocks;
+    const uint8_t *at; /* the first block; valid up to the table, but not checked */
+    struct numbers counts, firsts;
+    uint64_t ends[LANE]; /* of each block, from `at` */
+};
+int lane_open(struct columns *columns, struct record *record, uint32_t lane, struct lane *ret_lane,
+              struct problem *problem);
+
+/* The first changes of a lane's blocks alone. The record is ready (record_ready). */
+int lane_firsts(struct columns *columns, struct record *record, uint32_t index, unsigned blocks,
+                struct numbers *ret_firsts, struct problem *problem);
+
+static inline uint64_t lane_first_ns(const struct lane *lane, unsigned i)
+{
+    return lane->record->head.slice_start_ns + (uint64_t)unzigzag(numbers_get(&lane->firsts, i));
+}
+
+/* Opens the snapshot of a lane. */
+int lane_snapshot(struct columns *columns, struct record *record, uint32_t lane, struct cells *ret_cells,
+                  struct numbers *ret_ages, struct problem *problem);
+
+/* The segment into whose slice a time falls; the number of segments for the log. */
+uint32_t slice_of(const struct history *history, uint64_t time_ns);
+
+/* When a state began, from its age in a snapshot. */
+static inline uint64_t age_to_start(const struct history *history, uint64_t slice_start_ns, uint64_t age)
+{
+    return age > slice_start_ns - history->start_ns ? history->start_ns : slice_start_ns - age;
+}
 
 /* Which attributes of a lane have blocks, bit by bit; the record must be mapped and checked up to blocks_at.
  */
@@ -79,7 +114,7 @@ struct reader {
     struct problem *problem;
     uint32_t quark;
     void *log_block; /* the log's changes of this attribute as a block, once they were needed */
-    size_t log_block_bytes;
+    struct block_place log_place;
     /* The block and run used last, for queries that move on in time. */
     bool has_block, has_run;
     uint32_t segment, run_index;

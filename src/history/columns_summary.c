@@ -120,19 +120,15 @@ static int walk_block(struct walk *walk, uint32_t segment, const struct block *b
 int group_node(struct columns *columns, struct record *group, uint32_t quark, struct node *ret_node,
                struct problem *problem)
 {
-    const uint8_t *at, *end, *p;
-    int r = record_block(columns, group, quark, &at, &end, problem);
+    struct block_place place;
+    int r = record_block(columns, group, quark, &place, problem);
     if (r <= 0)
         return r;
-    uint64_t first;
-    p = varint_get(at, end, &first);
-    if (p)
-        p = varint_get(p, end, &ret_node->changes);
-    if (p)
-        p = node_read(p, end, group->head.slice_start_ns + (uint64_t)unzigzag(first), ret_node);
-    return p ? 1
-             : record_damaged(&columns->file, group, (uint64_t)(at - group->body),
-                              "the summary of an attribute", problem);
+    ret_node->changes = place.count;
+    if (node_read(place.at, place.end, place.first_ns, ret_node))
+        return 1;
+    return record_damaged(&columns->file, group, (uint64_t)(place.at - group->body),
+                          "the summary of an attribute", problem);
 }
 
 /* Takes the largest group that begins at the walk's segment and fits: how many segments were passed, 0 for
@@ -230,7 +226,6 @@ struct group_build {
     struct history *history;
     unsigned level;
     uint32_t first; /* segment */
-    uint64_t slice_start_ns;
 };
 
 /* Adds the blocks (or groups one level below) of one attribute: 1 and its node, 0 when it has none. */
@@ -271,19 +266,19 @@ static int build_node(struct group_build *build, uint32_t quark, struct node *re
     return ret_node->changes > 0;
 }
 
-static int add_group_block(void *context, uint32_t quark, struct body *body, struct problem *problem)
+static int add_group_block(void *context, uint32_t quark, struct body *body, uint64_t *ret_count,
+                           uint64_t *ret_first_ns, struct problem *problem)
 {
     struct group_build *build = context;
     struct node node;
     int r = build_node(build, quark, &node, problem);
     if (r <= 0)
         return r;
-    if (body_reserve(body, NODE_BYTES + 2 * VARINT_MAX) < 0)
+    if (body_reserve(body, NODE_BYTES) < 0)
         return -ENOMEM;
-    uint8_t *p = varint_put(body->at + body->count, zigzag((int64_t)(node.first_ns - build->slice_start_ns)));
-    p = varint_put(p, node.changes);
-    p = node_write(p, &node);
-    body->count = (size_t)(p - body->at);
+    body->count = (size_t)(node_write(body->at + body->count, &node) - body->at);
+    *ret_count = node.changes;
+    *ret_first_ns = node.first_ns;
     return 1;
 }
 
@@ -306,7 +301,7 @@ static int write_group(struct history *history, unsigned level, struct problem *
         head.changes += c->segments.at[i].record.head.changes;
     }
     struct body body = {0};
-    struct group_build build = {history, level, first, head.slice_start_ns};
+    struct group_build build = {history, level, first};
     size_t directory = lane_count(head.attributes) * 12ul;
     int r = body_reserve(&body, directory);
     if (r == 0) {

@@ -554,8 +554,15 @@ int history_query_full(struct history *history, uint64_t time_ns, struct history
         return problem_set(problem, -ENOMEM, "%s: no memory for %u states", history->path, count);
     prepare(history);
     r = history->ops->full(history, time_ns, states, problem);
-    for (uint32_t quark = 0; r == 0 && quark < count; quark++)
-        r = from_state(history, quark, &states[quark], &ret_states[quark], problem);
+    for (uint32_t quark = 0; r == 0 && quark < count; quark++) {
+        struct state *state = &states[quark];
+        if (!state->end_ns)
+            state->end_ns = history->end_ns;
+        if (state->start_ns > time_ns || state->end_ns <= time_ns)
+            return problem_set(problem, -EBADMSG, "%s: attribute %u has no state at %" PRIu64 " ns",
+                               history->path, quark, time_ns);
+        r = from_state(history, quark, state, &ret_states[quark], problem);
+    }
     return r;
 }
 

@@ -85,7 +85,7 @@ struct store_ops {
     /* The state at time_ns, which is before ongoing[quark].start_ns or the history is closed. */
     int (*find)(struct history *history, uint32_t quark, uint64_t time_ns, struct state *ret_state,
                 struct problem *problem);
-    /* ret_states[0 .. attributes - 1]. */
+    /* ret_states[0 .. attributes - 1]; end_ns 0 stands for the history's end. */
     int (*full)(struct history *history, uint64_t time_ns, struct state *ret_states, struct problem *problem);
     /* States that overlap [start_ns, end_ns) in order, those of no length left out. */
     int (*range)(struct history *history, uint32_t quark, uint64_t start_ns, uint64_t end_ns, state_fn *fn,

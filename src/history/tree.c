@@ -18,7 +18,7 @@
  * builder was killed cannot be opened: its root is known only at the end.
  *
  * THE FILE (little-endian)
- *     0            struct file_head, padded to 4096 bytes, written when the tree is closed
+ *     0            struct tree_head, padded to 4096 bytes, written when the tree is closed
  *     4096         nodes of 65,536 bytes, by sequence number
  *     behind them  names (names.h)
  *
@@ -30,8 +30,8 @@
  *     16     8   start_ns, 24: 8 end_ns
  *     32     8   XXH3-64 of the node with this field 0
  *     40         core: 4 number of children, 4 x 50 their sequence numbers, 8 x 50 their start_ns
- *                states by ascending end: varint start - the node's start, varint length, 4 attribute, 1
- * type, value (int: 4 or 8 bytes, type 1 or 4; double 8; string 4; null 0) */
+ *                states by ascending end: varint start - the node's start, varint length, 4 attribute,
+ *                1 type, value (int: 4 or 8 bytes, type 1 or 4; double 8; string 4; null 0) */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "history/tree.h"
 
@@ -608,8 +608,7 @@ static int tree_full(struct history *history, uint64_t time_ns, struct state *re
             ret_states[quark] = (struct state){history->ongoing.at[quark].start_ns, HISTORY_ONGOING,
                                                ongoing_cell(&history->ongoing.at[quark])};
         if (!ret_states[quark].end_ns)
-            r = problem_set(problem, -EBADMSG, "%s: attribute %u has no state at %" PRIu64 " ns",
-                            history->path, quark, time_ns);
+            ret_states[quark].start_ns = HISTORY_ONGOING; /* none was found: the caller refuses this */
     }
     return r;
 }
