@@ -391,15 +391,20 @@ static int columns_close(struct history *history, struct problem *problem)
         return r;
     struct record_head head = {
         .kind = RECORD_END, .slice_max_ns = history->end_ns, .changes = history->changes};
-    r = record_append(&c->file, &head, "", NULL, problem);
+    struct record end = {0};
+    r = record_append(&c->file, &head, "", &end, problem);
     if (r < 0)
         return r;
+    free(end.checked);
+    if (fsync(c->file.fd) < 0) {
+        r = problem_set(problem, -errno, "%s: cannot sync: %s", history->path, strerror(errno));
+        record_take_back(&c->file, &end); /* another attempt, or more changes, may follow */
+        return r;
+    }
     free(c->log);
     c->log = NULL;
     c->log_capacity = c->log_limit = 0;
     array_done(&c->at_start);
-    if (fsync(c->file.fd) < 0)
-        return problem_set(problem, -errno, "%s: cannot sync: %s", history->path, strerror(errno));
     return 0;
 }
 

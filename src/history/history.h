@@ -20,8 +20,8 @@
  * be in step with each other: a span that is known only when it ends may set its attribute to a time long
  * past. Such late changes are kept and answered exactly, at some cost in query time if most changes are late.
  *
- * Memory while building: about 40 bytes for each attribute and 24 bytes for each distinct string beside the
- * names and strings themselves, and 15 to 60 MB for changes that are not yet on disk, however long the trace.
+ * Memory while building: about 150 bytes for each attribute and 100 for each distinct string beside their
+ * bytes, and 15 to 60 MB for changes that are not yet on disk, however long the trace.
  *
  * A builder that is killed leaves a file that opens with everything up to its last full segment. Segments are
  * written every 2^18 to 2^20 changes (options.segment_changes) and by history_flush().
@@ -203,7 +203,9 @@ int history_modify(struct history *history, uint64_t time_ns, uint32_t quark, st
 /* A stack of states, for calls within calls. The attribute itself holds the depth (an integer, null when
  * empty), its children "1", "2", ... what lies at each depth. Pop sets the topmost child to null and returns
  * its value (null when the stack was empty, which is no error). -EINVAL when the attribute holds something
- * else than a depth, or 100,000 are stacked already (a leak in the caller's pairing). */
+ * else than a depth, or 100,000 are stacked already (a leak in the caller's pairing).
+ * Each is two changes: after a failed write the first of them may have been made. Call again to make the
+ * other; a pop then returns null. */
 int history_push(struct history *history, uint64_t time_ns, uint32_t quark, struct history_value value,
                  struct problem *problem);
 int history_pop(struct history *history, uint64_t time_ns, uint32_t quark, struct history_value *ret_value,

@@ -110,6 +110,20 @@ static int write_record(struct record_file *file, const struct record *record, c
     return r;
 }
 
+/* Cuts the file behind its last record. Where that fails, the next record overwrites what is there. */
+static void cut(const struct record_file *file)
+{
+    if (ftruncate(file->fd, (off_t)file->bytes) < 0)
+        errno = 0;
+}
+
+void record_take_back(struct record_file *file, const struct record *record)
+{
+    file->bytes = record->file_at;
+    file->records--;
+    cut(file);
+}
+
 int record_append(struct record_file *file, struct record_head *head, const void *body,
                   struct record *ret_record, struct problem *problem)
 {
@@ -129,8 +143,7 @@ int record_append(struct record_file *file, struct record_head *head, const void
 
     int r = write_record(file, &record, table, body, problem);
     if (r < 0) {
-        if (ftruncate(file->fd, (off_t)file->bytes) < 0) { /* the next attempt overwrites it */
-        }
+        cut(file);
         return r;
     }
     file->bytes = record_end(&record);

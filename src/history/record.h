@@ -90,6 +90,9 @@ void record_file_done(struct record_file *file);
 int record_append(struct record_file *file, struct record_head *head, const void *body,
                   struct record *ret_record, struct problem *problem);
 
+/* Undoes the newest record_append(). */
+void record_take_back(struct record_file *file, const struct record *record);
+
 /* Reads the record at offset `at` (file->bytes is set behind it by the caller's acceptance). 1: a good head
  * whose body fits the file; 0: nothing but an unfinished record from here on; -EBADMSG: damage. */
 int record_next(struct record_file *file, uint64_t at, struct record *ret_record, struct problem *problem);

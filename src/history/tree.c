@@ -75,15 +75,6 @@ struct tree_node {
     ARRAY(struct tree_state) states; /* by end */
 };
 
-struct tree_head {
-    char magic[8];
-    uint32_t version, node_size, children_max, nodes, root, depth;
-    uint64_t start_ns, end_ns, states;
-    uint64_t names_bytes, names_checksum;
-    uint32_t attributes, strings;
-    uint64_t checksum;
-};
-
 struct tree {
     int fd;
     uint32_t nodes, root, depth;
