@@ -17,7 +17,7 @@
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define EXPORTED    __attribute__((visibility("default")))
+#define EXPORTED    __attribute__((visibility("protected"))) /* reached without a detour through the GOT */
 
 #define HOOK(result, name, ...)                        \
     EXPORTED result (*sonde_orig_##name)(__VA_ARGS__); \
