@@ -24,6 +24,8 @@ static const struct command *const COMMANDS[] = {
     &command_record,
     &command_attach,
     &command_trace,
+    &command_report,
+    &command_spans,
     &command_diagnose,
     &command_stack,
     &command_help,

@@ -122,6 +122,7 @@ int finding_add_affected(struct finding *finding, const struct finding_affected 
     copy.service = copy_or_null(finding->arena, affected->service);
     copy.method = copy_or_null(finding->arena, affected->method);
     copy.path = copy_or_null(finding->arena, affected->path);
+    copy.route = copy_or_null(finding->arena, affected->route);
     copy.role = copy_or_null(finding->arena, affected->role);
     return array_add(&finding->affected, copy);
 }

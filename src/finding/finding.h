@@ -48,9 +48,10 @@ struct finding_affected {
     const char *id; /* for `sonde spans --request`; NULL for several */
     const char *service;
     const char *method;
-    const char *path; /* of several: the route, "/users/:id" */
-    const char *role; /* "waited", "caused it"; NULL: waited */
-    uint64_t count;   /* requests this entry stands for, at least 1 */
+    const char *path;  /* of several: the route */
+    const char *route; /* the endpoint that it belongs to, "/users/:id": prose groups by it; NULL: path */
+    const char *role;  /* "waited", "caused it"; NULL: waited */
+    uint64_t count;    /* requests this entry stands for, at least 1 */
     uint64_t start_ns;
     uint64_t delay_ns; /* theirs together; 0 unknown */
 };

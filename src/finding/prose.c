@@ -101,27 +101,78 @@ static void add_place(struct text *to, const struct finding_place *where)
         text_addf(to, "%slayer %s", *separator ? ", " : "", where->layer);
 }
 
+/* One endpoint's requests in one role. */
+struct group {
+    const struct finding_affected *like; /* of them, the one that lost most */
+    uint64_t count, delay_ns, worst_ns;
+};
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static const char *route(const struct finding_affected *a)
+{
+    return a->route ? a->route : a->path;
+}
+
+static int by_delay(const void *x, const void *y)
+{
+    const struct group *a = x, *b = y;
+    if (a->delay_ns != b->delay_ns)
+        return a->delay_ns > b->delay_ns ? -1 : 1;
+    return (a->count < b->count) - (a->count > b->count);
+}
+
+static size_t group_affected(const struct finding *finding, struct group *groups, size_t room)
+{
+    size_t count = 0;
+    array_foreach (&finding->affected, a) {
+        size_t i = 0;
+        while (i < count &&
+               !(same_text(groups[i].like->service, a->service) &&
+                 same_text(groups[i].like->method, a->method) && same_text(route(groups[i].like), route(a)) &&
+                 same_text(groups[i].like->role, a->role)))
+            i++;
+        if (i == room)
+            continue;
+        if (i == count)
+            groups[count++] = (struct group){.like = a};
+        groups[i].count += a->count;
+        groups[i].delay_ns += a->delay_ns;
+        if (a->delay_ns > groups[i].worst_ns) {
+            groups[i].worst_ns = a->delay_ns;
+            groups[i].like = a;
+        }
+    }
+    qsort(groups, count, sizeof(*groups), by_delay);
+    return count;
+}
+
 static void add_affected(struct text *to, const struct finding *finding)
 {
+    struct group groups[64];
     char time[32];
+    size_t count = group_affected(finding, groups, ARRAY_SIZE(groups));
     prose_count(to, finding->affected_count, "request");
     if (finding->cost_ns)
         text_addf(to, " lost %s in all", clock_format_duration(finding->cost_ns, time, sizeof(time)));
-    size_t shown = MIN(finding->affected.count, (size_t)ENDPOINTS_SHOWN);
-    for (size_t i = 0; i < shown; i++) {
-        const struct finding_affected *a = &finding->affected.at[i];
-        text_addf(to, "%s", i == 0 ? ": " : "; ");
-        if (a->count > 1)
-            text_addf(to, "%" PRIu64 " x ", a->count);
-        text_addf(to, "%s %s", a->method ? a->method : "request", a->path ? a->path : "");
+    for (size_t i = 0; i < MIN(count, (size_t)ENDPOINTS_SHOWN); i++) {
+        const struct finding_affected *a = groups[i].like;
+        text_add(to, i == 0 ? ": " : "; ");
+        if (groups[i].count > 1)
+            text_addf(to, "%" PRIu64 " x ", groups[i].count);
+        text_addf(to, "%s %s", a->method ? a->method : "request", route(a) ? route(a) : "");
         if (a->service)
             text_addf(to, " of %s", a->service);
-        if (a->delay_ns)
-            text_addf(to, " %s %s", a->role ? a->role : "waited",
-                      clock_format_duration(a->delay_ns, time, sizeof(time)));
+        text_addf(to, " %s", a->role ? a->role : "waited");
+        if (groups[i].worst_ns)
+            text_addf(to, " %s%s", groups[i].count > 1 ? "up to " : "",
+                      clock_format_duration(groups[i].worst_ns, time, sizeof(time)));
     }
-    if (finding->affected.count > shown)
-        text_add(to, "; ...");
+    if (count > ENDPOINTS_SHOWN)
+        text_addf(to, "; and %zu more endpoints", count - ENDPOINTS_SHOWN);
 }
 
 static void add_finding(struct text *to, const struct finding *finding, size_t number,

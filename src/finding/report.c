@@ -149,12 +149,12 @@ static json_t *json_affected(const struct finding *finding)
 {
     json_t *array = json_array();
     array_foreach (&finding->affected, a)
-        json_array_append_new(array, json_pack("{s:o, s:o, s:o, s:o, s:s, s:I, s:o, s:I}", "request",
-                                               json_text(a->id), "service", json_text(a->service), "method",
-                                               json_text(a->method), "path", json_text(a->path), "role",
-                                               a->role ? a->role : "waited", "count", (json_int_t)a->count,
-                                               "start_ns", json_positive((int64_t)a->start_ns), "delay_ns",
-                                               (json_int_t)a->delay_ns));
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:I, s:o, s:I}", "request", json_text(a->id),
+                             "service", json_text(a->service), "method", json_text(a->method), "path",
+                             json_text(a->path), "route", json_text(a->route ? a->route : a->path), "role",
+                             a->role ? a->role : "waited", "count", (json_int_t)a->count, "start_ns",
+                             json_positive((int64_t)a->start_ns), "delay_ns", (json_int_t)a->delay_ns));
     return array;
 }
 

@@ -49,17 +49,18 @@ static void says_everything(void **state)
                                       .column = 9};
     f->cost_ns = 5000000;
     f->remedy = "Anchor it.";
-    for (int i = 0; i < 7; i++)
-        finding_add_affected(f, &(struct finding_affected){.method = "GET", .path = "/users/:id", .count = 2},
-                             100);
+    for (int i = 0; i < 7; i++) {
+        char path[] = {'/', (char)('a' + i), 0};
+        finding_add_affected(f, &(struct finding_affected){.method = "GET", .path = path, .count = 2}, 100);
+    }
     struct text text = {0};
     prose_findings(&text, &report, &prose_plain, 80);
     const char *const parts[] = {"1. warning blocking-regexp: A regular",
                                  "user process 7, validate at /s/user.js:3:9",
                                  "layer v8",
                                  "/^(a+)+$/ backtracks.",
-                                 "14 requests lost 5.00 ms in all: 2 x GET",
-                                 "...",
+                                 "14 requests lost 5.00 ms in all: 2 x GET /a",
+                                 "; and 3 more endpoints",
                                  "Anchor it."};
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
         if (!strstr(text_get(&text), parts[i]))
@@ -69,6 +70,30 @@ static void says_everything(void **state)
         assert_true(length <= 80);
         line += length + (line[length] == '\n');
     }
+    text_done(&text);
+    report_done(&report);
+}
+
+static void groups_victims_by_endpoint(void **state)
+{
+    struct report report = {0};
+    struct finding *f = report_add_finding(&report, FINDING_event_loop_blocked, SEVERITY_WARNING);
+    for (int i = 1; i <= 5; i++) {
+        char path[] = {'/', 'u', '/', (char)('0' + i), 0};
+        finding_add_affected(f,
+                             &(struct finding_affected){.service = "user",
+                                                        .method = "GET",
+                                                        .path = path,
+                                                        .route = "/u/:id",
+                                                        .role = i == 5 ? "ran it" : NULL,
+                                                        .delay_ns = (uint64_t)i * 1000000},
+                             100);
+    }
+    struct text text = {0};
+    prose_findings(&text, &report, &prose_plain, 200);
+    if (!strstr(text_get(&text),
+                "5 requests: 4 x GET /u/:id of user waited up to 4.00 ms; GET /u/:id of user ran it 5.00 ms"))
+        fail_msg("%s", text_get(&text));
     text_done(&text);
     report_done(&report);
 }
@@ -97,6 +122,7 @@ int main(void)
         cmocka_unit_test(wraps_at_the_width),
         cmocka_unit_test(groups_digits),
         cmocka_unit_test(says_everything),
+        cmocka_unit_test(groups_victims_by_endpoint),
         cmocka_unit_test(says_what_is_lost_and_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,363 @@
+/* The analysis as a whole: hands each event to the pass that reads it, knows the processes and threads, and
+ * ends it all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/analyze.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyze/model.h"
+
+const char *intern(struct analysis *a, const char *string, size_t length)
+{
+    uint64_t hash = map_hash(string, length);
+    for (;; hash++) { /* strings of equal hashes take the next free key */
+        bool added;
+        uint64_t *place = map_put(&a->interned, hash, &added);
+        if (!place) {
+            a->failed = true;
+            return "";
+        }
+        if (added) {
+            char *copy = arena_strndup(&a->arena, string, length);
+            if (!copy)
+                a->failed = true;
+            *place = (uint64_t)(uintptr_t)(copy ? copy : "");
+            return (const char *)(uintptr_t)*place;
+        }
+        const char *known = (const char *)(uintptr_t)*place;
+        if (strncmp(known, string, length) == 0 && known[length] == '\0')
+            return known;
+    }
+}
+
+const char *intern_string(struct analysis *a, const char *string)
+{
+    return intern(a, string, strlen(string));
+}
+
+/* ---- processes and threads ---- */
+
+static struct process *process_new(struct analysis *a, int64_t pid)
+{
+    struct process *process = calloc(1, sizeof(*process));
+    uint64_t *place = map_put(&a->processes, (uint64_t)pid, NULL);
+    if (!process || !place || array_add(&a->all_processes, process) < 0) {
+        a->failed = true;
+        free(process);
+        return NULL;
+    }
+    char name[32];
+    snprintf(name, sizeof(name), "process %lld", (long long)pid);
+    process->pid = pid;
+    process->service = intern_string(a, name);
+    *place = (uint64_t)(uintptr_t)process;
+    a->counts.processes++;
+    return process;
+}
+
+struct process *process_get(struct analysis *a, int64_t pid)
+{
+    uint64_t *known = map_get(&a->processes, (uint64_t)pid);
+    return known ? (struct process *)(uintptr_t)*known : process_new(a, pid);
+}
+
+struct thread *thread_get(struct analysis *a, struct process *process, int64_t tid)
+{
+    uint64_t *known = map_get(&process->threads, (uint64_t)tid);
+    if (known)
+        return (struct thread *)(uintptr_t)*known;
+    struct thread *thread = calloc(1, sizeof(*thread));
+    uint64_t *place = map_put(&process->threads, (uint64_t)tid, NULL);
+    if (!thread || !place) {
+        a->failed = true;
+        free(thread);
+        return NULL;
+    }
+    thread->process = process;
+    thread->tid = tid;
+    *place = (uint64_t)(uintptr_t)thread;
+    return thread;
+}
+
+const char *process_name_of(const struct process *process, uint64_t name_id)
+{
+    const uint64_t *name = name_id ? map_get(&process->names, name_id) : NULL;
+    return name ? (const char *)(uintptr_t)*name : NULL;
+}
+
+static void thread_free(struct thread *thread)
+{
+    array_foreach (&thread->items, item)
+        if (item->event == SONDE_EVENT_uv_done)
+            pool_op_free(item->pointer);
+    array_done(&thread->items);
+    array_done(&thread->roots);
+    array_done(&thread->answered);
+    array_done(&thread->open);
+    array_done(&thread->looks);
+    array_foreach (&thread->stretches, s)
+        stretch_free(*s);
+    array_done(&thread->stretches);
+    map_done(&thread->async);
+    free(thread->types);
+    free(thread);
+}
+
+static void process_free(struct analysis *a, struct process *process)
+{
+    map_foreach (&process->threads, slot) {
+        thread_free((struct thread *)(uintptr_t)slot->value);
+    }
+    map_foreach (&process->pool, slot) {
+        pool_op_free((struct pool_op *)(uintptr_t)slot->value);
+    }
+    map_done(&process->names);
+    map_done(&process->threads);
+    map_done(&process->connections);
+    map_done(&process->clients);
+    map_done(&process->pool);
+    map_done(&process->endpoints);
+    array_done(&process->inner);
+    free(process);
+}
+
+static void name_event(struct analysis *a, struct process *process, const struct event *e)
+{
+    const struct value *text = &e->values[FIELD_probe_name_text];
+    uint64_t *place = map_put(&process->names, U(e, probe_name_id), NULL);
+    if (!place || !HAS(e, probe_name_text)) {
+        a->failed |= !place;
+        return;
+    }
+    *place = (uint64_t)(uintptr_t)intern(a, text->s, text->length);
+}
+
+/* Ends what a process was doing: spans that never ended are taken as ending now, so that their turns are
+ * read.
+ */
+static void process_end(struct analysis *a, struct process *process, uint64_t now_ns)
+{
+    if (process->gone)
+        return;
+    process->gone = 1;
+    uint64_t end_ns = process->ended_ns ? process->ended_ns : now_ns;
+    map_foreach (&process->threads, slot) {
+        turn_finish(a, (struct thread *)(uintptr_t)slot->value, end_ns);
+    }
+    map_foreach (&process->threads, slot) {
+        struct thread *thread = (struct thread *)(uintptr_t)slot->value;
+        while (thread->open.count)
+            request_finish(a, thread->open.at[thread->open.count - 1], REQUEST_UNFINISHED, end_ns);
+    }
+}
+
+static void process_start_event(struct analysis *a, const struct event *e)
+{
+    int64_t pid = (int64_t)U(e, process_start_pid);
+    uint64_t *known = map_get(&a->processes, (uint64_t)pid);
+    struct process *process = known ? (struct process *)(uintptr_t)*known : NULL;
+    if (process && process->started_ns) { /* the number is used again, or the program was replaced (exec) */
+        process_end(a, process, e->time_ns);
+        map_remove(&a->processes, (uint64_t)pid);
+        process = NULL;
+    }
+    if (!process)
+        process = process_new(a, pid);
+    if (!process)
+        return;
+    const struct value *name = &e->values[FIELD_process_start_name];
+    if (HAS(e, process_start_name) && name->length)
+        process->service = intern(a, name->s, name->length);
+    process->runtime = (uint8_t)U(e, process_start_runtime);
+    process->started_ns = e->time_ns ? e->time_ns : 1;
+    a->counts.node_processes += process->runtime == 1;
+    a->counts.redis_processes += process->runtime == 2;
+}
+
+static void process_exit_event(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, process_exit_pid));
+    if (process)
+        process->ended_ns = e->time_ns;
+}
+
+static void open_span_event(struct analysis *a, const struct event *e)
+{
+    if (!U(e, open_span_final))
+        return;
+    LIST_ADD(a, &a->open_spans,
+             (struct open_span){.since_ns = U(e, open_span_since_ns),
+                                .argument = U(e, open_span_argument),
+                                .pid = (int64_t)U(e, open_span_pid),
+                                .tid = (int64_t)U(e, open_span_tid),
+                                .event = (uint32_t)U(e, open_span_event),
+                                .name = (uint32_t)U(e, open_span_name),
+                                .depth = (uint8_t)U(e, open_span_depth)});
+}
+
+static void loss_event(struct analysis *a, const struct event *e)
+{
+    uint64_t reason = U(e, loss_reason);
+    a->losses.count[MIN(reason, ARRAY_SIZE(a->losses.count) - 1)] += U(e, loss_count);
+}
+
+/* ---- events ---- */
+
+static void collector_event(struct analysis *a, const struct event *e)
+{
+    switch (e->id) {
+    case SONDE_EVENT_process_start:
+        process_start_event(a, e);
+        break;
+    case SONDE_EVENT_process_exit:
+        process_exit_event(a, e);
+        break;
+    case SONDE_EVENT_thread_sched:
+        a->sched_events++;
+        stretch_sched(a, e);
+        break;
+    case SONDE_EVENT_stall_sample:
+        stretch_look(a, e);
+        break;
+    case SONDE_EVENT_open_span:
+        open_span_event(a, e);
+        break;
+    case SONDE_EVENT_loss:
+        loss_event(a, e);
+        break;
+    }
+}
+
+static void probe_event(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, e->pid);
+    struct thread *thread = process ? thread_get(a, process, e->tid) : NULL;
+    if (!thread)
+        return;
+    switch (e->id) {
+    case SONDE_EVENT_probe_name:
+        name_event(a, process, e);
+        break;
+    case SONDE_EVENT_net_connection:
+        connection_event(a, process, e);
+        break;
+    case SONDE_EVENT_uv_submit:
+    case SONDE_EVENT_uv_run:
+        pool_event(a, thread, e);
+        break;
+    case SONDE_EVENT_redis_read_query:
+    case SONDE_EVENT_redis_command:
+    case SONDE_EVENT_redis_write_reply:
+    case SONDE_EVENT_redis_free_client:
+    case SONDE_EVENT_redis_loop_phase:
+        redis_event(a, thread, e);
+        break;
+    case SONDE_EVENT_http_request:
+    case SONDE_EVENT_http_response:
+    case SONDE_EVENT_http_end:
+    case SONDE_EVENT_uv_write:
+    case SONDE_EVENT_uv_close:
+        http_event(a, thread, e);
+        break;
+    case SONDE_EVENT_node_async_init:
+    case SONDE_EVENT_node_callback:
+    case SONDE_EVENT_uv_done:
+    case SONDE_EVENT_uv_phase:
+    case SONDE_EVENT_uv_poll_wait:
+    case SONDE_EVENT_uv_io:
+    case SONDE_EVENT_v8_gc:
+    case SONDE_EVENT_v8_regexp:
+        turn_event(a, thread, e);
+        break;
+    }
+}
+
+int analysis_event(struct analysis *a, const struct event *e)
+{
+    if (!a->counts.events++)
+        a->counts.first_ns = e->time_ns;
+    a->counts.last_ns = MAX(a->counts.last_ns, e->time_ns);
+    if (e->id == SONDE_EVENT_none || e->id >= SONDE_EVENT_COUNT)
+        return 0;
+    if (event_catalogue[e->id].probe)
+        probe_event(a, e);
+    else
+        collector_event(a, e);
+    return a->failed ? -ENOMEM : 0;
+}
+
+/* ---- beginning and end ---- */
+
+int analysis_new(const struct analyze_options *options, struct analysis **ret_analysis)
+{
+    struct analysis *a = calloc(1, sizeof(*a));
+    if (!a)
+        return -ENOMEM;
+    a->options = *options;
+    *ret_analysis = a;
+    return 0;
+}
+
+int analysis_finish(struct analysis *a)
+{
+    array_foreach (&a->all_processes, process)
+        process_end(a, *process, a->counts.last_ns);
+    array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->threads, slot) {
+            stretches_judge(a, (struct thread *)(uintptr_t)slot->value, a->counts.last_ns, true);
+        }
+    return a->failed ? -ENOMEM : 0;
+}
+
+const struct analysis_counts *analysis_counts(const struct analysis *a)
+{
+    return &a->counts;
+}
+
+void analysis_free(struct analysis *a)
+{
+    if (!a)
+        return;
+    array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->connections, slot) {
+            struct connection *connection = (struct connection *)(uintptr_t)slot->value;
+            connection->mirror = NULL; /* both ends go */
+        }
+    array_foreach (&a->all_processes, process) {
+        while ((*process)->connections.count)
+            map_foreach (&(*process)->connections, slot) {
+                connection_free(a, (struct connection *)(uintptr_t)slot->value);
+                break; /* the map has moved */
+            }
+    }
+    array_foreach (&a->endpoints, e) {
+        keeper_done(a, &e->slowest);
+        sketch_done(&e->endpoint.latency);
+    }
+    keeper_done(a, &a->slowest);
+    array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->threads, slot) {
+            struct thread *thread = (struct thread *)(uintptr_t)slot->value;
+            while (thread->open.count)
+                request_finish(a, thread->open.at[thread->open.count - 1], REQUEST_UNFINISHED, 0);
+        }
+    array_foreach (&a->all_processes, process)
+        process_free(a, *process);
+    faults_free(a);
+    array_done(&a->all_processes);
+    array_done(&a->endpoints);
+    array_done(&a->endpoint_list);
+    array_done(&a->kept);
+    array_done(&a->lingering);
+    array_done(&a->open_spans);
+    array_done(&a->fault_list);
+    map_done(&a->interned);
+    map_done(&a->processes);
+    map_done(&a->requests);
+    map_done(&a->tuples);
+    map_done(&a->endpoint_of);
+    map_done(&a->faults);
+    arena_done(&a->arena);
+    free(a);
+}

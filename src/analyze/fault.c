@@ -1,0 +1,295 @@
+/* Merges long stretches of the same place into faults, and lets the machine's load explain what it can. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/model.h"
+
+enum { VICTIMS_KEPT = 2000, CAUSE_REGEXP = 1, CAUSE_GC = 4, CAUSE_WAITING = 6 };
+
+static struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
+                               const char *place)
+{
+    char key[1024];
+    int length = snprintf(key, sizeof(key), "%d|%s|%s", (int)kind, process->service, place);
+    bool added;
+    uint64_t *slot = map_put(&a->faults, map_hash(key, MIN((size_t)length, sizeof(key) - 1)), &added);
+    if (!slot) {
+        a->failed = true;
+        return NULL;
+    }
+    if (!added)
+        return (struct fault *)(uintptr_t)*slot;
+    struct fault *fault = calloc(1, sizeof(*fault));
+    if (!fault || array_add(&a->fault_list, fault) < 0) {
+        a->failed = true;
+        free(fault);
+        map_remove(&a->faults, map_hash(key, MIN((size_t)length, sizeof(key) - 1)));
+        return NULL;
+    }
+    *slot = (uint64_t)(uintptr_t)fault;
+    fault->kind = kind;
+    fault->service = process->service;
+    fault->pid = process->pid;
+    fault->from_ns = UINT64_MAX;
+    return fault;
+}
+
+void faults_free(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *fault = *place;
+        array_foreach (&fault->victims, victim)
+            free(victim->path);
+        array_done(&fault->victims);
+        map_done(&fault->victim_of);
+        map_done(&fault->clients);
+        free(fault);
+    }
+    array_clear(&a->fault_list);
+}
+
+/* share: how much of the delay is this fault's doing. */
+static void merge_victims(struct analysis *a, struct fault *fault, struct stretch *s, double share)
+{
+    array_foreach (&s->victims, victim) {
+        uint64_t delay_ns = (uint64_t)((double)victim->delay_ns * share);
+        if (victim->role != VICTIM_UPSTREAM)
+            fault->cost_ns += delay_ns;
+        bool added;
+        uint64_t *place = map_put(&fault->victim_of, victim->serial, &added);
+        if (!place) {
+            a->failed = true;
+            return;
+        }
+        if (!added) {
+            struct victim *known = *place < fault->victims.count ? &fault->victims.at[*place] : NULL;
+            if (known && known->serial == victim->serial) {
+                known->delay_ns += delay_ns;
+                known->role = victim->role == VICTIM_CAUSED ? victim->role : known->role;
+            }
+            continue;
+        }
+        *place = fault->victims.count;
+        if (fault->victims.count >= VICTIMS_KEPT) {
+            *place = UINT64_MAX;
+            fault->victims_left_out++;
+            continue;
+        }
+        LIST_ADD(a, &fault->victims, *victim);
+        if (!a->failed) {
+            fault->victims.at[fault->victims.count - 1].delay_ns = delay_ns;
+            victim->path = NULL; /* the fault has it now */
+        }
+    }
+}
+
+static void merge_times(struct fault *fault, const struct thread *thread, const struct stretch *s,
+                        uint64_t run_queue_ns)
+{
+    uint64_t took_ns = s->end_ns - s->start_ns;
+    fault->count++;
+    fault->total_ns += took_ns;
+    fault->run_queue_ns += run_queue_ns;
+    fault->net_ns += took_ns - run_queue_ns;
+    fault->gc_ns += s->gc_ns;
+    fault->from_ns = MIN(fault->from_ns, s->start_ns);
+    fault->to_ns = MAX(fault->to_ns, s->end_ns);
+    fault->unfinished |= s->unfinished;
+    if (took_ns >= fault->worst_ns) {
+        fault->worst_ns = took_ns;
+        fault->pid = thread->process->pid;
+        fault->tid = thread->tid;
+    }
+}
+
+/* ---- turns ---- */
+
+/* What most looks saw: first the cause, then the place. Returns false when nobody looked. */
+static bool majority(const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
+{
+    uint64_t by_cause[8] = {0}, all = 0;
+    array_foreach (&s->looks, look) {
+        by_cause[look->cause & 7] += look->count;
+        all += look->count;
+    }
+    unsigned cause = 0;
+    for (unsigned i = 1; i < ARRAY_SIZE(by_cause); i++)
+        if (by_cause[i] > by_cause[cause])
+            cause = i;
+    const struct look *most = NULL;
+    uint64_t agree = 0;
+    array_foreach (&s->looks, look) {
+        if ((look->cause & 7) != cause)
+            continue;
+        if (!most || look->count > most->count)
+            most = look;
+    }
+    if (!most)
+        return false;
+    /* Lines differ within a loop: the place is the function. */
+    array_foreach (&s->looks, look)
+        if (look->cause == most->cause && look->function == most->function && look->script == most->script &&
+            look->detail == most->detail)
+            agree += look->count;
+    *ret_place = *most;
+    ret_place->count = (uint32_t)agree;
+    *ret_all = all;
+    return true;
+}
+
+/* Most looks saw one place: not the many things of starting up. */
+static bool concentrated(const struct look *place, uint64_t looks)
+{
+    return looks >= 3 && (uint64_t)place->count * 10 >= looks * 6 && !place->loading;
+}
+
+/* Starting up and the first request of an endpoint load and compile code; that is slow once, by nature. */
+static bool warming_up(const struct stretch *s, const struct look *place, uint64_t looks)
+{
+    uint64_t loading = 0;
+    array_foreach (&s->looks, look)
+        loading += look->loading ? look->count : 0;
+    if (s->unfinished || concentrated(place, looks))
+        return false;
+    return s->starting || s->first || loading * 2 > looks;
+}
+
+static const char *or_empty(const char *string)
+{
+    return string ? string : "";
+}
+
+static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
+                         double share)
+{
+    struct look place = {0};
+    uint64_t looks = 0, net_ns = s->end_ns - s->start_ns - run_queue_ns;
+    majority(s, &place, &looks);
+    if (s->sync_ns * 2 >= net_ns)
+        place.cause = CAUSE_WAITING, place.detail = NULL;
+    else if (s->gc_ns * 2 >= net_ns)
+        place.cause = CAUSE_GC;
+    else
+        s->sync_ns = 0;
+    enum finding_kind kind =
+        place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp : FINDING_event_loop_blocked;
+    bool warming = warming_up(s, &place, looks);
+    if (warming)
+        kind = FINDING_event_loop_blocked;
+    char key[768];
+    if (warming)
+        snprintf(key, sizeof(key), "warming up");
+    else if (kind == FINDING_blocking_regexp)
+        snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
+                 or_empty(place.function));
+    else if (place.function || place.script)
+        snprintf(key, sizeof(key), "%u|%s|%s", place.cause, place.function ? place.function : "",
+                 or_empty(place.script));
+    else
+        snprintf(key, sizeof(key), "%u|%s|%s", place.cause, or_empty(place.detail),
+                 or_empty(s->route ? s->route : s->callback));
+    struct fault *fault = fault_get(a, kind, thread->process, key);
+    if (!fault)
+        return;
+    fault->warming = warming;
+    bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
+    fault->phase_differs |= fault->count && fault->phase != s->phase;
+    merge_times(fault, thread, s, run_queue_ns);
+    fault->looks += looks;
+    fault->looks_agree += place.count;
+    if (worst) {
+        fault->place = place;
+        fault->callback = s->callback;
+        fault->route = s->route;
+        fault->phase = s->phase;
+        fault->sync_kind = s->sync_ns ? s->sync_kind : 0;
+    }
+    merge_victims(a, fault, s, share);
+}
+
+/* ---- commands and operations of the pool ---- */
+
+static void slow_command(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
+                         double share)
+{
+    char key[256];
+    snprintf(key, sizeof(key), "%s|%s", s->command, or_empty(s->caller));
+    struct fault *fault = fault_get(a, FINDING_redis_slow_command, thread->process, key);
+    if (!fault)
+        return;
+    bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
+    merge_times(fault, thread, s, run_queue_ns);
+    fault->command = s->command;
+    fault->caller = s->caller;
+    fault->others_unknown |= !s->caller;
+    fault->queued_commands += s->queued_commands;
+    fault->queued_ns += (uint64_t)((double)s->queued_ns * share);
+    map_put(&fault->clients, s->client_id, NULL);
+    if (worst) {
+        fault->client_id = s->client_id;
+        fault->arguments = s->arguments;
+        fault->argument_bytes = s->argument_bytes;
+        fault->inner = s->inner;
+        fault->inner_calls = s->inner_calls;
+    }
+    merge_victims(a, fault, s, share);
+}
+
+static void starved_operation(struct analysis *a, struct thread *thread, struct stretch *s,
+                              uint64_t run_queue_ns, double share)
+{
+    char key[512];
+    snprintf(key, sizeof(key), "%u|%s|%s", s->occupant_kind, or_empty(s->occupant_type),
+             or_empty(s->occupant_route));
+    struct fault *fault = fault_get(a, FINDING_thread_pool_starved, thread->process, key);
+    if (!fault)
+        return;
+    merge_times(fault, thread, s, run_queue_ns);
+    fault->tid = 0;
+    fault->occupant_kind = s->occupant_kind;
+    fault->occupant_type = s->occupant_type;
+    fault->occupant_route = s->occupant_route;
+    fault->occupant_run_ns = MAX(fault->occupant_run_ns, s->occupant_run_ns);
+    fault->occupant_share_sum += s->occupant_share * (double)(s->end_ns - s->start_ns);
+    fault->run_ns += s->run_ns;
+    fault->pool_threads = s->pool_threads;
+    for (size_t i = 0; i < ARRAY_SIZE(fault->waiting); i++)
+        if (!fault->waiting[i].kind || fault->waiting[i].kind == s->waiting_kind) {
+            fault->waiting[i].kind = s->waiting_kind;
+            fault->waiting[i].count++;
+            break;
+        }
+    merge_victims(a, fault, s, share);
+}
+
+static void waited_for_processor(struct analysis *a, struct thread *thread, struct stretch *s,
+                                 uint64_t run_queue_ns, double share)
+{
+    struct fault *fault = fault_get(a, FINDING_run_queue_wait, thread->process, "");
+    if (!fault)
+        return;
+    uint64_t worst_ns = fault->worst_ns;
+    merge_times(fault, thread, s, run_queue_ns);
+    fault->worst_ns = MAX(worst_ns, run_queue_ns);
+    merge_victims(a, fault, s, share);
+}
+
+void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
+{
+    uint64_t took_ns = s->end_ns - s->start_ns;
+    run_queue_ns = MIN(run_queue_ns, took_ns);
+    uint64_t net_ns = took_ns - run_queue_ns;
+    uint64_t limit_ns = s->what == STRETCH_TURN      ? a->options.stall_ns
+                        : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
+                                                     : a->options.pool_wait_ns;
+    double share = took_ns ? (double)net_ns / (double)took_ns : 0;
+    if (net_ns < limit_ns && !s->unfinished)
+        waited_for_processor(a, thread, s, run_queue_ns, 1 - share);
+    else if (s->what == STRETCH_TURN)
+        blocked_turn(a, thread, s, run_queue_ns, share);
+    else if (s->what == STRETCH_COMMAND)
+        slow_command(a, thread, s, run_queue_ns, share);
+    else
+        starved_operation(a, thread, s, run_queue_ns, share);
+}

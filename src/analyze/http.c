@@ -1,0 +1,342 @@
+/* HTTP over a connection, both sides, and the bytes that go out. Requests and responses pair by their order
+ * on the connection; a response is over when its header and content are written, or the last chunk, else when
+ * the next message or the end of the connection shows it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "analyze/model.h"
+
+enum { SIDE_SERVER = 0, SIDE_CLIENT = 1, METHOD_HEAD = 2, EPHEMERAL_PORTS = 32768 };
+
+/* How much later than the request was read its sending may be written down: a time slice or two. */
+static const uint64_t EARLY_NS = 100000000;
+
+static struct request *first_waiting(struct analysis *a, struct connection *c)
+{
+    while (c->first_waiting < c->waiting.count) {
+        struct request *request = request_open(a, c->waiting.at[c->first_waiting]);
+        if (request)
+            return request;
+        c->first_waiting++; /* gone with its process */
+    }
+    return NULL;
+}
+
+static void pop_waiting(struct connection *c)
+{
+    c->first_waiting++;
+    if (c->first_waiting == c->waiting.count)
+        c->first_waiting = c->waiting.count = 0;
+    c->responding = 0;
+}
+
+/* The response to the oldest request is written whole, or will never be. */
+static void answered(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns,
+                     enum request_state state)
+{
+    struct request *request = first_waiting(a, c);
+    if (!request)
+        return;
+    request->end_ns = MAX(now_ns, request->start_ns);
+    request->state = (uint8_t)state;
+    pop_waiting(c);
+    LIST_ADD(a, &thread->answered, request->serial);
+    struct connection *caller = c->mirror;
+    if (!caller)
+        return;
+    for (size_t i = caller->first_call; i < caller->calls.count; i++)
+        if (caller->calls.at[i].child == request)
+            call_ready(a, &caller->calls.at[i], request->end_ns);
+}
+
+/* ---- the server's side ---- */
+
+/* The caller's connection and order say which call this request is. */
+static struct call *find_caller(struct connection *c, uint64_t now_ns)
+{
+    struct connection *caller = c->mirror;
+    if (!caller || caller->protocol != PROTOCOL_HTTP_CLIENT)
+        return NULL;
+    for (size_t i = caller->first_call; i < caller->calls.count; i++) {
+        struct call *call = &caller->calls.at[i];
+        if (call->kind == VSPAN_http && !call->child && call->sent_ns <= now_ns)
+            return call;
+    }
+    return NULL;
+}
+
+static void join_caller(struct analysis *a, struct call *call, struct request *request)
+{
+    a->counts.http_joined++;
+    call->child = request_ref(request);
+    struct request *owner = call->settled ? request_open(a, call->owner) : NULL;
+    if (!owner)
+        return;
+    request->caller = owner;
+    if (call->span != VSPAN_NONE)
+        owner->spans.at[call->span].child = request_ref(request);
+}
+
+static void request_received(struct analysis *a, struct thread *thread, struct connection *c,
+                             const struct event *e)
+{
+    c->protocol = PROTOCOL_HTTP_SERVER;
+    if (c->responding && c->response_needs == UINT64_MAX)
+        answered(a, thread, c, c->last_write_ns, REQUEST_ANSWERED);
+    const struct value *path = &e->values[FIELD_http_request_path];
+    bool has_path = HAS(e, http_request_path);
+    struct request *request = request_new(a, thread, e->time_ns, (uint8_t)U(e, http_request_method),
+                                          has_path ? path->s : "", has_path ? path->length : 0);
+    if (!request)
+        return;
+    LIST_ADD(a, &c->waiting, request->serial);
+    c->current = request->serial;
+    struct call *call = find_caller(c, e->time_ns);
+    if (call)
+        join_caller(a, call, request);
+    else
+        c->unclaimed = request->serial;
+    stretch_late_request(a, thread, request, call ? call->sent_ns : 0);
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->small = SIDE_SERVER;
+        item->id = request->serial;
+    }
+}
+
+static void response_begun(struct analysis *a, struct thread *thread, struct connection *c,
+                           const struct event *e)
+{
+    uint64_t status = U(e, http_response_status);
+    if (status >= 100 && status < 200 && status != 101)
+        return;        /* informational: the response follows */
+    if (c->responding) /* the previous one ended without our seeing it */
+        answered(a, thread, c, c->last_write_ns, REQUEST_ANSWERED);
+    struct request *request = first_waiting(a, c);
+    if (!request)
+        return;
+    request->status = (uint16_t)status;
+    request->response_ns = e->time_ns;
+    int64_t content = I(e, http_response_content_length);
+    uint64_t headers = U(e, http_response_header_bytes);
+    if (request->method_number == METHOD_HEAD || status == 204 || status == 304 || status == 101)
+        content = 0;
+    c->responding = 1;
+    c->response_needs = headers && content >= 0 ? c->bytes_written + headers + (uint64_t)content : UINT64_MAX;
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->small = SIDE_SERVER;
+        item->id = request->serial;
+    }
+}
+
+/* ---- the client's side ---- */
+
+/* The server may have read the request before its sender wrote down that it sent it. */
+static void claim_early(struct analysis *a, struct connection *c, struct call *call)
+{
+    struct request *request = c->mirror ? request_open(a, c->mirror->unclaimed) : NULL;
+    if (!request || call->sent_ns < request->start_ns || call->sent_ns - request->start_ns > EARLY_NS)
+        return;
+    c->mirror->unclaimed = 0;
+    call->sent_ns = request->start_ns;
+    join_caller(a, call, request);
+    if (request->end_ns)
+        call_ready(a, call, request->end_ns);
+}
+
+static void request_sent(struct analysis *a, struct thread *thread, struct connection *c,
+                         const struct event *e)
+{
+    c->protocol = PROTOCOL_HTTP_CLIENT;
+    char path[256] = "", name[300];
+    const struct value *text = &e->values[FIELD_http_request_path];
+    if (HAS(e, http_request_path))
+        snprintf(path, sizeof(path), "%.*s", (int)MIN(text->length, 255u), text->s);
+    snprintf(name, sizeof(name), "%s %s", method_name((uint8_t)U(e, http_request_method)), route_of(a, path));
+    uint64_t index = 0;
+    struct call call = {.kind = VSPAN_http, .sent_ns = e->time_ns, .name = intern_string(a, name)};
+    call.after_other = c->last_call_end_ns && c->last_call_end_ns >= thread->last_turn_end_ns;
+    struct call *added = call_add(a, c, &call, &index);
+    if (!added)
+        return;
+    claim_early(a, c, added);
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->small = SIDE_CLIENT;
+        item->fd = c->fd;
+        item->generation = c->generation;
+        item->id = index;
+        item->count = 1;
+    }
+}
+
+/* The callbacks around this event belong to the call's owner. */
+static void tell_turn(struct analysis *a, struct thread *thread, const struct event *e,
+                      const struct call *call)
+{
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (!item)
+        return;
+    item->small = SIDE_CLIENT;
+    item->id = call->owner;
+    item->fd = call->known;
+    item->count = call->span;
+}
+
+static void response_read(struct analysis *a, struct thread *thread, struct connection *c,
+                          const struct event *e)
+{
+    if (!calls_open(c))
+        return;
+    struct call *call = &c->calls.at[c->first_call];
+    if (e->id == SONDE_EVENT_http_response) {
+        call->status = (uint16_t)U(e, http_response_status);
+        if (!call->ready_ns) /* the other side is not traced: at the latest now */
+            call_ready(a, call, e->time_ns);
+    }
+    tell_turn(a, thread, e, call);
+    if (e->id == SONDE_EVENT_http_end && (call->status >= 200 || call->status == 101))
+        call_finish_first(a, c, e->time_ns);
+}
+
+/* ---- bytes ---- */
+
+static bool client_side(const struct connection *c)
+{
+    return (c->family == AF_INET || c->family == AF_INET6) && c->local.port >= EPHEMERAL_PORTS &&
+           c->peer.port && c->peer.port < EPHEMERAL_PORTS;
+}
+
+/* RESP commands that begin in these bytes, numbered as the server will number them. */
+static void commands_sent(struct analysis *a, struct thread *thread, struct connection *c,
+                          const struct event *e)
+{
+    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages), index = 0;
+    c->protocol = PROTOCOL_REDIS_CLIENT;
+    for (uint64_t i = 0; i < messages; i++) {
+        struct call call = {.kind = VSPAN_redis,
+                            .number = first ? first + i : 0,
+                            .sent_ns = e->time_ns,
+                            .written_bytes = U(e, uv_write_bytes),
+                            .write_messages = (uint32_t)messages,
+                            .name = intern_string(a, "command")};
+        uint64_t at = 0;
+        struct call *added = call_add(a, c, &call, &at);
+        if (!added)
+            return;
+        index = i ? index : at;
+        redis_claim_early(a, c, added);
+    }
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->fd = c->fd;
+        item->generation = c->generation;
+        item->id = index;
+        item->count = (uint32_t)messages;
+    }
+}
+
+/* Some other protocol: what is sent until bytes come back is one exchange. */
+static void bytes_sent(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
+{
+    if (calls_open(c)) {
+        c->calls.at[c->calls.count - 1].written_bytes += U(e, uv_write_bytes);
+        return;
+    }
+    uint64_t index = 0;
+    struct call call = {.kind = VSPAN_other,
+                        .sent_ns = e->time_ns,
+                        .written_bytes = U(e, uv_write_bytes),
+                        .name = c->peer_name ? c->peer_name : intern_string(a, "socket")};
+    if (!call_add(a, c, &call, &index))
+        return;
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->fd = c->fd;
+        item->generation = c->generation;
+        item->id = index;
+        item->count = 1;
+    }
+}
+
+static void written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
+{
+    c->bytes_written += U(e, uv_write_bytes);
+    c->last_write_ns = e->time_ns;
+    if (U(e, uv_write_messages))
+        commands_sent(a, thread, c, e);
+    else if (c->protocol == PROTOCOL_UNKNOWN && U(e, uv_write_bytes) && client_side(c))
+        bytes_sent(a, thread, c, e);
+    else if (c->responding && (c->bytes_written >= c->response_needs || U(e, uv_write_last_chunk)))
+        answered(a, thread, c, e->time_ns, REQUEST_ANSWERED);
+}
+
+static void closed(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
+{
+    while (first_waiting(a, c)) {
+        struct request *request = first_waiting(a, c);
+        bool begun = request->response_ns != 0;
+        answered(a, thread, c, begun ? MAX(c->last_write_ns, request->response_ns) : e->time_ns,
+                 begun ? REQUEST_ANSWERED : REQUEST_ABORTED);
+    }
+    /* Calls without an answer end here. An HTTP call that a stalled server may still read stays findable. */
+    for (size_t i = c->first_call; i < c->calls.count; i++)
+        if (c->calls.at[i].kind != VSPAN_http || c->calls.at[i].child)
+            c->calls.at[i].done = 1;
+    while (calls_open(c) && c->calls.at[c->first_call].done)
+        call_finish_first(a, c, e->time_ns);
+    connection_close(a, c);
+}
+
+static struct connection *event_connection(struct analysis *a, struct process *process, const struct event *e)
+{
+    switch (e->id) {
+    case SONDE_EVENT_http_request:
+        return connection_need(a, process, (int32_t)I(e, http_request_fd),
+                               (uint32_t)U(e, http_request_generation), e->time_ns);
+    case SONDE_EVENT_http_response:
+        return connection_need(a, process, (int32_t)I(e, http_response_fd),
+                               (uint32_t)U(e, http_response_generation), e->time_ns);
+    case SONDE_EVENT_http_end:
+        return connection_need(a, process, (int32_t)I(e, http_end_fd), (uint32_t)U(e, http_end_generation),
+                               e->time_ns);
+    case SONDE_EVENT_uv_write:
+        return connection_need(a, process, (int32_t)I(e, uv_write_fd), (uint32_t)U(e, uv_write_generation),
+                               e->time_ns);
+    default:
+        return connection_get(process, (int32_t)I(e, uv_close_fd), (uint32_t)U(e, uv_close_generation));
+    }
+}
+
+void http_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    struct connection *c = event_connection(a, thread->process, e);
+    if (!c)
+        return;
+    switch (e->id) {
+    case SONDE_EVENT_http_request:
+        if (U(e, http_request_side) == SIDE_SERVER)
+            request_received(a, thread, c, e);
+        else
+            request_sent(a, thread, c, e);
+        break;
+    case SONDE_EVENT_http_response:
+        if (U(e, http_response_side) == SIDE_SERVER)
+            response_begun(a, thread, c, e);
+        else
+            response_read(a, thread, c, e);
+        break;
+    case SONDE_EVENT_http_end:
+        if (U(e, http_end_side) == SIDE_CLIENT)
+            response_read(a, thread, c, e);
+        break;
+    case SONDE_EVENT_uv_write:
+        written(a, thread, c, e);
+        break;
+    case SONDE_EVENT_uv_close:
+        closed(a, thread, c, e);
+        break;
+    }
+}

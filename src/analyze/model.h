@@ -1,0 +1,448 @@
+/* What the passes share: the processes, threads, connections and operations that are alive now. Private to
+ * this folder.
+ *
+ * Two kinds of work happen at different times. What a protocol says (a request arrived, a command was sent,
+ * bytes were written) is taken when its event arrives, because another process may refer to it at once. Whose
+ * work it is, is known only when the callback around it has ended, since a span's record is written at its
+ * end: turn.c keeps the events of a thread until the outermost span closes and then hands them to node.c as a
+ * tree.
+ *
+ * Requests are referred to by serial number: 0 is none, and one that is gone is found no more. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_MODEL_H
+#define ANALYZE_MODEL_H
+
+#include "analyze/analyze.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "event/event.h"
+
+/* ---- connections and what is asked over them (connection.c, http.c, redis.c) ---- */
+
+struct address {
+    uint64_t high, low;
+    uint16_t port;
+};
+
+/* One request on a connection, as its client sees it. */
+struct call {
+    uint8_t kind;  /* VSPAN_http, VSPAN_redis or VSPAN_other */
+    uint8_t known; /* how owner is known */
+    uint8_t settled, done;
+    uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
+    uint16_t status;
+    uint32_t span;   /* in the owner's tree; VSPAN_NONE when it has none */
+    uint64_t owner;  /* serial of the request that it belongs to */
+    uint64_t number; /* redis: of the command on this connection, from 1; 0 unknown */
+    uint64_t sent_ns;
+    uint64_t work_start_ns, work_end_ns; /* redis: executing */
+    uint64_t ready_ns;                   /* when the answer was given by the other side */
+    uint64_t written_bytes, argument_bytes, client_id;
+    uint32_t write_messages;
+    int64_t peer_pid, peer_tid;
+    const char *name;
+    struct request *child; /* http: a reference */
+};
+
+/* A command that was executed before its sender's record of sending it: the sender writes that down after the
+ * write, when the server may already be done. */
+struct early_command {
+    uint64_t number, start_ns, end_ns, ready_ns, client_id, argument_bytes;
+    int64_t tid;
+    const char *name;
+};
+
+enum protocol {
+    PROTOCOL_UNKNOWN,
+    PROTOCOL_HTTP_SERVER,
+    PROTOCOL_HTTP_CLIENT,
+    PROTOCOL_REDIS_CLIENT,
+    PROTOCOL_REDIS
+};
+
+struct connection {
+    struct process *process;
+    struct connection *mirror; /* the other end, where it is traced */
+    struct address local, peer;
+    uint64_t key; /* redis: client id */
+    uint64_t opened_ns;
+    int32_t fd;
+    uint32_t generation;
+    uint16_t family;
+    uint8_t protocol;
+    uint8_t closed, lingering;
+    const char *peer_name; /* interned "127.0.0.1:6379" */
+    /* Client side: calls in order; calls.at[first_call] is number calls_gone of this connection. */
+    ARRAY(struct call) calls;
+    size_t first_call;
+    uint64_t calls_gone;
+    uint64_t last_call_end_ns;
+    /* Server side: serials of requests without complete response, in order. */
+    ARRAY(uint64_t) waiting;
+    size_t first_waiting;
+    uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
+    ARRAY(struct early_command) early; /* redis */
+    uint64_t current; /* the newest request read: what the parser's next callbacks are about */
+    uint64_t bytes_written, last_write_ns;
+    uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
+    uint8_t responding;
+    uint8_t had_io; /* a turn on it was read */
+};
+
+/* ---- processes and threads ---- */
+
+/* An operation of the thread pool. */
+struct pool_op {
+    uint64_t request; /* the probe's key */
+    uint64_t submit_ns, run_start_ns, run_end_ns;
+    uint64_t owner;
+    int64_t submit_tid, run_tid;
+    const char *type;  /* async resource: "PBKDF2REQUEST"; NULL unknown */
+    const char *route; /* interned "GET /x" of the owner; NULL */
+    uint32_t span;
+    uint8_t kind; /* uv_kind */
+    uint8_t known;
+    uint8_t waited_behind; /* the thread that ran it had just ended other work */
+};
+
+/* A finished run on a pool thread, for the question who held the pool. */
+struct pool_run {
+    uint64_t start_ns, end_ns;
+    int64_t tid;
+    const char *type, *route;
+    uint8_t kind;
+};
+enum { POOL_RUNS_KEPT = 256 };
+
+struct item {
+    uint64_t start_ns, end_ns;
+    uint32_t first_child, next; /* indices, UINT32_MAX for none */
+    uint32_t low;               /* index of the first item of its subtree */
+    uint16_t event;             /* enum sonde_event_id */
+    uint8_t small;              /* kind, type, phase or side */
+    int32_t fd;
+    uint32_t generation, count;
+    union {
+        uint64_t id;   /* async id, request serial, number of the first call */
+        void *pointer; /* uv:done: the operation, owned until the turn is read */
+    };
+    const char *name;
+};
+
+struct sched_sample {
+    uint64_t time_ns, run_ns, wait_ns;
+    uint64_t active_ns; /* what the thread did since the previous sample */
+};
+enum { SCHED_KEPT = 64 };
+
+/* One answer of the stall sampler, with how often it was given. */
+struct look {
+    uint64_t since_ns, first_ns, last_ns, run_ns;
+    uint32_t count, line, column;
+    uint8_t cause;
+    uint8_t loading; /* the stack was loading a module */
+    const char *function, *script, *detail;
+};
+
+/* Who lost time, copied, since the request may be gone when the verdict is written. */
+struct victim {
+    uint64_t serial, start_ns, delay_ns;
+    const char *service, *method, *route;
+    char *path;
+    char name[32];
+    uint8_t role; /* enum victim_role */
+};
+enum victim_role { VICTIM_WAITED, VICTIM_CAUSED, VICTIM_UPSTREAM, VICTIM_ROLES };
+
+/* A long stretch that is a fault unless the machine's load explains it; that is known at the next
+ * thread:sched.
+ */
+struct stretch {
+    uint8_t what; /* enum stretch_kind */
+    uint8_t phase, unfinished;
+    uint8_t starting; /* the main script, or modules being loaded */
+    uint8_t first;    /* the first request of its endpoint, or the process's first work */
+    uint64_t start_ns, end_ns;
+    uint64_t gc_ns, sync_ns;
+    uint8_t sync_kind;
+    const char *callback; /* type of the longest callback in it */
+    const char *route;    /* "GET /x" whose callback it was; NULL */
+    ARRAY(struct look) looks;
+    ARRAY(struct victim) victims;
+    /* redis */
+    const char *command, *inner;
+    const char *caller; /* service that sent it; NULL unknown */
+    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
+    int64_t arguments;
+    /* pool: the operation that waited, and the work that held the pool most of that time */
+    const char *waiting_kind, *occupant_type, *occupant_route;
+    uint64_t run_ns, occupant_run_ns;
+    double occupant_share;
+    uint8_t occupant_kind;
+    uint32_t pool_threads;
+};
+enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
+
+enum { TYPES_KEPT = 16384 };
+
+struct async_type {
+    uint64_t async_id;
+    const char *type;
+};
+
+struct thread {
+    struct process *process;
+    int64_t tid;
+    /* turn.c */
+    ARRAY(struct item) items;
+    ARRAY(uint32_t) roots;
+    struct map async; /* async id -> async_pack() */
+    const char *last_type;
+    uint64_t last_type_ns;
+    struct async_type *types; /* TYPES_KEPT of them, by async id modulo: the newest of each; NULL: none */
+    ARRAY(uint64_t) answered; /* serials whose response was written in the open turn */
+    ARRAY(struct request *) open;
+    uint64_t last_turn_end_ns;
+    /* stretch.c */
+    struct sched_sample sched[SCHED_KEPT];
+    size_t sched_count; /* ever; the last SCHED_KEPT are kept */
+    uint64_t active_ns; /* since the last sample */
+    ARRAY(struct look) looks;
+    ARRAY(struct stretch *) stretches; /* not judged yet */
+    struct stretch *last_stretch;      /* still collecting who waited for it; in stretches */
+    uint32_t polls_since_stretch;      /* poll phases that ended since last_stretch did */
+    uint64_t pool_busy_until_ns;       /* pool thread: end of its last run */
+    uint8_t runs_pool, runs_loop;
+    uint8_t had_phase;  /* of its loop, one that ended */
+    uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
+    uint64_t finish_ns; /* when that was */
+};
+
+struct inner_command {
+    const char *name;
+    uint64_t calls, time_ns;
+};
+
+struct process {
+    int64_t pid;
+    const char *service; /* interned */
+    uint8_t runtime;
+    uint8_t gone;
+    uint64_t started_ns, ended_ns;
+    uint64_t request_count, answered_count;
+    struct map endpoints;   /* hash of (method, route) of what it has answered */
+    struct map names;       /* probe:name id -> interned const char * */
+    struct map threads;     /* tid -> struct thread * */
+    struct map connections; /* fd << 32 | generation -> struct connection * */
+    struct map clients;     /* redis client id -> struct connection * */
+    struct map pool;        /* request pointer -> struct pool_op * */
+    uint32_t pool_threads;
+    struct pool_run runs[POOL_RUNS_KEPT];
+    size_t run_count;
+    ARRAY(struct inner_command) inner;
+};
+
+/* ---- the analysis ---- */
+
+struct keeper {
+    ARRAY(struct request *) at; /* slowest first, references */
+};
+
+struct kept_endpoint {
+    struct endpoint endpoint;
+    struct keeper slowest;
+};
+
+struct open_span {
+    uint64_t since_ns, argument;
+    int64_t pid, tid;
+    uint32_t event, name;
+    uint8_t depth;
+};
+
+/* Faults of one place, merged: what a finding is written from. */
+struct fault {
+    enum finding_kind kind;
+    const char *service;
+    int64_t pid, tid;
+    struct look place; /* of the worst: cause, function, script, line, column, detail; strings may be NULL */
+    const char *callback, *route;
+    uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
+    uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
+    bool unfinished, phase_differs, others_unknown, warming;
+    uint8_t phase, sync_kind;
+    ARRAY(struct victim) victims;
+    struct map victim_of; /* serial -> index into victims */
+    uint64_t victims_left_out;
+    /* redis */
+    const char *command, *inner, *caller;
+    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
+    struct map clients;
+    int64_t arguments;
+    /* pool */
+    const char *occupant_type, *occupant_route;
+    uint8_t occupant_kind;
+    uint32_t pool_threads;
+    uint64_t run_ns, occupant_run_ns;
+    double occupant_share_sum;
+    struct {
+        const char *kind;
+        uint64_t count;
+    } waiting[8];
+};
+
+struct analysis {
+    struct analyze_options options;
+    struct analysis_counts counts;
+    bool failed; /* memory ran out */
+    struct arena arena;
+    struct map interned;  /* hash -> const char * */
+    struct map processes; /* pid -> struct process * */
+    ARRAY(struct process *) all_processes;
+    struct map requests;    /* serial -> struct request * */
+    struct map tuples;      /* hash of (local, peer) -> struct connection * */
+    struct map endpoint_of; /* hash -> index */
+    ARRAY(struct kept_endpoint) endpoints;
+    ARRAY(struct endpoint) endpoint_list; /* for the caller, sorted */
+    ARRAY(const struct request *) kept;
+    struct keeper slowest;
+    uint64_t next_serial;
+    ARRAY(struct connection *) lingering;
+    size_t first_lingering;
+    ARRAY(struct open_span) open_spans;
+    struct map faults; /* hash of the key -> struct fault * */
+    ARRAY(struct fault *) fault_list;
+    struct {
+        uint64_t count[8];
+    } losses; /* by loss_reason */
+    uint64_t sched_events;
+};
+
+/* analyze.c. A string that lives as long as the analysis; equal strings have equal addresses. */
+const char *intern(struct analysis *a, const char *string, size_t length);
+const char *intern_string(struct analysis *a, const char *string);
+struct process *process_get(struct analysis *a, int64_t pid);
+struct thread *thread_get(struct analysis *a, struct process *process, int64_t tid);
+const char *process_name_of(const struct process *process, uint64_t name_id);
+
+#define LIST_ADD(a, array, ...)                \
+    do {                                       \
+        if (array_add(array, __VA_ARGS__) < 0) \
+            (a)->failed = true;                \
+    } while (0)
+
+/* request.c */
+struct request *request_get(const struct analysis *a, uint64_t serial); /* also a finished one that is kept */
+struct request *request_open(const struct analysis *a, uint64_t serial); /* not one that is finished */
+struct request *request_new(struct analysis *a, struct thread *thread, uint64_t start_ns, uint8_t method,
+                            const char *path, size_t path_length);
+struct request *request_ref(struct request *request);
+void request_unref(struct analysis *a, struct request *request);
+uint32_t request_add_span(struct analysis *a, struct request *request, const struct vspan *span);
+void request_finish(struct analysis *a, struct request *request, enum request_state state, uint64_t end_ns);
+void requests_settle(struct analysis *a, struct thread *thread); /* finishes those answered in the turn */
+bool endpoint_is_new(const struct analysis *a, const struct request *request); /* none was answered yet */
+const char *route_of(struct analysis *a, const char *path);
+const char *method_name(uint8_t method);
+void keeper_done(struct analysis *a, struct keeper *keeper);
+
+/* connection.c */
+void connection_event(struct analysis *a, struct process *process, const struct event *e);
+struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation);
+struct connection *connection_need(struct analysis *a, struct process *process, int32_t fd,
+                                   uint32_t generation, uint64_t now_ns);
+void connection_close(struct analysis *a, struct connection *connection);
+void connection_free(struct analysis *a, struct connection *connection);
+struct call *call_add(struct analysis *a, struct connection *connection, const struct call *call,
+                      uint64_t *ret_index);
+struct call *call_at(struct connection *connection, uint64_t index);
+size_t calls_open(const struct connection *connection);
+/* The other side has executed it. */
+void call_worked(struct analysis *a, struct call *call);
+/* The answer is there, at the other side. */
+void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
+/* The oldest call ends: its span is closed. Returns nothing of it. */
+void call_finish_first(struct analysis *a, struct connection *connection, uint64_t end_ns);
+/* Whose it is: adds its span to the owner's tree. */
+void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
+                 uint32_t parent);
+
+/* http.c */
+void http_event(struct analysis *a, struct thread *thread, const struct event *e);
+
+/* redis.c */
+void redis_event(struct analysis *a, struct thread *thread, const struct event *e);
+/* A call was added to the caller's end: its command may have been executed already. */
+void redis_claim_early(struct analysis *a, struct connection *caller, struct call *call);
+
+/* pool.c */
+void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
+void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);
+void pool_op_free(struct pool_op *op);
+
+/* turn.c */
+void turn_event(struct analysis *a, struct thread *thread, const struct event *e);
+void turn_flush(struct analysis *a, struct thread *thread);
+struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
+                       uint64_t end_ns);
+void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
+
+/* node.c: reads one turn, a complete tree. */
+void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
+
+/* stretch.c */
+void stretch_look(struct analysis *a, const struct event *e);
+void stretch_sched(struct analysis *a, const struct event *e);
+void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
+ * it was, 0 unknown. */
+struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t culprit);
+struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
+                            uint64_t start_ns, uint64_t end_ns);
+void stretch_victim(struct analysis *a, struct stretch *stretch, const struct request *request,
+                    uint64_t delay_ns, enum victim_role role);
+/* The victim and the requests that wait for it in other services. */
+void stretch_victim_chain(struct analysis *a, struct stretch *stretch, const struct request *request,
+                          uint64_t delay_ns, enum victim_role role);
+void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish);
+uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
+ * unknown. */
+void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
+                          uint64_t sent_ns);
+void stretch_free(struct stretch *stretch);
+
+/* fault.c: stretches and waits of the same place, merged. */
+void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
+void faults_free(struct analysis *a);
+
+/* verdict.c: words for the faults. */
+int verdicts_report(struct analysis *a, struct report *report);
+
+/* Whose work an async id is: serial and how it is known. */
+static inline uint64_t async_pack(uint64_t serial, enum known known)
+{
+    return serial << 2 | (uint64_t)known;
+}
+static inline uint64_t async_serial(uint64_t packed)
+{
+    return packed >> 2;
+}
+static inline enum known async_known(uint64_t packed)
+{
+    return packed & 3;
+}
+
+/* A field of the event, 0 when this trace does not have it. */
+#define U(e, field)   ((e)->present >> FIELD_##field & 1 ? (e)->values[FIELD_##field].u : 0)
+#define I(e, field)   ((e)->present >> FIELD_##field & 1 ? (e)->values[FIELD_##field].i : 0)
+#define HAS(e, field) ((e)->present >> FIELD_##field & 1)
+
+static inline uint64_t event_duration(const struct event *e)
+{
+    uint64_t d = e->present & 1 ? e->values[FIELD_DURATION].u : 0;
+    return d < e->time_ns ? d : e->time_ns;
+}
+
+#endif

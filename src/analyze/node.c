@@ -1,0 +1,534 @@
+/* Reads one turn of a Node.js event loop: whose callback it was, and so whose operations it started.
+ *
+ * The nested bounded context (NBCA, Node Compass 3.5) gives the tree: a resource created inside a callback
+ * belongs to whom the callback belongs to. Node before 24 does not tell of promises, so what an await
+ * continues is found by the bounded context (BCTA, 3.6): a callback on a connection belongs to the request
+ * whose answer it brings, when it can be the answer of one request only; else what it starts is ambiguous,
+ * and counted as such. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "analyze/model.h"
+
+enum {
+    LOADING_CALLS = 20,
+    NONE_ITEM = UINT32_MAX,
+    POLLIN_BIT = 1,
+    ASYNC_IDS_MAX = 100000,
+    REGEXP_SHOWN_NS = 50000
+};
+
+struct context {
+    struct request *owner;
+    uint32_t parent; /* span in owner's tree */
+    uint32_t cause;  /* span whose completion this is; taken by the first callback */
+    uint8_t known;
+    uint8_t decided; /* owner is final: a callback's own async id has no say */
+    uint8_t shared;
+    uint8_t in_callback;
+};
+
+/* What is learnt about the turn as a whole. */
+struct turn {
+    struct analysis *a;
+    struct thread *thread;
+    uint64_t gc_ns, sync_ns;
+    uint64_t longest_ns;
+    uint64_t culprit;
+    const char *callback; /* type of the longest callback */
+    uint32_t sync_count;
+    uint8_t sync_kind;
+};
+
+static struct item *item_at(const struct turn *t, uint32_t index)
+{
+    return &t->thread->items.at[index];
+}
+
+#define foreach_child(t, item, index) \
+    for (uint32_t index = (item)->first_child; index != NONE_ITEM; index = item_at(t, index)->next)
+
+static void read_item(struct turn *t, uint32_t index, struct context *c);
+
+/* ---- who ---- */
+
+static struct context decided(struct request *owner, enum known known, uint32_t cause)
+{
+    return (struct context){.owner = owner, .known = (uint8_t)known, .decided = 1, .cause = cause};
+}
+
+static const struct context UNDECIDED = {.cause = VSPAN_NONE};
+
+/* The commands whose replies these bytes can be: those answered before the read began surely, those answered
+ * while it ran perhaps. */
+static struct context redis_replies(struct turn *t, struct connection *c, const struct item *io)
+{
+    uint64_t owner = 0;
+    uint32_t cause = VSPAN_NONE;
+    size_t candidates = 0;
+    bool several = false, mixed = false;
+    for (size_t i = c->first_call; i < c->calls.count; i++) {
+        struct call *call = &c->calls.at[i];
+        if (call->sent_ns >= io->start_ns || (c->mirror && (!call->ready_ns || call->ready_ns > io->end_ns)))
+            break;
+        mixed |= call->known == KNOWN_AMBIGUOUS;
+        several |= candidates && call->owner != owner;
+        cause = candidates ? cause : call->span;
+        owner = call->owner;
+        candidates++;
+    }
+    struct context context = decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    context.shared = candidates > 1;
+    if (several || mixed)
+        context.known = KNOWN_AMBIGUOUS;
+    else if (candidates && (context.owner = request_open(t->a, owner)))
+        context.known = KNOWN_INFERRED, context.cause = cause;
+    if (several)
+        for (size_t i = 0; i < candidates; i++) {
+            struct request *one = request_open(t->a, c->calls.at[c->first_call + i].owner);
+            if (one)
+                one->ambiguous++;
+        }
+    return context;
+}
+
+static void redis_replies_done(struct turn *t, struct connection *c, const struct item *io)
+{
+    while (calls_open(c)) {
+        struct call *call = &c->calls.at[c->first_call];
+        if (call->sent_ns >= io->start_ns ||
+            (c->mirror && (!call->ready_ns || call->ready_ns > io->start_ns)))
+            break;
+        call_finish_first(t->a, c, io->start_ns);
+    }
+}
+
+static struct context other_reply(struct turn *t, struct connection *c, const struct item *io)
+{
+    struct call *call = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
+    if (!call || call->sent_ns >= io->start_ns)
+        return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    struct request *owner = request_open(t->a, call->owner);
+    struct context context = decided(owner, owner ? KNOWN_INFERRED : call->known, call->span);
+    call_finish_first(t->a, c, io->start_ns);
+    return context;
+}
+
+/* The parser's callbacks are about the newest request read, unless it is answered or others are pipelined. */
+static struct context server_input(struct turn *t, const struct connection *c)
+{
+    size_t open = 0;
+    for (size_t i = c->first_waiting; i < c->waiting.count; i++)
+        open += request_open(t->a, c->waiting.at[i]) != NULL;
+    struct request *current = request_open(t->a, c->current);
+    if (open > 1)
+        return decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
+    return decided(current, current ? KNOWN_PROVED : KNOWN_NOT, VSPAN_NONE);
+}
+
+static struct context client_input(struct turn *t, const struct connection *c, const struct item *io)
+{
+    foreach_child(t, io, i)
+    {
+        const struct item *child = item_at(t, i);
+        if (child->event == SONDE_EVENT_http_response || child->event == SONDE_EVENT_http_end)
+            return UNDECIDED; /* it says so itself */
+    }
+    if (!calls_open(c) || c->calls.at[c->first_call].sent_ns >= io->start_ns)
+        return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    const struct call *call = &c->calls.at[c->first_call];
+    return decided(request_open(t->a, call->owner), call->known, call->span);
+}
+
+static struct connection *io_connection(const struct turn *t, const struct item *io)
+{
+    if (io->generation != UINT32_MAX)
+        return connection_get(t->thread->process, io->fd, io->generation);
+    struct connection *newest = NULL; /* the read never ended and its record does not say which use it was */
+    map_foreach (&t->thread->process->connections, slot) {
+        struct connection *c = (struct connection *)(uintptr_t)slot->value;
+        if (c->fd == io->fd && !c->closed && (!newest || c->generation > newest->generation))
+            newest = c;
+    }
+    return newest;
+}
+
+static void read_io(struct turn *t, const struct item *io)
+{
+    struct connection *c = io_connection(t, io);
+    struct context context = UNDECIDED;
+    bool first = c && !c->had_io && (!calls_open(c) || c->calls.at[c->first_call].sent_ns >= io->start_ns);
+    if (c && !first) { /* a first event without a question is the connection's establishment */
+        if (c->protocol == PROTOCOL_REDIS_CLIENT)
+            context = redis_replies(t, c, io);
+        else if (c->protocol == PROTOCOL_HTTP_CLIENT)
+            context = client_input(t, c, io);
+        else if (c->protocol == PROTOCOL_HTTP_SERVER)
+            context = server_input(t, c);
+        else if (c->calls_gone || calls_open(c))
+            context = other_reply(t, c, io);
+    }
+    foreach_child(t, io, i) read_item(t, i, &context);
+    if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
+        redis_replies_done(t, c, io);
+    if (c)
+        c->had_io = 1;
+}
+
+static void read_done(struct turn *t, const struct item *done)
+{
+    struct pool_op *op = done->pointer;
+    struct context context = UNDECIDED;
+    if (op) {
+        struct request *owner = request_open(t->a, op->owner);
+        if (owner)
+            context = decided(owner, op->known, op->span);
+        pool_done(t->a, t->thread, op, done->start_ns);
+    }
+    foreach_child(t, done, i) read_item(t, i, &context);
+}
+
+/* ---- callbacks ---- */
+
+static struct request *request_begun_in(const struct turn *t, const struct item *callback)
+{
+    foreach_child(t, callback, i)
+    {
+        const struct item *child = item_at(t, i);
+        if (child->event == SONDE_EVENT_http_request && child->small == 0)
+            return request_open(t->a, child->id);
+    }
+    return NULL;
+}
+
+/* Resource types as people know them. */
+static const char *callback_name(const char *type)
+{
+    static const struct {
+        const char *type, *name;
+    } NAMES[] = {
+        {"HTTPINCOMINGMESSAGE", "request handler"},
+        {"HTTPCLIENTREQUEST", "response handler"},
+        {"TCPWRAP", "socket data"},
+        {"TCPCONNECTWRAP", "connected"},
+        {"TCPSERVERWRAP", "connection accepted"},
+        {"FSREQCALLBACK", "file operation done"},
+        {"FSREQPROMISE", "file operation done (promise)"},
+        {"GETADDRINFOREQWRAP", "name resolved"},
+        {"WRITEWRAP", "write done"},
+        {"SHUTDOWNWRAP", "connection shut down"},
+        {"PBKDF2REQUEST", "pbkdf2 done"},
+        {"SCRYPTREQUEST", "scrypt done"},
+        {"RANDOMBYTESREQUEST", "random bytes ready"},
+        {"ZLIB", "compression step done"},
+        {"Timeout", "timer"},
+        {"Immediate", "immediate"},
+        {"PIPEWRAP", "pipe data"},
+        {"SIGNALWRAP", "signal"},
+        {"FILEHANDLECLOSEREQ", "file closed"},
+    };
+    for (size_t i = 0; type && i < ARRAY_SIZE(NAMES); i++)
+        if (strcmp(NAMES[i].type, type) == 0)
+            return NAMES[i].name;
+    return type ? type : "callback";
+}
+
+static const char *type_of(const struct thread *thread, uint64_t async_id)
+{
+    const struct async_type *place = thread->types ? &thread->types[async_id % TYPES_KEPT] : NULL;
+    return place && place->async_id == async_id ? place->type : NULL;
+}
+
+static const char *cause_name(const struct context *c)
+{
+    if (!c->owner || c->cause == VSPAN_NONE || c->cause >= c->owner->spans.count)
+        return NULL;
+    switch (c->owner->spans.at[c->cause].kind) {
+    case VSPAN_redis:
+        return "Redis reply";
+    case VSPAN_http:
+        return "response handler";
+    case VSPAN_pool:
+        return "completion";
+    case VSPAN_other:
+        return "data received";
+    }
+    return NULL;
+}
+
+static uint32_t add_callback(struct turn *t, const struct item *item, struct context *c, const char *name)
+{
+    bool open = t->thread->unfinished && item->end_ns >= t->thread->finish_ns;
+    struct vspan span = {.start_ns = item->start_ns,
+                         .end_ns = open ? 0 : item->end_ns,
+                         .parent = c->parent,
+                         .cause = c->cause,
+                         .layer = LAYER_js,
+                         .kind = VSPAN_callback,
+                         .known = c->known,
+                         .shared = c->shared,
+                         .name = name,
+                         .detail = item->name};
+    c->cause = VSPAN_NONE;
+    return request_add_span(t->a, c->owner, &span);
+}
+
+static void own_async_id(struct turn *t, uint64_t async_id, const struct context *c)
+{
+    if (!async_id || c->owner->async_ids.count >= ASYNC_IDS_MAX)
+        return;
+    uint64_t *place = map_put(&t->thread->async, async_id, NULL);
+    if (!place || array_add(&c->owner->async_ids, async_id) < 0) {
+        t->a->failed = true;
+        return;
+    }
+    *place = async_pack(c->owner->serial, c->known);
+}
+
+static void read_callback(struct turn *t, const struct item *item, struct context *outer)
+{
+    struct request *begun = request_begun_in(t, item);
+    struct context c = *outer;
+    c.in_callback = 1;
+    if (begun) {
+        c = decided(begun, KNOWN_PROVED, VSPAN_NONE);
+        *outer = c; /* the parser's next callbacks in this turn are about it */
+    } else if (!c.decided) {
+        uint64_t *owner = map_get(&t->thread->async, item->id);
+        c.owner = owner ? request_open(t->a, async_serial(*owner)) : NULL;
+        c.known = c.owner ? (uint8_t)async_known(*owner) : KNOWN_NOT;
+        c.decided = c.owner != NULL;
+    }
+    c.in_callback = 1;
+    const char *name = begun ? "request handler" : cause_name(&c);
+    if (!name)
+        name = callback_name(type_of(t->thread, item->id));
+    uint32_t span = VSPAN_NONE;
+    if (c.owner) {
+        c.owner->ready_ns = 0;
+        span = add_callback(t, item, &c, name);
+        outer->cause = VSPAN_NONE;
+        if (span != VSPAN_NONE)
+            c.parent = span;
+    }
+    uint64_t took_ns = item->end_ns - item->start_ns, gc_before = t->gc_ns;
+    if (took_ns > t->longest_ns) {
+        t->longest_ns = took_ns;
+        t->culprit = c.owner ? c.owner->serial : 0;
+        t->callback = name;
+    }
+    foreach_child(t, item, i) read_item(t, i, &c);
+    if (c.owner && span != VSPAN_NONE)
+        c.owner->spans.at[span].gc_ns = t->gc_ns - gc_before;
+}
+
+/* ---- what happens inside ---- */
+
+static void count_known(struct analysis *a, const struct context *c)
+{
+    a->counts.proved += c->owner && c->known == KNOWN_PROVED;
+    a->counts.inferred += c->owner && c->known == KNOWN_INFERRED;
+    a->counts.ambiguous += !c->owner && c->known == KNOWN_AMBIGUOUS;
+    a->counts.outside += !c->owner && c->known != KNOWN_AMBIGUOUS;
+}
+
+static const char *kind_name(struct analysis *a, uint8_t kind)
+{
+    const char *name = event_label(SONDE_MEANING_uv_kind, kind);
+    return name ? name : "operation";
+}
+
+static const char *endpoint_name(struct analysis *a, const struct request *request)
+{
+    char name[320];
+    size_t length = strlen(request->method), route = MIN(strlen(request->route), (size_t)256);
+    memcpy(name, request->method, length);
+    name[length++] = ' ';
+    memcpy(name + length, request->route, route);
+    return intern(a, name, length + route);
+}
+
+static void read_submit(struct turn *t, const struct item *item, const struct context *c)
+{
+    uint64_t *known = map_get(&t->thread->process->pool, item->id);
+    struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
+    count_known(t->a, c);
+    if (!op || !c->owner)
+        return;
+    op->owner = c->owner->serial;
+    op->known = c->known;
+    op->route = endpoint_name(t->a, c->owner);
+    c->owner->open_calls++;
+    op->span = request_add_span(t->a, c->owner,
+                                &(struct vspan){.start_ns = op->submit_ns,
+                                                .parent = c->parent,
+                                                .cause = VSPAN_NONE,
+                                                .layer = LAYER_libuv,
+                                                .kind = VSPAN_pool,
+                                                .known = c->known,
+                                                .name = kind_name(t->a, op->kind),
+                                                .detail = op->type,
+                                                .work_start_ns = op->run_start_ns,
+                                                .work_end_ns = op->run_end_ns,
+                                                .peer_tid = op->run_tid});
+}
+
+static void read_calls(struct turn *t, const struct item *item, const struct context *c)
+{
+    struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
+    for (uint32_t i = 0; connection && i < item->count; i++) {
+        struct call *call = call_at(connection, item->id + i);
+        if (!call)
+            continue;
+        enum known known = c->known;
+        /* An agent may have kept it until the connection was free again. */
+        if (call->after_other && known == KNOWN_PROVED)
+            known = KNOWN_INFERRED;
+        call_settle(t->a, call, c->owner, known, c->parent);
+    }
+}
+
+/* A response written in a callback of unknown owner: at this moment it served that request. */
+static void read_response(struct turn *t, uint64_t serial, const struct context *c)
+{
+    struct request *request = request_open(t->a, serial);
+    if (!request || c->owner || !c->in_callback)
+        return;
+    request_add_span(t->a, request,
+                     &(struct vspan){.start_ns = request->response_ns,
+                                     .end_ns = request->response_ns,
+                                     .parent = 0,
+                                     .cause = VSPAN_NONE,
+                                     .layer = LAYER_js,
+                                     .kind = VSPAN_callback,
+                                     .known = KNOWN_INFERRED,
+                                     .shared = 1,
+                                     .name = "response written in a shared callback"});
+}
+
+/* Loading a module makes hundreds of synchronous calls: those that follow each other in one callback become
+ * one span. */
+static bool merge_sync(const struct context *c, const struct item *item)
+{
+    struct request *owner = c->owner;
+    struct vspan *last = &owner->spans.at[owner->spans.count - 1]; /* there is always the root */
+    if (last->kind != VSPAN_sync || last->parent != c->parent)
+        return false;
+    last->end_ns = item->end_ns;
+    last->work_end_ns += item->end_ns - item->start_ns;
+    last->times++;
+    last->name = "file operations";
+    return true;
+}
+
+static void read_runtime_span(struct turn *t, const struct item *item, const struct context *c)
+{
+    uint64_t took_ns = item->end_ns - item->start_ns;
+    struct vspan span = {.start_ns = item->start_ns,
+                         .end_ns = item->end_ns,
+                         .parent = c->parent,
+                         .cause = VSPAN_NONE,
+                         .layer = LAYER_v8,
+                         .known = c->known};
+    if (item->event == SONDE_EVENT_v8_gc) {
+        t->gc_ns += took_ns;
+        const char *type = event_label(SONDE_MEANING_gc_type, item->small);
+        span.kind = VSPAN_gc;
+        span.name = "garbage collection";
+        span.detail = type;
+    } else if (item->event == SONDE_EVENT_uv_run) {
+        t->sync_ns += took_ns;
+        t->sync_count++;
+        t->sync_kind = item->small;
+        if (c->owner && merge_sync(c, item))
+            return;
+        span.kind = VSPAN_sync;
+        span.layer = LAYER_libuv;
+        span.name = kind_name(t->a, item->small);
+        span.work_start_ns = item->start_ns;
+        span.work_end_ns = item->end_ns;
+        span.times = 1;
+    } else if (took_ns >= REGEXP_SHOWN_NS) {
+        span.kind = VSPAN_regexp;
+        span.name = "regular expression";
+    } else {
+        return;
+    }
+    if (c->owner)
+        request_add_span(t->a, c->owner, &span);
+}
+
+static void read_item(struct turn *t, uint32_t index, struct context *c)
+{
+    const struct item *item = item_at(t, index);
+    switch (item->event) {
+    case SONDE_EVENT_node_callback:
+        read_callback(t, item, c);
+        break;
+    case SONDE_EVENT_node_async_init:
+        if (c->owner)
+            own_async_id(t, item->id, c);
+        break;
+    case SONDE_EVENT_uv_submit:
+        read_submit(t, item, c);
+        break;
+    case SONDE_EVENT_uv_write:
+        read_calls(t, item, c);
+        break;
+    case SONDE_EVENT_http_request:
+        if (item->small == 1)
+            read_calls(t, item, c);
+        break;
+    case SONDE_EVENT_http_response:
+    case SONDE_EVENT_http_end:
+        if (item->small == 1)
+            *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count);
+        else
+            read_response(t, item->id, c);
+        break;
+    case SONDE_EVENT_v8_gc:
+    case SONDE_EVENT_v8_regexp:
+    case SONDE_EVENT_uv_run:
+        read_runtime_span(t, item, c);
+        break;
+    case SONDE_EVENT_uv_io:
+        read_io(t, item);
+        break;
+    case SONDE_EVENT_uv_done:
+        read_done(t, item);
+        break;
+    default:
+        foreach_child(t, item, i) read_item(t, i, c);
+    }
+}
+
+/* ---- the turn ---- */
+
+void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
+{
+    struct turn turn = {.a = a, .thread = thread};
+    struct context context = UNDECIDED;
+    uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
+    bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;
+    read_item(&turn, root, &context);
+    if (end_ns == start_ns)
+        return;
+    stretch_active(thread, start_ns, end_ns);
+    if (end_ns - start_ns < a->options.stall_ns)
+        return;
+    struct stretch *s = stretch_turn(a, thread, start_ns, end_ns, turn.culprit);
+    if (!s)
+        return;
+    struct request *culprit = request_open(a, turn.culprit);
+    s->phase = phase;
+    s->gc_ns = turn.gc_ns;
+    s->sync_ns = turn.sync_ns;
+    s->sync_kind = turn.sync_kind;
+    s->callback = main_script ? "main script" : turn.callback;
+    s->route = culprit ? endpoint_name(a, culprit) : NULL;
+    s->unfinished = thread->unfinished;
+    /* What runs before the loop's first phase is the main script; a turn full of synchronous calls loads
+     * modules. */
+    s->starting = main_script || turn.sync_count >= LOADING_CALLS;
+    s->first = culprit ? endpoint_is_new(a, culprit) : !thread->process->answered_count;
+}

@@ -1,0 +1,109 @@
+/* A request as a server saw it, and its vertical span: one tree over the layers http, js, v8, libuv and
+ * redis, in the terms of the vertical span model (Node Compass, 3.1 and 3.3). A request that another traced
+ * service received for this one hangs below the call that sent it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_REQUEST_H
+#define ANALYZE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/array.h"
+
+enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_redis, LAYER_COUNT };
+const char *layer_name(enum layer layer);
+
+/* How it is known that an operation belongs to its request. */
+enum known {
+    KNOWN_NOT,       /* several requests could have started it, or none did */
+    KNOWN_AMBIGUOUS, /* several requests could have */
+    KNOWN_INFERRED,  /* exactly one request could have */
+    KNOWN_PROVED, /* it was started inside a callback that belongs to the request, or by order on a connection
+                   */
+};
+const char *known_name(enum known known);
+
+enum vspan_kind {
+    VSPAN_request,  /* the root: [request parsed, response written] */
+    VSPAN_callback, /* JavaScript */
+    VSPAN_gc,
+    VSPAN_regexp,
+    VSPAN_pool,  /* an operation of libuv's thread pool, from submission to its completion callback */
+    VSPAN_sync,  /* the same done on the loop's own thread, which stands still */
+    VSPAN_http,  /* a request sent to another service, from sending to the end of the response */
+    VSPAN_redis, /* a command, from sending to the callback that reads its reply */
+    VSPAN_other, /* bytes sent on another connection, to the next bytes received */
+};
+
+#define VSPAN_NONE UINT32_MAX
+
+struct request;
+
+struct vspan {
+    /* [start_ns, end_ns); end_ns is 0 while it has not ended. */
+    uint64_t start_ns, end_ns;
+    uint32_t parent;    /* index: what contains or started it; VSPAN_NONE for the root */
+    uint32_t cause;     /* callback: index of the operation whose completion it is; VSPAN_NONE */
+    uint8_t layer;      /* enum layer */
+    uint8_t kind;       /* enum vspan_kind */
+    uint8_t known;      /* enum known */
+    uint8_t shared;     /* callback: other requests may be served in it too */
+    const char *name;   /* interned: resource type, kind of operation, command, collection */
+    const char *detail; /* interned: function, peer, how the operation was asked for; NULL */
+    /* The operation at work: pool: on a pool thread; redis: executing; 0 unknown or not begun. The ATTL of
+     * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
+    uint64_t work_start_ns, work_end_ns;
+    uint64_t gc_ns; /* callback: in garbage collection */
+    uint32_t times; /* sync: calls in a row; the work is theirs together, work_start_ns the first one's */
+    /* redis: number of the command on its connection, client id at the server, process of the server;
+     * bytes of the write that carried it (all its commands), bytes of the arguments as Redis saw them. */
+    uint64_t sequence, client_id, written_bytes, argument_bytes;
+    uint32_t write_messages; /* commands in that write */
+    int64_t peer_pid, peer_tid;
+    struct request *child; /* http: the request as the other service saw it; a reference */
+};
+
+enum request_state {
+    REQUEST_OPEN,
+    REQUEST_ANSWERED, /* the response is written; its callback may still run */
+    REQUEST_FINISHED,
+    REQUEST_UNFINISHED, /* the trace or the process ended before the response */
+    REQUEST_ABORTED,    /* the connection was closed without a response */
+};
+const char *request_state_name(enum request_state state);
+
+struct process;
+struct connection;
+
+struct request {
+    uint64_t serial; /* in this analysis */
+    uint32_t refs;
+    uint8_t state;
+    uint8_t method_number;
+    uint16_t status;              /* 0 unknown */
+    char name[32];                /* "PID-N": the N-th request that the process received */
+    const char *service, *method; /* interned */
+    const char *route;            /* interned */
+    char *path;
+    int64_t pid, tid;
+    uint64_t start_ns, response_ns, end_ns; /* response_ns: first bytes of the response; 0 none */
+    ARRAY(struct vspan) spans;              /* spans.at[0] is the request itself */
+    uint32_t spans_left_out;                /* beyond REQUEST_SPANS_MAX */
+    uint32_t ambiguous;                     /* operations that may be of this request */
+    uint64_t pool_wait_ns, blocked_ns;
+    /* While it is open: */
+    ARRAY(uint64_t) async_ids;
+    struct process *process;
+    struct request *caller; /* borrowed: the request that sent this one, as far as known */
+    uint32_t open_calls;    /* calls of its own that have not ended */
+    uint64_t ready_ns;      /* when the first thing that it waits for was done; 0 not yet */
+};
+
+enum { REQUEST_SPANS_MAX = 2000 };
+
+static inline uint64_t request_latency_ns(const struct request *request)
+{
+    return request->end_ns > request->start_ns ? request->end_ns - request->start_ns : 0;
+}
+
+#endif

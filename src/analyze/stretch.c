@@ -1,0 +1,270 @@
+/* Long stretches: turns that kept an event loop, commands that kept Redis, who waited for them meanwhile, and
+ * how much of each the machine's load explains (the thread was ready to run but had no processor). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "base/clock.h"
+
+enum { PHASE_POLL = 4, LOOKS_MAX = 64, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
+
+/* A verdict waits so long for who comes late: requests that stood in the socket, commands behind others. */
+static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
+/* The sampler fits its clock on its own. */
+static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
+/* A loop that did nothing for so long was waiting for something to do. */
+static const uint64_t QUIET_NS = NS_PER_MS;
+
+/* ---- the sampler's looks ---- */
+
+static bool field_contains(const struct event *e, uint32_t field, const char *word)
+{
+    const struct value *v = &e->values[field];
+    return e->present >> field & 1 && v->length && memmem(v->s, v->length, word, strlen(word)) != NULL;
+}
+
+static const char *text_field(struct analysis *a, const struct event *e, uint32_t field)
+{
+    const struct value *v = &e->values[field];
+    return e->present >> field & 1 && v->length ? intern(a, v->s, v->length) : NULL;
+}
+
+void stretch_look(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, stall_sample_pid));
+    struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, stall_sample_tid)) : NULL;
+    if (!thread)
+        return;
+    struct look look = {.since_ns = U(e, stall_sample_since_ns),
+                        .first_ns = e->time_ns,
+                        .last_ns = e->time_ns,
+                        .run_ns = U(e, stall_sample_run_ns),
+                        .count = 1,
+                        .line = (uint32_t)U(e, stall_sample_line),
+                        .column = (uint32_t)U(e, stall_sample_column),
+                        .cause = (uint8_t)U(e, stall_sample_cause),
+                        .loading = field_contains(e, FIELD_stall_sample_stack, "node:internal/modules/"),
+                        .function = text_field(a, e, FIELD_stall_sample_function),
+                        .script = text_field(a, e, FIELD_stall_sample_script),
+                        .detail = text_field(a, e, FIELD_stall_sample_detail)};
+    array_foreach (&thread->looks, known)
+        if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
+            known->column == look.column && known->function == look.function &&
+            known->script == look.script && known->detail == look.detail) {
+            known->count++;
+            known->last_ns = look.last_ns;
+            known->run_ns = look.run_ns;
+            return;
+        }
+    if (thread->looks.count < LOOKS_MAX)
+        LIST_ADD(a, &thread->looks, look);
+}
+
+/* Moves the looks into this stretch, and drops older ones. */
+static void take_looks(struct analysis *a, struct thread *thread, struct stretch *s)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < thread->looks.count; i++) {
+        const struct look look = thread->looks.at[i];
+        if (look.since_ns >= s->end_ns)
+            thread->looks.at[left++] = look;
+        else if (look.since_ns + CLOCK_SLACK_NS >= s->start_ns)
+            LIST_ADD(a, &s->looks, look);
+    }
+    thread->looks.count = left;
+}
+
+/* ---- run-queue delay ---- */
+
+static const struct sched_sample *sched_at(const struct thread *thread, size_t number)
+{
+    return &thread->sched[number % SCHED_KEPT];
+}
+
+void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    uint64_t last_ns = n ? sched_at(thread, n - 1)->time_ns : 0;
+    if (end_ns > last_ns)
+        thread->active_ns += end_ns - MAX(start_ns, last_ns);
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        struct sched_sample *sample = &thread->sched[i % SCHED_KEPT];
+        uint64_t from = MAX(start_ns, sched_at(thread, i - 1)->time_ns), to = MIN(end_ns, sample->time_ns);
+        if (to > from)
+            sample->active_ns += to - from;
+        if (sched_at(thread, i - 1)->time_ns <= start_ns)
+            break;
+    }
+}
+
+/* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
+ * so an interval's wait is shared out over what the thread did in it. */
+uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    double waited = 0;
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
+        uint64_t from = MAX(start_ns, before->time_ns), to = MIN(end_ns, after->time_ns);
+        if (to > from && after->wait_ns > before->wait_ns) {
+            uint64_t overlap = to - from, active = MAX(after->active_ns, overlap);
+            double share = (double)(after->wait_ns - before->wait_ns) * (double)overlap / (double)active;
+            waited += MIN(share, (double)overlap);
+        }
+        if (before->time_ns <= start_ns)
+            break;
+    }
+    return (uint64_t)waited;
+}
+
+void stretch_sched(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, thread_sched_pid));
+    struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, thread_sched_tid)) : NULL;
+    if (!thread)
+        return;
+    thread->sched[thread->sched_count++ % SCHED_KEPT] = (struct sched_sample){
+        e->time_ns, U(e, thread_sched_run_ns), U(e, thread_sched_wait_ns), thread->active_ns};
+    thread->active_ns = 0;
+    stretches_judge(a, thread, e->time_ns, false);
+}
+
+/* ---- stretches ---- */
+
+void stretch_free(struct stretch *s)
+{
+    array_foreach (&s->victims, victim)
+        free(victim->path);
+    array_done(&s->victims);
+    array_done(&s->looks);
+    free(s);
+}
+
+static void judge_first(struct analysis *a, struct thread *thread)
+{
+    struct stretch *s = thread->stretches.at[0];
+    memmove(thread->stretches.at, thread->stretches.at + 1,
+            --thread->stretches.count * sizeof(*thread->stretches.at));
+    if (thread->last_stretch == s)
+        thread->last_stretch = NULL;
+    fault_stretch(a, thread, s, stretch_run_queue_ns(thread, s->start_ns, s->end_ns));
+    stretch_free(s);
+}
+
+void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish)
+{
+    while (thread->stretches.count && (finish || now_ns >= thread->stretches.at[0]->end_ns + JUDGE_AFTER_NS))
+        judge_first(a, thread);
+}
+
+struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
+                            uint64_t start_ns, uint64_t end_ns)
+{
+    if (thread->stretches.count >= STRETCHES_MAX)
+        judge_first(a, thread);
+    struct stretch *s = calloc(1, sizeof(*s));
+    if (!s || array_add(&thread->stretches, s) < 0) {
+        a->failed = true;
+        free(s);
+        return NULL;
+    }
+    s->what = (uint8_t)what;
+    s->start_ns = start_ns;
+    s->end_ns = end_ns;
+    thread->last_stretch = s;
+    thread->polls_since_stretch = 0;
+    return s;
+}
+
+void stretch_victim(struct analysis *a, struct stretch *s, const struct request *request, uint64_t delay_ns,
+                    enum victim_role role)
+{
+    array_foreach (&s->victims, known)
+        if (known->serial == request->serial) {
+            known->delay_ns = MAX(known->delay_ns, delay_ns);
+            return;
+        }
+    if (s->victims.count >= VICTIMS_MAX)
+        return;
+    struct victim victim = {.serial = request->serial,
+                            .start_ns = request->start_ns,
+                            .delay_ns = delay_ns,
+                            .service = request->service,
+                            .method = request->method,
+                            .route = request->route,
+                            .path = strdup(request->path),
+                            .role = (uint8_t)role};
+    memcpy(victim.name, request->name, sizeof(victim.name));
+    if (!victim.path || array_add(&s->victims, victim) < 0) {
+        free(victim.path);
+        a->failed = true;
+    }
+}
+
+void stretch_victim_chain(struct analysis *a, struct stretch *s, const struct request *request,
+                          uint64_t delay_ns, enum victim_role role)
+{
+    for (int i = 0; request && i < CHAIN_MAX; i++, request = request->caller, role = VICTIM_UPSTREAM)
+        stretch_victim(a, s, request, delay_ns, role);
+}
+
+/* How long a request in flight could not go on because of [start, end): from when what it waits for was done.
+ * If that is still going on elsewhere, it lost nothing; if nothing is known of it, it could have gone on. */
+static uint64_t held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t ready_ns = request->ready_ns;
+    if (!ready_ns && request->open_calls)
+        return 0;
+    if (!ready_ns)
+        ready_ns = request->start_ns;
+    ready_ns = MAX(ready_ns, start_ns);
+    return end_ns > ready_ns ? end_ns - ready_ns : 0;
+}
+
+struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t culprit)
+{
+    struct stretch *s = stretch_new(a, thread, STRETCH_TURN, start_ns, end_ns);
+    if (!s)
+        return NULL;
+    take_looks(a, thread, s);
+    array_foreach (&thread->open, place) {
+        struct request *request = *place;
+        if (request->serial == culprit) {
+            request->blocked_ns += end_ns - start_ns;
+            stretch_victim_chain(a, s, request, end_ns - start_ns, VICTIM_CAUSED);
+            continue;
+        }
+        bool over = request->state != REQUEST_OPEN && request->end_ns <= start_ns;
+        if (over || request->start_ns >= start_ns)
+            continue;
+        uint64_t delay_ns = held_up_ns(request, start_ns, end_ns);
+        if (delay_ns)
+            stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
+    }
+    return s;
+}
+
+void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
+                          uint64_t sent_ns)
+{
+    struct stretch *s = thread->last_stretch;
+    if (!s || s->what != STRETCH_TURN || request->start_ns < s->end_ns)
+        return;
+    if (sent_ns) {
+        if (sent_ns < s->end_ns)
+            stretch_victim_chain(a, s, request, s->end_ns - MAX(sent_ns, s->start_ns), VICTIM_WAITED);
+        return;
+    }
+    /* Its sender is not traced. Only what is read without the loop having been idle since may have waited: in
+     * the poll of the stalled turn, it was ready before that turn began; in the next, it came while the loop
+     * stood, at a time unknown. */
+    uint64_t quiet_ns = request->start_ns - MIN(thread->last_turn_end_ns, request->start_ns);
+    if (quiet_ns > QUIET_NS || thread->polls_since_stretch > 1)
+        thread->last_stretch = NULL;
+    else
+        stretch_victim(a, s, request,
+                       s->phase == PHASE_POLL && !thread->polls_since_stretch ? s->end_ns - s->start_ns : 0,
+                       VICTIM_WAITED);
+}

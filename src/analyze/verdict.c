@@ -1,0 +1,451 @@
+/* Words for the faults: each becomes a finding with its cause, its evidence, who suffered and what to do. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "base/clock.h"
+#include "finding/prose.h"
+
+enum { AFFECTED_KEPT = 200, PHASE_UNKNOWN = 255 };
+enum { CAUSE_UNKNOWN, CAUSE_REGEXP, CAUSE_JAVASCRIPT, CAUSE_BUILTIN, CAUSE_GC, CAUSE_NATIVE, CAUSE_WAITING };
+
+/* A stall that hurt nobody is worth a line only when it is long. */
+static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
+/* Warming up is worth one when requests lost this by it. */
+static const uint64_t WARMING_COST_NS = 100 * NS_PER_MS;
+
+struct duration {
+    char text[32];
+};
+
+static const char *say_ns(struct duration *d, uint64_t ns)
+{
+    return clock_format_duration(ns, d->text, sizeof(d->text));
+}
+
+static const char *phase_name(const struct fault *fault)
+{
+    const char *name =
+        fault->phase == PHASE_UNKNOWN ? NULL : event_label(SONDE_MEANING_uv_phase, fault->phase);
+    return name ? name : "unknown";
+}
+
+/* "worst 1.2 s, 3 times, 2.9 s in all" as far as there is more to say than the worst. */
+static const char *say_amount(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, total;
+    if (fault->unfinished)
+        return finding_say(f, "for %s and had not returned when the trace ended",
+                           say_ns(&worst, fault->worst_ns));
+    if (fault->count == 1)
+        return finding_say(f, "for %s", say_ns(&worst, fault->worst_ns));
+    return finding_say(f, "%llu times, for up to %s, %s in all", (unsigned long long)fault->count,
+                       say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+}
+
+static const char *say_source(struct finding *f, const struct look *place)
+{
+    const char *function = place->function && *place->function ? place->function : NULL;
+    if (!place->script)
+        return function ? function : "";
+    const char *position = place->script;
+    if (place->line && place->column)
+        position = finding_say(f, "%s:%u:%u", place->script, place->line, place->column);
+    else if (place->line)
+        position = finding_say(f, "%s:%u", place->script, place->line);
+    return function ? finding_say(f, "%s (%s)", function, position) : position;
+}
+
+static int by_delay(const void *x, const void *y)
+{
+    const struct victim *a = x, *b = y;
+    if (a->delay_ns != b->delay_ns)
+        return a->delay_ns > b->delay_ns ? -1 : 1;
+    return (a->serial > b->serial) - (a->serial < b->serial);
+}
+
+static int add_affected(struct finding *f, struct fault *fault)
+{
+    static const char *const ROLES[VICTIM_ROLES] = {
+        [VICTIM_WAITED] = "waited", [VICTIM_CAUSED] = "ran it", [VICTIM_UPSTREAM] = "waited upstream"};
+    if (fault->victims.count)
+        qsort(fault->victims.at, fault->victims.count, sizeof(*fault->victims.at), by_delay);
+    array_foreach (&fault->victims, victim) {
+        struct finding_affected affected = {.id = victim->name,
+                                            .service = victim->service,
+                                            .method = victim->method,
+                                            .path = victim->path,
+                                            .route = victim->route,
+                                            .role = ROLES[victim->role],
+                                            .count = 1,
+                                            .start_ns = victim->start_ns,
+                                            .delay_ns = victim->delay_ns};
+        int r = finding_add_affected(f, &affected, AFFECTED_KEPT);
+        if (r < 0)
+            return r;
+    }
+    f->affected_count += fault->victims_left_out;
+    f->cost_ns = fault->cost_ns;
+    return 0;
+}
+
+static void place_finding(struct finding *f, const struct fault *fault, const char *layer)
+{
+    f->where = (struct finding_place){.service = finding_say(f, "%s", fault->service),
+                                      .process = fault->pid,
+                                      .thread = fault->tid,
+                                      .layer = layer};
+    if (fault->place.function)
+        f->where.function = finding_say(f, "%s", fault->place.function);
+    if (fault->place.script)
+        f->where.file = finding_say(f, "%s", fault->place.script);
+    f->where.line = fault->place.line;
+    f->where.column = fault->place.column;
+    f->from_ns = fault->from_ns;
+    f->to_ns = fault->unfinished ? UINT64_MAX : fault->to_ns;
+}
+
+static void add_stall_evidence(struct finding *f, const struct fault *fault)
+{
+    finding_add_text(f, "phase", fault->phase_differs ? "several" : phase_name(fault));
+    finding_add_count(f, "stalls_count", fault->count);
+    finding_add_count(f, "blocked_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "cpu_ns", fault->net_ns);
+    finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
+    finding_add_count(f, "gc_ns", fault->gc_ns);
+    finding_add_count(f, "samples_count", fault->looks);
+    finding_add_count(f, "samples_agree_count", fault->looks_agree);
+    finding_add_text(f, "ended", fault->unfinished ? "no" : "yes");
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+/* "The loop stood in its poll phase, in a request handler of GET /x." and what the load adds. */
+static const char *say_circumstances(struct finding *f, const struct fault *fault)
+{
+    struct duration queue;
+    const char *during = fault->route      ? finding_say(f, " while it served %s", fault->route)
+                         : fault->callback ? finding_say(f, " in a callback (%s)", fault->callback)
+                                           : "";
+    const char *phase = fault->phase_differs || fault->phase == PHASE_UNKNOWN
+                            ? ""
+                            : finding_say(f, " in its %s phase", phase_name(fault));
+    const char *load = fault->run_queue_ns * 20 > fault->total_ns
+                           ? finding_say(f,
+                                         " The thread waited for a processor for %s of that time; that is "
+                                         "the machine's load and not counted here.",
+                                         say_ns(&queue, fault->run_queue_ns))
+                           : "";
+    return finding_say(f, "The event loop stood%s%s.%s", phase, during, load);
+}
+
+static void say_regexp(struct finding *f, const struct fault *fault)
+{
+    const struct look *place = &fault->place;
+    const char *pattern = place->detail ? place->detail : "a regular expression";
+    const char *source = say_source(f, place);
+    f->title = finding_say(f, "A regular expression kept the event loop of %s %s", fault->service,
+                           say_amount(f, fault));
+    f->detail = finding_say(f, "%s%s%s was matching in %llu of %llu looks into the stalled callback. %s",
+                            pattern, *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
+                            (unsigned long long)fault->looks, say_circumstances(f, fault));
+    f->remedy =
+        "Rewrite the pattern so that no repeated group can match the same text in two ways, limit the "
+        "length of the text before matching, or match in linear time (the re2 package).";
+    place_finding(f, fault, "v8");
+    finding_add_text(f, "pattern", pattern);
+    add_stall_evidence(f, fault);
+}
+
+static void say_blocked(struct finding *f, const struct fault *fault)
+{
+    static const char *const SUBJECT[] = {
+        [CAUSE_UNKNOWN] = "A callback",        [CAUSE_REGEXP] = "A regular expression",
+        [CAUSE_JAVASCRIPT] = "JavaScript",     [CAUSE_BUILTIN] = "A built-in function",
+        [CAUSE_GC] = "Garbage collection",     [CAUSE_NATIVE] = "Native code",
+        [CAUSE_WAITING] = "A synchronous call"};
+    static const char *const REMEDY[] = {
+        [CAUSE_UNKNOWN] =
+            "Record again while it happens: the stall sampler names the line of callbacks that take "
+            "longer than 20 ms.",
+        [CAUSE_REGEXP] = "",
+        [CAUSE_JAVASCRIPT] =
+            "Split the work into pieces with setImmediate between them, or move it to a worker "
+            "thread.",
+        [CAUSE_BUILTIN] =
+            "Make its input smaller, split the work into pieces, or move it to a worker thread.",
+        [CAUSE_GC] = "Allocate less per request, keep less alive, or give the heap more room "
+                     "(--max-old-space-size, --max-semi-space-size).",
+        [CAUSE_NATIVE] = "Use the asynchronous form of the call, or move it to a worker thread.",
+        [CAUSE_WAITING] = "Use the asynchronous form of the call: nothing else can be served meanwhile."};
+    const struct look *place = &fault->place;
+    unsigned cause = MIN(place->cause, CAUSE_WAITING);
+    const char *source = say_source(f, place);
+    const char *called =
+        fault->sync_kind ? event_label(SONDE_MEANING_uv_kind, fault->sync_kind) : place->detail;
+    f->title = finding_say(f, "%s kept the event loop of %s %s", SUBJECT[cause], fault->service,
+                           say_amount(f, fault));
+    const char *who = called && *source ? finding_say(f, "%s, called from %s,", called, source)
+                      : called          ? called
+                                        : source;
+    const char *seen =
+        fault->looks ? finding_say(f, " in %llu of %llu looks into the stalled callback",
+                                   (unsigned long long)fault->looks_agree, (unsigned long long)fault->looks)
+                     : "";
+    f->detail = *who ? finding_say(f, "%s was running%s. %s", who, seen, say_circumstances(f, fault))
+                     : say_circumstances(f, fault);
+    f->remedy = REMEDY[cause];
+    if (fault->warming) {
+        f->title = finding_say(f, "%s was warming up %s", fault->service, say_amount(f, fault));
+        f->detail =
+            finding_say(f,
+                        "Code is loaded and compiled when it is first used: the main script, modules, an "
+                        "endpoint's first request. %s",
+                        say_circumstances(f, fault));
+        f->remedy =
+            "Load what requests need before listening; send each endpoint one request before taking traffic.";
+    }
+    place_finding(f, fault, cause == CAUSE_GC ? "v8" : cause == CAUSE_WAITING ? "libuv" : "js");
+    finding_add_text(f, "cause", event_label(SONDE_MEANING_stall_cause, cause));
+    if (called)
+        finding_add_text(f, "called", called);
+    add_stall_evidence(f, fault);
+}
+
+/* ---- Redis ---- */
+
+static const char *command_remedy(const char *command)
+{
+    static const struct {
+        const char *command, *remedy;
+    } REMEDIES[] = {
+        {"KEYS", "Walk the keys with SCAN, or keep an index of the ones you need."},
+        {"SMEMBERS", "Walk large sets with SSCAN, or ask for a part (SRANDMEMBER)."},
+        {"HGETALL", "Ask for the fields you need (HMGET), or walk the hash with HSCAN."},
+        {"HKEYS", "Ask for the fields you need (HMGET), or walk the hash with HSCAN."},
+        {"LRANGE", "Ask for a page, not for the whole list."},
+        {"ZRANGE", "Ask for a page, not for the whole set."},
+        {"SORT", "Sort fewer elements (LIMIT does not help), keep a sorted set, or sort on a replica."},
+        {"EVAL", "Make the script do less at a time: Redis executes nothing else while it runs."},
+        {"EVALSHA", "Make the script do less at a time: Redis executes nothing else while it runs."},
+        {"FCALL", "Make the function do less at a time: Redis executes nothing else while it runs."},
+        {"EXEC", "Put fewer commands into one transaction: nothing else is executed meanwhile."},
+        {"DEL", "UNLINK frees the memory in the background."},
+        {"FLUSHALL", "FLUSHALL ASYNC frees the memory in the background."},
+        {"FLUSHDB", "FLUSHDB ASYNC frees the memory in the background."},
+        {"SAVE", "BGSAVE writes the snapshot in a child process."},
+        {"SUNION", "Intersect and unite on a replica, or keep the result up to date as elements change."},
+        {"SINTER", "Intersect and unite on a replica, or keep the result up to date as elements change."},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(REMEDIES); i++)
+        if (strcmp(REMEDIES[i].command, command) == 0)
+            return REMEDIES[i].remedy;
+    return "Ask for less at a time, or run it on a replica: Redis executes one command at a time.";
+}
+
+static void say_slow_command(struct finding *f, const struct fault *fault)
+{
+    struct duration queued;
+    f->title = finding_say(f, "%s held %s %s", fault->command, fault->service, say_amount(f, fault));
+    const char *sender =
+        fault->caller ? finding_say(f, "sent by %s", fault->caller) : "sent by a client that is not traced";
+    const char *size = fault->arguments > 0 ? finding_say(f, ", %lld argument%s", (long long)fault->arguments,
+                                                          fault->arguments == 1 ? "" : "s")
+                                            : "";
+    const char *inner = fault->inner ? finding_say(f, " Inside it %s ran %llu times.", fault->inner,
+                                                   (unsigned long long)fault->inner_calls)
+                                     : "";
+    const char *others = "Nobody was seen to wait behind it.";
+    if (fault->queued_commands) {
+        struct text count = {0};
+        prose_count(&count, fault->queued_commands, "command");
+        others = finding_say(f, "%s of other clients queued behind it, for %s together.", text_get(&count),
+                             say_ns(&queued, fault->queued_ns));
+        text_done(&count);
+    }
+    f->detail =
+        finding_say(f,
+                    "%s (%s, client %llu%s) is executed alone: everybody else waits until it is done.%s "
+                    "%s",
+                    fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
+    f->remedy = command_remedy(fault->command);
+    place_finding(f, fault, "redis");
+    finding_add_text(f, "command", fault->command);
+    finding_add_count(f, "calls_count", fault->count);
+    finding_add_count(f, "executed_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "run_queue_ns", fault->run_queue_ns);
+    if (fault->argument_bytes)
+        finding_add_count(f, "argument_bytes", fault->argument_bytes);
+    if (fault->arguments > 0)
+        finding_add_count(f, "arguments_count", (uint64_t)fault->arguments);
+    if (fault->inner) {
+        finding_add_text(f, "inner_command", fault->inner);
+        finding_add_count(f, "inner_calls_count", fault->inner_calls);
+    }
+    finding_add_count(f, "client_id", fault->client_id);
+    finding_add_count(f, "clients_count", fault->clients.count);
+    finding_add_count(f, "queued_commands_count", fault->queued_commands);
+    finding_add_count(f, "queued_ns", fault->queued_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+/* ---- the pool ---- */
+
+/* "pbkdf2 (PBKDF2REQUEST) submitted by GET /login". */
+static const char *say_occupant(struct finding *f, const struct fault *fault)
+{
+    const char *kind = event_label(SONDE_MEANING_uv_kind, fault->occupant_kind);
+    const char *what = fault->occupant_type && fault->occupant_kind >= 64 ? fault->occupant_type
+                       : kind                                             ? kind
+                                                                          : "other work";
+    return fault->occupant_route ? finding_say(f, "%s submitted by %s", what, fault->occupant_route) : what;
+}
+
+static void say_starved(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, total, run, own;
+    const char *occupant = say_occupant(f, fault);
+    double share = fault->total_ns ? fault->occupant_share_sum / (double)fault->total_ns : 0;
+    struct text waiting = {0};
+    for (size_t i = 0; i < ARRAY_SIZE(fault->waiting) && fault->waiting[i].kind; i++)
+        text_addf(&waiting, "%s%llu %s", i ? ", " : "", (unsigned long long)fault->waiting[i].count,
+                  fault->waiting[i].kind);
+    f->title =
+        finding_say(f,
+                    "Operations of %s waited for a thread of the pool: %llu of them, for up to %s, %s in "
+                    "all",
+                    fault->service, (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
+                    say_ns(&total, fault->total_ns));
+    f->detail =
+        finding_say(f,
+                    "%s held %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s a run. "
+                    "Those that waited (%s) took %s themselves, on average.",
+                    occupant, share * 100, fault->pool_threads, fault->pool_threads == 1 ? "" : "s",
+                    say_ns(&run, fault->occupant_run_ns), text_get(&waiting),
+                    say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
+    text_done(&waiting);
+    f->remedy =
+        "Give the pool more threads (UV_THREADPOOL_SIZE), let fewer of the long operations run at once, or "
+        "move them to worker threads or another process.";
+    place_finding(f, fault, "libuv");
+    finding_add_count(f, "operations_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "run_ns", fault->run_ns);
+    finding_add_count(f, "pool_threads_count", fault->pool_threads);
+    finding_add_text(f, "occupied_by", occupant);
+    finding_add_real(f, "occupied_share", share);
+    finding_add_count(f, "occupant_worst_ns", fault->occupant_run_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+static void say_run_queue(struct finding *f, const struct fault *fault)
+{
+    struct duration waited, ran;
+    f->title = finding_say(f, "%s was ready to run but waited %s for a processor", fault->service,
+                           say_ns(&waited, fault->run_queue_ns));
+    f->detail =
+        finding_say(f,
+                    "%llu stretches of its work took long only for this reason; it ran for %s in them. "
+                    "The machine has more to do than processors: this is not a fault of the program.",
+                    (unsigned long long)fault->count, say_ns(&ran, fault->net_ns));
+    f->remedy = "Give the machine more processors or less work, or raise the service's CPU share.";
+    place_finding(f, fault, "kernel");
+    finding_add_count(f, "stalls_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->run_queue_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "cpu_ns", fault->net_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+/* ---- all ---- */
+
+static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
+{
+    uint64_t limit_ns = fault->kind == FINDING_redis_slow_command    ? a->options.slow_command_ns
+                        : fault->kind == FINDING_thread_pool_starved ? a->options.pool_wait_ns
+                                                                     : a->options.stall_ns;
+    if (fault->kind == FINDING_run_queue_wait || fault->warming)
+        return SEVERITY_INFO;
+    if (fault->unfinished)
+        return SEVERITY_CRITICAL;
+    /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
+    bool unseen = fault->kind == FINDING_redis_slow_command && fault->others_unknown;
+    return fault->cost_ns >= limit_ns || unseen ? SEVERITY_WARNING : SEVERITY_INFO;
+}
+
+static bool worth_saying(const struct fault *fault, enum finding_severity severity)
+{
+    if (fault->warming)
+        return fault->cost_ns >= WARMING_COST_NS;
+    return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS ||
+           fault->kind == FINDING_redis_slow_command;
+}
+
+int verdicts_report(struct analysis *a, struct report *report)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *fault = *place;
+        enum finding_severity severity = severity_of(a, fault);
+        if (!worth_saying(fault, severity))
+            continue;
+        struct finding *f = report_add_finding(report, fault->kind, severity);
+        if (!f)
+            return -ENOMEM;
+        if (fault->kind == FINDING_blocking_regexp)
+            say_regexp(f, fault);
+        else if (fault->kind == FINDING_redis_slow_command)
+            say_slow_command(f, fault);
+        else if (fault->kind == FINDING_thread_pool_starved)
+            say_starved(f, fault);
+        else if (fault->kind == FINDING_run_queue_wait)
+            say_run_queue(f, fault);
+        else
+            say_blocked(f, fault);
+        int r = add_affected(f, fault);
+        if (r < 0)
+            return r;
+        if (f->affected.count)
+            f->link = finding_say(f, "sonde spans --request %s %s", f->affected.at[0].id,
+                                  a->options.folder ? a->options.folder : "DIR");
+    }
+    return 0;
+}
+
+/* ---- why there is nothing ---- */
+
+static const char *why_nothing(const struct analysis *a)
+{
+    const struct analysis_counts *c = &a->counts;
+    if (!c->events)
+        return "The trace holds no events: the program ended before anything happened, or nothing in it "
+               "could be "
+               "traced (see what is listed as not seen).";
+    if (!c->requests && !c->redis_commands)
+        return c->node_processes || c->redis_processes
+                   ? "The traced processes served no HTTP request and executed no Redis command while they "
+                     "were "
+                     "recorded: put some load on them."
+                   : "No Node.js or Redis process was traced: sonde knows these two.";
+    if (!c->requests)
+        return "No HTTP request was served, and no Redis command took long.";
+    return "Every request that was served got its answer without one of the faults that sonde knows: no "
+           "event loop "
+           "was blocked, no thread pool starved, no Redis command slow.";
+}
+
+int analysis_report(struct analysis *a, struct report *report)
+{
+    int r = verdicts_report(a, report);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(a->losses.count); i++) {
+        const char *reason = event_label(SONDE_MEANING_loss_reason, i);
+        r = report_add_loss(report, reason ? reason : "other", NULL, a->losses.count[i]);
+    }
+    report_sort(report);
+    report->nothing = why_nothing(a);
+    report->from_ns = a->counts.first_ns;
+    report->to_ns = a->counts.last_ns;
+    return r;
+}

@@ -1,0 +1,321 @@
+/* See vertical.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/vertical.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+
+enum { DEPTH_MAX = 32, OFFSET_COLUMNS = 10, TIME_COLUMNS = 9 };
+
+/* ---- the tree as lines ---- */
+
+/* A span of this request or of one that another service received for it. */
+struct line {
+    const struct request *request;
+    const struct vspan *span;
+    uint64_t start_ns, took_ns;
+    uint32_t depth;
+    bool open, shown;
+    /* waited > 0: a line of its own for the time before the work of the span above began */
+    uint8_t part; /* enum part */
+};
+enum part { PART_SPAN, PART_QUEUE, PART_WORK };
+
+typedef ARRAY(struct line) line_array;
+
+static uint64_t end_of(const struct request *request, const struct vspan *span)
+{
+    return span->end_ns ? span->end_ns : MAX(request->end_ns, span->start_ns);
+}
+
+static void add_request(line_array *lines, const struct request *request, uint32_t depth);
+
+/* A pool operation's queue and run, a command's way and execution: the parts of its latency. */
+static void add_parts(line_array *lines, const struct request *request, const struct vspan *span,
+                      uint32_t depth)
+{
+    if ((span->kind != VSPAN_pool && span->kind != VSPAN_redis) || !span->work_end_ns)
+        return;
+    uint64_t queued_ns = span->work_start_ns - MIN(span->work_start_ns, span->start_ns);
+    if (queued_ns * 10 > end_of(request, span) - span->start_ns && queued_ns > 100 * NS_PER_US)
+        (void)array_add(lines,
+                        (struct line){request, span, span->start_ns, queued_ns, depth, .part = PART_QUEUE});
+    (void)array_add(lines, (struct line){request, span, span->work_start_ns,
+                                         span->work_end_ns - span->work_start_ns, depth, .part = PART_WORK});
+}
+
+/* Children in order of time. What continues an operation stands beside it, not below it: chains of awaits
+ * would else run out of the screen. */
+static void add_children(line_array *lines, const struct request *request, uint32_t parent, uint32_t depth)
+{
+    for (uint32_t i = 1; i < request->spans.count && depth < DEPTH_MAX; i++) {
+        const struct vspan *span = &request->spans.at[i];
+        bool starts_here = span->parent == parent;
+        /* Operations started in a callback stand beside it when they outlive it. */
+        uint32_t above = span->parent;
+        while (above != VSPAN_NONE && above != 0 && request->spans.at[above].end_ns &&
+               end_of(request, span) > request->spans.at[above].end_ns && span->kind >= VSPAN_pool &&
+               span->kind != VSPAN_sync)
+            above = request->spans.at[above].parent;
+        starts_here = above == parent;
+        if (!starts_here)
+            continue;
+        uint64_t took_ns = end_of(request, span) - span->start_ns;
+        (void)array_add(lines,
+                        (struct line){request, span, span->start_ns, took_ns, depth, .open = !span->end_ns});
+        add_parts(lines, request, span, depth + 1);
+        if (span->child)
+            add_request(lines, span->child, depth + 1);
+        add_children(lines, request, i, depth + 1);
+    }
+}
+
+static void add_request(line_array *lines, const struct request *request, uint32_t depth)
+{
+    if (depth >= DEPTH_MAX)
+        return;
+    const struct vspan *root = &request->spans.at[0];
+    (void)array_add(lines, (struct line){request, root, request->start_ns, request_latency_ns(request), depth,
+                                         .open = request->state == REQUEST_UNFINISHED || !request->end_ns});
+    add_children(lines, request, 0, depth + 1);
+}
+
+/* ---- which lines ---- */
+
+static int longest_first(const void *x, const void *y)
+{
+    const struct line *a = *(struct line *const *)x, *b = *(struct line *const *)y;
+    if (a->took_ns != b->took_ns)
+        return a->took_ns > b->took_ns ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* Marks at most limit lines as shown: the longest, and what they stand under. */
+static void choose(line_array *lines, unsigned limit)
+{
+    struct line **order = limit && lines->count > limit ? calloc(lines->count, sizeof(*order)) : NULL;
+    if (!order) {
+        array_foreach (lines, line)
+            line->shown = true;
+        return;
+    }
+    for (size_t i = 0; i < lines->count; i++)
+        order[i] = &lines->at[i];
+    qsort(order, lines->count, sizeof(*order), longest_first);
+    unsigned shown = 0;
+    for (size_t i = 0; i < lines->count && shown < limit; i++) {
+        uint32_t depth = order[i]->depth + 1;
+        for (struct line *line = order[i]; line >= lines->at && depth; line--)
+            if (line->depth < depth) {
+                depth = line->depth;
+                shown += !line->shown;
+                line->shown = true;
+            }
+    }
+    free(order);
+}
+
+/* ---- words ---- */
+
+static void add_time(struct text *to, uint64_t ns, int columns)
+{
+    char time[32];
+    text_addf(to, "%*s", columns, clock_format_duration(ns, time, sizeof(time)));
+}
+
+static const char *how_known(const struct vspan *span)
+{
+    if (span->known == KNOWN_INFERRED)
+        return " (inferred)";
+    return span->known == KNOWN_AMBIGUOUS ? " (ambiguous)" : "";
+}
+
+static void add_root_words(struct text *to, const struct request *request)
+{
+    text_addf(to, "%s %s", request->method, request->path);
+    if (request->status)
+        text_addf(to, " %u", request->status);
+    text_addf(to, "  %s", request->service);
+    if (request->state == REQUEST_UNFINISHED || request->state == REQUEST_ABORTED)
+        text_addf(to, ", %s", request_state_name(request->state));
+}
+
+static void add_words(struct text *to, const struct line *line)
+{
+    const struct vspan *span = line->span;
+    if (line->part == PART_QUEUE) {
+        text_add(to, span->kind == VSPAN_pool ? "waits for a pool thread" : "on its way, queued in Redis");
+        return;
+    }
+    if (line->part == PART_WORK) {
+        text_addf(to,
+                  span->kind == VSPAN_pool ? "runs on pool thread %lld" : "executes in Redis, process %lld",
+                  span->kind == VSPAN_pool ? (long long)span->peer_tid : (long long)span->peer_pid);
+        return;
+    }
+    if (span->kind == VSPAN_request) {
+        add_root_words(to, line->request);
+        return;
+    }
+    static const char *const PREFIX[] = {[VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
+    if (span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind])
+        text_add(to, PREFIX[span->kind]);
+    text_add(to, span->name ? span->name : "?");
+    if (span->kind == VSPAN_sync && span->times > 1)
+        text_addf(to, ", %u in a row, synchronous", span->times);
+    else if (span->kind == VSPAN_sync)
+        text_add(to, ", synchronous");
+    if (span->detail && span->kind != VSPAN_redis)
+        text_addf(to, " %s", span->detail);
+    if (span->gc_ns) {
+        char time[32];
+        text_addf(to, ", gc %s", clock_format_duration(span->gc_ns, time, sizeof(time)));
+    }
+    if (line->open)
+        text_add(to, span->kind == VSPAN_callback ? ", had not returned" : ", no answer");
+    text_add(to, how_known(span));
+}
+
+static unsigned count_columns(const char *text, size_t length)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < length; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_line(struct text *to, const struct line *line, uint64_t origin_ns,
+                       const struct prose_style *style, unsigned width)
+{
+    const char *colour[] = {style->bold, style->yellow, style->red, style->cyan, style->green};
+    enum layer layer = line->span->layer;
+    text_add(to, style->dim);
+    add_time(to, line->start_ns > origin_ns ? line->start_ns - origin_ns : 0, OFFSET_COLUMNS);
+    text_add(to, style->none);
+    add_time(to, line->took_ns, TIME_COLUMNS + 2);
+    text_addf(to, "  %s%-6s%s %*s", colour[layer % LAYER_COUNT], layer_name(layer), style->none,
+              (int)line->depth * 2, "");
+    unsigned column = OFFSET_COLUMNS + TIME_COLUMNS + 2 + 2 + 7 + line->depth * 2;
+    struct text words = {0};
+    add_words(&words, line);
+    const char *text = text_get(&words);
+    if (column + count_columns(text, words.length) > width && width > column + 8) {
+        size_t keep = 0;
+        for (unsigned n = 0; text[keep] && n < width - column - 3; keep++)
+            n += ((unsigned char)text[keep + 1] & 0xc0) != 0x80;
+        text_add_bytes(to, text, keep);
+        text_add(to, "...");
+    } else {
+        text_add(to, text);
+    }
+    text_done(&words);
+    text_add(to, "\n");
+}
+
+void vertical_print(struct text *to, const struct request *request, const struct prose_style *style,
+                    unsigned width, unsigned limit)
+{
+    line_array lines = {0};
+    add_request(&lines, request, 0);
+    choose(&lines, limit);
+    text_addf(to, "%s%*s%*s  %-6s %s%s\n", style->dim, OFFSET_COLUMNS, "after", TIME_COLUMNS + 2, "took",
+              "layer", "what", style->none);
+    size_t hidden = 0;
+    array_foreach (&lines, line) {
+        if (line->shown)
+            print_line(to, line, request->start_ns, style, width);
+        hidden += !line->shown;
+    }
+    if (hidden)
+        text_addf(to, "%s%*s  %zu shorter spans are not shown%s\n", style->dim,
+                  OFFSET_COLUMNS + TIME_COLUMNS + 2, "", hidden, style->none);
+    if (request->spans_left_out)
+        text_addf(to, "%s%*s  %u spans beyond the %u kept of a request%s\n", style->dim,
+                  OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->spans_left_out, REQUEST_SPANS_MAX,
+                  style->none);
+    array_done(&lines);
+}
+
+/* ---- JSON ---- */
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    if (!text)
+        return;
+    json_t *string = json_string(text);
+    json_object_set_new(object, key, string ? string : json_string("?"));
+}
+
+static void set_number(json_t *object, const char *key, uint64_t number)
+{
+    if (number)
+        json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+static json_t *span_json(const struct request *request, const struct vspan *span)
+{
+    static const char *const KINDS[] = {
+        [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
+        [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
+        [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange"};
+    json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
+                               KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
+                               (json_int_t)span->start_ns, "known", known_name(span->known));
+    if (!object)
+        return NULL;
+    json_object_set_new(object, "end_ns",
+                        span->end_ns ? json_integer((json_int_t)span->end_ns) : json_null());
+    json_object_set_new(object, "duration_ns",
+                        json_integer((json_int_t)(end_of(request, span) - span->start_ns)));
+    json_object_set_new(object, "parent",
+                        span->parent == VSPAN_NONE ? json_null() : json_integer((json_int_t)span->parent));
+    if (span->cause != VSPAN_NONE)
+        json_object_set_new(object, "continues", json_integer((json_int_t)span->cause));
+    set_text(object, "detail", span->detail);
+    if (span->work_end_ns) {
+        set_number(object, "work_start_ns", span->work_start_ns);
+        set_number(object, "work_end_ns", span->work_end_ns);
+        json_object_set_new(object, "work_ns",
+                            json_integer((json_int_t)(span->work_end_ns - span->work_start_ns)));
+    }
+    set_number(object, "gc_ns", span->gc_ns);
+    set_number(object, "sequence", span->sequence);
+    set_number(object, "client_id", span->client_id);
+    set_number(object, "written_bytes", span->written_bytes);
+    set_number(object, "write_messages", span->write_messages);
+    set_number(object, "argument_bytes", span->argument_bytes);
+    set_number(object, "peer_process", (uint64_t)MAX(span->peer_pid, 0));
+    set_number(object, "peer_thread", (uint64_t)MAX(span->peer_tid, 0));
+    if (span->shared)
+        json_object_set_new(object, "shared", json_true());
+    if (span->child)
+        json_object_set_new(object, "request", vertical_json(span->child));
+    return object;
+}
+
+json_t *vertical_json(const struct request *request)
+{
+    json_t *path = json_string(request->path);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:I, s:I, s:s, s:o, s:s, s:I, s:s, s:I, s:I}", "id", request->name, "service",
+        request->service, "process", (json_int_t)request->pid, "thread", (json_int_t)request->tid, "method",
+        request->method, "path", path ? path : json_string("?"), "route", request->route, "status",
+        (json_int_t)request->status, "state", request_state_name(request->state), "start_ns",
+        (json_int_t)request->start_ns, "latency_ns", (json_int_t)request_latency_ns(request));
+    if (!object)
+        return NULL;
+    set_number(object, "response_ns", request->response_ns);
+    set_number(object, "ambiguous_count", request->ambiguous);
+    set_number(object, "pool_wait_ns", request->pool_wait_ns);
+    set_number(object, "blocked_ns", request->blocked_ns);
+    set_number(object, "spans_left_out_count", request->spans_left_out);
+    json_t *spans = json_array();
+    array_foreach (&request->spans, span)
+        json_array_append_new(spans, span_json(request, span));
+    json_object_set_new(object, "spans", spans);
+    return object;
+}

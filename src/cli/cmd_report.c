@@ -1,0 +1,319 @@
+/* `sonde report`: what a trace says, findings first. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/vertical.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/reading.h"
+
+enum { TREE_LINES = 40, ENDPOINTS_SHOWN = 25 };
+
+struct report_options {
+    struct analyze_options analyze;
+    const char *gate, *folder;
+    bool json, kinds;
+};
+
+/* ---- for people ---- */
+
+static void add_duration(struct text *to, double ns, int columns)
+{
+    char time[32];
+    text_addf(to, " %*s", columns, clock_format_duration((uint64_t)ns, time, sizeof(time)));
+}
+
+static void add_endpoint(struct text *to, const struct endpoint *e, unsigned name_columns)
+{
+    enum { SERVICE = 14, METHOD = 7 };
+    text_addf(to, "   %-*.*s %-*s %-*.*s", SERVICE, SERVICE, e->service, METHOD, e->method, (int)name_columns,
+              (int)name_columns, e->route);
+    text_addf(to, " %7llu", (unsigned long long)(e->count + e->unfinished));
+    if (e->count) {
+        add_duration(to, sketch_quantile(&e->latency, 0.50), 8);
+        add_duration(to, sketch_quantile(&e->latency, 0.95), 8);
+        add_duration(to, sketch_quantile(&e->latency, 0.99), 8);
+    } else {
+        text_addf(to, " %8s %8s %8s", "-", "-", "-");
+    }
+    add_duration(to, (double)e->worst_ns, 8);
+    if (e->unfinished)
+        text_addf(to, "  %llu unfinished", (unsigned long long)e->unfinished);
+    if (e->errors)
+        text_addf(to, "  %llu errors", (unsigned long long)e->errors);
+    text_add(to, "\n");
+}
+
+static void add_endpoints(struct text *to, struct analysis *analysis, const struct prose_style *style,
+                          unsigned width)
+{
+    size_t count;
+    const struct endpoint *endpoints = analysis_endpoints(analysis, &count);
+    if (!count)
+        return;
+    size_t longest = 5;
+    for (size_t i = 0; i < count; i++)
+        longest = MAX(longest, strlen(endpoints[i].route));
+    unsigned room = width > 98 ? width - 72 : 26;
+    unsigned columns = (unsigned)MIN(longest, (size_t)room);
+    text_addf(to, "\n%sRequests%s\n%s   %-14s %-7s %-*s %7s %8s %8s %8s %8s%s\n", style->bold, style->none,
+              style->dim, "service", "method", (int)columns, "route", "count", "p50", "p95", "p99", "worst",
+              style->none);
+    for (size_t i = 0; i < MIN(count, (size_t)ENDPOINTS_SHOWN); i++)
+        add_endpoint(to, &endpoints[i], columns);
+    if (count > ENDPOINTS_SHOWN)
+        text_addf(to, "   and %zu more endpoints (--json has them all)\n", count - ENDPOINTS_SHOWN);
+}
+
+static void add_worst(struct text *to, struct analysis *analysis, const char *folder,
+                      const struct prose_style *style, unsigned width)
+{
+    size_t count;
+    const struct request *const *requests = analysis_requests(analysis, &count);
+    if (!count)
+        return;
+    text_addf(to, "\n%sThe slowest request%s  %s%s of %s; `sonde spans %s` shows others%s\n", style->bold,
+              style->none, style->dim, requests[0]->name, requests[0]->service, folder, style->none);
+    vertical_print(to, requests[0], style, width, TREE_LINES);
+}
+
+static void add_attribution(struct text *to, const struct analysis *analysis, const struct prose_style *style,
+                            unsigned width)
+{
+    const struct analysis_counts *c = analysis_counts(analysis);
+    uint64_t of_requests = c->proved + c->inferred + c->ambiguous;
+    if (!of_requests && !c->redis_commands)
+        return;
+    struct text line = {0};
+    if (of_requests) {
+        prose_count(&line, of_requests, "operation");
+        text_addf(&line,
+                  " of requests: %.1f %% proved theirs, %.1f %% inferred, %.1f %% ambiguous (several "
+                  "requests could have started them).",
+                  100.0 * (double)c->proved / (double)of_requests,
+                  100.0 * (double)c->inferred / (double)of_requests,
+                  100.0 * (double)c->ambiguous / (double)of_requests);
+    }
+    if (c->redis_commands) {
+        text_add(&line, line.length ? " " : "");
+        prose_count(&line, c->redis_commands, "Redis command");
+        text_addf(&line, ", %llu joined to the process that sent them.", (unsigned long long)c->joined);
+    }
+    text_addf(to, "\n%sHow sure this is%s\n   ", style->bold, style->none);
+    prose_wrap(to, text_get(&line), 3, 3, width);
+    text_add(to, "\n");
+    text_done(&line);
+}
+
+static void add_cost(struct text *to, const struct report *report, const struct prose_style *style)
+{
+    double events = 0, share = -1, bytes = 0, analysis_ns = 0;
+    array_foreach (&report->overhead, cost) {
+        if (strcmp(cost->name, "events_count") == 0)
+            events = cost->value;
+        else if (strcmp(cost->name, "collector_cpu_share") == 0)
+            share = cost->value;
+        else if (strcmp(cost->name, "trace_bytes") == 0)
+            bytes = cost->value;
+        else if (strcmp(cost->name, "analysis_ns") == 0)
+            analysis_ns = cost->value;
+    }
+    char time[32];
+    text_addf(to, "\n%sCost%s\n   ", style->bold, style->none);
+    prose_count(to, (uint64_t)events, "event");
+    if (bytes > 0)
+        text_addf(to, ", %.1f MB", bytes / 1e6);
+    if (share >= 0)
+        text_addf(to, "; the recorder took %.1f %% of one processor", share * 100);
+    text_addf(to, "; read in %s.\n", clock_format_duration((uint64_t)analysis_ns, time, sizeof(time)));
+}
+
+static void print_text(struct analysis *analysis, const struct report *report, const char *folder)
+{
+    const struct prose_style *style = reading_style(1);
+    unsigned width = reading_width(1);
+    struct text out = {0}, limits = {0};
+    prose_findings(&out, report, style, width);
+    add_endpoints(&out, analysis, style, width);
+    add_worst(&out, analysis, folder, style, width);
+    add_attribution(&out, analysis, style, width);
+    struct report seen = *report;
+    seen.overhead.count = 0; /* said in words below */
+    prose_limits(&limits, &seen, style, width);
+    if (limits.length)
+        text_addf(&out, "\n%s", text_get(&limits));
+    add_cost(&out, report, style);
+    fputs(text_get(&out), stdout);
+    text_done(&out);
+    text_done(&limits);
+}
+
+/* ---- for programs ---- */
+
+static json_t *endpoints_json(struct analysis *analysis)
+{
+    size_t count;
+    const struct endpoint *e = analysis_endpoints(analysis, &count);
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++, e++)
+        json_array_append_new(
+            array,
+            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", e->service, "method",
+                      e->method, "route", e->route, "count", (json_int_t)e->count, "unfinished_count",
+                      (json_int_t)e->unfinished, "errors_count", (json_int_t)e->errors, "p50_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.50), "p95_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.95), "p99_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.99), "worst_ns", (json_int_t)e->worst_ns));
+    return array;
+}
+
+static json_t *counts_json(const struct analysis_counts *c)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
+                     (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
+                     (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
+                     (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
+                     "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
+                     (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined);
+}
+
+static int print_json(struct analysis *analysis, struct report *report)
+{
+    size_t count;
+    const struct request *const *requests = analysis_requests(analysis, &count);
+    report->requests = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(report->requests, vertical_json(requests[i]));
+    report->extra = json_pack("{s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
+                              counts_json(analysis_counts(analysis)));
+    return reading_print_json(report_json(report));
+}
+
+/* ---- the command ---- */
+
+static int show(struct report_options *options)
+{
+    struct problem problem = {0};
+    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    struct report report = {0};
+    int r = reading_run(options->folder, &options->analyze, &problem, &analysis, &report);
+    if (r < 0)
+        return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    int status = reading_status(&report);
+    if (options->gate && report_gate(&report, options->gate) > 0)
+        status = EXIT_FINDING;
+    if (!options->json)
+        print_text(analysis, &report, options->folder);
+    else if (print_json(analysis, &report) < 0) {
+        problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
+        status = cli_fail(EXIT_FAILED, &problem);
+    }
+    report_done(&report);
+    return status;
+}
+
+int cli_report(const char *folder, bool json)
+{
+    struct report_options options = {.analyze = ANALYZE_DEFAULTS, .folder = folder, .json = json};
+    return show(&options);
+}
+
+static int print_kinds(void)
+{
+    struct text manual = {0};
+    finding_write_manual(&manual);
+    fputs(text_get(&manual), stdout);
+    text_done(&manual);
+    return EXIT_DONE;
+}
+
+enum { OPTION_STALL = 256, OPTION_COMMAND, OPTION_POOL, OPTION_GATE, OPTION_KINDS };
+
+static int parse_one(const struct command *self, int option, const char *value, struct report_options *o)
+{
+    uint64_t *times[] = {&o->analyze.stall_ns, &o->analyze.slow_command_ns, &o->analyze.pool_wait_ns};
+    switch (option) {
+    case 'j':
+        o->json = true;
+        return 0;
+    case OPTION_KINDS:
+        o->kinds = true;
+        return 0;
+    case OPTION_GATE: {
+        struct report none = {0};
+        if (report_gate(&none, value) < 0)
+            return cli_usage(self,
+                             "--gate: '%s' is neither a severity (info, warning, critical) nor a kind "
+                             "(`sonde report --kinds` lists them)",
+                             value);
+        o->gate = value;
+        return 0;
+    }
+    default:
+        if (reading_parse_ms(value, times[option - OPTION_STALL]) < 0)
+            return cli_usage(self, "'%s' is no time in milliseconds", value);
+        return 0;
+    }
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"gate", required_argument, NULL, OPTION_GATE},
+        {"stall-ms", required_argument, NULL, OPTION_STALL},
+        {"slow-command-ms", required_argument, NULL, OPTION_COMMAND},
+        {"pool-wait-ms", required_argument, NULL, OPTION_POOL},
+        {"kinds", no_argument, NULL, OPTION_KINDS},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct report_options options = {.analyze = ANALYZE_DEFAULTS};
+    optind = 0;
+    for (int c; (c = getopt_long(argc, argv, ":h", LONG, NULL)) != -1;) {
+        if (c == 'h')
+            return cli_help(self);
+        if (c == ':')
+            return cli_usage(self, "%s needs a value", argv[optind - 1]);
+        if (c == '?')
+            return cli_usage(self, "unknown option %s", argv[optind - 1]);
+        int r = parse_one(self, c, optarg, &options);
+        if (r)
+            return r;
+    }
+    if (options.kinds)
+        return print_kinds();
+    if (optind + 1 != argc)
+        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
+    options.folder = argv[optind];
+    return show(&options);
+}
+
+const struct command command_report = {
+    .name = "report",
+    .arguments = "[--json] [--gate SEVERITY|KIND] [OPTION...] DIR",
+    .summary = "Say why requests in a trace were slow",
+    .help =
+        "Findings in words come first: what happened, where, the cause, which requests suffered, what to "
+        "do.\n"
+        "Then the endpoints with their latencies, the slowest request from HTTP down to Redis, and what was\n"
+        "lost or could not be seen. Exits with 4 when events were lost, 10 when the gate is reached, else "
+        "0.\n\n"
+        "Options:\n"
+        "      --json                one JSON document\n"
+        "      --gate SEVERITY|KIND  exit with 10 at a finding of that severity (info, warning, critical) "
+        "or\n"
+        "                            above, or of that kind\n"
+        "      --stall-ms MS         an event loop stands when a turn takes longer (50)\n"
+        "      --slow-command-ms MS  a Redis command is slow when it executes longer (10)\n"
+        "      --pool-wait-ms MS     an operation starves when it waits longer for a pool thread (20)\n"
+        "      --kinds               list the kinds of findings and their evidence\n\n"
+        "Examples:\n"
+        "  sonde report /tmp/trace\n"
+        "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"
+        "  sonde report --gate warning /tmp/trace || echo 'do not deploy'\n",
+    .run = run,
+};

@@ -1,0 +1,160 @@
+/* `sonde spans`: the vertical spans of single requests. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/vertical.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/reading.h"
+
+enum { SLOWEST_DEFAULT = 10, LINES_DEFAULT = 60 };
+
+struct spans_options {
+    struct analyze_options analyze;
+    const char *folder;
+    unsigned lines;
+    bool json;
+};
+
+static void print_text(const struct request *const *requests, size_t count,
+                       const struct spans_options *options)
+{
+    const struct prose_style *style = reading_style(1);
+    unsigned width = reading_width(1);
+    struct text out = {0};
+    for (size_t i = 0; i < count; i++) {
+        char time[32];
+        text_addf(&out, "%s%s%s %s %s%s  %s%s of %s, %s%s\n", i ? "\n" : "", style->bold, requests[i]->name,
+                  requests[i]->method, requests[i]->path, style->none, style->dim,
+                  clock_format_duration(request_latency_ns(requests[i]), time, sizeof(time)),
+                  requests[i]->service, request_state_name(requests[i]->state), style->none);
+        vertical_print(&out, requests[i], style, width, options->lines);
+        fputs(text_get(&out), stdout);
+        text_clear(&out);
+    }
+    text_done(&out);
+}
+
+/* Nothing matched: what there is instead. */
+static void explain(const struct spans_options *options, struct analysis *analysis)
+{
+    const struct analysis_counts *c = analysis_counts(analysis);
+    if (!c->requests) {
+        fprintf(stderr, "sonde: the trace holds no HTTP request; `sonde report %s` says what it holds\n",
+                options->folder);
+        return;
+    }
+    fprintf(stderr,
+            "sonde: none of the %llu requests %s '%s'; `sonde spans --slowest 5 %s` shows the slowest\n",
+            (unsigned long long)c->requests, options->analyze.request ? "is named" : "has a path with",
+            options->analyze.request ? options->analyze.request : options->analyze.path, options->folder);
+}
+
+static int show(struct spans_options *options)
+{
+    struct problem problem = {0};
+    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    struct report report = {0};
+    int r = reading_run(options->folder, &options->analyze, &problem, &analysis, &report);
+    if (r < 0)
+        return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    size_t count;
+    const struct request *const *requests = analysis_requests(analysis, &count);
+    int status = reading_status(&report);
+    if (!count)
+        explain(options, analysis);
+    if (options->json) {
+        report.requests = json_array();
+        for (size_t i = 0; i < count; i++)
+            json_array_append_new(report.requests, vertical_json(requests[i]));
+        r = reading_print_json(report_json(&report));
+    } else {
+        print_text(requests, count, options);
+    }
+    report_done(&report);
+    return r < 0 ? EXIT_FAILED : status;
+}
+
+static int parse_count(const char *value, uint32_t *ret_count)
+{
+    char *end;
+    errno = 0;
+    unsigned long count = strtoul(value, &end, 10);
+    if (errno || end == value || *end || !count || count > 10000000)
+        return -1;
+    *ret_count = (uint32_t)count;
+    return 0;
+}
+
+enum { OPTION_SLOWEST = 256, OPTION_PATH, OPTION_REQUEST, OPTION_LINES };
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"slowest", required_argument, NULL, OPTION_SLOWEST},
+        {"path", required_argument, NULL, OPTION_PATH},
+        {"request", required_argument, NULL, OPTION_REQUEST},
+        {"lines", required_argument, NULL, OPTION_LINES},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct spans_options options = {.analyze = ANALYZE_DEFAULTS, .lines = LINES_DEFAULT};
+    options.analyze.keep_per_endpoint = 0;
+    options.analyze.keep_slowest = SLOWEST_DEFAULT;
+    optind = 0;
+    for (int c; (c = getopt_long(argc, argv, ":h", LONG, NULL)) != -1;) {
+        switch (c) {
+        case 'h':
+            return cli_help(self);
+        case 'j':
+            options.json = true;
+            break;
+        case OPTION_PATH:
+            options.analyze.path = optarg;
+            break;
+        case OPTION_REQUEST:
+            options.analyze.request = optarg;
+            break;
+        case OPTION_SLOWEST:
+        case OPTION_LINES:
+            if (parse_count(optarg, c == OPTION_LINES ? &options.lines : &options.analyze.keep_slowest) < 0)
+                return cli_usage(self, "'%s' is no number of %s", optarg,
+                                 c == OPTION_LINES ? "lines" : "requests");
+            break;
+        case ':':
+            return cli_usage(self, "%s needs a value", argv[optind - 1]);
+        default:
+            return cli_usage(self, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    if (optind + 1 != argc)
+        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
+    options.folder = argv[optind];
+    return show(&options);
+}
+
+const struct command command_spans = {
+    .name = "spans",
+    .arguments = "[--json] [--slowest N] [--path TEXT] [--request ID] DIR",
+    .summary = "Show single requests of a trace, from HTTP down to Redis",
+    .help =
+        "Each line is a span: when it began after the request did, how long it took, its layer, and what it\n"
+        "was. What another traced service did for the request stands below the call that asked for it. What\n"
+        "is not proved to be the request's is marked (inferred).\n\n"
+        "Options:\n"
+        "      --slowest N   the N slowest requests (10)\n"
+        "      --path TEXT   only requests whose path contains TEXT\n"
+        "      --request ID  one request, by the name that reports give it (PID-NUMBER)\n"
+        "      --lines N     at most N lines a request, the longest spans (60)\n"
+        "      --json        one JSON document\n\n"
+        "Examples:\n"
+        "  sonde spans --slowest 3 /tmp/trace\n"
+        "  sonde spans --path /orders /tmp/trace\n"
+        "  sonde spans --json --request 4711-12 /tmp/trace | jq '.requests[0].spans'\n",
+    .run = run,
+};

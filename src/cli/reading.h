@@ -1,0 +1,29 @@
+/* Reading a trace folder for the commands that show what is in it: with progress on stderr, and with what the
+ * manifest beside the trace knows (losses, what could not be hooked, the cost of recording). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_READING_H
+#define CLI_READING_H
+
+#include "analyze/analyze.h"
+#include "base/problem.h"
+#include "finding/prose.h"
+
+/* Reads the trace to its end. 0 or a negative errno with problem set. The report has findings, losses,
+ * overhead and what is missing; the caller frees both. */
+int reading_run(const char *folder, struct analyze_options *options, struct problem *problem,
+                struct analysis **ret_analysis, struct report *ret_report);
+
+/* Styles for a descriptor, and its width in columns (100 unless it is a terminal or COLUMNS is set). */
+const struct prose_style *reading_style(int fd);
+unsigned reading_width(int fd);
+
+/* A time in milliseconds from an option's value: 0, or -1 when it is none. */
+int reading_parse_ms(const char *value, uint64_t *ret_ns);
+
+/* EXIT_LOST when events were lost, else EXIT_DONE. */
+int reading_status(const struct report *report);
+
+/* Prints a document to stdout and releases it. 0 or -ENOMEM. */
+int reading_print_json(json_t *document);
+
+#endif

@@ -1,0 +1,180 @@
+/* Synthetic events for tests of passes: a record as the probe would write it becomes an event as the reader
+ * would hand it out.
+ *
+ *     struct feed feed;
+ *     feed_init(&feed);
+ *     FEED_TEXT(&feed, "/users/1");                            the next event's strings, in order
+ *     FEED(&feed, http_request, PID, TID, at_ns, 0, .fd = 7);  the time is the event's, a span's end
+ *     feed_finish(&feed, &report);
+ *     feed_done(&feed);
+ *
+ * Times are in microseconds through US(). Events must be given in order of time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_FEED_H
+#define TESTS_UNIT_FEED_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/model.h"
+
+#include "test.h"
+
+#define US(n) ((uint64_t)(n)*1000)
+#define MS(n) ((uint64_t)(n)*1000000)
+
+struct feed {
+    struct analysis *analysis;
+    const char *texts[8];
+    unsigned text_count;
+    uint64_t last_ns;
+    struct report report;
+};
+
+static inline void feed_init_with(struct feed *feed, struct analyze_options options)
+{
+    memset(feed, 0, sizeof(*feed));
+    assert_int_equal(analysis_new(&options, &feed->analysis), 0);
+}
+
+static inline void feed_init(struct feed *feed)
+{
+    feed_init_with(feed, ANALYZE_DEFAULTS);
+}
+
+static inline struct report *feed_finish(struct feed *feed)
+{
+    assert_int_equal(analysis_finish(feed->analysis), 0);
+    assert_int_equal(analysis_report(feed->analysis, &feed->report), 0);
+    return &feed->report;
+}
+
+static inline void feed_done(struct feed *feed)
+{
+    report_done(&feed->report);
+    analysis_free(feed->analysis);
+}
+
+static inline void feed_value(struct value *to, const struct event_field *field, const char *record,
+                              struct feed *feed, unsigned *text)
+{
+    const char *at = record + field->record_offset;
+    switch (field->type) {
+    case FIELD_TYPE_u8:
+        to->u = *(const uint8_t *)at;
+        break;
+    case FIELD_TYPE_u16:
+        to->u = *(const uint16_t *)(const void *)at;
+        break;
+    case FIELD_TYPE_u32:
+        to->u = *(const uint32_t *)(const void *)at;
+        break;
+    case FIELD_TYPE_u64:
+        to->u = *(const uint64_t *)(const void *)at;
+        break;
+    case FIELD_TYPE_i32:
+        to->i = *(const int32_t *)(const void *)at;
+        break;
+    case FIELD_TYPE_i64:
+        to->i = *(const int64_t *)(const void *)at;
+        break;
+    case FIELD_TYPE_str:
+        to->s = *text < feed->text_count ? feed->texts[*text] : "";
+        to->length = (uint32_t)strlen(to->s);
+        (*text)++;
+        break;
+    }
+}
+
+static inline void feed_event(struct feed *feed, enum sonde_event_id id, int64_t pid, int64_t tid,
+                              uint64_t time_ns, uint64_t duration_ns, const void *record)
+{
+    const struct event_description *description = &event_catalogue[id];
+    struct value values[32] = {0};
+    struct event event = {
+        .time_ns = time_ns, .id = id, .pid = pid, .tid = tid, .values = values, .present = UINT64_MAX};
+    if (time_ns < feed->last_ns)
+        fail_msg("%s at %llu comes after %llu", description->name, (unsigned long long)time_ns,
+                 (unsigned long long)feed->last_ns);
+    feed->last_ns = time_ns;
+    unsigned text = 0;
+    values[0].u = duration_ns;
+    for (unsigned i = 1; i < description->field_count; i++)
+        feed_value(&values[i], &description->fields[i], record, feed, &text);
+    assert_int_equal(analysis_event(feed->analysis, &event), 0);
+    feed->text_count = 0;
+}
+
+#define FEED_TEXT(feed, string) ((feed)->texts[(feed)->text_count++] = (string))
+#define FEED(feed, ident, pid, tid, time_ns, duration_ns, ...)            \
+    feed_event(feed, SONDE_EVENT_##ident, pid, tid, time_ns, duration_ns, \
+               &(struct record_##ident){__VA_ARGS__})
+
+/* A process of that runtime (1 Node, 2 Redis). */
+static inline void feed_process(struct feed *feed, uint32_t pid, uint8_t runtime, const char *name,
+                                uint64_t at_ns)
+{
+    FEED_TEXT(feed, name);
+    FEED_TEXT(feed, name);
+    FEED(feed, process_start, 1, 1, at_ns, 0, .pid = pid, .runtime = runtime);
+}
+
+static inline void feed_name(struct feed *feed, int64_t pid, uint32_t id, const char *text, uint64_t at_ns)
+{
+    FEED_TEXT(feed, text);
+    FEED(feed, probe_name, pid, pid, at_ns, 0, .id = id);
+}
+
+/* One end of a connection on loopback. */
+static inline void feed_connection(struct feed *feed, int64_t pid, int32_t fd, uint32_t generation,
+                                   uint64_t key, uint16_t local, uint16_t peer, uint64_t at_ns)
+{
+    const uint64_t loopback = 0xffff7f000001ull;
+    FEED(feed, net_connection, pid, pid, at_ns, 0, .key = key, .local_low = loopback, .peer_low = loopback,
+         .generation = generation, .fd = fd, .local_port = local, .peer_port = peer, .family = 2);
+}
+
+/* A request received in a callback of its own, answered with status 200 and body bytes in the same callback:
+ * the events of [start, end) on the connection (fd, generation 1). */
+static inline void feed_request(struct feed *feed, int64_t pid, int32_t fd, const char *path,
+                                uint64_t start_ns, uint64_t end_ns)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, pid, pid, start_ns + US(10), 0, .fd = fd, .generation = 1, .method = 1);
+    FEED(feed, http_response, pid, pid, end_ns - US(20), 0, .fd = fd, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 50);
+    FEED(feed, uv_write, pid, pid, end_ns - US(19), 0, .fd = fd, .generation = 1, .bytes = 150);
+    FEED(feed, node_callback, pid, pid, end_ns - US(10), end_ns - US(10) - start_ns - US(5),
+         .async_id = 1000);
+    FEED(feed, uv_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+}
+
+/* The kept request of that path, or NULL. */
+static inline const struct request *feed_kept(struct feed *feed, const char *path)
+{
+    size_t count;
+    const struct request *const *requests = analysis_requests(feed->analysis, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(requests[i]->path, path) == 0)
+            return requests[i];
+    return NULL;
+}
+
+/* The first span of that kind, or NULL. */
+static inline const struct vspan *feed_span(const struct request *request, enum vspan_kind kind)
+{
+    array_foreach (&request->spans, span)
+        if (span->kind == kind)
+            return span;
+    return NULL;
+}
+
+static inline const struct finding *feed_finding(struct feed *feed, enum finding_kind kind)
+{
+    array_foreach (&feed->report.findings, f)
+        if ((*f)->kind == kind)
+            return *f;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, REGEXP = 1, JAVASCRIPT = 2, GC = 4 };
+
+/* A turn on /slow that was looked into: count looks saw that place. */
+static void look(struct feed *feed, uint64_t start_ns, uint64_t at, uint8_t cause, const char *function,
+                 uint32_t line, const char *detail, const char *stack)
+{
+    FEED_TEXT(feed, function);
+    FEED_TEXT(feed, "/srv/app.js");
+    FEED_TEXT(feed, detail);
+    FEED_TEXT(feed, stack);
+    FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = start_ns + US(1), .pid = API, .tid = API,
+         .cause = cause, .line = line, .column = 9);
+}
+
+static void turn_begins(struct feed *feed, const char *path, uint64_t start_ns)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, API, API, start_ns + US(2), 0, .fd = 40, .generation = 1, .method = 1);
+}
+
+static void turn_ends(struct feed *feed, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, http_response, API, API, end_ns - US(9), 0, .fd = 40, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(feed, uv_write, API, API, end_ns - US(8), 0, .fd = 40, .generation = 1, .bytes = 10);
+    FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 5);
+    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = 40, .generation = 1, .events = 1);
+    FEED(feed, uv_phase, API, API, end_ns + US(1), end_ns - start_ns + US(2), .phase = 4);
+}
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_request(feed, API, 40, "/slow", MS(1), MS(2));
+}
+
+static void merges_the_same_place(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        turn_begins(&feed, "/slow", at);
+        for (uint64_t k = 0; k < 4; k++)
+            look(&feed, at, at + MS(20 + 10 * k), REGEXP, "validate", 7, "/^(a+)+$/", "x");
+        turn_ends(&feed, at, at + MS(100 + 10 * i));
+    }
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    const struct finding *f = feed_finding(&feed, FINDING_blocking_regexp);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 3);
+    assert_int_equal(finding_get_evidence(f, "blocked_ns")->count, MS(330));
+    assert_int_equal(finding_get_evidence(f, "worst_ns")->count, MS(120));
+    assert_int_equal(finding_get_evidence(f, "samples_count")->count, 12);
+    assert_int_equal(finding_get_evidence(f, "samples_agree_count")->count, 12);
+    assert_string_equal(finding_get_evidence(f, "pattern")->text, "/^(a+)+$/");
+    assert_string_equal(finding_get_evidence(f, "phase")->text, "poll");
+    assert_string_equal(f->where.file, "/srv/app.js");
+    assert_int_equal(f->where.line, 7);
+    assert_string_equal(f->where.function, "validate");
+    assert_int_equal(f->affected_count, 3);
+    feed_done(&feed);
+}
+
+/* Two places are two faults; of a loop's lines, the function is the place. */
+static void tells_places_apart(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        turn_begins(&feed, "/slow", at);
+        for (uint64_t k = 0; k < 6; k++)
+            look(&feed, at, at + MS(20 + 10 * k), JAVASCRIPT, i ? "hash" : "sum", (uint32_t)(10 + k % 3), "",
+                 "x");
+        turn_ends(&feed, at, at + MS(100));
+    }
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 2);
+    array_foreach (&feed.report.findings, f) {
+        assert_int_equal((*f)->kind, FINDING_event_loop_blocked);
+        assert_string_equal(finding_get_evidence(*f, "cause")->text, "javascript");
+        assert_int_equal(finding_get_evidence(*f, "samples_agree_count")->count, 6);
+    }
+    feed_done(&feed);
+}
+
+/* The thread was ready but had no processor: information, and no fault of the program. */
+static void load_explains(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API, .run_ns = 0, .wait_ns = 0);
+    turn_begins(&feed, "/slow", MS(1000));
+    turn_ends(&feed, MS(1000), MS(1200));
+    FEED(&feed, thread_sched, 1, 1, MS(1300), 0, .pid = API, .tid = API, .run_ns = MS(20),
+         .wait_ns = MS(180));
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    const struct finding *f = feed.report.findings.at[0];
+    assert_int_equal(f->kind, FINDING_run_queue_wait);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_true(finding_get_evidence(f, "waited_ns")->count >= MS(178));
+    feed_done(&feed);
+}
+
+/* Half load, half fault: only the fault's half is charged. */
+static void load_is_not_charged(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API, .run_ns = 0, .wait_ns = 0);
+    turn_begins(&feed, "/slow", MS(1000));
+    turn_ends(&feed, MS(1000), MS(1200));
+    FEED(&feed, thread_sched, 1, 1, MS(1300), 0, .pid = API, .tid = API, .run_ns = MS(100),
+         .wait_ns = MS(100));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_true(f->cost_ns > MS(99) && f->cost_ns < MS(101));
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    feed_done(&feed);
+}
+
+/* An endpoint's first request compiles; the second must not take long. A place that the looks agree on is a
+ * fault even then. */
+static void warming_up_is_no_fault(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    turn_begins(&feed, "/new", MS(1000));
+    turn_ends(&feed, MS(1000), MS(1150));
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    assert_int_equal(feed.report.findings.at[0]->severity, SEVERITY_INFO);
+    assert_non_null(strstr(feed.report.findings.at[0]->title, "warming up"));
+    feed_done(&feed);
+
+    start(&feed);
+    turn_begins(&feed, "/new", MS(1000));
+    for (uint64_t k = 0; k < 3; k++)
+        look(&feed, MS(1000), MS(1020 + 10 * k), JAVASCRIPT, "loop", 3, "", "handler");
+    turn_ends(&feed, MS(1000), MS(1150));
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.at[0]->severity, SEVERITY_WARNING);
+    feed_done(&feed);
+
+    /* Loading modules in a request is warming up, whatever its lines. */
+    start(&feed);
+    turn_begins(&feed, "/slow", MS(1000));
+    for (uint64_t k = 0; k < 4; k++)
+        look(&feed, MS(1000), MS(1020 + 10 * k), JAVASCRIPT, "require", (uint32_t)k, "",
+             "(anonymous) (node:internal/modules/cjs/loader:1:2)");
+    turn_ends(&feed, MS(1000), MS(1150));
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.at[0]->severity, SEVERITY_INFO);
+    feed_done(&feed);
+}
+
+static void collections_are_a_cause_of_their_own(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    turn_begins(&feed, "/slow", MS(1000));
+    FEED(&feed, v8_gc, API, API, MS(1090), MS(80), .type = 4);
+    turn_ends(&feed, MS(1000), MS(1100));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_string_equal(finding_get_evidence(f, "cause")->text, "gc");
+    assert_int_equal(finding_get_evidence(f, "gc_ns")->count, MS(80));
+    feed_done(&feed);
+}
+
+/* The recorder was killed too: only the looks tell of a callback that never ended. */
+static void stuck_without_a_last_word(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    turn_begins(&feed, "/stuck", MS(1000));
+    for (uint64_t k = 0; k < 4; k++)
+        look(&feed, MS(1000), MS(1020 + 500 * k), REGEXP, "validate", 7, "/^(a+)+$/", "x");
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_blocking_regexp);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_CRITICAL);
+    assert_string_equal(finding_get_evidence(f, "ended")->text, "no");
+    assert_string_equal(f->affected.at[0].path, "/stuck");
+    assert_int_equal(feed_kept(&feed, "/stuck")->state, REQUEST_UNFINISHED);
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merges_the_same_place),
+        cmocka_unit_test(tells_places_apart),
+        cmocka_unit_test(load_explains),
+        cmocka_unit_test(load_is_not_charged),
+        cmocka_unit_test(warming_up_is_no_fault),
+        cmocka_unit_test(collections_are_a_cause_of_their_own),
+        cmocka_unit_test(stuck_without_a_last_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

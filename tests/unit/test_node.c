@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, REDIS = 20, GET = 1 };
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_process(feed, REDIS, 2, "redis", US(1));
+    feed_name(feed, REDIS, GET, "get", US(1));
+    feed_connection(feed, API, 7, 1, 1, 50000, 6379, US(2));
+    feed_connection(feed, REDIS, 9, 1, 3, 6379, 50000, US(2));
+}
+
+static void request(struct feed *feed, int32_t fd, const char *path, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1);
+}
+
+static void send_command(struct feed *feed, uint64_t number, uint64_t at)
+{
+    FEED(feed, uv_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
+         .first_message = number);
+}
+
+static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = async_id);
+    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+}
+
+static void executed(struct feed *feed, uint64_t number, uint64_t at)
+{
+    FEED(feed, redis_command, REDIS, REDIS, at, US(1), .client_id = 3, .sequence = number, .name = GET);
+}
+
+static void replied(struct feed *feed, uint64_t at)
+{
+    FEED(feed, redis_write_reply, REDIS, REDIS, at, US(1), .client_id = 3);
+}
+
+/* The callback of a resource that was made in a request's callback is the request's, and so on. */
+static void resources_pass_on_their_request(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    FEED(&feed, node_async_init, API, API, US(101), 0, .async_id = 501);
+    end_turn(&feed, 30, 400, US(98), US(110));
+    FEED(&feed, node_async_init, API, API, US(202), 0, .async_id = 502);
+    FEED(&feed, node_callback, API, API, US(205), US(5), .async_id = 501);
+    FEED(&feed, uv_phase, API, API, US(206), US(8), .phase = 5);
+    send_command(&feed, 1, US(302));
+    FEED(&feed, node_callback, API, API, US(305), US(5), .async_id = 502);
+    FEED(&feed, node_callback, API, API, US(308), US(1), .async_id = 503); /* nobody's */
+    FEED(&feed, uv_phase, API, API, US(309), US(11), .phase = 5);
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    assert_int_equal(a->spans.count, 1 + 3 + 1);
+    assert_int_equal(feed_span(a, VSPAN_redis)->known, KNOWN_PROVED);
+    assert_int_equal(analysis_counts(feed.analysis)->proved, 1);
+    feed_done(&feed);
+}
+
+/* What an await continues is found by whose answer the callback brings. */
+static void one_answer_tells_whose_callback(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    send_command(&feed, 1, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    executed(&feed, 1, US(120));
+    replied(&feed, US(122));
+    request(&feed, 31, "/b", US(130));
+    send_command(&feed, 2, US(133));
+    end_turn(&feed, 31, 401, US(128), US(140));
+    /* The first reply only: the second command is still on its way. */
+    send_command(&feed, 3, US(152));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    const struct vspan *last = &a->spans.at[a->spans.count - 1];
+    assert_int_equal(last->kind, VSPAN_redis);
+    assert_int_equal(last->sequence, 3);
+    assert_int_equal(last->known, KNOWN_INFERRED);
+    const struct vspan *callback = &a->spans.at[last->parent];
+    assert_string_equal(callback->name, "Redis reply");
+    assert_int_equal(a->spans.at[callback->cause].sequence, 1);
+    assert_int_equal(a->spans.at[callback->cause].end_ns, US(150));
+    assert_int_equal(feed_kept(&feed, "/b")->spans.count, 3);
+    assert_int_equal(analysis_counts(feed.analysis)->inferred, 1);
+    feed_done(&feed);
+}
+
+/* Two requests' replies in one callback: what it starts could be either's, and is not given to any. */
+static void two_answers_are_ambiguous(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    send_command(&feed, 1, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    request(&feed, 31, "/b", US(130));
+    send_command(&feed, 2, US(133));
+    end_turn(&feed, 31, 401, US(128), US(140));
+    executed(&feed, 1, US(141));
+    executed(&feed, 2, US(142));
+    replied(&feed, US(144));
+    send_command(&feed, 3, US(152));
+    /* It answers one of them: that much is certain. */
+    FEED(&feed, http_response, API, API, US(155), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, uv_write, API, API, US(156), 0, .fd = 30, .generation = 1, .bytes = 10);
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    const struct analysis_counts *counts = analysis_counts(feed.analysis);
+    assert_int_equal(counts->ambiguous, 1);
+    assert_int_equal(counts->inferred, 0);
+    const struct request *a = feed_kept(&feed, "/a"), *b = feed_kept(&feed, "/b");
+    assert_int_equal(a->ambiguous, 1);
+    assert_int_equal(b->ambiguous, 1);
+    for (uint32_t i = 0; i < a->spans.count; i++)
+        assert_int_not_equal(a->spans.at[i].sequence, 3);
+    assert_int_equal(a->end_ns, US(156));
+    const struct vspan *last = &a->spans.at[a->spans.count - 1];
+    assert_true(last->shared);
+    assert_int_equal(b->spans.count, 3);
+    feed_done(&feed);
+}
+
+/* The connection of a pool was made in one request's callback; its callbacks are not that request's for ever.
+ */
+static void pooled_connection_is_nobodys(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/first", US(100));
+    FEED(&feed, node_async_init, API, API, US(101), 0, .async_id = 300); /* the socket */
+    send_command(&feed, 1, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    request(&feed, 31, "/second", US(120));
+    send_command(&feed, 2, US(123));
+    end_turn(&feed, 31, 401, US(118), US(126));
+    executed(&feed, 1, US(127));
+    replied(&feed, US(128));
+    end_turn(&feed, 7, 300, US(130), US(140));
+    executed(&feed, 2, US(141));
+    replied(&feed, US(142));
+    send_command(&feed, 3, US(152));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    const struct request *second = feed_kept(&feed, "/second");
+    assert_int_equal(second->spans.at[second->spans.count - 1].sequence, 3);
+    feed_done(&feed);
+}
+
+/* Collections and synchronous calls hang below the callback they hit. */
+static void collections_are_charged(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    FEED(&feed, v8_gc, API, API, US(160), US(50), .type = 1);
+    FEED(&feed, v8_regexp, API, API, US(170), US(2));
+    end_turn(&feed, 30, 400, US(98), US(200));
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a");
+    assert_int_equal(feed_span(a, VSPAN_callback)->gc_ns, US(50));
+    assert_string_equal(feed_span(a, VSPAN_gc)->detail, "scavenge");
+    assert_null(feed_span(a, VSPAN_regexp)); /* too short to show */
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resources_pass_on_their_request), cmocka_unit_test(one_answer_tells_whose_callback),
+        cmocka_unit_test(two_answers_are_ambiguous),       cmocka_unit_test(pooled_connection_is_nobodys),
+        cmocka_unit_test(collections_are_charged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/vertical.h"
+
+#include "feed.h"
+
+enum { API = 10, POOL_THREAD = 11 };
+
+static void feed_file_request(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_name(feed, API, 1, "FSREQCALLBACK", US(1));
+    FEED_TEXT(feed, "/files/7");
+    FEED(feed, http_request, API, API, MS(1), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED(feed, node_async_init, API, API, MS(1) + US(10), 0, .async_id = 50, .type = 1);
+    FEED(feed, uv_submit, API, API, MS(1) + US(11), 0, .request = 1, .kind = 3);
+    FEED(feed, node_callback, API, API, MS(1) + US(100), US(101), .async_id = 40);
+    FEED(feed, uv_io, API, API, MS(1) + US(110), US(115), .fd = 30, .generation = 1, .events = 1);
+    FEED(feed, uv_run, API, POOL_THREAD, MS(6), MS(1), .request = 1, .kind = 3);
+    FEED(feed, http_response, API, API, MS(7) + US(50), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(feed, uv_write, API, API, MS(7) + US(51), 0, .fd = 30, .generation = 1, .bytes = 10);
+    FEED(feed, node_callback, API, API, MS(7) + US(60), US(60), .async_id = 50);
+    FEED(feed, uv_done, API, API, MS(7) + US(61), US(61), .request = 1, .kind = 3);
+    feed_finish(feed);
+}
+
+static void prints_the_tree(void **state)
+{
+    struct feed feed;
+    feed_file_request(&feed);
+    struct text text = {0};
+    vertical_print(&text, feed_kept(&feed, "/files/7"), &prose_plain, 100, 0);
+    const char *expected = "     after       took  layer  what\n"
+                           "      0 ns    6.05 ms  http   GET /files/7 200  api\n"
+                           "      0 ns     101 us  js       request handler\n"
+                           "   11.0 us    5.99 ms  libuv    fs_read FSREQCALLBACK\n"
+                           "   11.0 us    3.99 ms  libuv      waits for a pool thread\n"
+                           "   4.00 ms    1.00 ms  libuv      runs on pool thread 11\n"
+                           "   6.00 ms    60.0 us  js       completion\n";
+    assert_string_equal(text_get(&text), expected);
+    text_done(&text);
+    feed_done(&feed);
+}
+
+/* The longest spans stay, with what they stand under; lines fit. */
+static void leaves_out_the_shortest(void **state)
+{
+    struct feed feed;
+    feed_file_request(&feed);
+    struct text text = {0};
+    vertical_print(&text, feed_kept(&feed, "/files/7"), &prose_plain, 60, 3);
+    assert_non_null(strstr(text_get(&text), "waits for"));
+    assert_non_null(strstr(text_get(&text), "fs_read"));
+    assert_null(strstr(text_get(&text), "request handler"));
+    assert_non_null(strstr(text_get(&text), "3 shorter spans are not shown"));
+    for (const char *line = text_get(&text); *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 60);
+    text_done(&text);
+    feed_done(&feed);
+}
+
+static void json_has_the_states(void **state)
+{
+    struct feed feed;
+    feed_file_request(&feed);
+    json_t *request = vertical_json(feed_kept(&feed, "/files/7"));
+    assert_string_equal(json_string_value(json_object_get(request, "route")), "/files/:id");
+    assert_int_equal(json_integer_value(json_object_get(request, "status")), 200);
+    assert_int_equal(json_integer_value(json_object_get(request, "latency_ns")), MS(6) + US(51));
+    json_t *spans = json_object_get(request, "spans");
+    assert_int_equal(json_array_size(spans), 4);
+    json_t *op = json_array_get(spans, 2);
+    assert_string_equal(json_string_value(json_object_get(op, "layer")), "libuv");
+    assert_string_equal(json_string_value(json_object_get(op, "known")), "proved");
+    assert_int_equal(json_integer_value(json_object_get(op, "work_ns")), MS(1));
+    assert_int_equal(json_integer_value(json_object_get(op, "parent")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(spans, 3), "continues")), 2);
+    json_decref(request);
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints_the_tree),
+        cmocka_unit_test(leaves_out_the_shortest),
+        cmocka_unit_test(json_has_the_states),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
