@@ -11,37 +11,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "trace/trace.h"
 
 enum { MANIFEST_MAX = 64 << 20 };
-
-/* ---- progress ---- */
-
-struct progress {
-    uint64_t started_ns, shown_ns;
-    bool wanted, shown;
-};
-
-static void show_progress(struct progress *p, const struct trace *trace)
-{
-    uint64_t now = clock_monotonic_ns(), done, total;
-    if (!p->wanted || now - p->started_ns < NS_PER_S || now - p->shown_ns < NS_PER_S / 5)
-        return;
-    trace_progress(trace, &done, &total);
-    double share = total ? (double)done / (double)total : 1;
-    uint64_t left = share > 0.01 ? (uint64_t)((double)(now - p->started_ns) * (1 - share) / share) : 0;
-    char time[32];
-    fprintf(stderr, "\rreading: %.0f of %.0f MB, %s left   ", (double)done / 1e6, (double)total / 1e6,
-            left ? clock_format_duration(left, time, sizeof(time)) : "?");
-    p->shown = true;
-    p->shown_ns = now;
-}
-
-static void end_progress(const struct progress *p)
-{
-    if (p->shown)
-        fprintf(stderr, "\r%60s\r", "");
-}
 
 /* ---- what the recorder and the reader say ---- */
 
@@ -158,7 +131,7 @@ static void add_reader_losses(struct report *report, const struct trace *trace)
 
 static int read_events(struct trace *trace, struct analysis *analysis, struct problem *problem)
 {
-    struct progress progress = {.started_ns = clock_monotonic_ns(), .wanted = isatty(2)};
+    struct progress progress = {0};
     const struct event *event;
     int r;
     uint64_t count = 0;
@@ -166,12 +139,15 @@ static int read_events(struct trace *trace, struct analysis *analysis, struct pr
         r = analysis_event(analysis, event);
         if (r < 0)
             break;
-        if ((++count & 0xffff) == 0)
-            show_progress(&progress, trace);
+        if ((++count & 0xffff) == 0) {
+            uint64_t done, total;
+            trace_progress(trace, &done, &total);
+            progress_show(&progress, done, total);
+        }
     }
     if (r >= 0)
         r = analysis_finish(analysis);
-    end_progress(&progress);
+    progress_clear(&progress);
     return r < 0 ? problem_set(problem, r, "reading the trace: %s", strerror(-r)) : 0;
 }
 

@@ -60,24 +60,20 @@ static inline void feed_value(struct value *to, const struct event_field *field,
 {
     const char *at = record + field->record_offset;
     switch (field->type) {
-    case FIELD_TYPE_u8:
-        to->u = *(const uint8_t *)at;
-        break;
-    case FIELD_TYPE_u16:
-        to->u = *(const uint16_t *)(const void *)at;
-        break;
-    case FIELD_TYPE_u32:
-        to->u = *(const uint32_t *)(const void *)at;
-        break;
-    case FIELD_TYPE_u64:
-        to->u = *(const uint64_t *)(const void *)at;
-        break;
-    case FIELD_TYPE_i32:
-        to->i = *(const int32_t *)(const void *)at;
-        break;
-    case FIELD_TYPE_i64:
-        to->i = *(const int64_t *)(const void *)at;
-        break;
+#define CASE(type, ctype, member)            \
+    case FIELD_TYPE_##type: {                \
+        ctype number;                        \
+        memcpy(&number, at, sizeof(number)); \
+        to->member = number;                 \
+        break;                               \
+    }
+        CASE(u8, uint8_t, u)
+        CASE(u16, uint16_t, u)
+        CASE(u32, uint32_t, u)
+        CASE(u64, uint64_t, u)
+        CASE(i32, int32_t, i)
+        CASE(i64, int64_t, i)
+#undef CASE
     case FIELD_TYPE_str:
         to->s = *text < feed->text_count ? feed->texts[*text] : "";
         to->length = (uint32_t)strlen(to->s);
