@@ -28,7 +28,7 @@ struct command {
 };
 
 /* One per cmd_NAME.c; main.c lists them in COMMANDS. */
-extern const struct command command_diagnose, command_attach, command_record, command_run;
+extern const struct command command_diagnose, command_doctor, command_attach, command_record, command_run;
 extern const struct command command_report, command_spans;
 extern const struct command command_stack, command_profile, command_top, command_diff;
 extern const struct command command_trace;
@@ -46,7 +46,7 @@ int cli_help(const struct command *command);
 char *cli_probe_path(void);
 
 /* Prints the report of a trace folder to stdout, as `sonde report` does; returns an exit status. */
-int cli_report(const char *folder, bool json) __attribute__((weak));
+int cli_report(const char *folder, bool json);
 
 /* ANSI colour only where it helps: "" unless stream (1 or 2) is a terminal and NO_COLOR is not set. */
 enum cli_style { STYLE_NONE, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_YELLOW, STYLE_GREEN, STYLE_CYAN };

@@ -28,6 +28,7 @@ static const struct command *const COMMANDS[] = {
     &command_spans,
     &command_diagnose,
     &command_stack,
+    &command_doctor,
     &command_help,
     &command_version,
 };

@@ -141,7 +141,7 @@ int recording_close(struct recording *recording, int status, int child_status, c
     if (!recording->quiet)
         print_summary(recording, &summary);
     int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
-    if (recording->report && cli_report) {
+    if (recording->report) {
         fflush(stderr);
         int reported = cli_report(recording->folder, recording->json);
         exit_status = exit_status == EXIT_DONE ? reported : exit_status;

@@ -1,0 +1,348 @@
+/* `sonde doctor`: a tick or a cross for each thing sonde can use on this machine, and for a process; why; and
+ * the command that mends it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "attach/patch.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+enum verdict { WORKS, LIMITED, FAILS };
+
+/* One line of the answer. */
+struct check {
+    enum verdict verdict;
+    char what[96];  /* "attach to running processes" */
+    char why[256];  /* what was found */
+    char mend[256]; /* the command that mends it; empty when it works */
+};
+
+struct answer {
+    struct check at[64];
+    size_t count;
+};
+
+static struct check *add(struct answer *answer, const char *what)
+{
+    struct check *check = &answer->at[MIN(answer->count, ARRAY_SIZE(answer->at) - 1)];
+    answer->count = MIN(answer->count + 1, ARRAY_SIZE(answer->at));
+    *check = (struct check){.verdict = WORKS};
+    snprintf(check->what, sizeof(check->what), "%s", what);
+    return check;
+}
+
+static void _printf_(2, 3) because(struct check *check, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(check->why, sizeof(check->why), format, args);
+    va_end(args);
+}
+
+static void fails(struct check *check, enum verdict verdict, const char *mend)
+{
+    check->verdict = verdict;
+    snprintf(check->mend, sizeof(check->mend), "%s", mend);
+}
+
+/* ---- what the machine offers ---- */
+
+/* A number from a file of /proc or /sys; fallback when there is none. */
+static long number_in(const char *path, long fallback)
+{
+    _cleanup_(freep) char *text = NULL;
+    return file_read(path, 64, &text, NULL) < 0 ? fallback : strtol(text, NULL, 10);
+}
+
+static bool has_capability(int capability)
+{
+    _cleanup_(freep) char *status = NULL;
+    if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
+        return false;
+    const char *line = strstr(status, "\nCapEff:");
+    return line && (strtoull(line + 8, NULL, 16) >> capability & 1);
+}
+
+static void check_clock(struct answer *answer)
+{
+    struct check *check = add(answer, "one clock for all processors");
+    _cleanup_(freep) char *cpu = NULL;
+    bool invariant = file_read("/proc/cpuinfo", 16 << 20, &cpu, NULL) == 0 && strstr(cpu, "constant_tsc") &&
+                     strstr(cpu, "nonstop_tsc");
+    because(check, invariant
+                       ? "the processors' time stamp counters run at one constant rate"
+                       : "the time stamp counter is not constant on this machine: times would be wrong");
+    if (!invariant)
+        fails(check, FAILS, "Use another machine or another kind of virtual machine.");
+}
+
+static void check_kernel(struct answer *answer)
+{
+    struct check *check = add(answer, "memory for the rings");
+    struct utsname name;
+    int major = 0, minor = 0;
+    uname(&name);
+    sscanf(name.release, "%d.%d", &major, &minor);
+    int fd = memfd_create("doctor", MFD_CLOEXEC);
+    if (fd < 0) {
+        because(check, "memfd_create: %s", strerror(errno));
+        fails(check, FAILS, "Allow memfd_create in the system call filter sonde runs under.");
+    } else if (major < 5 || (major == 5 && minor < 14)) {
+        because(check, "Linux %s: memory is allotted at once for 16 threads of each process", name.release);
+        fails(check, LIMITED, "Linux 5.14 or later allots it thread by thread, for up to 128.");
+    } else {
+        because(check, "Linux %s", name.release);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void check_probe(struct answer *answer)
+{
+    struct check *check = add(answer, "the probe");
+    _cleanup_(freep) char *path = cli_probe_path();
+    if (access(path, R_OK) == 0) {
+        because(check, "%s", path);
+    } else {
+        because(check, "%s: %s", path, strerror(errno));
+        fails(check, FAILS, "make build, or name it in SONDE_PROBE");
+    }
+}
+
+static void check_ptrace(struct answer *answer)
+{
+    struct check *check = add(answer, "attach to running processes");
+    long scope = number_in("/proc/sys/kernel/yama/ptrace_scope", 0);
+    if (has_capability(CAP_SYS_PTRACE)) {
+        because(check, "this user may trace every process");
+    } else if (scope == 0) {
+        because(check, "this user may trace its own processes");
+        fails(check, LIMITED, "sudo sonde attach ...   (for other users' processes)");
+    } else {
+        because(check, "kernel.yama.ptrace_scope is %ld: only children may be traced (sonde run works)",
+                scope);
+        fails(check, LIMITED, "sudo sonde attach ...   or   sudo sysctl kernel.yama.ptrace_scope=0");
+    }
+}
+
+static void check_bpf(struct answer *answer)
+{
+    struct check *check = add(answer, "profiles and the kernel's side (eBPF)");
+    bool allowed = has_capability(CAP_SYS_ADMIN) || (has_capability(CAP_BPF) && has_capability(CAP_PERFMON));
+    if (access("/sys/kernel/btf/vmlinux", R_OK) < 0) {
+        because(check, "this kernel describes no types (/sys/kernel/btf/vmlinux is not there)");
+        fails(check, FAILS, "Use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions do.");
+    } else if (!allowed) {
+        because(check, "this user may not load eBPF programs");
+        fails(check, FAILS,
+              "sudo sonde ...   or   sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(command -v sonde)");
+    } else {
+        because(check, "the kernel describes its types, and this user may load programs");
+    }
+}
+
+static void check_schedstat(struct answer *answer)
+{
+    struct check *check = add(answer, "waiting for a processor told from being blocked");
+    _cleanup_(freep) char *text = NULL;
+    unsigned long long run = 0, wait = 0;
+    char path[64]; /* the shell's, which has run for a while */
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", getppid());
+    if (file_read(path, 256, &text, NULL) == 0 && sscanf(text, "%llu %llu", &run, &wait) == 2 && run) {
+        because(check, "/proc/PID/schedstat is there");
+    } else {
+        because(check, "/proc/PID/schedstat is empty: a busy machine may look like a blocked loop");
+        fails(check, LIMITED, "sudo sysctl kernel.sched_schedstats=1, or a kernel with CONFIG_SCHED_INFO=y");
+    }
+}
+
+/* ---- what a process offers ---- */
+
+static const char *runtime_words(const struct target *target, char *buffer, size_t size)
+{
+    if (target->runtime == RUNTIME_REDIS)
+        snprintf(buffer, size, "Redis %u.%u.%u", target->version >> 16, target->version >> 8 & 255,
+                 target->version & 255);
+    else if (target->runtime == RUNTIME_NODE)
+        snprintf(buffer, size, "Node with libuv %u.%u.%u", target->uv_version >> 16,
+                 target->uv_version >> 8 & 255, target->uv_version & 255);
+    else
+        snprintf(buffer, size, "neither Node nor Redis, or a build without symbols");
+    return buffer;
+}
+
+/* Is the thing hooked by this row, or by an alternative with the same wrapper? */
+static bool wrapper_found(struct target *target, const struct hook *hook)
+{
+    for (size_t i = 0; i < HOOK_COUNT; i++)
+        if (HOOKS[i].runtime == hook->runtime && strcmp(HOOKS[i].wrapper, hook->wrapper) == 0 &&
+            target_find(target, HOOKS[i].symbol, NULL, NULL, NULL) == 0)
+            return true;
+    return false;
+}
+
+static void check_hooks(struct answer *answer, struct target *target)
+{
+    struct check *check = add(answer, "functions to hook");
+    struct text missing = {0};
+    int found = 0;
+    for (size_t i = 0; i < HOOK_COUNT; i++) {
+        const struct hook *hook = &HOOKS[i];
+        if (hook->runtime != target->runtime)
+            continue;
+        if (target_find(target, hook->symbol, NULL, NULL, NULL) == 0)
+            found++;
+        else if (hook->gives && !wrapper_found(target, hook))
+            text_addf(&missing, "%s%s", missing.length ? "; " : "", hook->gives);
+    }
+    if (missing.length) {
+        because(check, "%d found; not seen: %.190s", found, text_get(&missing));
+        fails(check, found ? LIMITED : FAILS, "Use a build that is not stripped of symbols.");
+    } else {
+        because(check, "all %d found", found);
+    }
+    text_done(&missing);
+}
+
+static void check_fields(struct answer *answer, struct target *target)
+{
+    struct check *check = add(answer, "fields of its structures");
+    struct sonde_config config;
+    struct text missing = {0};
+    target_layout(target, &config);
+    array_foreach (&target->missing, m)
+        text_addf(&missing, "%s%s", missing.length ? ", " : "", m->what);
+    because(check, missing.length ? "not found: %.200s" : "all found", text_get(&missing));
+    if (missing.length)
+        fails(check, LIMITED, "Their values will say \"unknown\"; everything else works.");
+    text_done(&missing);
+}
+
+static void check_tracer(struct answer *answer, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *status = NULL;
+    struct check *check = add(answer, "free to be attached to");
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nTracerPid:") : NULL;
+    long tracer = line ? strtol(line + 11, NULL, 10) : 0;
+    because(check, tracer ? "process %ld traces it already" : "nobody traces it", tracer);
+    if (tracer)
+        fails(check, FAILS, "End that debugger or tracer first.");
+}
+
+static void check_process(struct answer *answer, pid_t pid)
+{
+    struct target_cache cache = {0};
+    struct target *target;
+    struct problem problem = {0};
+    char words[96], what[64];
+    snprintf(what, sizeof(what), "process %d", pid);
+    struct check *check = add(answer, what);
+    int r = target_open(pid, &cache, &target, &problem);
+    if (r < 0) {
+        because(check, "%s", problem.what);
+        fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
+    } else {
+        because(check, "%s", runtime_words(target, words, sizeof(words)));
+        if (target->runtime == RUNTIME_OTHER) {
+            fails(check, FAILS, "It can be profiled (sonde profile), not traced.");
+        } else {
+            check_tracer(answer, pid);
+            check_hooks(answer, target);
+            check_fields(answer, target);
+        }
+        target_free(target);
+    }
+    target_cache_done(&cache);
+}
+
+/* ---- the answer ---- */
+
+static void print_check(const struct check *check)
+{
+    static const char *const SIGNS[] = {"\xe2\x9c\x93", "~", "\xe2\x9c\x97"};
+    static const enum cli_style STYLES[] = {STYLE_GREEN, STYLE_YELLOW, STYLE_RED};
+    printf("%s%s%s %-48s %s\n", cli_style(1, STYLES[check->verdict]), SIGNS[check->verdict],
+           cli_style(1, STYLE_NONE), check->what, check->why);
+    if (check->mend[0])
+        printf("  %48s %s-> %s%s\n", "", cli_style(1, STYLE_BOLD), check->mend, cli_style(1, STYLE_NONE));
+}
+
+static int print_json(const struct answer *answer)
+{
+    static const char *const VERDICTS[] = {"works", "limited", "fails"};
+    json_t *checks = json_array();
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct check *c = &answer->at[i];
+        json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "what", c->what, "verdict",
+                                                VERDICTS[c->verdict], "why", c->why, "remedy", c->mend));
+    }
+    json_t *root = json_pack("{s:o}", "checks", checks);
+    int r = json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+    return r < 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {
+        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    struct answer answer = {.count = 0};
+    bool json = false;
+    optind = 0;
+    for (int c; (c = getopt_long(argc, argv, "h", LONG, NULL)) != -1;) {
+        if (c == 'h')
+            return cli_help(self);
+        if (c != 'j')
+            return cli_usage(self, "unknown option %s", argv[optind - 1]);
+        json = true;
+    }
+    for (int i = optind; i < argc; i++)
+        if (atoi(argv[i]) <= 0)
+            return cli_usage(self, "'%s' is no process id", argv[i]);
+    check_probe(&answer);
+    check_clock(&answer);
+    check_kernel(&answer);
+    check_ptrace(&answer);
+    check_schedstat(&answer);
+    check_bpf(&answer);
+    for (int i = optind; i < argc; i++)
+        check_process(&answer, atoi(argv[i]));
+    bool broken = false;
+    for (size_t i = 0; i < answer.count; i++)
+        broken |= answer.at[i].verdict == FAILS;
+    if (json) {
+        int r = print_json(&answer);
+        return r ? r : broken;
+    }
+    for (size_t i = 0; i < answer.count; i++)
+        print_check(&answer.at[i]);
+    return broken ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .arguments = "[--json] [PID...]",
+    .summary = "Say what sonde can use on this machine and in a process, and how to mend what it cannot",
+    .help = "\xe2\x9c\x93 works, ~ works with a limit, \xe2\x9c\x97 does not work; the arrow shows what "
+            "mends it. "
+            "Nothing is changed or attached to.\nExits with 1 when something does not work.\n\n"
+            "Options:\n      --json  the same as one JSON document\n\n"
+            "Examples:\n  sonde doctor\n  sonde doctor $(pgrep -x node)\n",
+    .run = run,
+};
