@@ -31,7 +31,7 @@ struct command {
 extern const struct command command_diagnose, command_doctor, command_attach, command_record, command_run;
 extern const struct command command_report, command_spans;
 extern const struct command command_stack, command_profile, command_top, command_diff;
-extern const struct command command_trace;
+extern const struct command command_convert, command_trace;
 
 /* Prints "sonde: WHAT" and the remedy to stderr; returns status. */
 int cli_fail(int status, const struct problem *problem);

@@ -26,6 +26,7 @@ static const struct command *const COMMANDS[] = {
     &command_trace,
     &command_report,
     &command_spans,
+    &command_convert,
     &command_diagnose,
     &command_stack,
     &command_doctor,

@@ -674,6 +674,7 @@ static int compile_event(struct compiler *c, struct stream_meta *s, struct event
         e->program->slot_count = class->field_count;
         e->program->present = always_present(c, map, &e->program->irregular);
         e->public = class;
+        e->slots = map;
         e->pid_slot = find_slot(class->fields, class->field_count, "vpid", "pid");
         e->tid_slot = find_slot(class->fields, class->field_count, "vtid", "tid");
     }

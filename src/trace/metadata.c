@@ -499,6 +499,9 @@ static int finish(struct metadata *m, struct problem *problem)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", m->path);
     for (struct clock_class *c = m->clocks; c; c = c->next)
         clock_origin(m, c);
+    for (struct stream_meta *s = m->streams; s; s = s->next)
+        for (uint32_t i = 0; s->packet_context && i < s->packet_context->member_count; i++)
+            s->counts_packets |= s->packet_context->members[i].class->roles >> ROLE_SEQUENCE_NUMBER & 1;
     const char *tracer = metadata_environment(m, "tracer_name");
     m->own = tracer && strcmp(tracer, "sonde") == 0;
     for (struct stream_meta *s = m->streams; s; s = s->next)

@@ -150,6 +150,7 @@ struct event_meta {
     struct field_class *context, *payload;
     struct stream_meta *stream;
     struct event_class *public;
+    const uint32_t *slots;   /* of the fields in the order of the layout */
     struct program *program; /* common context, context and payload */
     int32_t pid_slot, tid_slot;
     struct event_meta *next;
@@ -162,7 +163,7 @@ struct stream_meta {
     struct field_class *packet_context, *event_header, *event_context;
     struct clock_class *clock;
     const char *clock_name; /* CTF 2: the default clock's name or id, resolved at the end */
-    bool counts_packets, counts_events;
+    bool counts_packets;    /* packets have sequence numbers */
     struct program *packet_program, *header_program;
     uint32_t packet_field_count;
     struct trace_field *packet_fields;

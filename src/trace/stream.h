@@ -96,6 +96,10 @@ int stream_decode(struct stream *stream, struct machine *machine);
 /* The file's size now; remaps when it grew. New bytes, or a negative errno. */
 int64_t stream_refresh(struct stream *stream);
 
+/* The reader's own view of a stream and of a host's metadata, for what rewrites traces (trace.c). */
+const struct stream *trace_stream_private(const struct trace *trace, uint32_t index);
+const struct metadata *trace_metadata(const struct trace *trace, uint32_t host);
+
 /* Cycles of the class's clock to ns, with the origin unless the trace is our own. */
 int64_t stream_time(const struct metadata *meta, const struct clock_class *clock, uint64_t cycles);
 

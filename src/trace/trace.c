@@ -509,3 +509,13 @@ const char *trace_host_environment(const struct trace *trace, uint32_t host, con
 {
     return metadata_environment(trace->hosts.at[host].meta, name);
 }
+
+const struct stream *trace_stream_private(const struct trace *trace, uint32_t index)
+{
+    return &trace->streams.at[index];
+}
+
+const struct metadata *trace_metadata(const struct trace *trace, uint32_t host)
+{
+    return trace->hosts.at[host].meta;
+}
