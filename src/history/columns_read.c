@@ -72,6 +72,9 @@ int lane_open(struct columns *columns, struct record *record, uint32_t index, st
     ret_lane->record = record;
     ret_lane->present = record_lane(record, index);
     ret_lane->blocks = bits_set(ret_lane->present);
+    if (ret_lane->present & ~bits_mask(MIN(h->attributes - index * LANE, (uint32_t)LANE)))
+        return record_damaged(&columns->file, record, h->directory_at + index * 8ul,
+                              "no blocks of attributes unknown", problem);
     const uint8_t *p = numbers_open(&ret_lane->firsts, table, end, ret_lane->blocks);
     if (p)
         p = numbers_open(&ret_lane->counts, p, end, ret_lane->blocks);
