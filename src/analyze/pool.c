@@ -136,7 +136,7 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     }
     /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine. */
     uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(process->pool_threads, 1u);
-    if (!most || total < capacity_ns / 2)
+    if (!most || total < capacity_ns / 8)
         return;
     struct stretch *s = stretch_new(a, thread, STRETCH_POOL, op->submit_ns, op->run_start_ns);
     if (!s)
