@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "collect/stall.h"
 
@@ -35,7 +36,8 @@ static void tell_sched(struct session *session, struct program *program, struct 
     if (!read_sched(t, &run_ns, &wait_ns))
         return;
     bool changed = run_ns != t->sched_run_ns || wait_ns != t->sched_wait_ns;
-    bool due = wait_ns - t->sched_wait_ns > NS_PER_MS || now_ns - t->sched_told_ns > NS_PER_S || certainly;
+    bool due = wait_ns - t->sched_wait_ns > NS_PER_MS || run_ns - t->sched_run_ns > 4 * NS_PER_MS ||
+               now_ns - t->sched_told_ns > NS_PER_S || certainly;
     if (!changed || !due)
         return;
     t->sched_run_ns = run_ns;
@@ -204,19 +206,36 @@ static void note_stall(struct session *session, const struct program *program, s
     text_done(&place);
 }
 
+/* The kernel's letter for the thread's state: R runnable, S and D waiting in a system call, ...; 0 unknown.
+ */
+static char thread_state(const struct program *program, const struct program_thread *t)
+{
+    char path[96];
+    _cleanup_(freep) char *stat = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", program->pid, t->tid);
+    if (file_read(path, 4096, &stat, NULL) < 0)
+        return 0;
+    const char *end = strrchr(stat, ')');
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
 /* One look into a thread whose callback is open too long. */
 static void look_into(struct session *session, struct program *program, struct program_thread *t,
                       uint64_t since_ns)
 {
     struct stall_report report;
     uint64_t run_ns = 0, wait_ns;
+    char state = thread_state(program, t);
     if (stall_sample(session->sampler, program->pid, (pid_t)t->tid, &report, NULL) < 0)
         return;
     if (read_sched(t, &run_ns, &wait_ns))
         run_ns -= MIN(run_ns, t->stall_run_ns);
     struct sonde_open_span open;
+    /* In a system call and yet runnable: it was taken off its processor there, and waits for nothing of its
+     * own. */
+    bool preempted = report.cause == STALL_WAITING && state == 'R';
     bool still = !t->shared || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
-    if (still) { /* else it ended before the look */
+    if (still && !preempted) { /* not still: it ended before the look */
         tell_sample(session, program, t, since_ns, run_ns, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
     }
