@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -253,9 +254,21 @@ static int count_summary(void *context, uint32_t column, const struct history_su
     return 0;
 }
 
+/* The clock of all figures: the wall's, or with SONDE_BENCH_CLOCK=cpu this thread's own, for machines that
+ * others use. */
+static uint64_t now_ns(void)
+{
+    static int own = -1;
+    if (own < 0)
+        own = getenv("SONDE_BENCH_CLOCK") && !strcmp(getenv("SONDE_BENCH_CLOCK"), "cpu");
+    struct timespec t;
+    clock_gettime(own ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 static double elapsed_us(uint64_t since_ns)
 {
-    return (double)(clock_monotonic_ns() - since_ns) / 1e3;
+    return (double)(now_ns() - since_ns) / 1e3;
 }
 
 static void measure_queries(struct history *h, uint32_t attributes, bool summaries_too, struct figures *f)
@@ -269,7 +282,7 @@ static void measure_queries(struct history *h, uint32_t attributes, bool summari
     random_state = 7;
     for (int i = 0; i < 2000; i++) {
         uint32_t quark = leaves[random_next() % attributes];
-        uint64_t t = info.start_ns + random_next() % span, from = clock_monotonic_ns();
+        uint64_t t = info.start_ns + random_next() % span, from = now_ns();
         check(history_query(h, quark, t, &one, &problem), &problem);
         if (i >= 200)
             add(&times, elapsed_us(from));
@@ -278,7 +291,7 @@ static void measure_queries(struct history *h, uint32_t attributes, bool summari
     add(&f->single_us, median(&times));
     array_clear(&times);
     for (int i = 0; i < 24; i++) {
-        uint64_t t = info.start_ns + random_next() % span, from = clock_monotonic_ns();
+        uint64_t t = info.start_ns + random_next() % span, from = now_ns();
         check(history_query_full(h, t, states, &problem), &problem);
         if (i >= 4)
             add(&times, elapsed_us(from) / 1e3);
@@ -291,14 +304,14 @@ static void measure_queries(struct history *h, uint32_t attributes, bool summari
         uint32_t quarks[100];
         for (int k = 0; k < 100; k++)
             quarks[k] = leaves[random_next() % attributes];
-        uint64_t from = clock_monotonic_ns();
+        uint64_t from = now_ns();
         check(history_query_2d(h, quarks, 100, info.start_ns, info.end_ns, 1000, count_state, NULL, &problem),
               &problem);
         if (i)
             add(&times, elapsed_us(from) / 1e3);
         if (!summaries_too) /* the tree has none: it would read every state of each attribute */
             continue;
-        from = clock_monotonic_ns();
+        from = now_ns();
         check(history_summarize(h, quarks, 100, info.start_ns, info.end_ns, 1000, count_summary, NULL,
                                 &problem),
               &problem);
@@ -320,7 +333,7 @@ static void run(const char *path, enum history_store store, const struct change 
     struct history *h = start(path, store, attributes);
     find_leaves(h, attributes);
     struct history_info info;
-    uint64_t memory = 0, from = clock_monotonic_ns(), end_ns = changes[count - 1].time_ns + 1;
+    uint64_t memory = 0, from = now_ns(), end_ns = changes[count - 1].time_ns + 1;
     for (uint64_t i = 0; i < count; i++)
         check(
             history_modify(h, changes[i].time_ns, leaves[changes[i].quark], value_of(&changes[i]), &problem),
@@ -371,12 +384,12 @@ static int run_long(const char *path, uint64_t count, uint32_t attributes)
     struct change *chunk = malloc(CHUNK * sizeof(*chunk));
     uint64_t end_ns = 0, most = 0;
     double store_us = 0, all_us;
-    uint64_t begin = clock_monotonic_ns();
+    uint64_t begin = now_ns();
     struct history_info info;
     for (uint64_t done = 0; chunk && done < count; done += CHUNK) {
         for (uint64_t i = 0; i < CHUNK; i++)
             chunk[i] = generate();
-        uint64_t from = clock_monotonic_ns();
+        uint64_t from = now_ns();
         for (uint64_t i = 0; i < CHUNK; i++)
             check(history_modify(h, chunk[i].time_ns, leaves[chunk[i].quark], value_of(&chunk[i]), &problem),
                   &problem);
@@ -389,7 +402,7 @@ static int run_long(const char *path, uint64_t count, uint32_t attributes)
                     (unsigned long long)done / 1000000, peak_kb() / 1024);
     }
     free(chunk);
-    uint64_t from = clock_monotonic_ns();
+    uint64_t from = now_ns();
     check(history_close(h, end_ns, &problem), &problem);
     store_us += elapsed_us(from);
     all_us = elapsed_us(begin);
@@ -402,7 +415,7 @@ static int run_long(const char *path, uint64_t count, uint32_t attributes)
     printf("  peak resident memory, MB           %9ld (history's own: %.0f)\n", peak_kb() / 1024,
            (double)most / 1e6);
     history_free(h);
-    from = clock_monotonic_ns();
+    from = now_ns();
     check(history_open(path, &h, &problem), &problem);
     printf("  open, ms                           %9.3g\n", elapsed_us(from) / 1e3);
     struct figures f = {0};
@@ -439,9 +452,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < runs; i++)
         for (int store = 0; store <= tree; store++)
             run(path, (enum history_store)store, changes, count, attributes, &f[store]);
-    printf("%llu changes over %u attributes in %.3g s of trace; median [least .. most] of %d runs: %s%s\n",
+    double load = 0;
+    getloadavg(&load, 1);
+    printf("%llu changes over %u attributes in %.3g s of trace; median [least .. most] of %d runs: %s%s "
+           "(load average %.1f on %ld processors)\n",
            (unsigned long long)count, attributes, seconds, runs, STORES[0],
-           tree ? ", then the tree, and the ratio" : "");
+           tree ? ", then the tree, and the ratio" : "", load, sysconf(_SC_NPROCESSORS_ONLN));
     bool many = attributes > 10000;
     print_row("build, million changes/s", "goal 5 or more", &f[0].build_per_s, &f[1].build_per_s, true);
     print_row("bytes a change", "goal 6 or less", &f[0].bytes_per_change, &f[1].bytes_per_change, false);

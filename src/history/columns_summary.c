@@ -19,6 +19,14 @@ struct walk {
     uint32_t segment;
     bool at_change; /* a change at now_ns was counted: another one at the same time replaces it */
     struct summary *summary;
+    /* Where in the block of `segment` the walk is, so that the next column goes on from there. */
+    bool in_block, in_run;
+    struct block block;
+    struct node node; /* of the block, when it has several runs */
+    uint32_t run;
+    unsigned change, changes; /* in the run */
+    uint64_t times[RUN_CHANGES];
+    struct cell cells[RUN_CHANGES];
 };
 
 /* The value in force lasts until time_ns. */
@@ -56,63 +64,72 @@ static bool fits(const struct walk *walk, const struct node *node, uint64_t end_
     return node->first_ns >= walk->now_ns && node->first_ns <= node->last_ns && node->last_ns < end_ns;
 }
 
-/* The changes of one run from now_ns on and before end_ns. Sets *ret_over when one at or behind end_ns was
- * met. */
-static int walk_run(struct walk *walk, uint32_t segment, const struct block *block, uint32_t index,
-                    uint64_t end_ns, bool *ret_over)
+static int enter_block(struct walk *walk)
 {
-    struct run run;
-    uint64_t times[RUN_CHANGES];
-    struct cell cells[RUN_CHANGES];
-    if (block_run(block, index, &run) < 0)
-        return reader_damaged(&walk->reader, segment);
-    run_times(&run, times);
-    cells_all(&run.cells, run.count, cells);
-    for (unsigned i = 0; i < run.count; i++) {
-        if (times[i] < walk->now_ns)
-            continue;
-        if (times[i] >= end_ns) {
-            *ret_over = true;
-            return 0;
-        }
-        walk_change(walk, times[i], cells[i]);
-    }
+    const struct block *block = &walk->block;
+    if (block->runs > 1 && block_node(block, &walk->node) < 0)
+        return reader_damaged(&walk->reader, walk->segment);
+    walk->in_block = true;
+    walk->in_run = false;
+    walk->run = walk->now_ns > block->first_ns ? block_find_run(block, walk->now_ns) : 0;
     return 0;
 }
 
-static int walk_block(struct walk *walk, uint32_t segment, const struct block *block, uint64_t end_ns,
-                      bool *ret_over)
+static int enter_run(struct walk *walk)
 {
-    struct node node;
-    if (block->first_ns >= end_ns) {
-        *ret_over = true;
+    struct run run;
+    if (block_run(&walk->block, walk->run, &run) < 0)
+        return reader_damaged(&walk->reader, walk->segment);
+    run_times(&run, walk->times);
+    cells_all(&run.cells, run.count, walk->cells);
+    walk->changes = run.count;
+    walk->change = 0;
+    walk->in_run = true;
+    return 0;
+}
+
+/* The changes of the run from now_ns on and before end_ns: whether one at or behind end_ns was met. */
+static bool walk_run(struct walk *walk, uint64_t end_ns)
+{
+    for (; walk->change < walk->changes; walk->change++) {
+        uint64_t time_ns = walk->times[walk->change];
+        if (time_ns < walk->now_ns)
+            continue;
+        if (time_ns >= end_ns)
+            return true;
+        walk_change(walk, time_ns, walk->cells[walk->change]);
+    }
+    return false;
+}
+
+/* Goes on in the block: 1 when a change at or behind end_ns was met, 0 when the block is done. */
+static int walk_block(struct walk *walk, uint64_t end_ns)
+{
+    const struct block *block = &walk->block;
+    if (block->first_ns >= end_ns)
+        return 1;
+    if (block->runs > 1 && fits(walk, &walk->node, end_ns)) {
+        walk_node(walk, &walk->node);
         return 0;
     }
-    if (block->runs > 1) {
-        if (block_node(block, &node) < 0)
-            return reader_damaged(&walk->reader, segment);
-        if (fits(walk, &node, end_ns)) {
-            walk_node(walk, &node);
-            return 0;
-        }
-    }
-    uint32_t index = walk->now_ns > block->first_ns ? block_find_run(block, walk->now_ns) : 0;
-    for (; index < block->runs && !*ret_over; index++) {
-        if (block_run_first(block, index) >= end_ns) {
-            *ret_over = true;
-            break;
-        }
-        if (block->runs > 1) {
-            if (block_run_node(block, index, &node) < 0)
-                return reader_damaged(&walk->reader, segment);
+    for (; walk->run < block->runs; walk->run++) {
+        if (!walk->in_run && block_run_first(block, walk->run) >= end_ns)
+            return 1;
+        if (!walk->in_run && block->runs > 1) {
+            struct node node;
+            if (block_run_node(block, walk->run, &node) < 0)
+                return reader_damaged(&walk->reader, walk->segment);
             if (fits(walk, &node, end_ns)) {
                 walk_node(walk, &node);
                 continue;
             }
         }
-        int r = walk_run(walk, segment, block, index, end_ns, ret_over);
+        int r = walk->in_run ? 0 : enter_run(walk);
         if (r < 0)
             return r;
+        if (walk_run(walk, end_ns))
+            return 1;
+        walk->in_run = false;
     }
     return 0;
 }
@@ -158,23 +175,28 @@ static int walk_group(struct walk *walk, uint64_t end_ns)
 static int walk_until(struct walk *walk, uint64_t end_ns)
 {
     uint32_t segments = (uint32_t)walk->reader.columns->segments.count;
-    bool over = false;
     while (walk->segment <= segments) {
-        int r = walk_group(walk, end_ns);
-        if (r < 0)
-            return r;
-        if (r > 0) {
-            walk->segment += (uint32_t)r;
-            continue;
+        int r;
+        if (!walk->in_block) {
+            r = walk_group(walk, end_ns);
+            if (r < 0)
+                return r;
+            if (r > 0) {
+                walk->segment += (uint32_t)r;
+                continue;
+            }
+            r = reader_block(&walk->reader, walk->segment, &walk->block);
+            if (r > 0)
+                r = enter_block(walk);
+            if (r < 0)
+                return r;
         }
-        struct block block;
-        r = reader_block(&walk->reader, walk->segment, &block);
-        if (r > 0)
-            r = walk_block(walk, walk->segment, &block, end_ns, &over);
+        r = walk->in_block ? walk_block(walk, end_ns) : 0;
         if (r < 0)
             return r;
-        if (over)
-            break; /* the next column goes on in this segment */
+        if (r > 0)
+            break; /* the next column goes on here */
+        walk->in_block = false;
         walk->segment++;
     }
     walk_to(walk, end_ns);
@@ -192,7 +214,7 @@ static int walk_begin(struct walk *walk, uint64_t start_ns)
         r = reader_find(&walk->reader, start_ns - 1, &state, &walk->segment);
     walk->now_ns = start_ns;
     walk->cell = state.cell;
-    walk->at_change = false;
+    walk->at_change = walk->in_block = false;
     return r;
 }
 
