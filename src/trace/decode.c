@@ -226,12 +226,14 @@ static int run_plain_array(struct machine *m, const struct op *op, uint32_t base
     return 0;
 }
 
+/* Elements without any bits: their number alone could keep us busy. */
+#define EMPTY_ELEMENTS_MAX 4096
+
 static int run(struct machine *m, const struct op *op, uint32_t base);
 
 static int run_array(struct machine *m, const struct op *op, uint32_t base)
 {
     uint64_t n = length_of(m, op, op[1].wide), stride = op->b;
-    /* Elements without any bits or values: their number alone would keep us busy. */
     uint64_t cost = stride ? stride : 1;
     if (n > EVENT_MAX_VALUES || n * cost > EVENT_MAX_VALUES - m->value_count)
         return fail(m, n > m->limit - m->at ? DECODE_END : DECODE_LENGTH, m->at);
@@ -240,10 +242,13 @@ static int run_array(struct machine *m, const struct op *op, uint32_t base)
     uint32_t first = m->value_count;
     m->value_count += (uint32_t)(n * stride);
     m->values[base + op->slot] = (struct value){.first = first, .length = (uint32_t)n};
+    uint64_t start = m->at;
     for (uint64_t i = 0; i < n; i++) {
         int r = run(m, op + 2, first + (uint32_t)(i * stride));
         if (r < 0)
             return r;
+        if (m->at == start && n > EMPTY_ELEMENTS_MAX)
+            return fail(m, DECODE_LENGTH, m->at);
     }
     return 0;
 }

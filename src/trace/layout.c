@@ -114,6 +114,8 @@ static int flatten(struct compiler *c, const struct field_class *fc, const char 
                 snprintf(number, sizeof(number), "%u", i);
                 own = number;
             }
+            if (c->meta->arena.held_bytes > METADATA_MAX_MEMORY)
+                return out_of_memory(c);
             const char *full = join(c, name, shown_name(c->meta, own));
             r = full ? flatten(c, fc->members[i].class, full, scope, optional || fc->kind == KIND_VARIANT,
                                depth + 1)
@@ -121,6 +123,9 @@ static int flatten(struct compiler *c, const struct field_class *fc, const char 
         }
         return r;
     }
+    if (c->meta->arena.held_bytes > METADATA_MAX_MEMORY)
+        return problem_set(c->problem, -E2BIG, "%s: metadata that needs more than %u MB", c->meta->path,
+                           METADATA_MAX_MEMORY >> 20);
     if (c->leaves.count >= METADATA_MAX_SLOTS)
         return problem_set(c->problem, -E2BIG, "%s: an event of more than %d fields", c->meta->path,
                            METADATA_MAX_SLOTS);

@@ -26,7 +26,7 @@ const char *metadata_environment(const struct metadata *metadata, const char *na
 
 struct field_class *field_class_new(struct metadata *metadata, enum field_kind kind)
 {
-    if (metadata->class_count >= METADATA_MAX_CLASSES)
+    if (metadata->class_count >= METADATA_MAX_CLASSES || metadata->arena.held_bytes > METADATA_MAX_MEMORY)
         return NULL;
     struct field_class *c = arena_alloc(&metadata->arena, sizeof(*c));
     if (!c)

@@ -17,6 +17,7 @@
 #define METADATA_MAX_BYTES   (64u << 20)
 #define METADATA_MAX_CLASSES (1u << 20) /* field classes, after copying aliases */
 #define METADATA_MAX_DEPTH   48
+#define METADATA_MAX_MEMORY  (1u << 29) /* bytes of the model */
 #define METADATA_MAX_SLOTS   65536 /* flattened fields of one event class */
 
 enum field_kind {

@@ -1,0 +1,17 @@
+/* TSDL metadata: parse, resolve, compile. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/metadata.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct problem problem;
+    struct metadata *m = NULL;
+    metadata_parse("metadata", (const char *)data, size, &problem, &m);
+    metadata_free(m);
+    return 0;
+}
