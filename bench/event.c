@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "probe/probe.h"
+#include "probe/redis.h"
 #if HAVE_LTTNG
 #include "event_lttng.h"
 #endif
@@ -73,7 +73,8 @@ static struct {
 
 static struct probe_thread *prepare_probe(void)
 {
-    static uint32_t live = 1;
+    static uint32_t live[2] = {1, 1};
+    static struct sonde_shared shared;
     static char name[] = "\x18get"; /* an sds: type 0, length 3 */
     command.name = name + 1;
     command.flags = 2;
@@ -103,7 +104,10 @@ static struct probe_thread *prepare_probe(void)
     self->ring_mask = RING_BYTES - 1;
     self->stream_fd = -1;
     probe_self = self;
-    probe_live = &live;
+    self->shared.owner = 1;
+    probe_live = live;
+    probe_shared = &shared;
+    redis_checks_left = 0; /* as after the first calls */
     sonde_orig_redis_command = subject_trampoline;
     subject_wrapper = sonde_wrap_redis_command;
     return self;
