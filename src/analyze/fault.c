@@ -240,8 +240,7 @@ static void starved_operation(struct analysis *a, struct thread *thread, struct 
                               uint64_t run_queue_ns, double share)
 {
     char key[512];
-    snprintf(key, sizeof(key), "%u|%s|%s", s->occupant_kind, or_empty(s->occupant_type),
-             or_empty(s->occupant_route));
+    snprintf(key, sizeof(key), "%u|%s", s->occupant_kind, or_empty(s->occupant_type));
     struct fault *fault = fault_get(a, FINDING_thread_pool_starved, thread->process, key);
     if (!fault)
         return;
@@ -249,7 +248,8 @@ static void starved_operation(struct analysis *a, struct thread *thread, struct 
     fault->tid = 0;
     fault->occupant_kind = s->occupant_kind;
     fault->occupant_type = s->occupant_type;
-    fault->occupant_route = s->occupant_route;
+    if (s->occupant_route)
+        fault->occupant_route = s->occupant_route;
     fault->occupant_run_ns = MAX(fault->occupant_run_ns, s->occupant_run_ns);
     fault->occupant_share_sum += s->occupant_share * (double)(s->end_ns - s->start_ns);
     fault->run_ns += s->run_ns;
@@ -275,10 +275,24 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
     merge_victims(a, fault, s, share);
 }
 
+/* What is said to have kept a processor busy cannot have taken longer than the thread ran. The rest is the
+ * machine's: other programs, or a hypervisor that gave the processor to somebody else, which no counter
+ * shows. */
+static uint64_t machine_share_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns)
+{
+    uint64_t took_ns = s->end_ns - s->start_ns, looks;
+    struct look place = {0};
+    bool seen = majority(s, &place, &looks);
+    bool waits =
+        s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
+    uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
+    return cpu_ns < took_ns ? MAX(run_queue_ns, took_ns - cpu_ns) : run_queue_ns;
+}
+
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
-    run_queue_ns = MIN(run_queue_ns, took_ns);
+    run_queue_ns = machine_share_ns(thread, s, MIN(run_queue_ns, took_ns));
     uint64_t net_ns = took_ns - run_queue_ns;
     uint64_t limit_ns = s->what == STRETCH_TURN      ? a->options.stall_ns
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns

@@ -116,6 +116,7 @@ enum { POOL_RUNS_KEPT = 256 };
 
 struct item {
     uint64_t start_ns, end_ns;
+    uint64_t trigger;           /* async init */
     uint32_t first_child, next; /* indices, UINT32_MAX for none */
     uint32_t low;               /* index of the first item of its subtree */
     uint16_t event;             /* enum sonde_event_id */
@@ -196,7 +197,8 @@ struct thread {
     /* turn.c */
     ARRAY(struct item) items;
     ARRAY(uint32_t) roots;
-    struct map async; /* async id -> async_pack() */
+    struct map async;   /* async id -> async_pack() */
+    uint64_t newest_id; /* the highest async id created in a turn that was read */
     const char *last_type;
     uint64_t last_type_ns;
     struct async_type *types; /* TYPES_KEPT of them, by async id modulo: the newest of each; NULL: none */
@@ -411,6 +413,7 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
                           uint64_t sent_ns);
+uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void stretch_free(struct stretch *stretch);
 
 /* fault.c: stretches and waits of the same place, merged. */

@@ -37,6 +37,8 @@ struct turn {
     uint64_t culprit;
     const char *callback; /* type of the longest callback */
     uint32_t sync_count;
+    uint64_t newest_id;      /* of the ids created in it */
+    uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
     uint8_t sync_kind;
 };
 
@@ -373,6 +375,25 @@ static void read_submit(struct turn *t, const struct item *item, const struct co
                                                 .peer_tid = op->run_tid});
 }
 
+/* An agent keeps requests until a connection is free, which may be in another request's callback. What asked
+ * for it has an async id: if that was created before this turn, the request is not this callback's. */
+static void settle_http(struct turn *t, struct call *call, const struct context *c)
+{
+    uint64_t trigger = t->client_trigger;
+    t->client_trigger = 0;
+    if (!trigger || trigger > t->thread->newest_id) {
+        bool kept = !trigger && call->after_other && c->known == KNOWN_PROVED;
+        call_settle(t->a, call, c->owner, kept ? KNOWN_INFERRED : c->known, c->parent);
+        return;
+    }
+    uint64_t *known = map_get(&t->thread->async, trigger);
+    struct request *owner = known ? request_open(t->a, async_serial(*known)) : NULL;
+    if (owner)
+        call_settle(t->a, call, owner, async_known(*known), 0);
+    else
+        call_settle(t->a, call, NULL, KNOWN_AMBIGUOUS, 0);
+}
+
 static void read_calls(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
@@ -380,11 +401,10 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
         struct call *call = call_at(connection, item->id + i);
         if (!call)
             continue;
-        enum known known = c->known;
-        /* An agent may have kept it until the connection was free again. */
-        if (call->after_other && known == KNOWN_PROVED)
-            known = KNOWN_INFERRED;
-        call_settle(t->a, call, c->owner, known, c->parent);
+        if (call->kind == VSPAN_http)
+            settle_http(t, call, c);
+        else
+            call_settle(t->a, call, c->owner, c->known, c->parent);
     }
 }
 
@@ -468,6 +488,9 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
     case SONDE_EVENT_node_async_init:
         if (c->owner)
             own_async_id(t, item->id, c);
+        t->newest_id = MAX(t->newest_id, item->id);
+        if (item->name && strcmp(item->name, "HTTPCLIENTREQUEST") == 0)
+            t->client_trigger = item->trigger;
         break;
     case SONDE_EVENT_uv_submit:
         read_submit(t, item, c);
@@ -511,6 +534,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;
     read_item(&turn, root, &context);
+    thread->newest_id = MAX(thread->newest_id, turn.newest_id);
     if (end_ns == start_ns)
         return;
     stretch_active(thread, start_ns, end_ns);

@@ -62,15 +62,14 @@ static void submitted(struct analysis *a, struct thread *thread, const struct ev
 /* ---- who held the pool ---- */
 
 struct occupant {
-    struct pool_run like; /* its kind, type and route; start and end of its longest run */
+    struct pool_run like; /* its kind, type and, where known, route; start and end of its longest run */
     uint64_t held_ns;
 };
 
 static void add_occupant(struct occupant *all, size_t *count, const struct pool_run *run, uint64_t held_ns)
 {
     size_t i = 0;
-    while (i < *count && (all[i].like.kind != run->kind || all[i].like.type != run->type ||
-                          all[i].like.route != run->route))
+    while (i < *count && (all[i].like.kind != run->kind || all[i].like.type != run->type))
         i++;
     if (i == OCCUPANTS_MAX)
         return;
@@ -82,6 +81,8 @@ static void add_occupant(struct occupant *all, size_t *count, const struct pool_
         all[i].like.end_ns = run->end_ns;
     }
     all[i].held_ns += held_ns;
+    if (!all[i].like.route) /* not every one's request is known */
+        all[i].like.route = run->route;
 }
 
 static uint64_t overlap(uint64_t s1, uint64_t e1, uint64_t s2, uint64_t e2)
@@ -120,12 +121,17 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     struct occupant all[OCCUPANTS_MAX];
     size_t count = 0;
     size_t kept = MIN(process->run_count, (size_t)POOL_RUNS_KEPT);
+    uint64_t waited_ns = op->run_start_ns - op->submit_ns, busy_ns = 0;
     for (size_t i = 0; i < kept; i++) {
         const struct pool_run *run = &process->runs[i];
         uint64_t held = overlap(run->start_ns, run->end_ns, op->submit_ns, op->run_start_ns);
         if (held)
             add_occupant(all, &count, run, held);
+        busy_ns += run->tid == thread->tid ? held : 0;
     }
+    /* The thread that took it must have been at work meanwhile; one that slept on was not woken in time. */
+    if (busy_ns * 2 < waited_ns)
+        return;
     add_running(process, op, all, &count);
     const struct occupant *most = NULL;
     uint64_t total = 0;

@@ -13,6 +13,8 @@ enum { PHASE_POLL = 4, LOOKS_MAX = 64, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, 
 static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
+/* Between two readings of a thread's processor time there are 10 ms when all goes well. */
+static const uint64_t SCHED_SLACK_NS = 20 * NS_PER_MS;
 /* A loop that did nothing for so long was waiting for something to do. */
 static const uint64_t QUIET_NS = NS_PER_MS;
 
@@ -116,6 +118,26 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
             break;
     }
     return (uint64_t)waited;
+}
+
+/* At most so long did the thread run in [start, end); UINT64_MAX when it is not known. The recorder reads its
+ * clock and the counter one after the other and may itself wait in between, hence the slack. */
+uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    start_ns -= MIN(start_ns, SCHED_SLACK_NS);
+    end_ns += SCHED_SLACK_NS;
+    if (n < 2 || sched_at(thread, n - 1)->time_ns < end_ns - 2 * SCHED_SLACK_NS)
+        return UINT64_MAX; /* the end is not covered */
+    uint64_t ran = 0;
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
+        if (before->time_ns < end_ns && after->time_ns > start_ns)
+            ran += after->run_ns - MIN(before->run_ns, after->run_ns);
+        if (before->time_ns <= start_ns)
+            return ran;
+    }
+    return UINT64_MAX; /* the beginning is not */
 }
 
 void stretch_sched(struct analysis *a, const struct event *e)

@@ -93,6 +93,7 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
     switch (e->id) {
     case SONDE_EVENT_node_async_init:
         item->id = U(e, node_async_init_async_id);
+        item->trigger = U(e, node_async_init_trigger_id);
         item->name = process_name_of(thread->process, U(e, node_async_init_type));
         thread->last_type = item->name;
         thread->last_type_ns = e->time_ns;

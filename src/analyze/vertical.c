@@ -38,6 +38,11 @@ static void add_request(line_array *lines, const struct request *request, uint32
 static void add_parts(line_array *lines, const struct request *request, const struct vspan *span,
                       uint32_t depth)
 {
+    uint64_t unread_ns =
+        span->child && span->child->start_ns > span->start_ns ? span->child->start_ns - span->start_ns : 0;
+    if (unread_ns * 10 > end_of(request, span) - span->start_ns && unread_ns > NS_PER_MS)
+        (void)array_add(lines,
+                        (struct line){request, span, span->start_ns, unread_ns, depth, .part = PART_QUEUE});
     if ((span->kind != VSPAN_pool && span->kind != VSPAN_redis) || !span->work_end_ns)
         return;
     uint64_t queued_ns = span->work_start_ns - MIN(span->work_start_ns, span->start_ns);
@@ -147,6 +152,10 @@ static void add_root_words(struct text *to, const struct request *request)
 static void add_words(struct text *to, const struct line *line)
 {
     const struct vspan *span = line->span;
+    if (line->part == PART_QUEUE && span->child) {
+        text_addf(to, "before %s reads it", span->child->service);
+        return;
+    }
     if (line->part == PART_QUEUE) {
         text_add(to, span->kind == VSPAN_pool ? "waits for a pool thread" : "on its way, queued in Redis");
         return;

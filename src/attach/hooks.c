@@ -55,6 +55,8 @@ const struct hook HOOKS[] = {
 
     /* Node: libuv's thread pool, void (uv_loop_t *, uv__work *, kind, work, done) since 1.24 */
     {"uv_submit", "uv__work_submit", RUNTIME_NODE, UV_1_24, 0, "when work is queued for the thread pool"},
+    {"uv_queue_submit", "uv_queue_work", RUNTIME_NODE, UV_1_24, 0,
+     "when crypto, zlib and add-ons queue work"},
     {"uv_fs_work", "uv__fs_work", RUNTIME_NODE, UV_1_24, 0, "file operations on pool threads"},
     {"uv_queue_work", "uv__queue_work", RUNTIME_NODE, UV_1_24, 0, "crypto, zlib and add-ons on pool threads"},
     {"uv_getaddrinfo_work", "uv__getaddrinfo_work", RUNTIME_NODE, UV_1_24, 0,

@@ -19,6 +19,7 @@ enum {
     UV_FS_RESULT = 88, /* uv_fs_t.result */
     UV_FS_FILE = 280,  /* uv_fs_t.file */
     UV_FS_WORK = 336,  /* uv_fs_t.work_req */
+    UV_WORK_WORK = 88, /* uv_work_t.work_req */
     UV_TYPE_FS = 6,    /* UV_FS among request types */
     UV_NAMED_PIPE = 7,
     UV_TCP = 12,
@@ -146,13 +147,29 @@ static bool kind_has_file(uint8_t kind)
 HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *done)
 {
     struct probe_thread *self = probe_thread();
-    if (self) {
+    if (self && !self->in_submit) {
         const void *fs;
         uint8_t what = work_kind(work, (uintptr_t)function, &fs);
         int fd = fs && kind_has_file(what) ? READ(int, fs, UV_FS_FILE) : -1;
         RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)work, .fd = fd, .kind = what);
     }
     sonde_orig_uv_submit(loop, work, kind, function, done);
+}
+
+/* uv_queue_work(uv_loop_t*, uv_work_t*, work function, after function). Compilers inline uv__work_submit into
+ * it, which stands in the same file; where they do not, this is the one that records. */
+HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self)
+        return sonde_orig_uv_queue_submit(loop, request, work, after);
+    if (work) /* else it is refused */
+        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)request + UV_WORK_WORK, .fd = -1,
+               .kind = KIND_WORK);
+    self->in_submit = 1;
+    int result = sonde_orig_uv_queue_submit(loop, request, work, after);
+    self->in_submit = 0;
+    return result;
 }
 
 /* The functions a pool thread runs. Also called directly, on the caller's thread, by the synchronous API. */

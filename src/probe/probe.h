@@ -43,6 +43,7 @@ struct probe_thread {
     int32_t stream_fd; /* of the stream whose events are handled now; -1 */
     uint32_t stream_generation;
     uint32_t in_write;
+    uint32_t in_submit;
     uint32_t callback_count;
     uint32_t request_pending; /* an http:request waits for the callback that carries it */
     uint64_t request_parser;

@@ -126,6 +126,36 @@ static void load_is_not_charged(void **state)
     feed_done(&feed);
 }
 
+/* A hypervisor took the processor away: no counter shows it, but the thread did not run. */
+static void stolen_time_is_not_charged(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API, .run_ns = 0, .wait_ns = 0);
+    turn_begins(&feed, "/slow", MS(1000));
+    turn_ends(&feed, MS(1000), MS(1200));
+    FEED(&feed, thread_sched, 1, 1, MS(1300), 0, .pid = API, .tid = API, .run_ns = MS(20), .wait_ns = MS(3));
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    assert_int_equal(feed.report.findings.at[0]->severity, SEVERITY_INFO);
+    assert_true(feed.report.findings.at[0]->cost_ns >= MS(178));
+    feed_done(&feed);
+
+    /* A synchronous call does not run either, but it was seen to wait. */
+    start(&feed);
+    FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API, .run_ns = 0, .wait_ns = 0);
+    turn_begins(&feed, "/slow", MS(1000));
+    for (uint64_t k = 0; k < 4; k++)
+        look(&feed, MS(1000), MS(1020 + 10 * k), 6, "execSync", 3, "poll", "x");
+    turn_ends(&feed, MS(1000), MS(1200));
+    FEED(&feed, thread_sched, 1, 1, MS(1300), 0, .pid = API, .tid = API, .run_ns = MS(20), .wait_ns = MS(3));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_string_equal(finding_get_evidence(f, "cause")->text, "waiting");
+    feed_done(&feed);
+}
+
 /* An endpoint's first request compiles; the second must not take long. A place that the looks agree on is a
  * fault even then. */
 static void warming_up_is_no_fault(void **state)
@@ -200,6 +230,7 @@ int main(void)
         cmocka_unit_test(tells_places_apart),
         cmocka_unit_test(load_explains),
         cmocka_unit_test(load_is_not_charged),
+        cmocka_unit_test(stolen_time_is_not_charged),
         cmocka_unit_test(warming_up_is_no_fault),
         cmocka_unit_test(collections_are_a_cause_of_their_own),
         cmocka_unit_test(stuck_without_a_last_word),

@@ -157,6 +157,39 @@ static void pooled_connection_is_nobodys(void **state)
     feed_done(&feed);
 }
 
+/* An agent sends a queued request when another one's connection is free: what asked for it is older than this
+ * turn, so it is not this callback's. */
+static void queued_call_is_not_the_callbacks(void **state)
+{
+    for (int queued = 0; queued < 2; queued++) {
+        struct feed feed;
+        start(&feed);
+        feed_name(&feed, API, 2, "HTTPCLIENTREQUEST", US(3));
+        feed_connection(&feed, API, 8, 1, 5, 50005, 8080, US(3));
+        request(&feed, 30, "/a", US(100));
+        FEED(&feed, node_async_init, API, API, US(101), 0, .async_id = 500, .trigger_id = 499, .type = 2);
+        FEED_TEXT(&feed, "/back");
+        FEED(&feed, http_request, API, API, US(103), 0, .fd = 8, .generation = 1, .side = 1, .method = 1);
+        end_turn(&feed, 30, 400, US(98), US(110));
+        FEED(&feed, http_response, API, API, US(201), 0, .fd = 8, .generation = 1, .side = 1, .status = 200);
+        FEED(&feed, http_end, API, API, US(202), 0, .fd = 8, .generation = 1, .side = 1);
+        FEED(&feed, node_async_init, API, API, US(203), 0, .async_id = 510, .trigger_id = queued ? 450 : 509,
+             .type = 2);
+        FEED_TEXT(&feed, "/back");
+        FEED(&feed, http_request, API, API, US(204), 0, .fd = 8, .generation = 1, .side = 1, .method = 1);
+        end_turn(&feed, 8, 500, US(200), US(210));
+        feed_finish(&feed);
+        const struct request *a = feed_kept(&feed, "/a");
+        unsigned calls = 0;
+        array_foreach (&a->spans, span)
+            calls += span->kind == VSPAN_http;
+        assert_int_equal(calls, queued ? 1 : 2);
+        assert_int_equal(analysis_counts(feed.analysis)->ambiguous, queued);
+        assert_int_equal(analysis_counts(feed.analysis)->proved, queued ? 1 : 2);
+        feed_done(&feed);
+    }
+}
+
 /* Collections and synchronous calls hang below the callback they hit. */
 static void collections_are_charged(void **state)
 {
@@ -177,9 +210,9 @@ static void collections_are_charged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resources_pass_on_their_request), cmocka_unit_test(one_answer_tells_whose_callback),
-        cmocka_unit_test(two_answers_are_ambiguous),       cmocka_unit_test(pooled_connection_is_nobodys),
-        cmocka_unit_test(collections_are_charged),
+        cmocka_unit_test(resources_pass_on_their_request),  cmocka_unit_test(one_answer_tells_whose_callback),
+        cmocka_unit_test(two_answers_are_ambiguous),        cmocka_unit_test(pooled_connection_is_nobodys),
+        cmocka_unit_test(queued_call_is_not_the_callbacks), cmocka_unit_test(collections_are_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,20 @@ static void late_wake_up_is_no_starvation(void **state)
     feed_done(&feed);
 }
 
+/* Operations queue up behind a thread that sleeps on: when it wakes, it takes one after the other. */
+static void late_thread_is_no_starvation(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    submit(&feed, 30, "/a", 1, KIND_READ, MS(1));
+    submit(&feed, 31, "/b", 2, KIND_READ, MS(2));
+    run(&feed, POOL_THREAD, 1, KIND_READ, MS(100), MS(100) + US(10));
+    run(&feed, POOL_THREAD, 2, KIND_READ, MS(100) + US(11), MS(100) + US(20));
+    feed_finish(&feed);
+    assert_null(feed_finding(&feed, FINDING_thread_pool_starved));
+    feed_done(&feed);
+}
+
 /* The pool thread was held, but by the machine: it was ready to run all the time. */
 static void load_is_no_starvation(void **state)
 {
@@ -144,11 +158,9 @@ static void synchronous_calls_are_no_pool_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operation_has_its_times),
-        cmocka_unit_test(starved_by_hashes),
-        cmocka_unit_test(late_wake_up_is_no_starvation),
-        cmocka_unit_test(load_is_no_starvation),
-        cmocka_unit_test(synchronous_calls_are_no_pool_work),
+        cmocka_unit_test(operation_has_its_times),       cmocka_unit_test(starved_by_hashes),
+        cmocka_unit_test(late_wake_up_is_no_starvation), cmocka_unit_test(late_thread_is_no_starvation),
+        cmocka_unit_test(load_is_no_starvation),         cmocka_unit_test(synchronous_calls_are_no_pool_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
