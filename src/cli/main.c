@@ -30,6 +30,7 @@ static const struct command *const COMMANDS[] = {
     &command_diagnose,
     &command_stack,
     &command_doctor,
+    &command_profile,
     &command_help,
     &command_version,
 };

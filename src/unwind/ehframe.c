@@ -568,7 +568,8 @@ void unwind_table_free(struct unwind_table *table)
 {
     if (!table)
         return;
-    free(table->rows);
+    if (!table->borrowed)
+        free(table->rows);
     free(table);
 }
 

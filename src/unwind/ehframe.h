@@ -3,6 +3,7 @@
 #ifndef UNWIND_EHFRAME_H
 #define UNWIND_EHFRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@
 struct unwind_table {
     struct unwind_row *rows; /* sorted by pc; between functions lie CFA_GAP rows */
     size_t count;
+    bool borrowed;      /* rows belong to somebody else */
     uint64_t base;      /* row.pc + base = address in the file */
     size_t functions;   /* FDEs read */
     size_t unsupported; /* rows whose rules need more than rsp and rbp */

@@ -13,19 +13,47 @@
 #include "symbol/demangle.h"
 #include "unwind/ehframe.h"
 
-/* A file that some module is or was: kept over refreshes. */
-struct file {
+/* A file that some module is or was. */
+struct native_file {
     uint64_t device, inode;
     uint64_t start; /* the vDSO has no inode */
     struct elf *elf;
     struct unwind_table *table;
+    uint64_t note;
     bool tried, tried_table;
+};
+
+struct native_files {
+    ARRAY(struct native_file *) list;
 };
 
 struct native {
     struct modules modules;
-    ARRAY(struct file *) files;
+    struct native_files *files;
+    bool own_files;
 };
+
+int native_files_new(struct native_files **ret_files)
+{
+    struct native_files *files = calloc(1, sizeof(*files));
+    if (!files)
+        return -ENOMEM;
+    *ret_files = files;
+    return 0;
+}
+
+void native_files_free(struct native_files *files)
+{
+    if (!files)
+        return;
+    array_foreach (&files->list, f) {
+        elf_free((*f)->elf);
+        unwind_table_free((*f)->table);
+        free(*f);
+    }
+    array_done(&files->list);
+    free(files);
+}
 
 bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_word)
 {
@@ -36,11 +64,13 @@ bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_
     return true;
 }
 
-int native_open(pid_t pid, struct native **ret_native, struct problem *problem)
+int native_open_shared(pid_t pid, struct native_files *files, struct native **ret_native,
+                       struct problem *problem)
 {
     struct native *native = calloc(1, sizeof(*native));
     if (!native)
         return problem_set(problem, -ENOMEM, "out of memory");
+    native->files = files;
     int r = modules_read(pid, &native->modules, problem);
     if (r < 0) {
         free(native);
@@ -50,16 +80,25 @@ int native_open(pid_t pid, struct native **ret_native, struct problem *problem)
     return 0;
 }
 
+int native_open(pid_t pid, struct native **ret_native, struct problem *problem)
+{
+    struct native_files *files = NULL;
+    if (native_files_new(&files) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    int r = native_open_shared(pid, files, ret_native, problem);
+    if (r < 0)
+        native_files_free(files);
+    else
+        (*ret_native)->own_files = true;
+    return r;
+}
+
 void native_free(struct native *native)
 {
     if (!native)
         return;
-    array_foreach (&native->files, f) {
-        elf_free((*f)->elf);
-        unwind_table_free((*f)->table);
-        free(*f);
-    }
-    array_done(&native->files);
+    if (native->own_files)
+        native_files_free(native->files);
     modules_done(&native->modules);
     free(native);
 }
@@ -80,37 +119,61 @@ const struct modules *native_modules(const struct native *native)
     return &native->modules;
 }
 
-static struct file *file_of(struct native *native, const struct module *module)
+static struct native_file *file_of(struct native_files *files, const struct module *module)
 {
-    array_foreach (&native->files, f)
+    array_foreach (&files->list, f)
         if ((*f)->device == module->device && (*f)->inode == module->inode &&
             (module->inode || (*f)->start == module->start))
             return *f;
-    struct file *file = calloc(1, sizeof(*file));
+    struct native_file *file = calloc(1, sizeof(*file));
     if (!file)
         return NULL;
-    *file = (struct file){.device = module->device, .inode = module->inode, .start = module->start};
-    if (array_add(&native->files, file) < 0) {
+    *file = (struct native_file){.device = module->device, .inode = module->inode, .start = module->start};
+    if (array_add(&files->list, file) < 0) {
         free(file);
         return NULL;
     }
     return file;
 }
 
-static struct file *loaded_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
-                                   const struct module **ret_module)
+struct native_file *native_file_of(struct native *native, const struct module *module)
 {
-    const struct mapping *mapping;
-    const struct module *module = modules_at(&native->modules, pc, &mapping);
-    if (!module || !mapping->has_bias)
-        return NULL;
-    struct file *file = file_of(native, module);
+    struct native_file *file = file_of(native->files, module);
     if (file && !file->tried) {
         file->tried = true;
         if (modules_open(&native->modules, module, &file->elf, NULL) < 0)
             file->elf = NULL;
     }
-    if (!file || !file->elf)
+    return file && file->elf ? file : NULL;
+}
+
+struct elf *native_file_elf(struct native_file *file)
+{
+    return file->elf;
+}
+
+struct unwind_table *native_file_table(struct native_file *file)
+{
+    if (!file->tried_table) {
+        file->tried_table = true;
+        if (unwind_table_read(file->elf, &file->table) < 0)
+            file->table = NULL;
+    }
+    return file->table;
+}
+
+uint64_t *native_file_note(struct native_file *file)
+{
+    return &file->note;
+}
+
+static struct native_file *loaded_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                                          const struct module **ret_module)
+{
+    const struct mapping *mapping;
+    const struct module *module = modules_at(&native->modules, pc, &mapping);
+    struct native_file *file = module && mapping->has_bias ? native_file_of(native, module) : NULL;
+    if (!file)
         return NULL;
     *ret_address = pc - mapping->load_bias;
     if (ret_module)
@@ -121,7 +184,7 @@ static struct file *loaded_file_at(struct native *native, uint64_t pc, uint64_t 
 struct elf *native_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
                            const struct module **ret_module)
 {
-    struct file *file = loaded_file_at(native, pc, ret_address, ret_module);
+    struct native_file *file = loaded_file_at(native, pc, ret_address, ret_module);
     return file ? file->elf : NULL;
 }
 
@@ -142,15 +205,11 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
 {
     struct registers r = *registers;
     uint64_t address, cfa, slot;
-    struct file *file = loaded_file_at(native, r.pc - call, &address, NULL);
+    struct native_file *file = loaded_file_at(native, r.pc - call, &address, NULL);
     if (!file)
         return STEP_NO_MODULE;
-    if (!file->tried_table) {
-        file->tried_table = true;
-        if (unwind_table_read(file->elf, &file->table) < 0)
-            file->table = NULL;
-    }
-    const struct unwind_row *row = file->table ? unwind_table_find(file->table, address) : NULL;
+    const struct unwind_table *table = native_file_table(file);
+    const struct unwind_row *row = table ? unwind_table_find(table, address) : NULL;
     switch (row ? row->rule & 15 : CFA_GAP) {
     case CFA_RSP:
         cfa = r.sp + (uint64_t)(int64_t)row->cfa_offset;

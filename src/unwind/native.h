@@ -30,9 +30,21 @@ bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_
 
 struct native;
 
+/* Files that several processes map, opened once. Files that no process has mapped for a while are closed when
+ * there are many. */
+struct native_files;
+struct native_file;
+int native_files_new(struct native_files **ret_files);
+void native_files_free(struct native_files *files);
+DEFINE_FREEP(struct native_files, native_files_free)
+
 /* Reads the process's mappings; tables and symbols are read when they are first needed and kept for the life
  * of the object. */
 int native_open(pid_t pid, struct native **ret_native, struct problem *problem);
+
+/* The same, with files that are shared; they must outlive the object. */
+int native_open_shared(pid_t pid, struct native_files *files, struct native **ret_native,
+                       struct problem *problem);
 void native_free(struct native *native);
 DEFINE_FREEP(struct native, native_free)
 
@@ -45,6 +57,17 @@ const struct modules *native_modules(const struct native *native);
  */
 struct elf *native_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
                            const struct module **ret_module);
+
+/* The file behind a module, opened; NULL when that is not possible. Borrowed. */
+struct native_file *native_file_of(struct native *native, const struct module *module);
+struct elf *native_file_elf(struct native_file *file);
+
+/* Its unwind rows, read at the first call; NULL when it has none. */
+struct unwind_table;
+struct unwind_table *native_file_table(struct native_file *file);
+
+/* A word for the user of the files to keep with each: 0 at first. */
+uint64_t *native_file_note(struct native_file *file);
 
 enum native_step {
     STEP_CALLER = 0, /* registers are the caller's now */

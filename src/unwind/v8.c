@@ -22,6 +22,7 @@
 
 struct v8 {
     struct native *native;
+    bool own_native;
     struct elf *elf; /* the module with V8 in it; borrowed from native */
     struct v8_layout layout;
     struct v8_heap heap;
@@ -54,20 +55,33 @@ static int find_v8(struct v8 *v8, struct problem *problem)
     return problem_set(problem, -ENOENT, "process %d does not run V8", modules->pid);
 }
 
-int v8_open(pid_t pid, struct v8 **ret_v8, struct problem *problem)
+int v8_open_native(struct native *native, struct v8 **ret_v8, struct problem *problem)
 {
     _cleanup_(v8_freep) struct v8 *v8 = calloc(1, sizeof(*v8));
     if (!v8)
         return problem_set(problem, -ENOMEM, "out of memory");
-    int r = native_open(pid, &v8->native, problem);
-    if (r == 0)
-        r = find_v8(v8, problem);
+    v8->native = native;
+    int r = find_v8(v8, problem);
     if (r < 0)
         return r;
-    v8->heap = (struct v8_heap){.pid = pid, .layout = &v8->layout};
+    v8->heap = (struct v8_heap){.pid = native_modules(native)->pid, .layout = &v8->layout};
     *ret_v8 = v8;
     v8 = NULL;
     return 0;
+}
+
+int v8_open(pid_t pid, struct v8 **ret_v8, struct problem *problem)
+{
+    struct native *native;
+    int r = native_open(pid, &native, problem);
+    if (r < 0)
+        return r;
+    r = v8_open_native(native, ret_v8, problem);
+    if (r < 0)
+        native_free(native);
+    else
+        (*ret_v8)->own_native = true;
+    return r;
 }
 
 void v8_free(struct v8 *v8)
@@ -75,7 +89,8 @@ void v8_free(struct v8 *v8)
     if (!v8)
         return;
     v8_sources_done(&v8->sources);
-    native_free(v8->native);
+    if (v8->own_native)
+        native_free(v8->native);
     free(v8);
 }
 
@@ -577,6 +592,52 @@ void v8_name_frames(struct v8 *v8, struct v8_stack *stack)
     }
     *stack = *named;
     free(named);
+}
+
+void v8_name_words(struct v8 *v8, uint64_t pc, bool call, const uint64_t words[4], struct v8_stack *stack)
+{
+    enum { AT = 4096, FP = AT + 40 }; /* an address for the copy: any will do */
+    uint64_t frame[7] = {words[3], words[2], 0, words[1], words[0], 0, 0};
+    struct stack_copy copy = {.start = AT, .bytes = (const uint8_t *)frame, .size = sizeof(frame)};
+    struct user_regs_struct registers = {0};
+    struct v8_stack *one = calloc(1, sizeof(*one));
+    if (!one)
+        return;
+    struct walk w = {.v8 = v8,
+                     .stack = &copy,
+                     .registers = &registers,
+                     .out = one,
+                     .r = {.pc = pc, .fp = FP},
+                     .call = call};
+    struct elf_symbol builtin = {.name = ""};
+    enum place place = place_of(v8, pc - call, &builtin);
+    if (place == PLACE_NOWHERE) /* generated since the mappings were read */
+        place = PLACE_GENERATED;
+    if ((place == PLACE_BUILTIN || place == PLACE_GENERATED) && add_v8_frame(&w, place, &builtin)) {
+        v8_name_frames(v8, one);
+        for (size_t i = 0; i < one->count; i++) {
+            if (stack->count < V8_FRAMES_MAX) {
+                stack->frames[stack->count++] = one->frames[i];
+                one->frames[i] = (struct v8_frame){0};
+            }
+        }
+    }
+    v8_stack_done(one);
+    free(one);
+}
+
+bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_start, uint64_t *ret_end)
+{
+    const struct modules *modules = native_modules(v8->native);
+    if (!mapping->has_bias || mapping->module == UINT32_MAX)
+        return false;
+    struct native_file *file = native_file_of(v8->native, &modules->list.at[mapping->module]);
+    if (!file || native_file_elf(file) != v8->elf)
+        return false;
+    uint64_t start = v8->layout.blob_address + mapping->load_bias, end = start + v8->layout.blob_size;
+    *ret_start = MAX(start, mapping->start);
+    *ret_end = MIN(end, mapping->end);
+    return *ret_start < *ret_end;
 }
 
 void v8_stack_done(struct v8_stack *stack)

@@ -68,6 +68,9 @@ struct v8;
 
 /* Attaches to nothing; reads the process's mappings and its V8's layout. -ENOENT when it runs no V8. */
 int v8_open(pid_t pid, struct v8 **ret_v8, struct problem *problem);
+
+/* The same over mappings that the caller keeps (and refreshes); native must outlive the object. */
+int v8_open_native(struct native *native, struct v8 **ret_v8, struct problem *problem);
 void v8_free(struct v8 *v8);
 DEFINE_FREEP(struct v8, v8_free)
 
@@ -84,6 +87,13 @@ void v8_walk(struct v8 *v8, const struct user_regs_struct *registers, const stru
 
 /* Names every frame, with positions for JavaScript. */
 void v8_name_frames(struct v8 *v8, struct v8_stack *stack);
+
+/* Names one frame of V8 from the words *(fp-8), *(fp-16), *(fp-32), *(fp-40): appends it, and the functions
+ * inlined into it, to the stack. */
+void v8_name_words(struct v8 *v8, uint64_t pc, bool call, const uint64_t words[4], struct v8_stack *stack);
+
+/* The range of the builtins in the mapping, when it holds them. */
+bool v8_builtins_in(struct v8 *v8, const struct mapping *mapping, uint64_t *ret_start, uint64_t *ret_end);
 
 /* Looks for a regular expression among the words [from, to) of the stack: the one that C++ code called from
  * there is matching. Strings are owned by the caller. */

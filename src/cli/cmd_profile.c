@@ -1,0 +1,487 @@
+/* sonde profile: which functions burn the CPU of a command, of processes, of a container or of the whole
+ * machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "profile/business.h"
+#include "profile/formats.h"
+#include "profile/sampler.h"
+
+struct profile_options {
+    struct sampler_options sampler;
+    const char *output, *format, *event;
+    double seconds;
+    unsigned top;
+    bool business, runtimes, quiet, per_thread;
+    char **command;
+    pid_t pids[256];
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    interrupted++;
+}
+
+static const struct {
+    const char *name;
+    uint32_t type;
+    uint64_t config, period;
+    const char *unit;
+} EVENTS[] = {
+    {"cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
+    {"wall", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
+    {"off-cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
+    {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count"},
+    {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count"},
+    {"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1, "count"},
+    {"migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, 1, "count"},
+    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0, "count"},
+    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0, "count"},
+    {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, 0, "count"},
+    {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, 0, "count"},
+};
+
+/* ---- options ---- */
+
+static int set_event(const struct command *self, struct profile_options *o, const char *name,
+                     const char **ret_unit)
+{
+    unsigned long long config;
+    o->event = name;
+    o->sampler.on_cpu = strcmp(name, "off-cpu") != 0;
+    o->sampler.off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
+    if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the processor */
+        o->sampler.event_type = PERF_TYPE_RAW;
+        o->sampler.event_config = config;
+        *ret_unit = "count";
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
+        if (strcmp(EVENTS[i].name, name) == 0) {
+            o->sampler.event_type = EVENTS[i].type;
+            o->sampler.event_config = EVENTS[i].config;
+            o->sampler.event_period = EVENTS[i].period;
+            *ret_unit = EVENTS[i].unit;
+            return 0;
+        }
+    return cli_usage(self, "'%s' is not an event", name);
+}
+
+static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
+                 const char **ret_unit)
+{
+    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS };
+    static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
+                                         {"format", required_argument, NULL, 'f'},
+                                         {"frequency", required_argument, NULL, 'F'},
+                                         {"duration", required_argument, NULL, 'd'},
+                                         {"all", no_argument, NULL, 'a'},
+                                         {"container", required_argument, NULL, 'c'},
+                                         {"event", required_argument, NULL, 'e'},
+                                         {"off-cpu-min", required_argument, NULL, OFF_MIN},
+                                         {"no-kernel", no_argument, NULL, NO_KERNEL},
+                                         {"lines", no_argument, NULL, LINES},
+                                         {"business", no_argument, NULL, BUSINESS},
+                                         {"runtimes", no_argument, NULL, RUNTIMES},
+                                         {"threads", no_argument, NULL, THREADS},
+                                         {"top", required_argument, NULL, 'n'},
+                                         {"quiet", no_argument, NULL, 'q'},
+                                         {0}};
+    const char *event = "cpu";
+    for (int c; (c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL)) != -1;) {
+        switch (c) {
+        case 'o':
+            o->output = optarg;
+            break;
+        case 'f':
+            o->format = optarg;
+            break;
+        case 'F':
+            o->sampler.frequency = (unsigned)strtoul(optarg, NULL, 10);
+            if (!o->sampler.frequency || o->sampler.frequency > 50000)
+                return cli_usage(self, "a frequency is 1 to 50000 samples per second");
+            break;
+        case 'd':
+            o->seconds = strtod(optarg, NULL);
+            break;
+        case 'a':
+            o->sampler.whole_machine = true;
+            break;
+        case 'c':
+            o->sampler.whole_machine = true;
+            o->sampler.cgroup = optarg;
+            break;
+        case 'e':
+            event = optarg;
+            break;
+        case OFF_MIN:
+            o->sampler.off_cpu_min_ns = (uint64_t)(strtod(optarg, NULL) * 1e6);
+            break;
+        case NO_KERNEL:
+            o->sampler.kernel = false;
+            break;
+        case LINES:
+            o->sampler.lines = true;
+            break;
+        case BUSINESS:
+            o->business = true;
+            break;
+        case RUNTIMES:
+            o->runtimes = true;
+            break;
+        case THREADS:
+            o->sampler.by_thread = true;
+            break;
+        case 'n':
+            o->top = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'q':
+            o->quiet = true;
+            break;
+        default:
+            return cli_usage(self, "unknown option");
+        }
+    }
+    int r = set_event(self, o, event, ret_unit);
+    if (r)
+        return r;
+    bool after_dashes = optind > 0 && strcmp(argv[optind - 1], "--") == 0;
+    if (optind < argc && (after_dashes || strspn(argv[optind], "0123456789") != strlen(argv[optind]))) {
+        o->command = argv + optind;
+        return 0;
+    }
+    for (; optind < argc && o->sampler.pid_count < ARRAY_SIZE(o->pids); optind++)
+        o->pids[o->sampler.pid_count++] = atoi(argv[optind]);
+    o->sampler.pids = o->pids;
+    if (!o->sampler.pid_count && !o->sampler.whole_machine)
+        return cli_usage(self, "which command, processes (PID...) or --all?");
+    return 0;
+}
+
+/* ---- the command ---- */
+
+/* Held until the sampler watches it. As the user who called sudo, when it was sudo. */
+static pid_t start_command(char **command, int *ret_gate)
+{
+    int gate[2];
+    if (pipe2(gate, O_CLOEXEC) < 0)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        const char *uid = getenv("SUDO_UID"), *gid = getenv("SUDO_GID");
+        close(gate[1]);
+        if (read(gate[0], &byte, 1) != 1)
+            _exit(127);
+        if (getuid() == 0 && uid && gid &&
+            (setgroups(0, NULL) < 0 || setgid((gid_t)atoi(gid)) < 0 || setuid((uid_t)atoi(uid)) < 0))
+            _exit(126);
+        signal(SIGINT, SIG_DFL);
+        execvp(command[0], command);
+        fprintf(stderr, "sonde: %s: %s\n", command[0], strerror(errno));
+        _exit(127);
+    }
+    close(gate[0]);
+    *ret_gate = gate[1];
+    return child;
+}
+
+/* ---- reports ---- */
+
+static const char *weight_text(const struct profile *p, uint64_t weight, char *buffer, size_t size)
+{
+    if (strcmp(p->unit, "nanoseconds") == 0)
+        return clock_format_duration(weight, buffer, size);
+    snprintf(buffer, size, "%llu", (unsigned long long)weight);
+    return buffer;
+}
+
+static void print_place(FILE *to, const struct profile *p, uint32_t frame)
+{
+    const struct profile_frame *f = &p->frames.at[frame];
+    const char *place = profile_text(p, f->file ? f->file : f->module);
+    fputs(profile_text(p, f->name), to);
+    if (*place)
+        fprintf(to, "  %s%s%s", cli_style(fileno(to), STYLE_DIM), place, cli_style(fileno(to), STYLE_NONE));
+    fputc('\n', to);
+}
+
+static void print_functions(const struct profile *p, unsigned top)
+{
+    size_t count;
+    uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0;
+    struct profile_function *list = profile_functions(p, &count);
+    free(totals);
+    if (!list || !all) {
+        free(list);
+        return;
+    }
+    printf("%s%12s %7s %12s %7s  function%s\n", cli_style(1, STYLE_BOLD), "self", "", "total", "",
+           cli_style(1, STYLE_NONE));
+    for (size_t i = 0; i < count && top; i++) {
+        char self[24], total[24];
+        if (p->frames.at[list[i].frame].kind == FRAME_GROUP)
+            continue;
+        printf("%12s %6.2f%% %12s %6.2f%%  ", weight_text(p, list[i].self, self, sizeof(self)),
+               100.0 * (double)list[i].self / (double)all,
+               weight_text(p, list[i].total, total, sizeof(total)),
+               100.0 * (double)list[i].total / (double)all);
+        print_place(stdout, p, list[i].frame);
+        top--;
+    }
+    free(list);
+}
+
+static void print_business(FILE *to, const struct profile *p, unsigned top)
+{
+    size_t count;
+    uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0;
+    struct business_function *list = business_functions(p, NULL, &count);
+    free(totals);
+    if (!list || !all) {
+        free(list);
+        return;
+    }
+    fprintf(to, "\n%sapplication functions, with the libraries they call%s\n",
+            cli_style(fileno(to), STYLE_BOLD), cli_style(fileno(to), STYLE_NONE));
+    for (size_t i = 0; i < count && i < top; i++) {
+        char total[24], library[24];
+        fprintf(to, "%12s %6.2f%%  ", weight_text(p, list[i].total, total, sizeof(total)),
+                100.0 * (double)list[i].total / (double)all);
+        print_place(to, p, list[i].frame);
+        if (list[i].library)
+            fprintf(to, "%22s of it %s in %s\n", "",
+                    weight_text(p, list[i].library_weight, library, sizeof(library)),
+                    profile_text(p, p->frames.at[list[i].library].name));
+    }
+    free(list);
+}
+
+static void print_quality(const struct sampler_counts *c, uint64_t elapsed_ns)
+{
+    static const char *const names[FRAME_KINDS] = {
+        [FRAME_NATIVE] = "native", [FRAME_PYTHON] = "Python", [FRAME_JS] = "Node", [FRAME_JAVA] = "Java"};
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    fprintf(stderr, "sonde: %llu stacks", (unsigned long long)c->stacks);
+    if (c->stacks)
+        fprintf(stderr, ", %.2f %% complete (", 100.0 * (double)c->complete / (double)c->stacks);
+    const char *separator = "";
+    for (int i = 0; i < FRAME_KINDS; i++)
+        if (names[i] && c->runtime_stacks[i]) {
+            fprintf(stderr, "%s%s %.2f %% of %llu", separator, names[i],
+                    100.0 * (double)c->runtime_complete[i] / (double)c->runtime_stacks[i],
+                    (unsigned long long)c->runtime_stacks[i]);
+            separator = ", ";
+        }
+    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB\n",
+            c->stacks ? ")" : "", (unsigned long long)c->lost,
+            c->program_runs ? (double)c->program_ns / (double)c->program_runs : 0.0,
+            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0, usage.ru_maxrss / 1024);
+}
+
+static int write_output(const struct profile_options *o, const struct profile *p)
+{
+    enum profile_format format =
+        o->format ? profile_format_named(o->format) : profile_format_of_path(o->output);
+    struct text text = {0};
+    struct problem problem;
+    char title[128];
+    snprintf(title, sizeof(title), "%.60s %s",
+             o->command                 ? o->command[0]
+             : o->sampler.whole_machine ? "this machine"
+                                        : "processes",
+             p->event);
+    int r = profile_write(p, format, title, &text);
+    if (r == 0) {
+        if (o->output)
+            r = file_replace(o->output, text_get(&text), text.length);
+        else
+            r = file_write_all(1, text_get(&text), text.length);
+    }
+    text_done(&text);
+    if (r == 0)
+        return EXIT_DONE;
+    problem_set(&problem, r, "%s: %s", o->output ? o->output : "standard output", strerror(-r));
+    if (r == -ENOSPC)
+        problem_remedy(&problem,
+                       "Free some space or name another folder with -o; what was there before is untouched.");
+    return cli_fail(EXIT_FAILED, &problem);
+}
+
+/* ---- sampling ---- */
+
+static bool targets_alive(const struct profile_options *o)
+{
+    if (o->sampler.whole_machine || !o->sampler.pid_count)
+        return true;
+    for (size_t i = 0; i < o->sampler.pid_count; i++)
+        if (kill(o->pids[i], 0) == 0 || errno == EPERM)
+            return true;
+    return false;
+}
+
+static int sample(struct profile_options *o, struct sampler *sampler, struct profile *profile, pid_t child,
+                  int gate, int *ret_status, struct problem *problem)
+{
+    bool off_only = !o->sampler.on_cpu, running = child > 0;
+    int r = sampler_start(sampler, problem);
+    if (r < 0)
+        return r;
+    uint64_t start = clock_monotonic_ns(),
+             end = o->seconds > 0 ? start + (uint64_t)(o->seconds * 1e9) : UINT64_MAX;
+    profile->start_ns = clock_realtime_ns();
+    if (gate >= 0 && write(gate, "g", 1) != 1)
+        return -errno;
+    while (!interrupted && clock_monotonic_ns() < end && (child > 0 ? running : targets_alive(o))) {
+        r = sampler_poll(sampler, 20, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL);
+        if (r < 0)
+            return problem_set(problem, r, "sampling failed: %s", strerror(-r));
+        if (running && waitpid(child, ret_status, WNOHANG) == child)
+            running = false;
+    }
+    sampler_stop(sampler);
+    sampler_poll(sampler, 0, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL);
+    profile->end_ns = clock_realtime_ns();
+    if (running) { /* our time is over, or Ctrl-C: the command is told, and waited for */
+        kill(child, SIGTERM);
+        waitpid(child, ret_status, 0);
+        *ret_status = 0;
+    }
+    return 0;
+}
+
+static void explain_nothing(const struct profile_options *o, const struct sampler_counts *c)
+{
+    if (!c->ticks)
+        fprintf(stderr, "sonde: the event '%s' never fired; try --event cpu\n", o->event);
+    else
+        fprintf(
+            stderr,
+            "sonde: no samples: what was watched did not run on a CPU in this time. `--event off-cpu` shows "
+            "where it waits; a longer --duration or a higher --frequency catches rare work.\n");
+}
+
+static int run_profile(const struct command *self, int argc, char **argv)
+{
+    struct profile_options o = {.sampler = {.frequency = 99,
+                                            .kernel = true,
+                                            .by_process = true,
+                                            .on_cpu = true,
+                                            .off_cpu_min_ns = NS_PER_MS},
+                                .top = 30};
+    const char *unit = "nanoseconds";
+    int r = parse(self, argc, argv, &o, &unit);
+    if (r)
+        return r;
+    enum profile_format format = o.format   ? profile_format_named(o.format)
+                                 : o.output ? profile_format_of_path(o.output)
+                                            : FORMAT_FOLDED;
+    if (format == FORMAT_UNKNOWN)
+        return cli_usage(self, "'%s' names no format; --format is folded, pprof, html, speedscope or firefox",
+                         o.format ? o.format : o.output);
+    _cleanup_(profile_freep) struct profile *profile = NULL;
+    _cleanup_(sampler_closep) struct sampler *sampler = NULL;
+    struct problem problem = {0};
+    int gate = -1, status = 0;
+    if (profile_new(&profile) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    snprintf(profile->event, sizeof(profile->event), "%s", o.event);
+    snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
+    profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
+    profile->sample_limit = format == FORMAT_FIREFOX ? 2000000 : 0;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    pid_t child = 0;
+    if (o.command) {
+        child = start_command(o.command, &gate);
+        if (child < 0)
+            return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
+    }
+    uint64_t start = clock_monotonic_ns();
+    r = sampler_open(&o.sampler, &sampler, &problem);
+    if (r == 0 && child)
+        sampler_add(sampler, child);
+    for (size_t i = 0; r == 0 && o.runtimes && i < o.sampler.pid_count; i++)
+        fprintf(stderr, "sonde: process %d: %s\n", o.pids[i], sampler_runtime(sampler, o.pids[i]));
+    if (r == 0)
+        r = sample(&o, sampler, profile, child, gate, &status, &problem);
+    if (gate >= 0)
+        close(gate);
+    if (r < 0) {
+        if (child)
+            waitpid(child, NULL, 0);
+        return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    }
+    struct sampler_counts counts;
+    sampler_counts(sampler, &counts);
+    if (!o.quiet)
+        print_quality(&counts, clock_monotonic_ns() - start);
+    if (profile->nodes.count == 1)
+        explain_nothing(&o, &counts);
+    if (o.output || o.format) {
+        r = write_output(&o, profile);
+        if (r)
+            return r;
+    } else {
+        print_functions(profile, o.top);
+    }
+    if (o.business)
+        print_business(o.format && !o.output ? stderr : stdout, profile, o.top);
+    if (status)
+        return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return counts.lost ? EXIT_LOST : EXIT_DONE;
+}
+
+const struct command command_profile = {
+    "profile",
+    "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --all | --container TEXT",
+    "Show which functions burn the CPU, in any language",
+    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 21, Go and the kernel, with one "
+    "sampler and\n"
+    "without an agent, a flag or a restart. Without -o the functions are listed; FILE's ending names the "
+    "format:\n"
+    ".html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json.\n\n"
+    "Options:\n"
+    "  -o, --output FILE       where to write; - with --format: standard output\n"
+    "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox\n"
+    "  -F, --frequency N       samples per second and CPU (99)\n"
+    "  -d, --duration SECONDS  stop after this time (until Ctrl-C or the end)\n"
+    "  -a, --all               the whole machine\n"
+    "  -c, --container TEXT    processes whose cgroup path contains TEXT\n"
+    "  -e, --event EVENT       cpu, wall, off-cpu, page-faults, context-switches, cycles, instructions, rNNN "
+    "...\n"
+    "      --off-cpu-min MS    shorter waits are left out (1)\n"
+    "      --threads           tell threads apart\n"
+    "      --lines             tell lines of one function apart\n"
+    "      --no-kernel         leave the kernel's frames out\n"
+    "      --business          rank the application's functions with the library cost they cause\n"
+    "      --runtimes          say what runs in each process\n"
+    "  -n, --top N             how many functions to list (30)\n"
+    "  -q, --quiet             no summary\n\n"
+    "Examples:\n"
+    "  sonde profile -o cpu.html -- python3 train.py\n"
+    "  sonde profile -d 10 4711 4712\n"
+    "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
+    "  sonde profile --event off-cpu -d 10 4711\n",
+    run_profile,
+};

@@ -1,0 +1,99 @@
+/* Which form a profile has or should get. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/formats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+#define FILE_LIMIT (8ull << 30)
+
+static const struct {
+    const char *name;
+    enum profile_format format;
+} NAMES[] = {{"folded", FORMAT_FOLDED},         {"collapsed", FORMAT_FOLDED}, {"pprof", FORMAT_PPROF},
+             {"speedscope", FORMAT_SPEEDSCOPE}, {"firefox", FORMAT_FIREFOX},  {"html", FORMAT_HTML},
+             {"flamegraph", FORMAT_HTML}};
+
+static const struct {
+    const char *ending;
+    enum profile_format format;
+} ENDINGS[] = {{".speedscope.json", FORMAT_SPEEDSCOPE},
+               {".firefox.json", FORMAT_FIREFOX},
+               {".html", FORMAT_HTML},
+               {".pb.gz", FORMAT_PPROF},
+               {".pprof", FORMAT_PPROF},
+               {".folded", FORMAT_FOLDED},
+               {".txt", FORMAT_FOLDED},
+               {".collapsed", FORMAT_FOLDED}};
+
+enum profile_format profile_format_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++)
+        if (strcmp(name, NAMES[i].name) == 0)
+            return NAMES[i].format;
+    return FORMAT_UNKNOWN;
+}
+
+enum profile_format profile_format_of_path(const char *path)
+{
+    size_t length = strlen(path);
+    for (size_t i = 0; i < ARRAY_SIZE(ENDINGS); i++) {
+        size_t tail = strlen(ENDINGS[i].ending);
+        if (length >= tail && strcmp(path + length - tail, ENDINGS[i].ending) == 0)
+            return ENDINGS[i].format;
+    }
+    return FORMAT_UNKNOWN;
+}
+
+int profile_write(const struct profile *profile, enum profile_format format, const char *title,
+                  struct text *ret_text)
+{
+    switch (format) {
+    case FORMAT_FOLDED:
+        return folded_write(profile, ret_text);
+    case FORMAT_PPROF:
+        return pprof_write(profile, ret_text);
+    case FORMAT_SPEEDSCOPE:
+        return speedscope_write(profile, title, ret_text);
+    case FORMAT_FIREFOX:
+        return firefox_write(profile, title, ret_text);
+    case FORMAT_HTML:
+        return page_write(profile, NULL, title, ret_text);
+    default:
+        return -ENOTSUP;
+    }
+}
+
+/* gzip, or a message that begins with field 1 or 2 as a block; text otherwise. */
+static bool looks_like_pprof(const char *data, size_t length)
+{
+    return length > 2 && (((unsigned char)data[0] == 0x1f && (unsigned char)data[1] == 0x8b) ||
+                          data[0] == 0x0a || data[0] == 0x12);
+}
+
+int profile_read_file(const char *path, struct profile **ret_profile, struct problem *problem)
+{
+    _cleanup_(freep) char *data = NULL;
+    _cleanup_(profile_freep) struct profile *profile = NULL;
+    size_t length;
+    int r = file_read(path, FILE_LIMIT, &data, &length);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    if (profile_new(&profile) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    struct problem inner = {0};
+    if (looks_like_pprof(data, length)) {
+        r = pprof_read(profile, data, length, &inner);
+    } else {
+        r = folded_read(profile, data, length, &inner);
+        strcpy(profile->unit, "samples");
+    }
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, inner.what);
+    *ret_profile = profile;
+    profile = NULL;
+    return 0;
+}

@@ -1,0 +1,464 @@
+/* pprof's profile.proto, written and read by hand: the message is small, and samples come by the million.
+ *
+ *   Profile:  1 sample_type*, 2 sample*, 3 mapping*, 4 location*, 5 function*, 6 string_table*, 9 time_nanos,
+ *             10 duration_nanos, 11 period_type, 12 period
+ *   ValueType 1 type, 2 unit          Sample   1 location_id* (leaf first, packed), 2 value* (packed), 3
+ * label* Location  1 id, 2 mapping_id, 3 address, 4 line*       Line     1 function_id, 2 line Function  1
+ * id, 2 name, 3 system_name, 4 filename      Mapping  1 id, 5 filename */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/formats.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#define INFLATED_LIMIT (4ull << 30)
+
+/* ---- writing ---- */
+
+static void add_varint(struct text *out, uint64_t value)
+{
+    char bytes[10];
+    size_t n = 0;
+    do {
+        bytes[n++] = (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        value >>= 7;
+    } while (value);
+    text_add_bytes(out, bytes, n);
+}
+
+static void add_number(struct text *out, unsigned field, uint64_t value)
+{
+    if (!value)
+        return;
+    add_varint(out, field << 3);
+    add_varint(out, value);
+}
+
+static void add_bytes(struct text *out, unsigned field, const char *bytes, size_t length)
+{
+    add_varint(out, field << 3 | 2);
+    add_varint(out, length);
+    text_add_bytes(out, bytes, length);
+}
+
+/* Adds message as a field and empties it. */
+static void add_message(struct text *out, unsigned field, struct text *message)
+{
+    add_bytes(out, field, text_get(message), message->length);
+    out->failed |= message->failed;
+    text_clear(message);
+}
+
+static void add_value_type(struct text *out, unsigned field, uint32_t type, uint32_t unit,
+                           struct text *scratch)
+{
+    add_number(scratch, 1, type);
+    add_number(scratch, 2, unit);
+    add_message(out, field, scratch);
+}
+
+/* Strings that the profile itself does not hold come after its own. */
+enum extra {
+    EXTRA_SAMPLES,
+    EXTRA_COUNT,
+    EXTRA_EVENT,
+    EXTRA_UNIT,
+    EXTRA_KIND,
+    EXTRAS = EXTRA_KIND + FRAME_KINDS
+};
+
+static void add_samples(const struct profile *p, struct text *out, struct text *scratch)
+{
+    struct text ids = {0};
+    for (size_t i = 1; i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        if (!n->count && !n->weight)
+            continue;
+        for (uint32_t at = (uint32_t)i; at; at = p->nodes.at[at].parent)
+            add_varint(&ids, p->nodes.at[at].frame);
+        add_message(scratch, 1, &ids);
+        add_varint(&ids, n->count);
+        add_varint(&ids, n->weight);
+        add_message(scratch, 2, &ids);
+        add_message(out, 2, scratch);
+    }
+    text_done(&ids);
+}
+
+static int compress_gzip(struct text *plain, struct text *out)
+{
+    z_stream z = {0};
+    if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return -ENOMEM;
+    z.next_in = (Bytef *)(uintptr_t)text_get(plain);
+    z.avail_in = (uInt)plain->length;
+    char buffer[65536];
+    int status;
+    do {
+        z.next_out = (Bytef *)buffer;
+        z.avail_out = sizeof(buffer);
+        status = deflate(&z, Z_FINISH);
+        text_add_bytes(out, buffer, sizeof(buffer) - z.avail_out);
+    } while (status == Z_OK);
+    deflateEnd(&z);
+    return status == Z_STREAM_END && !out->failed ? 0 : -ENOMEM;
+}
+
+int pprof_write(const struct profile *p, struct text *out)
+{
+    struct text plain = {0}, scratch = {0}, line = {0};
+    uint32_t extra = (uint32_t)p->strings.count;
+    add_value_type(&plain, 1, extra + EXTRA_SAMPLES, extra + EXTRA_COUNT, &scratch);
+    add_value_type(&plain, 1, extra + EXTRA_EVENT, extra + EXTRA_UNIT, &scratch);
+    add_samples(p, &plain, &scratch);
+    for (size_t i = 1; i < p->frames.count; i++) { /* location and function have the frame's number */
+        const struct profile_frame *f = &p->frames.at[i];
+        add_number(&scratch, 1, i);
+        add_number(&line, 1, i);
+        add_number(&line, 2, f->line);
+        add_message(&scratch, 4, &line);
+        add_message(&plain, 4, &scratch);
+        add_number(&scratch, 1, i);
+        add_number(&scratch, 2, f->name);
+        add_number(&scratch, 3, extra + EXTRA_KIND + f->kind);
+        add_number(&scratch, 4, f->file ? f->file : f->module);
+        add_message(&plain, 5, &scratch);
+    }
+    for (size_t i = 0; i < p->strings.count; i++)
+        add_bytes(&plain, 6, p->strings.at[i], strlen(p->strings.at[i]));
+    const char *extras[EXTRAS] = {"samples", "count", p->event, p->unit};
+    for (int i = 0; i < FRAME_KINDS; i++)
+        extras[EXTRA_KIND + i] = profile_kind_name((enum profile_frame_kind)i);
+    for (int i = 0; i < EXTRAS; i++)
+        add_bytes(&plain, 6, extras[i], strlen(extras[i]));
+    add_number(&plain, 9, p->start_ns);
+    add_number(&plain, 10, p->end_ns - p->start_ns);
+    add_value_type(&plain, 11, extra + EXTRA_EVENT, extra + EXTRA_UNIT, &scratch);
+    add_number(&plain, 12, p->period);
+    int r = plain.failed || scratch.failed || line.failed ? -ENOMEM : compress_gzip(&plain, out);
+    text_done(&plain);
+    text_done(&scratch);
+    text_done(&line);
+    return r;
+}
+
+/* ---- reading ---- */
+
+struct slice {
+    const uint8_t *at, *end;
+};
+
+struct field {
+    uint32_t number;
+    uint64_t value;     /* of a varint */
+    struct slice bytes; /* of a length-delimited field */
+    bool is_bytes;
+};
+
+static bool take_varint(struct slice *s, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (int shift = 0; s->at < s->end && shift < 64; shift += 7) {
+        uint8_t byte = *s->at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *ret = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 1: a field, 0: the end, -EBADMSG: damaged. */
+static int take_field(struct slice *s, struct field *ret)
+{
+    uint64_t key, length;
+    if (s->at == s->end)
+        return 0;
+    if (!take_varint(s, &key))
+        return -EBADMSG;
+    *ret = (struct field){.number = (uint32_t)(key >> 3)};
+    switch (key & 7) {
+    case 0:
+        return take_varint(s, &ret->value) ? 1 : -EBADMSG;
+    case 1:
+    case 5:
+        length = (key & 7) == 1 ? 8 : 4;
+        break;
+    case 2:
+        if (!take_varint(s, &length))
+            return -EBADMSG;
+        ret->is_bytes = true;
+        break;
+    default:
+        return -EBADMSG;
+    }
+    if (length > (uint64_t)(s->end - s->at))
+        return -EBADMSG;
+    ret->bytes = (struct slice){s->at, s->at + length};
+    s->at += length;
+    return 1;
+}
+
+struct location {
+    uint32_t first, count; /* in lines: frames, the innermost inlined function first */
+    uint64_t address;
+};
+
+struct reader {
+    struct profile *into;
+    ARRAY(struct slice) strings;
+    ARRAY(struct slice) samples;
+    ARRAY(uint64_t) lines; /* function ids, line << 40 */
+    ARRAY(struct location) locations;
+    ARRAY(struct profile_frame) functions;
+    struct map location_ids, function_ids;
+    uint32_t value_count;
+    uint64_t types[16]; /* string numbers of the sample types */
+    uint64_t units[16];
+    bool no_memory;
+};
+
+static uint32_t string_of(struct reader *r, uint64_t number)
+{
+    if (number >= r->strings.count)
+        return 0;
+    struct slice s = r->strings.at[number];
+    const void *nul = memchr(s.at, 0, (size_t)(s.end - s.at));
+    return profile_string_n(r->into, (const char *)s.at,
+                            nul ? (size_t)((const uint8_t *)nul - s.at) : (size_t)(s.end - s.at));
+}
+
+static int read_function(struct reader *r, struct slice s)
+{
+    struct field f;
+    uint64_t id = 0, system = 0;
+    struct profile_frame frame = {0};
+    int e;
+    while ((e = take_field(&s, &f)) > 0) {
+        if (f.number == 1)
+            id = f.value;
+        else if (f.number == 2)
+            frame.name = string_of(r, f.value);
+        else if (f.number == 3)
+            system = f.value;
+        else if (f.number == 4)
+            frame.file = string_of(r, f.value);
+    }
+    const char *kind = profile_text(r->into, string_of(r, system));
+    for (int i = 0; i < FRAME_KINDS; i++)
+        if (strcmp(kind, profile_kind_name((enum profile_frame_kind)i)) == 0)
+            frame.kind = (uint8_t)i;
+    uint64_t *at = map_put(&r->function_ids, id, NULL);
+    if (!at || array_add(&r->functions, frame) < 0)
+        return -ENOMEM;
+    *at = r->functions.count - 1;
+    return e;
+}
+
+static int read_location(struct reader *r, struct slice s)
+{
+    struct field f, g;
+    uint64_t id = 0;
+    struct location location = {.first = (uint32_t)r->lines.count};
+    int e, e2;
+    while ((e = take_field(&s, &f)) > 0) {
+        if (f.number == 1) {
+            id = f.value;
+        } else if (f.number == 3) {
+            location.address = f.value;
+        } else if (f.number == 4 && f.is_bytes) {
+            uint64_t function = 0, line = 0;
+            while ((e2 = take_field(&f.bytes, &g)) > 0) {
+                if (g.number == 1)
+                    function = g.value;
+                else if (g.number == 2)
+                    line = g.value;
+            }
+            if (e2 < 0)
+                return e2;
+            if (array_add(&r->lines, (function & 0xffffffffffull) | line << 40) < 0)
+                return -ENOMEM;
+            location.count++;
+        }
+    }
+    uint64_t *at = map_put(&r->location_ids, id, NULL);
+    if (!at || array_add(&r->locations, location) < 0)
+        return -ENOMEM;
+    *at = r->locations.count - 1;
+    return e;
+}
+
+static uint32_t enter_location(struct reader *r, uint32_t node, uint64_t id)
+{
+    uint64_t *at = map_get(&r->location_ids, id);
+    if (!at)
+        return profile_child(r->into, node, profile_named_frame(r->into, "[unknown]", FRAME_NATIVE));
+    const struct location *l = &r->locations.at[*at];
+    if (l->count == 0) {
+        char name[32];
+        snprintf(name, sizeof(name), "0x%llx", (unsigned long long)l->address);
+        return profile_child(r->into, node, profile_named_frame(r->into, name, FRAME_NATIVE));
+    }
+    for (uint32_t i = l->count; i-- > 0;) { /* the caller is the last line */
+        uint64_t line = r->lines.at[l->first + i],
+                 *function = map_get(&r->function_ids, line & 0xffffffffffull);
+        struct profile_frame frame = function ? r->functions.at[*function] : (struct profile_frame){0};
+        frame.line = (uint32_t)(line >> 40);
+        node = profile_child(r->into, node, profile_add_frame(r->into, &frame));
+    }
+    return node;
+}
+
+/* Repeated numbers come packed or one by one. */
+static int add_values(const struct field *f, uint64_t *values, size_t *count, size_t limit)
+{
+    struct slice s = f->bytes;
+    if (!f->is_bytes) {
+        if (*count < limit)
+            values[(*count)++] = f->value;
+        return 0;
+    }
+    uint64_t value;
+    while (s.at < s.end) {
+        if (!take_varint(&s, &value))
+            return -EBADMSG;
+        if (*count < limit)
+            values[(*count)++] = value;
+    }
+    return 0;
+}
+
+static int read_sample(struct reader *r, struct slice s)
+{
+    uint64_t ids[4096], values[16];
+    size_t id_count = 0, value_count = 0;
+    struct field f;
+    int e;
+    while ((e = take_field(&s, &f)) > 0) {
+        if (f.number == 1)
+            e = add_values(&f, ids, &id_count, ARRAY_SIZE(ids));
+        else if (f.number == 2)
+            e = add_values(&f, values, &value_count, ARRAY_SIZE(values));
+        if (e < 0)
+            return e;
+    }
+    if (e < 0)
+        return e;
+    uint32_t node = 0;
+    while (id_count-- > 0)
+        node = enter_location(r, node, ids[id_count]);
+    /* The last value is the weight (cpu time); a first one of samples is the count. */
+    uint64_t weight = value_count ? values[value_count - 1] : 0;
+    profile_count(r->into, node, value_count > 1 ? values[0] : 1, weight);
+    return 0;
+}
+
+static void copy_text(struct reader *r, uint64_t number, char *to, size_t size)
+{
+    if (number && number < r->strings.count) {
+        struct slice s = r->strings.at[number];
+        snprintf(to, size, "%.*s", (int)MIN((size_t)(s.end - s.at), size - 1), (const char *)s.at);
+    }
+}
+
+static int read_message(struct reader *r, struct slice s)
+{
+    struct field f, g;
+    int e;
+    uint64_t start = 0, duration = 0;
+    struct slice whole = s;
+    while ((e = take_field(&s, &f)) > 0) { /* strings come last, and are needed first */
+        if (f.number == 6 && f.is_bytes && array_add(&r->strings, f.bytes) < 0)
+            return -ENOMEM;
+        if (f.number == 9)
+            start = f.value;
+        else if (f.number == 10)
+            duration = f.value;
+        else if (f.number == 12)
+            r->into->period = f.value;
+    }
+    for (s = whole; e >= 0 && (e = take_field(&s, &f)) > 0;) {
+        if (!f.is_bytes)
+            continue;
+        if (f.number == 5)
+            e = read_function(r, f.bytes);
+        else if (f.number == 2 && array_add(&r->samples, f.bytes) < 0)
+            e = -ENOMEM;
+        else if (f.number == 1 && r->value_count < ARRAY_SIZE(r->types)) {
+            while (take_field(&f.bytes, &g) > 0) {
+                if (g.number == 1)
+                    r->types[r->value_count] = g.value;
+                else if (g.number == 2)
+                    r->units[r->value_count] = g.value;
+            }
+            r->value_count++;
+        }
+    }
+    for (s = whole; e >= 0 && (e = take_field(&s, &f)) > 0;)
+        if (f.number == 4 && f.is_bytes)
+            e = read_location(r, f.bytes);
+    for (size_t i = 0; e >= 0 && i < r->samples.count; i++)
+        e = read_sample(r, r->samples.at[i]);
+    if (e >= 0 && r->value_count) {
+        copy_text(r, r->types[r->value_count - 1], r->into->event, sizeof(r->into->event));
+        copy_text(r, r->units[r->value_count - 1], r->into->unit, sizeof(r->into->unit));
+    }
+    if (start) {
+        r->into->start_ns = start;
+        r->into->end_ns = start + duration;
+    }
+    return e;
+}
+
+static int inflate_gzip(const void *data, size_t length, struct text *out)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)length};
+    if (inflateInit2(&z, 15 + 32) != Z_OK)
+        return -ENOMEM;
+    char buffer[65536];
+    int status;
+    do {
+        z.next_out = (Bytef *)buffer;
+        z.avail_out = sizeof(buffer);
+        status = inflate(&z, Z_NO_FLUSH);
+        text_add_bytes(out, buffer, sizeof(buffer) - z.avail_out);
+        if (out->failed || out->length > INFLATED_LIMIT)
+            break;
+    } while (status == Z_OK);
+    inflateEnd(&z);
+    return out->failed ? -ENOMEM : status == Z_STREAM_END ? 0 : -EBADMSG;
+}
+
+int pprof_read(struct profile *into, const void *data, size_t length, struct problem *problem)
+{
+    struct text plain = {0};
+    struct reader r = {.into = into};
+    int e = 0;
+    const uint8_t *bytes = data;
+    struct slice s = {bytes, bytes + length};
+    if (length > 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+        e = inflate_gzip(data, length, &plain);
+        s = (struct slice){(const uint8_t *)text_get(&plain),
+                           (const uint8_t *)text_get(&plain) + plain.length};
+    }
+    if (e == 0)
+        e = read_message(&r, s);
+    text_done(&plain);
+    array_done(&r.strings);
+    array_done(&r.samples);
+    array_done(&r.lines);
+    array_done(&r.locations);
+    array_done(&r.functions);
+    map_done(&r.location_ids);
+    map_done(&r.function_ids);
+    if (e == -EBADMSG)
+        return problem_set(problem, e, "not a pprof profile, or a damaged one");
+    if (e < 0 || into->failed)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    return 0;
+}

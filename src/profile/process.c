@@ -1,0 +1,428 @@
+/* One sampled process. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/process.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "symbol/demangle.h"
+#include "unwind/hotspot.h"
+
+/* How long a name in a heap that moves is believed. */
+#define MOVING_NS NS_PER_S
+
+/* Reading a code cache takes milliseconds: not more often than this. */
+#define JAVA_MIN_NS (50 * NS_PER_MS)
+
+int process_open(pid_t pid, struct native_files *files, struct process **ret_process)
+{
+    struct process *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    p->pid = pid;
+    int r = native_open_shared(pid, files, &p->native, NULL);
+    if (r < 0) {
+        free(p);
+        return r;
+    }
+    char path[64];
+    _cleanup_(freep) char *name = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    if (file_read(path, 256, &name, NULL) == 0)
+        snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(name, "\n"), name);
+    if (v8_open_native(p->native, &p->v8, NULL) < 0)
+        p->v8 = NULL;
+    p->has_python = python_find(p->native, &p->python) == 0;
+    if (hotspot_open(p->native, &p->hotspot) < 0)
+        p->hotspot = NULL;
+    p->loaded_ns = clock_monotonic_ns();
+    *ret_process = p;
+    return 0;
+}
+
+void process_free(struct process *p)
+{
+    if (!p)
+        return;
+    v8_free(p->v8);
+    hotspot_free(p->hotspot);
+    perfmap_free(p->perfmap);
+    native_free(p->native);
+    map_done(&p->names);
+    array_done(&p->named);
+    free(p);
+}
+
+const char *process_runtime(const struct process *p)
+{
+    static const char *const pythons[] = {"Python 3.9", "Python 3.10", "Python 3.11", "Python 3.12",
+                                          "Python 3.13"};
+    if (p->hotspot)
+        return "Java (HotSpot)";
+    if (p->v8)
+        return "Node.js (V8)";
+    if (p->has_python)
+        return pythons[p->python.minor - 9];
+    return "native";
+}
+
+/* ---- for the kernel ---- */
+
+static void add_mapping(struct sampler_process *d, uint64_t start, uint64_t end, enum sampler_code code,
+                        const struct table_range *range, uint64_t bias)
+{
+    if (d->count == SAMPLER_MAPPINGS || start >= end)
+        return;
+    struct sampler_mapping *m = &d->mappings[d->count++];
+    *m = (struct sampler_mapping){.start = start, .end = end, .code = code};
+    if (range) {
+        m->bias = bias + range->base;
+        m->rows_low = range->rows_low;
+        m->rows_high = range->rows_high;
+        m->page_base = range->page_base;
+        m->page_first = range->page_first;
+    }
+}
+
+static void describe_file(struct process *p, struct tables *tables, const struct mapping *m,
+                          struct sampler_process *d)
+{
+    uint64_t low, high;
+    struct native_file *file = native_file_of(p->native, &native_modules(p->native)->list.at[m->module]);
+    const struct table_range *range = file ? tables_of(tables, file) : NULL;
+    enum sampler_code code = range ? CODE_ROWS : CODE_POINTER;
+    if (p->v8 && v8_builtins_in(p->v8, m, &low, &high)) {
+        add_mapping(d, m->start, low, code, range, m->load_bias);
+        add_mapping(d, low, high, CODE_V8, NULL, 0);
+        add_mapping(d, high, m->end, code, range, m->load_bias);
+    } else {
+        add_mapping(d, m->start, m->end, code, range, m->load_bias);
+    }
+}
+
+/* Code is compiled and thrown away all the time: the rows get a place of their own, with room to grow. */
+static bool describe_java(struct process *p, struct tables *tables, struct table_range *ret_rows,
+                          uint64_t *ret_low, uint64_t *ret_high)
+{
+    enum { ROOM = 160000 };
+    if (!p->hotspot)
+        return false;
+    if (!p->java_rows) {
+        p->java_rows = tables_reserve(tables, ROOM);
+        p->java_limit = ROOM;
+    }
+    if (!p->java_rows)
+        return false;
+    size_t count = hotspot_rows(p->hotspot, tables->rows + p->java_rows, p->java_limit);
+    *ret_rows = (struct table_range){.rows_low = p->java_rows, .rows_high = p->java_rows + (uint32_t)count};
+    hotspot_range(p->hotspot, ret_low, ret_high);
+    return true;
+}
+
+void process_describe(struct process *p, struct tables *tables, struct sampler_process *ret_description)
+{
+    struct sampler_process *d = ret_description;
+    struct table_range java;
+    uint64_t java_low = 0, java_high = 0;
+    memset(d, 0, sizeof(*d));
+    d->has_v8 = p->v8 != NULL;
+    if (p->has_python)
+        d->python = p->python.frames;
+    bool has_java = describe_java(p, tables, &java, &java_low, &java_high);
+    array_foreach (&native_modules(p->native)->mappings, m) {
+        if (!m->executable)
+            continue;
+        if (has_java && m->start >= java_low && m->start < java_high)
+            add_mapping(d, m->start, MIN(m->end, java_high), CODE_JAVA, &java, java_low);
+        else if (m->has_bias)
+            describe_file(p, tables, m, d);
+        else
+            add_mapping(d, m->start, m->end, p->v8 ? CODE_V8 : CODE_POINTER, NULL, 0);
+    }
+}
+
+void process_refresh(struct process *p)
+{
+    native_refresh(p->native);
+    if (p->hotspot)
+        hotspot_refresh(p->hotspot);
+    perfmap_free(p->perfmap);
+    p->perfmap = NULL;
+    p->perfmap_tried = false;
+    map_clear(&p->names);
+    array_clear(&p->named);
+    p->refresh_wanted = false;
+    p->loaded_ns = clock_monotonic_ns();
+}
+
+/* ---- naming ---- */
+
+static void put(struct process_stack *stack, uint32_t frame)
+{
+    if (stack->count < ARRAY_SIZE(stack->frames))
+        stack->frames[stack->count++] = frame;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool name_java(struct process *p, struct profile *profile, uint64_t pc, bool call, uint64_t method,
+                      struct process_stack *out)
+{
+    struct hotspot_frame frames[32];
+    size_t count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+    uint64_t low, high;
+    hotspot_range(p->hotspot, &low, &high);
+    if (!count && pc >= low && pc < high && clock_monotonic_ns() - p->java_read_ns > JAVA_MIN_NS) {
+        /* Compiled since the code cache was read. The kernel's rows follow at the next occasion. */
+        hotspot_refresh(p->hotspot);
+        p->java_read_ns = clock_monotonic_ns();
+        p->refresh_wanted = true;
+        count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
+    }
+    if (!count && pc >= low && pc < high) {
+        put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
+        return true;
+    }
+    for (size_t i = 0; i < count; i++)
+        put(out,
+            profile_named_frame(profile, frames[i].name, frames[i].is_method ? FRAME_JAVA : FRAME_RUNTIME));
+    return count > 0;
+}
+
+static void name_native(struct process *p, struct profile *profile, uint64_t pc, bool call,
+                        struct process_stack *out)
+{
+    uint64_t address;
+    const struct module *module;
+    struct elf_symbol symbol;
+    struct profile_frame frame = {.kind = FRAME_NATIVE};
+    struct elf *elf = native_file_at(p->native, pc - call, &address, &module);
+    char text[320];
+    if (elf) {
+        frame.module = profile_string(profile, base_name(module->path));
+        if (elf_symbol_at(elf, address, &symbol) == 0) {
+            char *name = demangle_or_copy(symbol.name, false);
+            frame.name = profile_string(profile, name ? name : symbol.name);
+            free(name);
+        } else { /* the same for all instances: the file's own address */
+            snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, base_name(module->path), address);
+            frame.name = profile_string(profile, text);
+        }
+        put(out, profile_add_frame(profile, &frame));
+        return;
+    }
+    if (p->hotspot && name_java(p, profile, pc, call, 0, out))
+        return;
+    if (!p->perfmap_tried) {
+        p->perfmap_tried = true;
+        if (perfmap_read(p->pid, &p->perfmap) < 0)
+            p->perfmap = NULL;
+    }
+    const char *name = p->perfmap ? perfmap_find(p->perfmap, pc - call) : NULL;
+    frame.kind = FRAME_GENERATED;
+    frame.name = profile_string(profile, name ? name : "[unknown code]");
+    put(out, profile_add_frame(profile, &frame));
+}
+
+static void name_v8(struct process *p, struct profile *profile, uint64_t pc, bool call,
+                    const uint64_t words[4], bool lines, struct process_stack *out)
+{
+    struct v8_stack *stack = calloc(1, sizeof(*stack));
+    if (!stack)
+        return;
+    v8_name_words(p->v8, pc, call, words, stack);
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct v8_frame *f = &stack->frames[i];
+        struct profile_frame frame = {.kind = FRAME_RUNTIME};
+        if (f->kind == V8_ENTRY)
+            continue;
+        frame.kind = f->kind == V8_JS ? FRAME_JS : f->kind == V8_NATIVE ? FRAME_NATIVE : FRAME_RUNTIME;
+        frame.name = profile_string(profile, f->name ? f->name : "?");
+        if (f->script)
+            frame.file = profile_string(profile, f->script);
+        if (lines)
+            frame.line = f->line;
+        put(out, profile_add_frame(profile, &frame));
+    }
+    if (stack->count == 0)
+        put(out, profile_named_frame(profile, "[V8 code]", FRAME_RUNTIME));
+    v8_stack_done(stack);
+    free(stack);
+}
+
+/* A frame's name is looked up by its words; those of moving heaps only for a while. */
+static void name_frame(struct process *p, struct profile *profile, const uint64_t *words, size_t count,
+                       bool call, uint64_t now_ns, bool lines, struct process_stack *out)
+{
+    uint64_t tag = words[0] >> SAMPLER_TAG_SHIFT, pc = SAMPLER_PC(words[0]);
+    uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines, tag ? now_ns / MOVING_NS : 0};
+    if (count > 1)
+        memcpy(identity + 3, words + 1, (count - 1) * sizeof(*words));
+    if (tag == SAMPLER_V8 && !lines)
+        identity[6] = 0; /* the offset in the bytecodes */
+    bool added;
+    uint64_t *known = map_put(&p->names, map_hash(identity, sizeof(identity)), &added);
+    if (known && !added) {
+        for (uint64_t i = 0; i < (*known & 0xff); i++)
+            put(out, p->named.at[(*known >> 8) + i]);
+        return;
+    }
+    size_t before = out->count;
+    if (tag == SAMPLER_V8 && p->v8)
+        name_v8(p, profile, pc, call, words + 1, lines, out);
+    else if (tag == SAMPLER_JAVA && p->hotspot)
+        name_java(p, profile, pc, call, words[1], out);
+    else
+        name_native(p, profile, pc, call, out);
+    if (!known)
+        return;
+    *known = (uint64_t)p->named.count << 8 | MIN(out->count - before, 255u);
+    for (size_t i = before; i < out->count; i++)
+        if (array_add(&p->named, out->frames[i]) < 0)
+            *known = 0;
+}
+
+static void name_python(struct process *p, struct profile *profile, const uint64_t *words, bool lines,
+                        struct process_stack *out)
+{
+    uint64_t identity[2] = {words[0], lines ? words[1] : 0};
+    bool added;
+    uint64_t *known = map_put(&p->names, map_hash(identity, sizeof(identity)), &added);
+    if (known && !added) {
+        put(out, (uint32_t)*known);
+        return;
+    }
+    struct python_function function;
+    struct profile_frame frame = {.kind = FRAME_PYTHON};
+    if (python_function(&p->python, p->pid, words[0], words[1], &function) == 0) {
+        frame.name = profile_string(profile, function.name);
+        frame.file = profile_string(profile, function.file);
+        frame.line = lines && function.current ? function.current : function.line;
+    } else {
+        frame.name = profile_string(profile, "[unreadable Python frame]");
+    }
+    uint32_t id = profile_add_frame(profile, &frame);
+    if (known)
+        *known = id;
+    put(out, id);
+}
+
+/* The Python frames of one run of the interpreter's function take that function's place. */
+static const uint64_t *put_python(struct process *p, struct profile *profile, const uint64_t *python,
+                                  const uint64_t *end, bool lines, struct process_stack *out)
+{
+    while (python + 3 <= end) {
+        enum python_mark mark = python_mark(&p->python, python[2]);
+        if (mark != PYTHON_BORDER)
+            name_python(p, profile, python, lines, out);
+        python += 3;
+        if (mark != PYTHON_INSIDE)
+            break;
+    }
+    return python;
+}
+
+static bool is_python_frame(const struct process *p, uint64_t word, bool call)
+{
+    return p->has_python && !(word >> SAMPLER_TAG_SHIFT) && python_is_evaluate(&p->python, word - call);
+}
+
+void process_name(struct process *p, struct profile *profile, const struct sampler_sample *sample,
+                  const uint64_t *user, const uint64_t *python, uint64_t now_ns, bool lines,
+                  struct process_stack *ret_stack)
+{
+    if (p->names_of != profile || p->named.count > 1u << 20) {
+        map_clear(&p->names);
+        array_clear(&p->named);
+        p->names_of = profile;
+    }
+    const uint64_t *python_end = python + sample->python_words;
+    ret_stack->runtime = FRAME_NATIVE;
+    for (uint32_t i = 0; i < sample->user_words;) {
+        uint64_t tag = user[i] >> SAMPLER_TAG_SHIFT;
+        size_t count = tag == SAMPLER_V8 ? 5 : tag == SAMPLER_JAVA ? 3 : 1;
+        if (i + count > sample->user_words)
+            break;
+        bool call = i > 0;
+        if (is_python_frame(p, user[i], call)) {
+            ret_stack->runtime = FRAME_PYTHON;
+            python = put_python(p, profile, python, python_end, lines, ret_stack);
+        } else {
+            name_frame(p, profile, user + i, count, call, now_ns, lines, ret_stack);
+        }
+        i += (uint32_t)count;
+    }
+    if (ret_stack->runtime == FRAME_NATIVE)
+        ret_stack->runtime = p->v8           ? FRAME_JS
+                             : p->hotspot    ? FRAME_JAVA
+                             : p->has_python ? FRAME_PYTHON
+                                             : FRAME_NATIVE;
+    /* Python frames that no native frame stands for (the native walk ended early) are better than none. */
+    while (python + 3 <= python_end)
+        python = put_python(p, profile, python, python_end, lines, ret_stack);
+}
+
+void process_walk(struct process *p, struct profile *profile, const struct registers *registers,
+                  const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
+                  enum sampler_end *ret_end)
+{
+    ret_stack->runtime = p->v8           ? FRAME_JS
+                         : p->hotspot    ? FRAME_JAVA
+                         : p->has_python ? FRAME_PYTHON
+                                         : FRAME_NATIVE;
+    *ret_end = END_COMPLETE;
+    if (p->v8) {
+        struct user_regs_struct r = {.rip = registers->pc, .rsp = registers->sp, .rbp = registers->fp};
+        struct v8_stack *stack = calloc(1, sizeof(*stack));
+        if (!stack)
+            return;
+        v8_walk(p->v8, &r, copy, stack);
+        v8_name_frames(p->v8, stack);
+        for (size_t i = 0; i < stack->count; i++) {
+            const struct v8_frame *f = &stack->frames[i];
+            struct profile_frame frame = {.kind = f->kind == V8_JS       ? FRAME_JS
+                                                  : f->kind == V8_NATIVE ? FRAME_NATIVE
+                                                                         : FRAME_RUNTIME};
+            if (f->kind == V8_ENTRY)
+                continue;
+            frame.name = profile_string(profile, f->name ? f->name : "?");
+            frame.file = f->script ? profile_string(profile, f->script) : 0;
+            frame.line = lines ? f->line : 0;
+            put(ret_stack, profile_add_frame(profile, &frame));
+        }
+        if (stack->truncated)
+            *ret_end = END_NO_ROW;
+        v8_stack_done(stack);
+        free(stack);
+        return;
+    }
+    struct registers r = *registers;
+    for (int i = 0; i < SAMPLER_DEPTH; i++) {
+        name_native(p, profile, r.pc, i > 0, ret_stack);
+        switch (native_step(p->native, copy, &r, i > 0)) {
+        case STEP_CALLER:
+            continue;
+        case STEP_END:
+            return;
+        case STEP_NO_MODULE:
+            *ret_end = END_NO_MODULE;
+            return;
+        case STEP_NO_STACK:
+            *ret_end = END_NO_MEMORY;
+            return;
+        default:
+            *ret_end = END_NO_ROW;
+            return;
+        }
+    }
+    *ret_end = END_DEPTH;
+}

@@ -1,0 +1,67 @@
+/* One sampled process: its mappings for the kernel's walker, and the names of what the walker finds. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_PROCESS_H
+#define PROFILE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/map.h"
+#include "profile/profile.h"
+#include "profile/tables.h"
+#include "symbol/perfmap.h"
+#include "unwind/hotspot.h"
+#include "unwind/python.h"
+#include "unwind/sampler.h"
+#include "unwind/v8.h"
+
+struct process {
+    pid_t pid;
+    char name[32];
+    struct native *native;
+    struct v8 *v8; /* NULL: none */
+    struct hotspot *hotspot;
+    uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
+    bool has_python;
+    struct python python;
+    struct perfmap *perfmap;
+    bool perfmap_tried;
+    bool refresh_wanted;
+    uint64_t loaded_ns, java_read_ns;
+    struct map names;         /* of frames: place in `named`, count in the low byte */
+    ARRAY(uint32_t) named;    /* frame ids, the innermost first */
+    struct profile *names_of; /* the profile whose ids these are */
+};
+
+int process_open(pid_t pid, struct native_files *files, struct process **ret_process);
+void process_free(struct process *process);
+
+/* Fills in what the kernel needs to walk the process's stacks. */
+void process_describe(struct process *process, struct tables *tables,
+                      struct sampler_process *ret_description);
+
+/* Reads the mappings again, and forgets names of code that may have changed. */
+void process_refresh(struct process *process);
+
+/* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
+const char *process_runtime(const struct process *process);
+
+struct process_stack {
+    uint32_t frames[1024]; /* ids in the profile, the innermost first */
+    size_t count;
+    enum profile_frame_kind
+        runtime; /* the first language above native code that was met, else FRAME_NATIVE */
+};
+
+/* Names the user part of a sample: native frames, with the frames of interpreters in their places. */
+void process_name(struct process *process, struct profile *profile, const struct sampler_sample *sample,
+                  const uint64_t *user, const uint64_t *python, uint64_t now_ns, bool lines,
+                  struct process_stack *ret_stack);
+
+/* Walks and names a stack from a copy of its top. Sets *ret_end to why it ended. */
+void process_walk(struct process *process, struct profile *profile, const struct registers *registers,
+                  const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
+                  enum sampler_end *ret_end);
+
+#endif

@@ -1,0 +1,252 @@
+/* Stacks as a trie. Nodes are found by a hash of (parent, frame); children lists are not kept, because
+ * nothing that adds needs them, and what prints makes them in one pass (parents come before their children).
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *const KINDS[FRAME_KINDS] = {"native", "kernel",  "python", "javascript", "java",
+                                               "jit",    "runtime", "group",  "truncated"};
+
+const char *profile_kind_name(enum profile_frame_kind kind)
+{
+    return (unsigned)kind < FRAME_KINDS ? KINDS[kind] : "?";
+}
+
+int profile_new(struct profile **ret_profile)
+{
+    struct profile *p = calloc(1, sizeof(*p));
+    struct profile_node root = {0};
+    struct profile_frame none = {.kind = FRAME_GROUP};
+    if (!p)
+        return -ENOMEM;
+    p->node_limit = 8u << 20;
+    strcpy(p->event, "cpu");
+    strcpy(p->unit, "nanoseconds");
+    if (profile_string(p, "") != 0 || !p->strings.count || array_add(&p->nodes, root) < 0 ||
+        array_add(&p->frames, none) < 0) {
+        profile_free(p);
+        return -ENOMEM;
+    }
+    *ret_profile = p;
+    return 0;
+}
+
+void profile_free(struct profile *p)
+{
+    if (!p)
+        return;
+    arena_done(&p->texts);
+    array_done(&p->strings);
+    array_done(&p->frames);
+    array_done(&p->nodes);
+    array_done(&p->samples);
+    map_done(&p->string_ids);
+    map_done(&p->frame_ids);
+    map_done(&p->node_ids);
+    free(p);
+}
+
+/* Finds or makes the slot of a key whose full content `same` compares; on a collision the key is moved on. */
+uint32_t profile_string_n(struct profile *p, const char *string, size_t length)
+{
+    for (uint64_t key = map_hash(string, length);; key++) {
+        bool added;
+        uint64_t *id = map_put(&p->string_ids, key, &added);
+        if (!id)
+            break;
+        if (!added) {
+            const char *known = p->strings.at[*id];
+            if (strncmp(known, string, length) == 0 && known[length] == '\0')
+                return (uint32_t)*id;
+            continue;
+        }
+        const char *copy = arena_strndup(&p->texts, string, length);
+        if (!copy || array_add(&p->strings, copy) < 0) {
+            map_remove(&p->string_ids, key);
+            break;
+        }
+        *id = p->strings.count - 1;
+        return (uint32_t)*id;
+    }
+    p->failed = true;
+    return 0;
+}
+
+uint32_t profile_string(struct profile *p, const char *string)
+{
+    return profile_string_n(p, string, strlen(string));
+}
+
+uint32_t profile_add_frame(struct profile *p, const struct profile_frame *frame)
+{
+    uint32_t identity[5] = {frame->name, frame->file, frame->module, frame->line, frame->kind};
+    for (uint64_t key = map_hash(identity, sizeof(identity));; key++) {
+        bool added;
+        uint64_t *id = map_put(&p->frame_ids, key, &added);
+        if (!id)
+            break;
+        if (!added) {
+            const struct profile_frame *f = &p->frames.at[*id];
+            if (f->name == frame->name && f->file == frame->file && f->module == frame->module &&
+                f->line == frame->line && f->kind == frame->kind)
+                return (uint32_t)*id;
+            continue;
+        }
+        if (array_add(&p->frames, *frame) < 0) {
+            map_remove(&p->frame_ids, key);
+            break;
+        }
+        *id = p->frames.count - 1;
+        return (uint32_t)*id;
+    }
+    p->failed = true;
+    return 0;
+}
+
+uint32_t profile_named_frame(struct profile *p, const char *name, enum profile_frame_kind kind)
+{
+    struct profile_frame frame = {.name = profile_string(p, name), .kind = (uint8_t)kind};
+    return profile_add_frame(p, &frame);
+}
+
+uint32_t profile_child(struct profile *p, uint32_t node, uint32_t frame)
+{
+    bool added;
+    uint64_t *id = map_put(&p->node_ids, (uint64_t)node << 32 | frame, &added);
+    if (!id) {
+        p->failed = true;
+        return node;
+    }
+    if (!added)
+        return (uint32_t)*id;
+    struct profile_node child = {.parent = node, .frame = frame};
+    if (p->nodes.count >= p->node_limit || array_add(&p->nodes, child) < 0) {
+        p->failed = true;
+        map_remove(&p->node_ids, (uint64_t)node << 32 | frame);
+        return node;
+    }
+    *id = p->nodes.count - 1;
+    return (uint32_t)*id;
+}
+
+void profile_count(struct profile *p, uint32_t node, uint64_t count, uint64_t weight)
+{
+    p->nodes.at[node].count += count;
+    p->nodes.at[node].weight += weight;
+}
+
+void profile_keep(struct profile *p, const struct profile_sample *sample)
+{
+    if (p->samples.count < p->sample_limit && array_add(&p->samples, *sample) < 0)
+        p->failed = true;
+}
+
+int profile_merge(struct profile *into, const struct profile *from)
+{
+    uint32_t *strings = calloc(from->strings.count + 1, sizeof(*strings));
+    uint32_t *frames = calloc(from->frames.count + 1, sizeof(*frames));
+    uint32_t *nodes = calloc(from->nodes.count + 1, sizeof(*nodes));
+    if (!strings || !frames || !nodes) {
+        free(strings);
+        free(frames);
+        free(nodes);
+        return -ENOMEM;
+    }
+    for (size_t i = 1; i < from->strings.count; i++)
+        strings[i] = profile_string(into, from->strings.at[i]);
+    for (size_t i = 1; i < from->frames.count; i++) {
+        struct profile_frame f = from->frames.at[i];
+        f.name = strings[f.name];
+        f.file = strings[f.file];
+        f.module = strings[f.module];
+        frames[i] = profile_add_frame(into, &f);
+    }
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        const struct profile_node *n = &from->nodes.at[i];
+        if (i > 0)
+            nodes[i] = profile_child(into, nodes[n->parent], frames[n->frame]);
+        profile_count(into, nodes[i], n->count, n->weight);
+    }
+    for (size_t i = 0; i < from->samples.count; i++) {
+        struct profile_sample s = from->samples.at[i];
+        s.node = nodes[s.node];
+        profile_keep(into, &s);
+    }
+    if (from->start_ns && (!into->start_ns || from->start_ns < into->start_ns))
+        into->start_ns = from->start_ns;
+    into->end_ns = MAX(into->end_ns, from->end_ns);
+    free(strings);
+    free(frames);
+    free(nodes);
+    return into->failed ? -ENOMEM : 0;
+}
+
+uint64_t *profile_totals(const struct profile *p)
+{
+    uint64_t *totals = malloc(p->nodes.count * sizeof(*totals));
+    if (!totals)
+        return NULL;
+    for (size_t i = 0; i < p->nodes.count; i++)
+        totals[i] = p->nodes.at[i].weight;
+    for (size_t i = p->nodes.count; i-- > 1;)
+        totals[p->nodes.at[i].parent] += totals[i];
+    return totals;
+}
+
+/* A function of several lines or modules is one function: frames are compared by name, file and kind. */
+static uint64_t function_key(const struct profile_frame *f)
+{
+    uint32_t identity[3] = {f->name, f->file, f->kind};
+    return map_hash(identity, sizeof(identity));
+}
+
+static int by_self(const void *a, const void *b)
+{
+    const struct profile_function *x = a, *y = b;
+    if (x->self != y->self)
+        return x->self > y->self ? -1 : 1;
+    return x->total > y->total ? -1 : x->total < y->total;
+}
+
+struct profile_function *profile_functions(const struct profile *p, size_t *ret_count)
+{
+    ARRAY(struct profile_function) list = {0};
+    struct map index = {0};
+    uint64_t *totals = profile_totals(p);
+    uint32_t *function = calloc(p->nodes.count, sizeof(*function));
+    bool failed = !totals || !function;
+    for (size_t i = 1; !failed && i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        const struct profile_frame *f = &p->frames.at[n->frame];
+        bool added;
+        uint64_t *at = map_put(&index, function_key(f), &added);
+        struct profile_function fresh = {.frame = n->frame};
+        if (!at || (added && array_add(&list, fresh) < 0)) {
+            failed = true;
+            break;
+        }
+        if (added)
+            *at = list.count - 1;
+        function[i] = (uint32_t)*at + 1;
+        list.at[*at].self += n->weight;
+        bool recursive = false;
+        for (uint32_t up = n->parent; up && !recursive; up = p->nodes.at[up].parent)
+            recursive = function[up] == function[i];
+        if (!recursive)
+            list.at[*at].total += totals[i];
+    }
+    map_done(&index);
+    free(totals);
+    free(function);
+    if (failed) {
+        array_done(&list);
+        return NULL;
+    }
+    if (list.count)
+        qsort(list.at, list.count, sizeof(*list.at), by_self);
+    *ret_count = list.count;
+    return list.at ? list.at : calloc(1, sizeof(struct profile_function));
+}

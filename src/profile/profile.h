@@ -1,0 +1,106 @@
+/* A profile: stacks with their weights, merged into a trie from the outermost caller down. Merging is
+ * addition, at any number of levels and in any order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_PROFILE_H
+#define PROFILE_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/macro.h"
+#include "base/map.h"
+
+enum profile_frame_kind {
+    FRAME_NATIVE,
+    FRAME_KERNEL,
+    FRAME_PYTHON,
+    FRAME_JS,
+    FRAME_JAVA,
+    FRAME_GENERATED, /* of another just-in-time compiler: named by a perf-map file */
+    FRAME_RUNTIME,   /* part of a language's runtime: V8's builtins, HotSpot's stubs */
+    FRAME_GROUP,     /* no code: a process, a thread */
+    FRAME_TRUNCATED, /* "[truncated: reason]" */
+    FRAME_KINDS,
+};
+
+/* "native", "kernel", ... */
+const char *profile_kind_name(enum profile_frame_kind kind);
+
+/* One function (or line of it), the same for all instances. Strings are ids (profile_text()); 0 is "". */
+struct profile_frame {
+    uint32_t name, file, module;
+    uint32_t line; /* 0 unknown */
+    uint8_t kind;  /* enum profile_frame_kind */
+};
+
+struct profile_node {
+    uint32_t parent; /* 0 is the root, whose parent is itself */
+    uint32_t frame;
+    uint64_t count;  /* samples that end here */
+    uint64_t weight; /* their weight, in the profile's unit */
+};
+
+/* One sample, kept when asked for: for timelines, and for the spans of traces to find what ran in them. */
+struct profile_sample {
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint64_t weight;
+    uint32_t pid, tid;
+    uint32_t node;
+};
+
+struct profile {
+    struct arena texts;
+    ARRAY(const char *) strings;
+    ARRAY(struct profile_frame) frames;
+    ARRAY(struct profile_node) nodes; /* parents before children; [0] is the root */
+    struct map string_ids, frame_ids, node_ids;
+    ARRAY(struct profile_sample) samples;
+    size_t sample_limit;       /* 0: samples are not kept */
+    size_t node_limit;         /* stacks beyond end in a node "[truncated: too many different stacks]" */
+    uint64_t start_ns, end_ns; /* CLOCK_REALTIME; 0 unknown */
+    uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
+    char event[32];            /* "cpu", "off-cpu", "page-faults" */
+    char unit[16];             /* of weights: "nanoseconds", "count", "samples" */
+    bool failed;               /* memory ran out: the profile lacks something */
+};
+
+int profile_new(struct profile **ret_profile);
+void profile_free(struct profile *profile);
+DEFINE_FREEP(struct profile, profile_free)
+
+/* Ids, added when new; 0 (the empty string, the root) when memory ran out. */
+uint32_t profile_string(struct profile *profile, const char *string);
+uint32_t profile_string_n(struct profile *profile, const char *string, size_t length);
+uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame);
+uint32_t profile_named_frame(struct profile *profile, const char *name, enum profile_frame_kind kind);
+uint32_t profile_child(struct profile *profile, uint32_t node, uint32_t frame);
+
+static inline const char *profile_text(const struct profile *profile, uint32_t id)
+{
+    return profile->strings.at[id];
+}
+
+void profile_count(struct profile *profile, uint32_t node, uint64_t count, uint64_t weight);
+
+/* Keeps the sample while there is room. */
+void profile_keep(struct profile *profile, const struct profile_sample *sample);
+
+/* Adds all of from to into; frames are the same when name, file and kind are. 0 or -ENOMEM. */
+int profile_merge(struct profile *into, const struct profile *from);
+
+/* The weight at or below each node, in node order; owned by the caller, NULL when memory ran out. */
+uint64_t *profile_totals(const struct profile *profile);
+
+/* A function over all stacks. */
+struct profile_function {
+    uint32_t frame;
+    uint64_t self, total; /* weights; total counts a recursive function once per stack */
+};
+
+/* All functions, the largest self first; owned by the caller. */
+struct profile_function *profile_functions(const struct profile *profile, size_t *ret_count);
+
+#endif

@@ -1,0 +1,470 @@
+/* The sampler's user-space half. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/sampler.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <dirent.h>
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "profile/kernel.h"
+#include "profile/process.h"
+#include "profile/tables.h"
+#include "sampler.skel.h"
+
+#define REFRESH_MIN_NS (200 * NS_PER_MS)
+#define JAVA_REFRESH   NS_PER_S
+#define PROCESS_LIMIT  4096
+
+struct sampler {
+    struct sampler_options options;
+    struct sampler_bpf *bpf;
+    struct ring_buffer *ring;
+    struct tables tables;
+    struct native_files *files;
+    struct kernel_symbols *kernel;
+    struct map processes;                /* pid -> struct process *, or 0: cannot be read */
+    struct sampler_process *description; /* scratch: it is large */
+    struct process_stack *stack;
+    int *events;
+    size_t event_count;
+    int stats_fd;
+    struct profile *on, *off; /* during a poll */
+    uint64_t now_ns;
+    uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS];
+    int polled;
+};
+
+static const char *const ENDS[] = {"",
+                                   "code that no mapping covers",
+                                   "no unwind rule for the code",
+                                   "the stack could not be read",
+                                   "the stack is too deep",
+                                   "the frame pointer leads nowhere",
+                                   "",
+                                   ""};
+
+/* ---- processes ---- */
+
+static bool in_cgroup(const char *wanted, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+    return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
+}
+
+static void publish(struct sampler *s, struct process *process)
+{
+    process_describe(process, &s->tables, s->description);
+    uint32_t key = (uint32_t)process->pid;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
+}
+
+static void ignore(struct sampler *s, pid_t pid)
+{
+    uint32_t key = (uint32_t)pid;
+    memset(s->description, 0, sizeof(*s->description));
+    s->description->ignored = 1;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
+}
+
+static void drop(struct sampler *s, pid_t pid)
+{
+    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
+    uint32_t key = (uint32_t)pid;
+    if (known) {
+        process_free((struct process *)(uintptr_t)*known);
+        map_remove(&s->processes, (uint64_t)pid);
+    }
+    bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
+}
+
+/* The process, read when it is new. NULL when it is not wanted or gone. */
+static struct process *process_of(struct sampler *s, pid_t pid)
+{
+    bool added;
+    uint64_t *known = map_put(&s->processes, (uint64_t)pid, &added);
+    if (!known)
+        return NULL;
+    if (!added)
+        return (struct process *)(uintptr_t)*known;
+    struct process *process = NULL;
+    if (s->options.cgroup && !in_cgroup(s->options.cgroup, pid)) {
+        ignore(s, pid);
+        return NULL;
+    }
+    if (process_open(pid, s->files, &process) < 0)
+        process = NULL;
+    known = map_get(&s->processes, (uint64_t)pid);
+    *known = (uintptr_t)process;
+    if (process)
+        publish(s, process);
+    return process;
+}
+
+int sampler_add(struct sampler *s, pid_t pid)
+{
+    uint32_t key = (uint32_t)pid, one = 1;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &one, BPF_ANY);
+    return process_of(s, pid) ? 0 : -ESRCH;
+}
+
+const char *sampler_runtime(struct sampler *s, pid_t pid)
+{
+    struct process *process = process_of(s, pid);
+    return process ? process_runtime(process) : NULL;
+}
+
+static void refresh_if_due(struct sampler *s, struct process *process)
+{
+    uint64_t age = s->now_ns - process->loaded_ns;
+    if (!(process->refresh_wanted && age > (process->hotspot ? REFRESH_MIN_NS / 4 : REFRESH_MIN_NS)) &&
+        !(process->hotspot && age > JAVA_REFRESH))
+        return;
+    process_refresh(process);
+    publish(s, process);
+}
+
+/* ---- samples ---- */
+
+static uint32_t group_frames(struct sampler *s, struct profile *profile, const struct process *process,
+                             const struct sampler_sample *sample)
+{
+    char text[64];
+    uint32_t node = 0;
+    if (s->options.by_process) {
+        snprintf(text, sizeof(text), "%.31s (%u)", process && *process->name ? process->name : sample->name,
+                 sample->pid);
+        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
+    }
+    if (s->options.by_thread) {
+        snprintf(text, sizeof(text), "thread %.16s (%u)", sample->name, sample->tid);
+        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
+    }
+    return node;
+}
+
+static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
+                      const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end)
+{
+    uint32_t node = group_frames(s, profile, process, sample);
+    char text[96];
+    bool user = sample->user_words > 0;
+    if (user && end != END_COMPLETE && end < END_REASONS && *ENDS[end]) {
+        snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
+        node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_TRUNCATED));
+    }
+    for (size_t i = s->stack->count; i-- > 0;)
+        node = profile_child(profile, node, s->stack->frames[i]);
+    if (sample->kernel_words && !s->kernel)
+        kernel_symbols_read(&s->kernel);
+    for (uint32_t i = sample->kernel_words; i-- > 0;) {
+        const char *name = s->kernel ? kernel_symbols_find(s->kernel, kernel[i] - (i > 0)) : NULL;
+        node = profile_child(profile, node,
+                             profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));
+    }
+    profile_count(profile, node, 1, sample->weight);
+    struct profile_sample kept = {sample->time_ns, sample->weight, sample->pid, sample->tid, node};
+    profile_keep(profile, &kept);
+    if (user) {
+        s->named++;
+        s->complete += end == END_COMPLETE;
+        s->runtime_named[s->stack->runtime]++;
+        s->runtime_complete[s->stack->runtime] += end == END_COMPLETE;
+    }
+    s->polled++;
+}
+
+static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
+{
+    struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
+    struct process *process = process_of(s, (pid_t)sample->pid);
+    if (!profile)
+        return;
+    s->stack->count = 0;
+    s->stack->runtime = FRAME_NATIVE;
+    const uint64_t *user = words + sample->kernel_words, *python = user + sample->user_words;
+    if (process && sample->user_words) {
+        refresh_if_due(s, process);
+        process_name(process, profile, sample, user, python, s->now_ns, s->options.lines, s->stack);
+        process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
+    }
+    add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end);
+}
+
+/* A process that the kernel's half does not know: this sample is walked here. */
+static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                    size_t bytes)
+{
+    struct process *process = process_of(s, (pid_t)sample->pid);
+    if (process) /* the kernel's half may have lost it to an execve */
+        publish(s, process);
+    if (!s->on || !sample->weight || (s->options.cgroup && !process))
+        return;
+    s->stack->count = 0;
+    s->stack->runtime = FRAME_NATIVE;
+    enum sampler_end end = END_KERNEL;
+    if (process && sample->user_words > 3) {
+        struct registers registers = {words[0], words[1], words[2]};
+        struct stack_copy copy = {words[1], (const uint8_t *)(words + 3), bytes - 24};
+        process_walk(process, s->on, &registers, &copy, s->options.lines, s->stack, &end);
+        if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
+            end = END_DEPTH;
+    } else if (!process && sample->user_words) { /* it is gone already */
+        s->stack->frames[s->stack->count++] =
+            profile_named_frame(s->on, "[truncated: the process ended before it was read]", FRAME_TRUNCATED);
+    }
+    add_stack(s, s->on, process, sample, NULL, end);
+}
+
+static int on_event(void *context, void *data, size_t size)
+{
+    struct sampler *s = context;
+    const struct sampler_sample *sample = data;
+    if (size < sizeof(*sample))
+        return 0;
+    const uint64_t *words = (const uint64_t *)(sample + 1);
+    size_t count = (size - sizeof(*sample)) / 8;
+    switch (sample->kind) {
+    case SAMPLE_CPU:
+    case SAMPLE_OFF:
+        if ((uint64_t)sample->kernel_words + sample->user_words + sample->python_words <= count)
+            on_stack(s, sample, words);
+        break;
+    case SAMPLE_COPY:
+        if (count >= 3) {
+            on_copy(s, sample, words, count * 8);
+        }
+        break;
+    case SAMPLE_EXEC:
+    case SAMPLE_EXIT:
+        drop(s, (pid_t)sample->pid);
+        break;
+    }
+    return 0;
+}
+
+int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct profile *off)
+{
+    s->on = on;
+    s->off = off;
+    s->polled = 0;
+    if (timeout_ms > 0) { /* the kernel's half does not wake us: that would cost its targets */
+        struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
+        nanosleep(&pause, NULL);
+    }
+    s->now_ns = clock_monotonic_ns();
+    int r = ring_buffer__consume(s->ring);
+    return r < 0 ? r : s->polled;
+}
+
+/* ---- start and end ---- */
+
+static int refused(struct problem *problem, int error, const char *what)
+{
+    problem_set(problem, error, "%s: %s", what, strerror(-error));
+    if (error == -EPERM || error == -EACCES)
+        problem_remedy(problem, "Run as root, or grant it once: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,"
+                                "cap_dac_read_search=ep on the sonde binary.");
+    return error;
+}
+
+static void *share(struct bpf_map *map, size_t size)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    void *at = mmap(NULL, (size + (size_t)page - 1) & ~((size_t)page - 1), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    bpf_map__fd(map), 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static int no_output(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    return 0;
+}
+
+static int load(struct sampler *s, struct problem *problem)
+{
+    const struct sampler_options *o = &s->options;
+    libbpf_set_print(no_output);
+    s->bpf = sampler_bpf__open();
+    if (!s->bpf)
+        return refused(problem, -errno, "cannot open the BPF program");
+    s->tables.row_limit = (uint32_t)((o->map_bytes ? o->map_bytes : 32u << 20) / sizeof(struct unwind_row));
+    s->tables.page_limit = s->tables.row_limit / 4;
+    s->bpf->rodata->row_limit = s->tables.row_limit;
+    s->bpf->rodata->page_limit = s->tables.page_limit;
+    s->bpf->rodata->only_targets = !o->whole_machine;
+    s->bpf->rodata->want_kernel = o->kernel;
+    s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
+    s->bpf->rodata->own_pid = (uint32_t)getpid();
+    bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
+    bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
+    bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
+    bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
+    int r = sampler_bpf__load(s->bpf);
+    if (r < 0)
+        return refused(problem, r, "the kernel refused the BPF program");
+    s->tables.rows = share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
+    s->tables.pages = share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), on_event, s, NULL);
+    if (!s->tables.rows || !s->tables.pages || !s->ring)
+        return refused(problem, -ENOMEM, "cannot share memory with the kernel");
+    return 0;
+}
+
+int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler, struct problem *problem)
+{
+    _cleanup_(sampler_closep) struct sampler *s = calloc(1, sizeof(*s));
+    if (!s)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    s->options = *options;
+    s->stats_fd = -1;
+    s->description = calloc(1, sizeof(*s->description));
+    s->stack = calloc(1, sizeof(*s->stack));
+    if (!s->description || !s->stack || native_files_new(&s->files) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    int r = load(s, problem);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < options->pid_count; i++)
+        if (sampler_add(s, options->pids[i]) < 0)
+            return problem_set(problem, -ESRCH, "process %d does not exist or cannot be read",
+                               options->pids[i]);
+    *ret_sampler = s;
+    s = NULL;
+    return 0;
+}
+
+static int open_event(const struct sampler_options *o, int cpu)
+{
+    struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
+    bool clock = o->event_type == PERF_TYPE_SOFTWARE &&
+                 (o->event_config == PERF_COUNT_SW_CPU_CLOCK || o->event_config == PERF_COUNT_SW_TASK_CLOCK);
+    if (o->event_period) {
+        attr.sample_period = o->event_period;
+    } else if (clock) {
+        attr.sample_period = NS_PER_S / MAX(o->frequency, 1u);
+    } else {
+        attr.freq = 1;
+        attr.sample_freq = MAX(o->frequency, 1u);
+    }
+    return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+int sampler_start(struct sampler *s, struct problem *problem)
+{
+    int cpus = libbpf_num_possible_cpus();
+    s->events = calloc((size_t)MAX(cpus, 1), sizeof(*s->events));
+    if (!s->events)
+        return -ENOMEM;
+    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+    if (!bpf_program__attach(s->bpf->progs.on_exec) || !bpf_program__attach(s->bpf->progs.on_exit) ||
+        !bpf_program__attach(s->bpf->progs.on_fork) ||
+        (s->options.off_cpu && !bpf_program__attach(s->bpf->progs.on_switch)))
+        return refused(problem, -errno, "cannot watch processes");
+    for (int cpu = 0; s->options.on_cpu && cpu < cpus; cpu++) {
+        int fd = open_event(&s->options, cpu);
+        if (fd < 0 && (errno == ENODEV || errno == ENXIO)) /* this CPU is off */
+            continue;
+        if (fd < 0) {
+            int e = errno;
+            refused(problem, -e, "cannot open the event");
+            if (e == ENOENT || e == EOPNOTSUPP)
+                problem_remedy(
+                    problem,
+                    "This machine does not count it (virtual machines often lack hardware counters); "
+                    "use --event cpu.");
+            return -e;
+        }
+        if (!bpf_program__attach_perf_event(s->bpf->progs.on_tick, fd)) {
+            close(fd);
+            return refused(problem, -errno, "cannot attach to the event");
+        }
+        s->events[s->event_count++] = fd;
+    }
+    return 0;
+}
+
+void sampler_stop(struct sampler *s)
+{
+    while (s->event_count > 0) /* closing takes the program off, too */
+        close(s->events[--s->event_count]);
+}
+
+void sampler_close(struct sampler *s)
+{
+    if (!s)
+        return;
+    sampler_stop(s);
+    if (s->stats_fd >= 0)
+        close(s->stats_fd);
+    ring_buffer__free(s->ring);
+    map_foreach (&s->processes, slot)
+        process_free((struct process *)(uintptr_t)slot->value);
+    map_done(&s->processes);
+    native_files_free(s->files);
+    if (s->tables.rows)
+        munmap(s->tables.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
+    if (s->tables.pages)
+        munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
+    array_done(&s->tables.ranges);
+    sampler_bpf__destroy(s->bpf);
+    kernel_symbols_free(s->kernel);
+    free(s->events);
+    free(s->description);
+    free(s->stack);
+    free(s);
+}
+
+static void add_program_time(struct bpf_program *program, struct sampler_counts *counts)
+{
+    struct bpf_prog_info info = {0};
+    uint32_t size = sizeof(info);
+    if (bpf_program__fd(program) >= 0 &&
+        bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
+        counts->program_ns += info.run_time_ns;
+        counts->program_runs += info.run_cnt;
+    }
+}
+
+void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
+{
+    struct sampler_counts c = {0};
+    int cpus = libbpf_num_possible_cpus();
+    uint64_t values[COUNT_MAX] = {0}, *each = calloc((size_t)MAX(cpus, 1), sizeof(*each));
+    for (uint32_t i = 0; each && i < COUNT_MAX; i++)
+        if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.counts), &i, each) == 0)
+            for (int cpu = 0; cpu < cpus; cpu++)
+                values[i] += each[cpu];
+    free(each);
+    c.ticks = values[COUNT_TICKS];
+    c.samples = values[COUNT_SAMPLES];
+    c.lost = values[COUNT_LOST];
+    c.copies = values[COUNT_UNKNOWN];
+    for (int i = 0; i < 8 && COUNT_ENDS + i < COUNT_MAX; i++)
+        c.ends[i] = values[COUNT_ENDS + i];
+    c.stacks = s->named;
+    c.complete = s->complete;
+    memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));
+    memcpy(c.runtime_complete, s->runtime_complete, sizeof(c.runtime_complete));
+    c.rows = s->tables.rows_used;
+    c.processes = s->processes.count;
+    add_program_time(s->bpf->progs.on_tick, &c);
+    if (s->options.off_cpu)
+        add_program_time(s->bpf->progs.on_switch, &c);
+    *ret_counts = c;
+}

@@ -1,0 +1,70 @@
+/* The sampler: loads the BPF program, teaches it the processes it meets, and turns what it sends into named
+ * stacks of a profile. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_SAMPLER_H
+#define PROFILE_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/problem.h"
+#include "profile/profile.h"
+
+struct sampler_options {
+    const pid_t *pids; /* only these and the children they fork; none: the whole machine */
+    size_t pid_count;
+    bool whole_machine;
+    const char *cgroup;    /* only processes whose cgroup path contains this; NULL: all */
+    unsigned frequency;    /* samples per second and CPU (clock events) */
+    uint32_t event_type;   /* PERF_TYPE_SOFTWARE */
+    uint64_t event_config; /* PERF_COUNT_SW_CPU_CLOCK */
+    uint64_t event_period; /* 0: by frequency */
+    bool on_cpu, off_cpu;
+    uint64_t off_cpu_min_ns;
+    bool kernel;      /* kernel frames, too */
+    bool by_process;  /* the first frame is the process */
+    bool by_thread;   /* and the second the thread */
+    bool lines;       /* frames carry line numbers: one function may be several frames */
+    size_t map_bytes; /* for unwind rows in the kernel; 0: 32 MB */
+};
+
+struct sampler_counts {
+    uint64_t ticks, samples, lost, copies;
+    uint64_t ends[8];  /* by enum sampler_end */
+    uint64_t complete; /* stacks without a [truncated] frame, as named */
+    uint64_t stacks;
+    /* of user stacks by the runtime that dominates them, named complete and all */
+    uint64_t runtime_complete[FRAME_KINDS], runtime_stacks[FRAME_KINDS];
+    uint64_t program_ns, program_runs; /* time in the BPF programs, when the kernel counts it */
+    size_t rows;                       /* unwind rows in the kernel */
+    size_t processes;
+};
+
+struct sampler;
+
+/* -EPERM with what to grant when the kernel refuses. */
+int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler,
+                 struct problem *problem);
+void sampler_close(struct sampler *sampler);
+DEFINE_FREEP(struct sampler, sampler_close)
+
+/* Adds a process, and reads its tables right away. */
+int sampler_add(struct sampler *sampler, pid_t pid);
+
+/* Starts the clock. */
+int sampler_start(struct sampler *sampler, struct problem *problem);
+void sampler_stop(struct sampler *sampler);
+
+/* Waits up to timeout_ms and adds what arrived to the profiles: on for stacks at events, off (may be NULL)
+ * for waits. The number of samples, or a negative errno. */
+int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
+
+void sampler_counts(struct sampler *sampler, struct sampler_counts *ret_counts);
+
+/* What runs in a process, for people: "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)". NULL:
+ * unknown. */
+const char *sampler_runtime(struct sampler *sampler, pid_t pid);
+
+#endif

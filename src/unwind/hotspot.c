@@ -1,0 +1,548 @@
+/* HotSpot read from outside.
+ *
+ * libjvm.so exports gHotSpotVMStructs and gHotSpotVMTypes: names of types and fields with their offsets, made
+ * for the serviceability agent. With them the code cache is walked (heaps of blocks, each a CodeBlob with its
+ * frame size), and a compiled method's debug information is decoded: PcDesc entries lead to scopes,
+ * compressed lists of (sender, method, bci), one for each inlined call. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/hotspot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "symbol/memory.h"
+#include "unwind/sampler.h"
+
+enum { BLOBS_LIMIT = 400000, SCOPES_LIMIT = 64 };
+
+/* Fields by (type, name); offsets or, for static ones, addresses. */
+enum field {
+    HEAPS,
+    GROW_LEN,
+    GROW_DATA,
+    HEAP_MEMORY,
+    HEAP_SEGMAP,
+    HEAP_LOG2,
+    SPACE_LOW,
+    SPACE_HIGH,
+    BLOCK_USED,
+    BLOCK_LENGTH,
+    BLOB_NAME,
+    BLOB_BEGIN,
+    BLOB_END,
+    BLOB_FRAME,
+    BLOB_COMPLETE,
+    CODE_METHOD,
+    SCOPES_DATA,
+    SCOPES_PCS,
+    DEPENDENCIES,
+    METADATA,
+    METHOD_CONST,
+    CONST_POOL,
+    CONST_NAME,
+    POOL_HOLDER,
+    KLASS_NAME,
+    SYMBOL_LENGTH,
+    SYMBOL_BODY,
+    VM_MAJOR,
+    FIELDS
+};
+
+static const struct {
+    const char *type, *name, *other_type; /* in other versions */
+    bool optional;
+} FIELD_NAMES[FIELDS] = {
+    [HEAPS] = {"CodeCache", "_heaps", NULL, false},
+    [GROW_LEN] = {"GrowableArrayBase", "_len", "GenericGrowableArray", false},
+    [GROW_DATA] = {"GrowableArray<int>", "_data", "GrowableArray<int>", false},
+    [HEAP_MEMORY] = {"CodeHeap", "_memory", NULL, false},
+    [HEAP_SEGMAP] = {"CodeHeap", "_segmap", NULL, false},
+    [HEAP_LOG2] = {"CodeHeap", "_log2_segment_size", NULL, false},
+    [SPACE_LOW] = {"VirtualSpace", "_low", NULL, false},
+    [SPACE_HIGH] = {"VirtualSpace", "_high", NULL, false},
+    [BLOCK_USED] = {"HeapBlock::Header", "_used", NULL, false},
+    [BLOCK_LENGTH] = {"HeapBlock::Header", "_length", NULL, false},
+    [BLOB_NAME] = {"CodeBlob", "_name", NULL, false},
+    [BLOB_BEGIN] = {"CodeBlob", "_code_begin", NULL, false},
+    [BLOB_END] = {"CodeBlob", "_code_end", NULL, false},
+    [BLOB_FRAME] = {"CodeBlob", "_frame_size", NULL, false},
+    [BLOB_COMPLETE] = {"CodeBlob", "_frame_complete_offset", NULL, true},
+    [CODE_METHOD] = {"CompiledMethod", "_method", "nmethod", false},
+    [SCOPES_DATA] = {"CompiledMethod", "_scopes_data_begin", "nmethod", true},
+    [SCOPES_PCS] = {"nmethod", "_scopes_pcs_offset", NULL, true},
+    [DEPENDENCIES] = {"nmethod", "_dependencies_offset", NULL, true},
+    [METADATA] = {"nmethod", "_metadata_offset", NULL, true},
+    [METHOD_CONST] = {"Method", "_constMethod", NULL, false},
+    [CONST_POOL] = {"ConstMethod", "_constants", NULL, false},
+    [CONST_NAME] = {"ConstMethod", "_name_index", NULL, false},
+    [POOL_HOLDER] = {"ConstantPool", "_pool_holder", NULL, false},
+    [KLASS_NAME] = {"Klass", "_name", NULL, false},
+    [SYMBOL_LENGTH] = {"Symbol", "_length", NULL, false},
+    [SYMBOL_BODY] = {"Symbol", "_body", NULL, false},
+    [VM_MAJOR] = {"Abstract_VM_Version", "_vm_major_version", NULL, true},
+};
+
+enum blob_kind { BLOB_STUB, BLOB_METHOD, BLOB_INTERPRETER, BLOB_NO_FRAME };
+
+struct blob {
+    uint64_t start, end; /* of its code */
+    uint64_t blob;       /* the CodeBlob */
+    uint64_t method;     /* of a compiled method, read with the blob */
+    int32_t frame_words; /* size of its frames, with the return address; 0 or less: by frame pointer */
+    int32_t complete;    /* offset at which a frame is set up */
+    uint8_t kind;
+    char name[40]; /* of a stub */
+};
+
+struct hotspot {
+    struct native *native;
+    pid_t pid;
+    uint64_t fields[FIELDS];
+    bool has[FIELDS];
+    uint64_t block_size, pool_size; /* sizeof HeapBlock, ConstantPool */
+    int major;
+    ARRAY(struct blob) blobs; /* by start */
+    uint64_t low, high;
+    struct map method_names; /* Method -> index in names */
+    ARRAY(char *) names;
+};
+
+/* ---- reading ---- */
+
+static uint64_t word(const struct hotspot *h, uint64_t address)
+{
+    uint64_t value = 0;
+    return memory_read(h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
+}
+
+static int32_t number(const struct hotspot *h, uint64_t address)
+{
+    int32_t value = 0;
+    return memory_read(h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
+}
+
+static uint64_t exported(struct elf *elf, const struct hotspot *h, uint64_t bias, const char *name)
+{
+    struct elf_symbol symbol;
+    return elf_find(elf, name, &symbol) < 0 ? 0 : word(h, symbol.value + bias);
+}
+
+static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
+{
+    uint64_t at = exported(elf, h, bias, "gHotSpotVMStructs");
+    uint64_t type_at = exported(elf, h, bias, "gHotSpotVMStructEntryTypeNameOffset");
+    uint64_t field_at = exported(elf, h, bias, "gHotSpotVMStructEntryFieldNameOffset");
+    uint64_t static_at = exported(elf, h, bias, "gHotSpotVMStructEntryIsStaticOffset");
+    uint64_t offset_at = exported(elf, h, bias, "gHotSpotVMStructEntryOffsetOffset");
+    uint64_t address_at = exported(elf, h, bias, "gHotSpotVMStructEntryAddressOffset");
+    uint64_t stride = exported(elf, h, bias, "gHotSpotVMStructEntryArrayStride");
+    uint8_t entry[128];
+    if (!at || stride < 24 || stride > sizeof(entry))
+        return;
+    for (int i = 0; i < 10000; i++, at += stride) {
+        char type[64], field[64];
+        uint64_t type_name, field_name, value;
+        int32_t is_static;
+        if (memory_read(h->pid, at, entry, stride) < 0)
+            return;
+        memcpy(&type_name, entry + (type_at & 127 & ~7u), 8);
+        memcpy(&field_name, entry + (field_at & 127 & ~7u), 8);
+        if (!type_name)
+            return;
+        if (memory_read_string(h->pid, type_name, type, sizeof(type)) < 0 ||
+            memory_read_string(h->pid, field_name, field, sizeof(field)) < 0)
+            continue;
+        memcpy(&is_static, entry + (static_at & 127 & ~3u), 4);
+        memcpy(&value, entry + ((is_static ? address_at : offset_at) & 127 & ~7u), 8);
+        for (int f = 0; f < FIELDS; f++) {
+            if (strcmp(field, FIELD_NAMES[f].name) != 0 ||
+                (strcmp(type, FIELD_NAMES[f].type) != 0 &&
+                 (!FIELD_NAMES[f].other_type || strcmp(type, FIELD_NAMES[f].other_type) != 0)))
+                continue;
+            h->fields[f] = value;
+            h->has[f] = true;
+        }
+    }
+}
+
+static void read_types(struct hotspot *h, struct elf *elf, uint64_t bias)
+{
+    uint64_t at = exported(elf, h, bias, "gHotSpotVMTypes");
+    uint64_t name_at = exported(elf, h, bias, "gHotSpotVMTypeEntryTypeNameOffset");
+    uint64_t size_at = exported(elf, h, bias, "gHotSpotVMTypeEntrySizeOffset");
+    uint64_t stride = exported(elf, h, bias, "gHotSpotVMTypeEntryArrayStride");
+    for (int i = 0; at && stride && i < 10000; i++, at += stride) {
+        char name[64];
+        uint64_t name_address = word(h, at + name_at);
+        if (!name_address)
+            return;
+        if (memory_read_string(h->pid, name_address, name, sizeof(name)) < 0)
+            continue;
+        if (strcmp(name, "HeapBlock") == 0)
+            h->block_size = word(h, at + size_at);
+        else if (strcmp(name, "ConstantPool") == 0)
+            h->pool_size = word(h, at + size_at);
+    }
+}
+
+int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
+{
+    const struct modules *modules = native_modules(native);
+    const struct module *library = modules_named(modules, "libjvm.so");
+    struct native_file *file = library ? native_file_of(native, library) : NULL;
+    if (!file)
+        return -ENOENT;
+    struct hotspot *h = calloc(1, sizeof(*h));
+    if (!h)
+        return -ENOMEM;
+    h->native = native;
+    h->pid = modules->pid;
+    read_fields(h, native_file_elf(file), library->load_bias);
+    read_types(h, native_file_elf(file), library->load_bias);
+    bool complete = h->block_size && h->pool_size;
+    for (int i = 0; i < FIELDS; i++)
+        complete = complete && (h->has[i] || FIELD_NAMES[i].optional);
+    if (!complete) {
+        hotspot_free(h);
+        return -ENOTSUP;
+    }
+    h->major = h->has[VM_MAJOR] ? number(h, h->fields[VM_MAJOR]) : 17;
+    hotspot_refresh(h);
+    *ret_hotspot = h;
+    return 0;
+}
+
+static void forget_names(struct hotspot *h)
+{
+    array_foreach (&h->names, name)
+        free(*name);
+    array_clear(&h->names);
+    map_clear(&h->method_names);
+}
+
+void hotspot_free(struct hotspot *h)
+{
+    if (!h)
+        return;
+    forget_names(h);
+    array_done(&h->names);
+    map_done(&h->method_names);
+    array_done(&h->blobs);
+    free(h);
+}
+
+/* ---- the code cache ---- */
+
+static enum blob_kind kind_of(const char *name)
+{
+    if (strcmp(name, "nmethod") == 0 || strcmp(name, "native nmethod") == 0)
+        return BLOB_METHOD;
+    if (strcmp(name, "Interpreter") == 0)
+        return BLOB_INTERPRETER;
+    if (strstr(name, "adapters") || strstr(name, "vtable") || strstr(name, "itable"))
+        return BLOB_NO_FRAME;
+    return BLOB_STUB;
+}
+
+static void read_blob(struct hotspot *h, uint64_t at)
+{
+    uint8_t bytes[256];
+    struct blob blob = {.blob = at};
+    uint64_t name;
+    for (int i = BLOB_NAME; i <= BLOB_COMPLETE; i++)
+        if (h->fields[i] > sizeof(bytes) - 8)
+            return;
+    if (memory_read(h->pid, at, bytes, sizeof(bytes)) < 0)
+        return;
+    memcpy(&name, bytes + h->fields[BLOB_NAME], 8);
+    memcpy(&blob.start, bytes + h->fields[BLOB_BEGIN], 8);
+    memcpy(&blob.end, bytes + h->fields[BLOB_END], 8);
+    memcpy(&blob.frame_words, bytes + h->fields[BLOB_FRAME], 4);
+    if (h->has[BLOB_COMPLETE])
+        memcpy(&blob.complete, bytes + h->fields[BLOB_COMPLETE], 4);
+    if (blob.start >= blob.end || blob.end - blob.start > 64u << 20 ||
+        memory_read_string(h->pid, name, blob.name, sizeof(blob.name)) < 0)
+        return;
+    blob.kind = kind_of(blob.name);
+    if (blob.kind == BLOB_METHOD && h->fields[CODE_METHOD] <= sizeof(bytes) - 8)
+        memcpy(&blob.method, bytes + h->fields[CODE_METHOD], 8);
+    else if (blob.kind == BLOB_METHOD)
+        blob.method = word(h, at + h->fields[CODE_METHOD]);
+    if (array_add(&h->blobs, blob) < 0)
+        return;
+}
+
+static void read_heap(struct hotspot *h, uint64_t heap)
+{
+    uint64_t low = word(h, heap + h->fields[HEAP_MEMORY] + h->fields[SPACE_LOW]);
+    uint64_t high = word(h, heap + h->fields[HEAP_MEMORY] + h->fields[SPACE_HIGH]);
+    int32_t shift = number(h, heap + h->fields[HEAP_LOG2]);
+    if (!low || high <= low || shift < 3 || shift > 20)
+        return;
+    h->low = h->low ? MIN(h->low, low) : low;
+    h->high = MAX(h->high, high);
+    for (uint64_t at = low; at < high && h->blobs.count < BLOBS_LIMIT;) {
+        uint8_t header[32] = {0};
+        uint64_t length;
+        if (memory_read(h->pid, at, header, sizeof(header)) < 0 || h->fields[BLOCK_LENGTH] > 24 ||
+            h->fields[BLOCK_USED] > 31)
+            return;
+        memcpy(&length, header + h->fields[BLOCK_LENGTH], 8);
+        if (!length || length > (high - at) >> shift)
+            return;
+        if (header[h->fields[BLOCK_USED]])
+            read_blob(h, at + h->block_size);
+        at += length << shift;
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct blob *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+int hotspot_refresh(struct hotspot *h)
+{
+    uint64_t heaps = word(h, h->fields[HEAPS]), data = word(h, heaps + h->fields[GROW_DATA]);
+    int32_t count = number(h, heaps + h->fields[GROW_LEN]);
+    array_clear(&h->blobs);
+    h->low = h->high = 0;
+    for (int32_t i = 0; i < count && i < 16; i++)
+        read_heap(h, word(h, data + 8u * (unsigned)i));
+    if (h->blobs.count)
+        qsort(h->blobs.at, h->blobs.count, sizeof(*h->blobs.at), by_start);
+    if (h->names.count > 100000)
+        forget_names(h); /* classes are unloaded, too */
+    return h->blobs.count ? 0 : -ENOENT;
+}
+
+void hotspot_range(const struct hotspot *h, uint64_t *ret_start, uint64_t *ret_end)
+{
+    *ret_start = h->low;
+    *ret_end = h->high;
+}
+
+static void add_row(struct unwind_row *rows, size_t limit, size_t *count, uint64_t pc, int cfa, int offset,
+                    int rbp)
+{
+    if (*count && rows[*count - 1].pc == (unsigned)pc)
+        --*count;
+    if (*count < limit)
+        rows[(*count)++] = (struct unwind_row){.pc = (unsigned)pc,
+                                               .cfa_offset = (short)offset,
+                                               .rbp_offset = (signed char)rbp,
+                                               .rule = (unsigned char)(cfa | (rbp ? RBP_AT_CFA << 4 : 0))};
+}
+
+/* push rbp; sub rsp, n: until then the return address is on top, or below rbp. */
+static void add_compiled(const struct blob *b, uint64_t base, struct unwind_row *rows, size_t limit,
+                         size_t *count)
+{
+    uint64_t start = b->start - base, body = start;
+    int size = b->frame_words * 8;
+    if (b->complete > 0 && b->complete < 64 && (uint64_t)b->complete < b->end - b->start) {
+        body = start + (uint64_t)b->complete;
+        uint64_t sub = size - 16 < 128 ? 4 : 7;
+        add_row(rows, limit, count, start, CFA_RSP, 8, 0);
+        if (body > start + sub)
+            add_row(rows, limit, count, body - sub, CFA_RSP, 16, -2);
+    }
+    if (size > 32000)
+        add_row(rows, limit, count, body, CFA_GAP, 0, 0);
+    else
+        add_row(rows, limit, count, body, CFA_RSP, size, -2);
+}
+
+size_t hotspot_rows(const struct hotspot *h, struct unwind_row *rows, size_t limit)
+{
+    size_t count = 0;
+    add_row(rows, limit, &count, 0, CFA_GAP, 0, 0);
+    array_foreach (&h->blobs, b) {
+        uint64_t start = b->start - h->low;
+        if (b->kind == BLOB_INTERPRETER)
+            add_row(rows, limit, &count, start, CFA_RBP, SAMPLER_JAVA_INTERPRETED, 0);
+        else if (b->kind == BLOB_NO_FRAME)
+            add_row(rows, limit, &count, start, CFA_RSP, 8, 0);
+        else if (b->frame_words > 1)
+            add_compiled(b, h->low, rows, limit, &count);
+        else
+            add_row(rows, limit, &count, start, CFA_RBP, 16, -2);
+        add_row(rows, limit, &count, b->end - h->low, CFA_GAP, 0, 0);
+    }
+    return count;
+}
+
+/* ---- names ---- */
+
+static bool read_symbol(const struct hotspot *h, uint64_t symbol, char *buffer, size_t size)
+{
+    uint16_t length;
+    if (!symbol || memory_read(h->pid, symbol + h->fields[SYMBOL_LENGTH], &length, sizeof(length)) < 0)
+        return false;
+    size_t n = MIN((size_t)length, size - 1);
+    if (memory_read(h->pid, symbol + h->fields[SYMBOL_BODY], buffer, n) < 0)
+        return false;
+    buffer[n] = '\0';
+    return n > 0;
+}
+
+/* Hidden classes carry a number that differs between instances: Foo$$Lambda/0x00007f..., Foo$$Lambda$14/0x...
+ */
+static void drop_instance(char *class)
+{
+    char *at = strstr(class, "/0x");
+    if (!at)
+        at = strstr(class, "+0x");
+    if (at)
+        *at = '\0';
+    at = strstr(class, "$$Lambda$");
+    if (at)
+        at[8] = '\0';
+    at = strstr(class, "GeneratedMethodAccessor");
+    if (at)
+        at[23] = '\0';
+    at = strstr(class, "GeneratedConstructorAccessor");
+    if (at)
+        at[28] = '\0';
+}
+
+static const char *method_name(struct hotspot *h, uint64_t method)
+{
+    bool added;
+    uint64_t *known = map_put(&h->method_names, method, &added);
+    if (!known)
+        return NULL;
+    if (!added)
+        return h->names.at[*known];
+    char class[400], name[200], full[600];
+    uint16_t index = 0;
+    uint64_t constant = word(h, method + h->fields[METHOD_CONST]);
+    uint64_t pool = constant ? word(h, constant + h->fields[CONST_POOL]) : 0;
+    char *copy = NULL;
+    if (pool && memory_read(h->pid, constant + h->fields[CONST_NAME], &index, sizeof(index)) == 0 &&
+        read_symbol(h, word(h, pool + h->pool_size + 8ull * index), name, sizeof(name)) &&
+        read_symbol(h, word(h, word(h, pool + h->fields[POOL_HOLDER]) + h->fields[KLASS_NAME]), class,
+                    sizeof(class))) {
+        drop_instance(class);
+        for (char *c = class; *c; c++)
+            *c = *c == '/' ? '.' : *c;
+        snprintf(full, sizeof(full), "%s.%s", class, name);
+        copy = strdup(full);
+    }
+    if (!copy || array_add(&h->names, copy) < 0) {
+        free(copy);
+        map_remove(&h->method_names, method);
+        return NULL;
+    }
+    *known = h->names.count - 1;
+    return copy;
+}
+
+static void add_frame(struct hotspot_frame *frames, size_t limit, size_t *count, const char *name,
+                      bool is_method)
+{
+    if (*count < limit) {
+        snprintf(frames[*count].name, sizeof(frames[*count].name), "%s", name);
+        frames[(*count)++].is_method = is_method;
+    }
+}
+
+/* UNSIGNED5: up to five bytes, the low six bits of each add up; bytes below a bound end the number. Since
+ * version 20 zero bytes are left out, which moves everything by one. */
+static bool take_number(const struct hotspot *h, const uint8_t **at, const uint8_t *end, uint32_t *ret)
+{
+    uint32_t exclude = h->major >= 20, sum = 0;
+    for (int i = 0; i < 5 && *at < end; i++) {
+        uint32_t byte = *(*at)++;
+        sum += (byte - exclude) << (6 * i);
+        if (byte < 192 || i == 4) {
+            *ret = sum;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The offset of the scope at an address: that of the first description at or behind it. */
+static int32_t scope_at(const struct hotspot *h, const struct blob *b, uint64_t pc)
+{
+    enum { ENTRY = 16 };
+    int32_t first = number(h, b->blob + h->fields[SCOPES_PCS]),
+            last = number(h, b->blob + h->fields[DEPENDENCIES]);
+    int32_t wanted = (int32_t)(pc - b->start);
+    if (first <= 0 || last <= first || (last - first) / ENTRY > 1 << 20)
+        return 0;
+    int32_t low = 0, high = (last - first) / ENTRY;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (number(h, b->blob + (uint64_t)(first + middle * ENTRY)) < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < (last - first) / ENTRY ? number(h, b->blob + (uint64_t)(first + low * ENTRY + 4)) : 0;
+}
+
+static size_t name_scopes(struct hotspot *h, const struct blob *b, uint64_t pc, struct hotspot_frame *frames,
+                          size_t limit)
+{
+    size_t count = 0;
+    if (!h->has[SCOPES_DATA] || !h->has[SCOPES_PCS] || !h->has[DEPENDENCIES] || !h->has[METADATA])
+        return 0;
+    uint64_t data = word(h, b->blob + h->fields[SCOPES_DATA]);
+    uint64_t metadata = b->blob + (uint64_t)number(h, b->blob + h->fields[METADATA]);
+    int32_t offset = scope_at(h, b, pc);
+    for (int i = 0; offset > 0 && i < SCOPES_LIMIT; i++) {
+        uint8_t bytes[16];
+        uint32_t sender, method;
+        const uint8_t *at = bytes;
+        if (memory_read(h->pid, data + (uint64_t)offset, bytes, sizeof(bytes)) < 0 ||
+            !take_number(h, &at, bytes + sizeof(bytes), &sender) ||
+            !take_number(h, &at, bytes + sizeof(bytes), &method) || method == 0 || method > 1 << 20)
+            return 0;
+        const char *name = method_name(h, word(h, metadata + 8ull * (method - 1)));
+        if (!name)
+            return 0;
+        add_frame(frames, limit, &count, name, true);
+        if (sender >= (uint32_t)offset)
+            break;
+        offset = (int32_t)sender;
+    }
+    return count;
+}
+
+size_t hotspot_name(struct hotspot *h, uint64_t pc, bool call, uint64_t method, struct hotspot_frame *frames,
+                    size_t limit)
+{
+    size_t low = 0, high = h->blobs.count, count = 0;
+    if (method) {
+        const char *name = method_name(h, method);
+        add_frame(frames, limit, &count, name ? name : "[interpreted method]", name != NULL);
+        return count;
+    }
+    uint64_t address = pc - call;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (h->blobs.at[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct blob *b = low ? &h->blobs.at[low - 1] : NULL;
+    if (!b || address >= b->end)
+        return 0;
+    if (b->kind == BLOB_METHOD) {
+        count = name_scopes(h, b, pc, frames, limit);
+        const char *name = count ? NULL : method_name(h, b->method);
+        if (name)
+            add_frame(frames, limit, &count, name, true);
+    }
+    if (!count)
+        add_frame(frames, limit, &count, b->name, false);
+    return count;
+}

@@ -1,0 +1,43 @@
+/* A Java virtual machine (HotSpot 11 to 21) read from outside, by the tables it carries for its own debugger:
+ * its code cache as unwind rows, and the methods (with those inlined into them) at an address of compiled
+ * code or in a frame of the interpreter. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNWIND_HOTSPOT_H
+#define UNWIND_HOTSPOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+#include "unwind/native.h"
+#include "unwind/rows.h"
+
+struct hotspot;
+
+/* -ENOENT when the process runs no HotSpot, -ENOTSUP when its tables lack something. native must outlive it.
+ */
+int hotspot_open(struct native *native, struct hotspot **ret_hotspot);
+void hotspot_free(struct hotspot *hotspot);
+DEFINE_FREEP(struct hotspot, hotspot_free)
+
+/* Reads the code cache again: methods are compiled all the time. */
+int hotspot_refresh(struct hotspot *hotspot);
+
+/* The addresses that the code cache spans. */
+void hotspot_range(const struct hotspot *hotspot, uint64_t *ret_start, uint64_t *ret_end);
+
+/* Rows for the whole code cache, pc relative to its start; at most limit. How many. */
+size_t hotspot_rows(const struct hotspot *hotspot, struct unwind_row *rows, size_t limit);
+
+struct hotspot_frame {
+    char name[512]; /* "java.util.UUID.randomUUID", or the name of a stub */
+    bool is_method;
+};
+
+/* The methods at pc: compiled (method 0), inlined ones first, or of an interpreter's frame. How many (0: not
+ * in the code cache as it was read last). */
+size_t hotspot_name(struct hotspot *hotspot, uint64_t pc, bool call, uint64_t method,
+                    struct hotspot_frame *frames, size_t limit);
+
+#endif

@@ -1,0 +1,169 @@
+/* CPython read from outside. The offsets are those of 64-bit builds, taken from each version's headers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/python.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/memory.h"
+
+struct version {
+    int key;                        /* autoTSSkey in _PyRuntime */
+    int thread_frame, cframe_frame; /* PyThreadState to the innermost frame */
+    int code, previous, instruction, entry;
+    int name, file, first_line, line_table; /* of code objects; name: the qualified one since 3.11 */
+    int code_bytes; /* where instructions begin in code objects; 0: instruction is an index */
+    int text;       /* characters of an ASCII string object */
+};
+
+/* 3.9 to 3.13 */
+static const struct version VERSIONS[] = {
+    {584, 24, -1, 32, 24, 104, -1, 112, 104, 40, 120, 0, 48},
+    {584, 24, -1, 32, 24, 96, -1, 112, 104, 40, 120, 0, 48},
+    {592, 56, 8, 32, 48, 56, 68, 128, 112, 72, 136, 184, 48},
+    {1544, 56, 0, 0, 8, 56, 70, 128, 112, 68, 136, 192, 40},
+    {2160, 72, -1, 0, 8, 56, 70, 128, 112, 68, 136, 200, 40},
+};
+
+enum { FIRST_MINOR = 9, TSS_KEY = 4, OWNED_BY_C = 3, STRING_LENGTH = 16, STRING_STATE = 32 };
+
+static const struct version *version_of(const struct python *python)
+{
+    return &VERSIONS[python->minor - FIRST_MINOR];
+}
+
+/* Since 3.11 the binary says; before, the library's or program's name does. */
+static int find_minor(struct elf *elf, const char *path)
+{
+    struct elf_symbol symbol;
+    uint32_t hex;
+    int minor;
+    if (elf_find(elf, "Py_Version", &symbol) == 0 && elf_read(elf, symbol.value, &hex, sizeof(hex)) == 0 &&
+        hex >> 24 == 3)
+        return (int)(hex >> 16 & 0xff);
+    const char *at = strrchr(path, '/');
+    at = strstr(at ? at : path, "python3.");
+    return at && sscanf(at, "python3.%d", &minor) == 1 ? minor : -1;
+}
+
+struct parts {
+    struct python *python;
+    uint64_t bias;
+};
+
+static int add_part(const struct elf_symbol *symbol, void *context)
+{
+    struct parts *p = context;
+    struct python *python = p->python;
+    if (symbol->size == 0 || python->evaluate_count == (int)ARRAY_SIZE(python->evaluate))
+        return 0;
+    uint64_t start = symbol->value + p->bias;
+    for (int i = 0; i < python->evaluate_count; i++)
+        if (python->evaluate[i][0] == start)
+            return 0;
+    python->evaluate[python->evaluate_count][0] = start;
+    python->evaluate[python->evaluate_count++][1] = start + symbol->size;
+    return 0;
+}
+
+int python_find(struct native *native, struct python *ret_python)
+{
+    const struct modules *modules = native_modules(native);
+    struct elf_symbol runtime;
+    array_foreach (&modules->list, module) {
+        if (!module->has_bias)
+            continue;
+        const char *slash = strrchr(module->path, '/');
+        if (!strstr(slash ? slash : module->path, "python") && module != modules_main(modules))
+            continue;
+        struct native_file *file = native_file_of(native, module);
+        struct elf *elf = file ? native_file_elf(file) : NULL;
+        if (!elf || elf_find(elf, "_PyRuntime", &runtime) < 0)
+            continue;
+        struct python python = {.minor = find_minor(elf, module->path)};
+        if (python.minor < FIRST_MINOR || python.minor >= FIRST_MINOR + (int)ARRAY_SIZE(VERSIONS))
+            return -ENOTSUP;
+        const struct version *v = version_of(&python);
+        bool musl = modules_named(modules, "ld-musl") || modules_named(modules, "libc.musl");
+        python.frames = (struct sampler_python){.key_address = runtime.value + module->load_bias +
+                                                               (uint64_t)v->key + TSS_KEY,
+                                                .thread_frame = v->thread_frame,
+                                                .cframe_frame = v->cframe_frame,
+                                                .frame_code = v->code,
+                                                .frame_previous = v->previous,
+                                                .frame_instruction = v->instruction,
+                                                .frame_entry = v->entry,
+                                                .specifics = musl ? 0 : 0x310};
+        if (musl) /* its thread-specific data is behind a pointer: not read */
+            return -ENOTSUP;
+        struct parts parts = {&python, module->load_bias};
+        elf_each_symbol(elf, "_PyEval_EvalFrameDefault", add_part, &parts);
+        *ret_python = python;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+bool python_is_evaluate(const struct python *python, uint64_t pc)
+{
+    for (int i = 0; i < python->evaluate_count; i++)
+        if (pc >= python->evaluate[i][0] && pc < python->evaluate[i][1])
+            return true;
+    return false;
+}
+
+enum python_mark python_mark(const struct python *python, uint64_t word)
+{
+    if (python->minor <= 10)
+        return PYTHON_OUTERMOST;
+    if (python->minor == 11)
+        return word & 0xff ? PYTHON_OUTERMOST : PYTHON_INSIDE;
+    return (word & 0xff) == OWNED_BY_C ? PYTHON_BORDER : PYTHON_INSIDE;
+}
+
+static int read_text(const struct version *v, pid_t pid, uint64_t object, char *buffer, size_t size)
+{
+    uint64_t length;
+    uint32_t state;
+    if (memory_read(pid, object + STRING_LENGTH, &length, sizeof(length)) < 0 ||
+        memory_read(pid, object + STRING_STATE, &state, sizeof(state)) < 0)
+        return -EFAULT;
+    /* state: interned 2 bits, kind 3 bits, compact, ascii */
+    unsigned kind = state >> 2 & 7, compact = state >> 5 & 1, ascii = state >> 6 & 1;
+    if (length == 0 || length >= 1 << 16 || !compact || (kind != 1 && kind != 2 && kind != 4))
+        return -EINVAL;
+    uint64_t at = object + (uint64_t)v->text + (ascii ? 0 : v->text == 40 ? 16 : 24);
+    size_t n = MIN((size_t)length, size - 1);
+    if (kind == 1)
+        return memory_read(pid, at, buffer, n) < 0 ? -EFAULT : (buffer[n] = '\0', 0);
+    uint8_t wide[2048];
+    n = MIN(n, sizeof(wide) / kind);
+    if (memory_read(pid, at, wide, n * kind) < 0)
+        return -EFAULT;
+    for (size_t i = 0; i < n; i++) /* names outside Latin-1 are rare: shown with '?' */
+        buffer[i] = wide[i * kind + 1] || wide[i * kind] > 126 ? '?' : (char)wide[i * kind];
+    buffer[n] = '\0';
+    return 0;
+}
+
+int python_function(const struct python *python, pid_t pid, uint64_t code, uint64_t instruction,
+                    struct python_function *ret_function)
+{
+    const struct version *v = version_of(python);
+    uint64_t name, file;
+    int32_t line;
+    struct python_function f = {0};
+    if (memory_read(pid, code + (uint64_t)v->name, &name, sizeof(name)) < 0 ||
+        memory_read(pid, code + (uint64_t)v->file, &file, sizeof(file)) < 0 ||
+        memory_read(pid, code + (uint64_t)v->first_line, &line, sizeof(line)) < 0 || line < 0 ||
+        line > 10000000 || read_text(v, pid, name, f.name, sizeof(f.name)) < 0)
+        return -EINVAL;
+    if (read_text(v, pid, file, f.file, sizeof(f.file)) < 0)
+        f.file[0] = '\0';
+    f.line = (uint32_t)line;
+    *ret_function = f;
+    return 0;
+}

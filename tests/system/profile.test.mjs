@@ -1,0 +1,176 @@
+// One sampler for native code, Python, Node.js and Java: names, nesting, shares known by construction, formats, faults.
+// SPDX-License-Identifier: Apache-2.0
+import { test, before, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn, spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import zlib from 'node:zlib';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+
+const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+
+// Profiles a command; its folded stacks as [[frames], weight].
+function profile(command, options = []) {
+    const result = spawnSync(sonde, ['profile', '-F', '997', '-f', 'folded', ...options, '--', ...command], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.equal(result.status, 0, result.stderr);
+    const stacks = result.stdout.trim().split('\n').filter(Boolean).map((line) => {
+        const at = line.lastIndexOf(' ');
+        return [line.slice(0, at).split(';').map((f) => f.replace(/_\[[jk]\]$/, '')), Number(line.slice(at + 1))];
+    });
+    return { stacks, stderr: result.stderr };
+}
+const weight = (stacks, keep = () => true) => stacks.filter(([frames]) => keep(frames)).reduce((sum, [, w]) => sum + w, 0);
+const holds = (...names) => (frames) => {
+    let at = 0;
+    for (const f of frames) if (at < names.length && (f === names[at] || f.endsWith('.' + names[at]))) at++;
+    return at === names.length;
+};
+const complete = (stacks) => 1 - weight(stacks, (f) => f.some((x) => x.startsWith('[truncated'))) / weight(stacks);
+// heavy does three times the work of light; the spinner's own clock decides nothing here.
+function assertShares(stacks, heavy, light) {
+    const h = weight(stacks, heavy), l = weight(stacks, light);
+    assert.ok(h + l > 0.7 * weight(stacks), `${h + l} of ${weight(stacks)} in the two functions`);
+    const share = h / (h + l);
+    assert.ok(share > 0.6 && share < 0.88, `share ${share}, 0.75 by construction`);
+}
+
+test('stripped C++ without frame pointers', { skip: skip || (!have('g++') && 'needs g++') }, () => {
+    const source = path.join(folder, 'native.cpp'), program = path.join(folder, 'native');
+    fs.writeFileSync(source, `
+#include <ctime>
+struct Shop {
+    volatile unsigned long sink = 0;
+    __attribute__((noinline)) void spin(long n) { for (long i = 0; i < n; i++) sink += i * i; asm volatile(""); }
+    __attribute__((noinline)) void heavy() { spin(300000); asm volatile(""); }
+    __attribute__((noinline)) void light() { spin(100000); asm volatile(""); }
+};
+int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 1;) { shop.heavy(); shop.light(); } }
+`);
+    execFileSync('g++', ['-O2', '-fomit-frame-pointer', '-rdynamic', '-o', program, source]);
+    execFileSync('strip', [program]); // .dynsym stays, as in a shared library
+    const { stacks } = profile([program]);
+    assertShares(stacks, holds('main', 'Shop::heavy', 'Shop::spin'), holds('main', 'Shop::light', 'Shop::spin'));
+    assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
+});
+
+test('Python, each frame in its place', { skip: skip || (!have('/usr/bin/python3') && 'needs python3') }, () => {
+    const source = path.join(folder, 'work.py');
+    fs.writeFileSync(source, `
+import time
+class Shop:
+    def spin(self, n):
+        s = 0
+        for i in range(n): s += i * i
+        return s
+    def heavy(self): return self.spin(30000)
+    def light(self): return self.spin(10000)
+shop = Shop()
+while time.process_time() < 1.2:
+    list(map(lambda f: f(), [shop.heavy, shop.light]))
+`);
+    const { stacks } = profile(['/usr/bin/python3', source]);
+    assertShares(stacks, holds('<module>', '<lambda>', 'Shop.heavy', 'Shop.spin'), holds('<module>', '<lambda>', 'Shop.light', 'Shop.spin'));
+    assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
+});
+
+test('Node.js, named from the first seconds on', { skip }, () => {
+    const source = path.join(folder, 'work.js');
+    fs.writeFileSync(source, `
+function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
+class Shop { heavy() { let s = 0; for (let i = 0; i < 30; i++) s += spin(20000); return s; } light() { let s = 0; for (let i = 0; i < 10; i++) s += spin(20000); return s; } }
+const shop = new Shop();
+setTimeout(function main() { while (process.cpuUsage().user < 1.5e6) { shop.heavy(); shop.light(); } }, 1);
+`);
+    const { stacks } = profile([process.execPath, source]);
+    const inMain = stacks.filter(([f]) => f.includes('main'));
+    assert.ok(weight(inMain) > 0.5 * weight(stacks));
+    const h = weight(inMain, (f) => f.includes('heavy')), l = weight(inMain, (f) => f.includes('light'));
+    assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `share ${h / (h + l)}`);
+    assert.ok(complete(stacks) > 0.9, `${complete(stacks)} complete`);
+});
+
+test('Java: compiled, inlined and interpreted methods, and who pays for the library', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
+    fs.writeFileSync(path.join(folder, 'Gen.java'), `
+import java.util.UUID;
+public class Gen {
+    static long sink;
+    static void uuid100() { for (int i = 0; i < 100; i++) sink += UUID.randomUUID().hashCode(); }
+    static void uuid300() { for (int i = 0; i < 300; i++) sink += UUID.randomUUID().hashCode(); }
+    public static void main(String[] a) { long end = System.nanoTime() + 4_000_000_000L; while (System.nanoTime() < end) { uuid100(); uuid300(); } }
+}`);
+    execFileSync('javac', ['-d', folder, path.join(folder, 'Gen.java')]);
+    const { stacks, stderr } = profile(['java', '-cp', folder, 'Gen'], ['--business']);
+    const h = weight(stacks, holds('Gen.main', 'Gen.uuid300', 'java.util.UUID.randomUUID'));
+    const l = weight(stacks, holds('Gen.main', 'Gen.uuid100', 'java.util.UUID.randomUUID'));
+    assert.ok(h + l > 0.3 * weight(stacks), `${h + l} of ${weight(stacks)}`);
+    assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `share ${h / (h + l)}`);
+    assert.match(stderr, /Java [\d.]+ % of/);
+    assert.match(stderr, /application functions[\s\S]*Gen.uuid300\s[\s\S]*of it .* in java.util.UUID.randomUUID/);
+});
+
+test('formats that others read', { skip }, () => {
+    const spin = [process.execPath, '-e', 'function busy(){let s=0;for(let i=0;i<1e7;i++)s+=i;return s} for(let k=0;k<60;k++)busy()'];
+    for (const name of ['p.pb.gz', 'p.html', 'p.folded', 'p.speedscope.json', 'p.firefox.json']) {
+        const file = path.join(folder, name);
+        const result = spawnSync(sonde, ['profile', '-F', '499', '-o', file, '--', ...spin], { encoding: 'utf8' });
+        assert.equal(result.status, 0, result.stderr);
+        const data = fs.readFileSync(file);
+        assert.ok(data.length > 100);
+        if (name === 'p.pb.gz') assert.ok(zlib.gunzipSync(data).includes('busy'));
+        else assert.ok(data.includes('busy'), name);
+        if (name.endsWith('.json')) {
+            const json = JSON.parse(data);
+            if (name.includes('speedscope')) {
+                assert.equal(json.profiles[0].samples.length, json.profiles[0].weights.length);
+                assert.ok(json.profiles[0].samples.every((s) => s.every((f) => f < json.shared.frames.length)));
+            } else {
+                assert.ok(json.threads.length > 0);
+            }
+        }
+    }
+    if (have('go')) assert.match(execFileSync('go', ['tool', 'pprof', '-raw', path.join(folder, 'p.pb.gz')], { encoding: 'utf8', env: { ...process.env, HOME: folder } }), /busy/);
+});
+
+test('a running process, and one that replaces itself', { skip }, async () => {
+    const child = spawn('sh', ['-c', 'sleep 0.3; exec /usr/bin/python3 -c "\nimport time\ndef inner():\n  while time.process_time() < 1.5: pass\ninner()"']);
+    const result = spawnSync(sonde, ['profile', '-F', '499', '-d', '3', '-f', 'folded', String(child.pid)], { encoding: 'utf8' });
+    child.kill('SIGKILL');
+    assert.equal(result.status, 0, result.stderr);
+    if (fs.existsSync('/usr/bin/python3')) assert.match(result.stdout, /;inner/);
+});
+
+test('where a process waits', { skip }, () => {
+    const { stacks } = profile([process.execPath, '-e', 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)'], ['--event', 'off-cpu']);
+    assert.ok(weight(stacks, (f) => f.some((x) => x.includes('Futex'))) > 300e6);
+});
+
+test('short-lived processes and execve storms end in a report', { skip }, () => {
+    const { stacks } = profile(['sh', '-c', 'for i in $(seq 200); do /bin/true; done; /usr/bin/env sh -c "exec /bin/echo x" >/dev/null']);
+    assert.ok(weight(stacks) > 0);
+});
+
+test('says what is wrong, and why nothing is there', { skip }, () => {
+    const at = (...args) => spawnSync(sonde, ['profile', ...args], { encoding: 'utf8' });
+    assert.equal(at().status, 2);
+    assert.equal(at('-e', 'nonsense', '1').status, 2);
+    assert.equal(at('-o', 'x.unknown', '1').status, 2);
+    assert.match(at('4194303').stderr, /4194303/);
+    const nothing = at('-d', '0.3', String(process.pid));
+    assert.equal(nothing.status, 0);
+    const idle = spawn('sleep', ['30']);
+    const empty = at('-d', '0.3', String(idle.pid));
+    idle.kill();
+    assert.equal(empty.status, 0);
+    assert.match(empty.stderr, /no samples.*off-cpu/s);
+    assert.equal(at('--', '/nonexistent/program').status, 127);
+    assert.equal(at('-q', '-f', 'folded', '--', 'sh', '-c', 'exit 9').status, 9);
+    const full = at('-d', '0.2', '-o', '/dev/full/x.html', String(process.pid));
+    assert.equal(full.status, 1);
+});
