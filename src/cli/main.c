@@ -28,6 +28,8 @@ static const struct command *const COMMANDS[] = {
     &command_spans,
     &command_convert,
     &command_diagnose,
+    &command_watch,
+    &command_serve,
     &command_stack,
     &command_doctor,
     &command_profile,

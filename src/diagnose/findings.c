@@ -301,6 +301,7 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
     json_object_set_new(json, "ratio_high", json_real(r->high[r->measure]));
     json_object_set_new(json, "p_value", json_real(r->p));
     json_object_set_new(json, "adjusted_p_value", json_real(r->adjusted_p));
+    json_object_set_new(json, "e_value", json_real(v->sequential.e_value));
     json_object_set_new(json, "z_score", json_real(r->z));
     json_object_set_new(json, "z_score_versions", json_real(v->z_versions));
     json_object_set_new(json, "effect_size", json_real(r->effect));
@@ -422,7 +423,8 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
         return r;
     array_foreach (&judgement.verdicts, v)
         if (r == 0 && v->result.slower)
-            r = diagnosis_add_finding(book, v, 0, report, NULL);
+            r = diagnosis_add_finding(book, v, settings->sequential ? v->sequential.e_value : 0, report,
+                                      NULL);
     if (r == 0)
         r = diagnosis_report_losses(diagnosis, report);
     report_sort(report);

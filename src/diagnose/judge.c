@@ -171,6 +171,7 @@ static int test_contrast(const struct sides *sides, const struct judge_settings 
     if (r == 0) {
         struct contrast contrast = {older.list.at, newer.list.at, older.list.count, newer.list.count};
         regress_test(&contrast, &regress, &verdict->result);
+        sequential_test(&contrast, spread, &verdict->sequential);
     }
     clusters_done(&older);
     clusters_done(&newer);
@@ -431,6 +432,27 @@ static int judge_services(const struct book *book, const struct judge_settings *
     return r;
 }
 
+/* Selection by e-values instead of p-values. */
+static size_t select_sequential(const struct judge_settings *settings, struct judgement *j)
+{
+    _cleanup_(freep) double *e = calloc(j->verdicts.count + 1, sizeof(*e));
+    _cleanup_(freep) bool *selected = calloc(j->verdicts.count + 1, sizeof(*selected));
+    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
+    double least = settings->regress.minimum_ratio > 0 ? settings->regress.minimum_ratio : 1.05;
+    size_t slower = 0;
+    if (!e || !selected)
+        return 0;
+    for (size_t i = 0; i < j->verdicts.count; i++)
+        e[i] = j->verdicts.at[i].sequential.e_value;
+    sequential_select(e, j->verdicts.count, q, selected);
+    for (size_t i = 0; i < j->verdicts.count; i++) {
+        struct regress_result *r = &j->verdicts.at[i].result;
+        r->slower = selected[i] && r->method != METHOD_NONE && r->ratio[r->measure] >= least;
+        slower += r->slower;
+    }
+    return slower;
+}
+
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement)
 {
     struct judgement j = {0};
@@ -446,6 +468,8 @@ int judge(const struct book *book, const struct judge_settings *settings, struct
         j.slower = regress_select(results, j.verdicts.count, &settings->regress);
         for (size_t i = 0; i < j.verdicts.count; i++)
             j.verdicts.at[i].result = results[i];
+        if (settings->sequential)
+            j.slower = select_sequential(settings, &j);
         if (j.verdicts.count)
             qsort(j.verdicts.at, j.verdicts.count, sizeof(*j.verdicts.at), by_evidence);
         r = judge_services(book, settings, &j, true);

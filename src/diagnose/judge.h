@@ -6,7 +6,7 @@
 
 #include "diagnose/cause.h"
 #include "diagnose/compare.h"
-#include "diagnose/regress.h"
+#include "diagnose/sequential.h"
 
 #define JUDGE_CHANGES 12
 #define JUDGE_CAUSES  5
@@ -16,6 +16,7 @@ struct judge_settings {
     struct regress_settings regress;
     const char *service;   /* only this service's versions; NULL: all services */
     const char *base;      /* compared with this version; NULL: the newest against all older ones */
+    bool sequential;       /* the verdict rests on e-values, which may be looked at again and again */
     const char *candidate; /* this version against the base; NULL: the newest */
 };
 
@@ -28,6 +29,7 @@ struct verdict {
     uint32_t since; /* the first version that is as slow as the newer side: version itself or an older one */
     uint32_t clustered_by; /* the service whose hosts are the clusters */
     struct regress_result result;
+    struct sequential_result sequential;
     double
         z_versions; /* the paper's Z against the spread of the older versions' means; 0 with fewer than two */
     uint64_t first_ns, last_ns; /* of the newer side's requests */

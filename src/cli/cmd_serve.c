@@ -1,0 +1,262 @@
+/* sonde serve: receives spans over OTLP/HTTP, keeps them, and answers what got slower. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/diagnose_options.h"
+#include "diagnose/bundle.h"
+#include "serve/receiver.h"
+
+struct options {
+    struct diagnose_options common;
+    const char *listen, *folder, *token_file;
+    bool no_store;
+    double keep_gb, keep_days;
+};
+
+enum { OPT_LISTEN = 256, OPT_NO_STORE, OPT_TOKEN_FILE, OPT_KEEP, OPT_KEEP_DAYS };
+
+static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
+                                             {"listen", required_argument, NULL, OPT_LISTEN},
+                                             {"data", required_argument, NULL, 'd'},
+                                             {"no-store", no_argument, NULL, OPT_NO_STORE},
+                                             {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+                                             {"keep-gb", required_argument, NULL, OPT_KEEP},
+                                             {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
+                                             {0}};
+
+struct serve {
+    struct options *options;
+    struct diagnosis *diagnosis;
+    struct receiver *receiver;
+    struct span_store *store;
+};
+
+static void set_json(struct http_response *response, json_t *json)
+{
+    response->content_type = "application/json";
+    response->body = json_dumps(json, JSON_INDENT(1));
+    response->length = response->body ? strlen(response->body) : 0;
+    json_decref(json);
+}
+
+/* The report now, as JSON or as an evidence page. Traces that wait for spans are left waiting. */
+static void answer_report(struct serve *serve, struct http_response *response, bool page)
+{
+    struct report report = {0};
+    struct judgement judgement = {0};
+    struct text html = {0};
+    receiver_lock(serve->receiver);
+    int r = diagnosis_report(serve->diagnosis, &serve->options->common.judge, &report, &judgement);
+    if (r == 0 && page)
+        r = bundle_write(serve->diagnosis, &judgement, &report, &html);
+    receiver_unlock(serve->receiver);
+    if (r < 0) {
+        response->status = 500;
+    } else if (page) {
+        response->content_type = "text/html; charset=utf-8";
+        response->length = html.length;
+        response->body = text_take(&html);
+    } else {
+        set_json(response, report_json(&report));
+    }
+    text_done(&html);
+    judgement_done(&judgement);
+    report_done(&report);
+}
+
+static void answer_metrics(struct serve *serve, struct http_response *response)
+{
+    struct receiver_counts c;
+    struct text text = {0};
+    receiver_get_counts(serve->receiver, &c);
+    receiver_lock(serve->receiver);
+    size_t held = diagnosis_held_bytes(serve->diagnosis);
+    uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests;
+    receiver_unlock(serve->receiver);
+    const struct {
+        const char *name, *labels;
+        uint64_t value;
+    } lines[] = {{"sonde_received_batches_total", "", c.batches},
+                 {"sonde_received_spans_total", "", c.spans},
+                 {"sonde_received_bytes_total", "", c.bytes},
+                 {"sonde_refused_batches_total", "{reason=\"malformed\"}", c.refused_malformed},
+                 {"sonde_refused_batches_total", "{reason=\"busy\"}", c.refused_busy},
+                 {"sonde_refused_batches_total", "{reason=\"disk\"}", c.refused_disk},
+                 {"sonde_refused_batches_total", "{reason=\"type\"}", c.refused_type},
+                 {"sonde_store_errors_total", "", c.store_errors},
+                 {"sonde_requests_total", "", requests},
+                 {"sonde_diagnosis_bytes", "", held}};
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+        text_addf(&text, "%s%s %llu\n", lines[i].name, lines[i].labels, (unsigned long long)lines[i].value);
+    response->content_type = "text/plain; version=0.0.4";
+    response->length = text.length;
+    response->body = text_take(&text);
+}
+
+static void handle(void *context, const struct http_request *request, struct http_response *response)
+{
+    struct serve *serve = context;
+    if (receiver_handle(serve->receiver, request, response))
+        return;
+    bool get = strcmp(request->method, "GET") == 0;
+    if (get && strcmp(request->path, "/api/diagnosis") == 0)
+        answer_report(serve, response, false);
+    else if (get && strcmp(request->path, "/evidence") == 0)
+        answer_report(serve, response, true);
+    else if (get && strcmp(request->path, "/metrics") == 0)
+        answer_metrics(serve, response);
+    else
+        response->status = 404;
+}
+
+/* The store is a help, not a condition: without its library the rest works. */
+static int open_store(struct serve *serve, struct problem *problem)
+{
+    const struct options *o = serve->options;
+    struct problem why = {0};
+    char path[4096];
+    if (o->no_store || !o->folder)
+        return 0;
+    int r = file_make_folder(o->folder);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", o->folder, strerror(-r));
+    snprintf(path, sizeof(path), "%s/spans.duckdb", o->folder);
+    r = duckdb_store_open(path, &serve->store, &why);
+    if (r == -ENOENT) {
+        fprintf(stderr, "sonde: raw spans are not kept: %s\n%s\n", why.what, why.remedy);
+        return 0;
+    }
+    if (r < 0)
+        *problem = why;
+    return r;
+}
+
+static int wait_for_end(void)
+{
+    sigset_t signals;
+    int signal;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    return sigwait(&signals, &signal);
+}
+
+static int run(struct options *options, const char *token, struct problem *problem)
+{
+    _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
+    _cleanup_(span_store_closep) struct span_store *store = NULL;
+    struct serve serve = {.options = options};
+    struct diagnosis_settings settings;
+    int r = diagnose_options_settings(&options->common, &settings, problem);
+    if (r == 0)
+        r = diagnosis_new(&settings, &diagnosis);
+    if (r == 0)
+        r = open_store(&serve, problem);
+    store = serve.store;
+    serve.diagnosis = diagnosis;
+    if (r < 0)
+        return r;
+    struct receiver_settings receiver_settings = {.folder = options->folder,
+                                                  .diagnosis = diagnosis,
+                                                  .store = store,
+                                                  .keep_bytes = (uint64_t)(options->keep_gb * 1e9)};
+    _cleanup_(receiver_freep) struct receiver *receiver = NULL;
+    r = receiver_new(&receiver_settings, &receiver, problem);
+    if (r < 0)
+        return r;
+    serve.receiver = receiver;
+    if (store && options->keep_days > 0)
+        store->operations->expire(store, clock_realtime_ns() - (uint64_t)(options->keep_days * 86400e9),
+                                  NULL);
+    _cleanup_(http_server_stopp) struct http_server *server = NULL;
+    struct http_settings http = {
+        .address = options->listen, .handle = handle, .context = &serve, .token = token};
+    r = http_server_start(&http, &server, problem);
+    if (r < 0)
+        return r;
+    fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces); /api/diagnosis and /evidence answer\n",
+            http_server_port(server));
+    wait_for_end();
+    return 0;
+}
+
+static int parse(const struct command *self, int argc, char **argv, struct options *options)
+{
+    int c;
+    while ((c = getopt_long(argc, argv, "d:", LONG_OPTIONS, NULL)) != -1) {
+        if (c == OPT_LISTEN)
+            options->listen = optarg;
+        else if (c == 'd')
+            options->folder = optarg;
+        else if (c == OPT_NO_STORE)
+            options->no_store = true;
+        else if (c == OPT_TOKEN_FILE)
+            options->token_file = optarg;
+        else if (c == OPT_KEEP)
+            options->keep_gb = strtod(optarg, NULL);
+        else if (c == OPT_KEEP_DAYS)
+            options->keep_days = strtod(optarg, NULL);
+        else if (!diagnose_options_take(&options->common, c, optarg))
+            return cli_usage(self, "option or value not understood");
+    }
+    return optind < argc ? cli_usage(self, "unexpected argument '%s'", argv[optind]) : EXIT_DONE;
+}
+
+static int cmd_serve(const struct command *self, int argc, char **argv)
+{
+    struct options options = {.listen = "127.0.0.1:4318", .keep_gb = 16};
+    struct problem problem = {0};
+    _cleanup_(freep) char *token = NULL;
+    sigset_t signals;
+    int status = parse(self, argc, argv, &options), r = 0;
+    if (status != EXIT_DONE)
+        return status;
+    sigemptyset(&signals); /* before any thread is made */
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (options.token_file) {
+        r = file_read(options.token_file, 4096, &token, NULL);
+        if (r < 0)
+            problem_set(&problem, r, "%s: %s", options.token_file, strerror(-r));
+        else
+            token[strcspn(token, "\r\n")] = '\0';
+    }
+    if (r == 0)
+        r = run(&options, token, &problem);
+    if (r < 0 && !problem.what[0])
+        problem_set(&problem, r, "%s", strerror(-r));
+    diagnose_options_done(&options.common);
+    return r < 0 ? cli_fail(r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem) : EXIT_DONE;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .arguments = "[--listen ADDRESS:PORT] [--data DIR] [OPTION...]",
+    .summary = "Receive spans over OTLP/HTTP, keep them, and answer what got slower",
+    .help =
+        "Options:\n"
+        "  --listen ADDRESS:PORT       default 127.0.0.1:4318, OpenTelemetry's own port\n"
+        "  -d, --data DIR              journal of acknowledged batches and the span store (DuckDB); without "
+        "it\n"
+        "                              nothing is kept on disk\n"
+        "  --no-store                  only the journal\n"
+        "  --keep-gb N                 size of the journal (default 16)\n"
+        "  --keep-days N               raw spans older than this leave the store at the start\n"
+        "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
+        "\n"
+        "Answers:  POST /v1/traces    GET /api/diagnosis    GET /evidence    GET /metrics\n\n"
+        "Examples:\n"
+        "  sonde serve --data /var/lib/sonde\n"
+        "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 node --require @opentelemetry/... server.js\n",
+    .run = cmd_serve,
+};

@@ -1,0 +1,418 @@
+/* sonde watch: a rollout of one service, watched while it runs: receives spans itself or follows a server's
+ * journal, looks again and again (by e-values, which allow it), alerts, and gates. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/map.h"
+#include "cli/cli.h"
+#include "cli/diagnose_options.h"
+#include "diagnose/bundle.h"
+#include "finding/prose.h"
+#include "http/client.h"
+#include "serve/receiver.h"
+#include "span/files.h"
+#include "span/otlp.h"
+
+struct options {
+    struct diagnose_options common;
+    const char *listen, *follow, *webhook, *bundle;
+    double every_s, for_s, idle_s;
+    bool gate, json;
+};
+
+enum {
+    OPT_LISTEN = 256,
+    OPT_FOLLOW,
+    OPT_WEBHOOK,
+    OPT_BUNDLE,
+    OPT_EVERY,
+    OPT_FOR,
+    OPT_GATE,
+    OPT_JSON,
+    OPT_IDLE
+};
+
+static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
+                                             {"listen", required_argument, NULL, OPT_LISTEN},
+                                             {"follow", required_argument, NULL, OPT_FOLLOW},
+                                             {"webhook", required_argument, NULL, OPT_WEBHOOK},
+                                             {"bundle", required_argument, NULL, OPT_BUNDLE},
+                                             {"every", required_argument, NULL, OPT_EVERY},
+                                             {"for", required_argument, NULL, OPT_FOR},
+                                             {"idle", required_argument, NULL, OPT_IDLE},
+                                             {"gate", no_argument, NULL, OPT_GATE},
+                                             {"json", no_argument, NULL, OPT_JSON},
+                                             {0}};
+
+/* An alert that was sent and not resolved yet. */
+struct alert {
+    uint64_t fingerprint;
+    uint64_t requests; /* of the newer side, at the last look */
+    unsigned quiet;    /* looks since it was last seen slower or had new requests */
+    char title[512];
+};
+
+struct watch {
+    struct options *options;
+    struct diagnosis *diagnosis;
+    struct receiver *receiver;     /* when it receives itself */
+    struct journal_reader journal; /* when it follows a server */
+    ARRAY(struct alert) alerts;
+    bool found;
+};
+
+#define QUIET_LOOKS 3 /* without new requests of the slow version, before an alert is resolved */
+
+/* What stays the same while one slow-down is seen again and again. */
+static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
+{
+    struct text words = {0};
+    book_bucket_words(book, &book->buckets.at[v->bucket], &words);
+    text_addf(&words, "|%s|%s", names_get(book->names, v->service), names_get(book->names, v->version));
+    uint64_t hash = map_hash(text_get(&words), words.length);
+    text_done(&words);
+    return hash;
+}
+
+static void send_webhook(struct watch *watch, const struct alert *alert, const char *status, json_t *finding)
+{
+    struct problem problem;
+    char id[20];
+    if (!watch->options->webhook) {
+        json_decref(finding);
+        return;
+    }
+    json_t *body = json_object();
+    snprintf(id, sizeof(id), "%016llx", (unsigned long long)alert->fingerprint);
+    json_object_set_new(body, "status", json_string(status));
+    json_object_set_new(body, "fingerprint", json_string(id));
+    json_object_set_new(body, "title", json_string(alert->title));
+    if (finding)
+        json_object_set_new(body, "finding", finding);
+    if (watch->options->bundle)
+        json_object_set_new(body, "bundle", json_string(watch->options->bundle));
+    char *text = json_dumps(body, JSON_COMPACT);
+    for (int attempt = 0; text && attempt < 3; attempt++) {
+        if (http_post(watch->options->webhook, "application/json", text, strlen(text), 5000, NULL,
+                      &problem) == 0)
+            break;
+        fprintf(stderr, "sonde: the webhook failed: %s\n", problem.what);
+    }
+    free(text);
+    json_decref(body);
+}
+
+static struct alert *find_alert(struct watch *watch, uint64_t fingerprint)
+{
+    array_foreach (&watch->alerts, alert)
+        if (alert->fingerprint == fingerprint)
+            return alert;
+    return NULL;
+}
+
+/* The finding of that title in the report, as JSON. */
+static json_t *finding_json(const struct report *report, size_t index)
+{
+    json_t *document = report_json(report), *finding = NULL;
+    if (document)
+        finding = json_incref(json_array_get(json_object_get(document, "findings"), index));
+    json_decref(document);
+    return finding;
+}
+
+static int fire(struct watch *watch, const struct verdict *v)
+{
+    const struct book *book = diagnosis_book(watch->diagnosis);
+    struct alert fresh = {.fingerprint = fingerprint_of(book, v)},
+                 *alert = find_alert(watch, fresh.fingerprint);
+    if (alert) { /* told already */
+        alert->quiet = alert->requests == v->newer.count ? alert->quiet : 0;
+        alert->requests = v->newer.count;
+        return 0;
+    }
+    struct report one = {0};
+    struct finding *finding;
+    int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
+    if (r == 0) {
+        snprintf(fresh.title, sizeof(fresh.title), "%s", finding->title);
+        fresh.requests = v->newer.count;
+        r = array_add(&watch->alerts, fresh);
+        send_webhook(watch, &fresh, "firing", finding_json(&one, 0));
+        fprintf(stderr, "sonde: slower: %s\n", fresh.title);
+    }
+    report_done(&one);
+    watch->found = true;
+    return r;
+}
+
+/* Alerts whose slow version gets no requests any more (rolled back), or is no longer slower. */
+static void resolve(struct watch *watch, const struct judgement *judgement)
+{
+    const struct book *book = diagnosis_book(watch->diagnosis);
+    for (size_t i = watch->alerts.count; i-- > 0;) {
+        struct alert *alert = &watch->alerts.at[i];
+        bool slower = false;
+        array_foreach (&judgement->verdicts, v)
+            if (v->result.slower && fingerprint_of(book, v) == alert->fingerprint)
+                slower = true;
+        alert->quiet++;
+        if (slower && alert->quiet <= QUIET_LOOKS)
+            continue;
+        send_webhook(watch, alert, "resolved", NULL);
+        fprintf(stderr, "sonde: resolved: %s\n", alert->title);
+        *alert = watch->alerts.at[--watch->alerts.count];
+    }
+}
+
+static int write_bundle(struct watch *watch, const struct judgement *judgement, const struct report *report)
+{
+    struct text html = {0};
+    int r = bundle_write(watch->diagnosis, judgement, report, &html);
+    if (r == 0)
+        r = file_replace(watch->options->bundle, text_get(&html), html.length);
+    text_done(&html);
+    return r;
+}
+
+static int follow(struct watch *watch)
+{
+    uint32_t kind;
+    const void *bytes;
+    size_t length;
+    int r;
+    while ((r = journal_reader_next(&watch->journal, &kind, &bytes, &length)) > 0) {
+        char *unpacked = NULL;
+        diagnosis_set_time(watch->diagnosis, clock_monotonic_ns());
+        if (kind & JOURNAL_GZIP) {
+            if (span_gunzip(bytes, length, (size_t)256 << 20, &unpacked, &length) < 0)
+                continue;
+            bytes = unpacked;
+        }
+        if ((kind & 0xff) == JOURNAL_OTLP_JSON)
+            otlp_json_decode(bytes, length, diagnosis_sink(watch->diagnosis), NULL);
+        else
+            otlp_protobuf_decode(bytes, length, diagnosis_sink(watch->diagnosis), NULL);
+        free(unpacked);
+    }
+    return r;
+}
+
+/* One look. The report of the last one is the caller's. */
+static int look(struct watch *watch, struct report *report)
+{
+    struct judgement judgement = {0};
+    uint64_t now = clock_monotonic_ns(), idle = (uint64_t)(watch->options->idle_s * 1e9);
+    int r = 0;
+    if (watch->receiver)
+        receiver_lock(watch->receiver);
+    else
+        r = follow(watch);
+    if (r >= 0)
+        r = diagnosis_flush(watch->diagnosis, now - MIN(idle, now));
+    if (r >= 0)
+        r = diagnosis_report(watch->diagnosis, &watch->options->common.judge, report, &judgement);
+    bool slower = r >= 0 && judgement.slower > 0;
+    array_foreach (&judgement.verdicts, v)
+        if (r >= 0 && v->result.slower)
+            r = fire(watch, v);
+    if (r >= 0)
+        resolve(watch, &judgement);
+    if (slower && watch->options->bundle)
+        r = write_bundle(watch, &judgement, report);
+    judgement_done(&judgement);
+    if (watch->receiver)
+        receiver_unlock(watch->receiver);
+    return r;
+}
+
+static void print_report(const struct watch *watch, const struct report *report)
+{
+    struct text out = {0};
+    struct prose_style style = {cli_style(1, STYLE_NONE),   cli_style(1, STYLE_BOLD),
+                                cli_style(1, STYLE_DIM),    cli_style(1, STYLE_RED),
+                                cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
+                                cli_style(1, STYLE_CYAN)};
+    if (watch->options->json) {
+        json_t *json = report_json(report);
+        json_dumpf(json, stdout, JSON_INDENT(1));
+        putchar('\n');
+        json_decref(json);
+        return;
+    }
+    prose_findings(&out, report, &style, 100);
+    prose_limits(&out, report, &style, 100);
+    fputs(text_get(&out), stdout);
+    text_done(&out);
+}
+
+/* Waits for the next look; true when it is time to end. */
+static bool wait_for_look(const struct options *options)
+{
+    sigset_t signals;
+    struct timespec pause = {(time_t)options->every_s,
+                             (long)((options->every_s - (double)(time_t)options->every_s) * 1e9)};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    return sigtimedwait(&signals, NULL, &pause) > 0;
+}
+
+static int loop(struct watch *watch)
+{
+    uint64_t started = clock_monotonic_ns();
+    const struct options *o = watch->options;
+    for (;;) {
+        struct report report = {0};
+        bool over =
+            wait_for_look(o) || (o->for_s > 0 && (double)(clock_monotonic_ns() - started) / 1e9 >= o->for_s);
+        int r = look(watch, &report);
+        bool decided = watch->found && o->gate;
+        if (r >= 0 && (over || decided))
+            print_report(watch, &report);
+        report_done(&report);
+        if (r < 0 || over || decided)
+            return MIN(r, 0);
+    }
+}
+
+static void handle(void *context, const struct http_request *request, struct http_response *response)
+{
+    struct watch *watch = context;
+    if (!receiver_handle(watch->receiver, request, response))
+        response->status = 404;
+}
+
+static int run(struct watch *watch, struct problem *problem)
+{
+    struct options *o = watch->options;
+    struct diagnosis_settings settings;
+    int r = diagnose_options_settings(&o->common, &settings, problem);
+    if (r == 0)
+        r = diagnosis_new(&settings, &watch->diagnosis);
+    if (r < 0)
+        return r;
+    if (o->follow) {
+        journal_reader_init(&watch->journal, o->follow, (struct journal_position){0});
+        return loop(watch);
+    }
+    struct receiver_settings receiver = {.diagnosis = watch->diagnosis,
+                                         .idle_ns = (uint64_t)(o->idle_s * 1e9)};
+    r = receiver_new(&receiver, &watch->receiver, problem);
+    if (r < 0)
+        return r;
+    _cleanup_(http_server_stopp) struct http_server *server = NULL;
+    struct http_settings http = {.address = o->listen, .handle = handle, .context = watch};
+    r = http_server_start(&http, &server, problem);
+    if (r < 0)
+        return r;
+    fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces)\n", http_server_port(server));
+    return loop(watch);
+}
+
+static bool take_seconds(const char *text, double *ret_seconds)
+{
+    char *end;
+    double value = strtod(text, &end);
+    value *= strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
+    if (end == text || (*end && strcmp(end, "s") && strcmp(end, "m") && strcmp(end, "h")) || !(value > 0))
+        return false;
+    *ret_seconds = value;
+    return true;
+}
+
+static bool take_option(struct options *o, int c, char *value)
+{
+    switch (c) {
+    case OPT_LISTEN:
+        o->listen = value;
+        return true;
+    case OPT_FOLLOW:
+        o->follow = value;
+        return true;
+    case OPT_WEBHOOK:
+        o->webhook = value;
+        return true;
+    case OPT_BUNDLE:
+        o->bundle = value;
+        return true;
+    case OPT_EVERY:
+        return take_seconds(value, &o->every_s);
+    case OPT_FOR:
+        return take_seconds(value, &o->for_s);
+    case OPT_IDLE:
+        return take_seconds(value, &o->idle_s);
+    case OPT_GATE:
+        return o->gate = true;
+    case OPT_JSON:
+        return o->json = true;
+    default:
+        return diagnose_options_take(&o->common, c, value);
+    }
+}
+
+static int cmd_watch(const struct command *self, int argc, char **argv)
+{
+    struct options options = {.listen = "127.0.0.1:4318", .every_s = 5, .idle_s = 2};
+    struct watch watch = {.options = &options, .journal.fd = -1};
+    struct problem problem = {0};
+    sigset_t signals;
+    int c;
+    while ((c = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1)
+        if (!take_option(&options, c, optarg))
+            return cli_usage(self, "option or value not understood");
+    if (optind + 1 != argc)
+        return cli_usage(self, "which service?");
+    options.common.judge.service = argv[optind];
+    options.common.judge.sequential = true;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int r = run(&watch, &problem);
+    if (r < 0 && !problem.what[0])
+        problem_set(&problem, r, "%s", strerror(-r));
+    receiver_free(watch.receiver);
+    diagnosis_free(watch.diagnosis);
+    journal_reader_done(&watch.journal);
+    array_done(&watch.alerts);
+    diagnose_options_done(&options.common);
+    if (r < 0)
+        return cli_fail(r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    return options.gate && watch.found ? EXIT_FINDING : EXIT_DONE;
+}
+
+const struct command command_watch = {
+    .name = "watch",
+    .arguments = "SERVICE [--base VERSION] [--gate] [--webhook URL] [OPTION...]",
+    .summary = "Watch a rollout of a service and say as soon as the new version is slower",
+    .help = "Receives spans over OTLP/HTTP, or follows the journal of `sonde serve`, and compares the "
+            "service's new\n"
+            "version with the base at every look. The evidence is an e-value, which stays valid however "
+            "often one\n"
+            "looks. An alert is sent once, and resolved when the slow version gets no more requests.\n\n"
+            "Options:\n"
+            "  --base VERSION              the version to compare with (default: all older ones)\n"
+            "  --gate                      end with exit status 10 as soon as it is slower\n"
+            "  --for TIME                  end after this time (30s, 10m, 2h) with status 0 when nothing was "
+            "found\n"
+            "  --every TIME                between looks (default 5s)\n"
+            "  --idle TIME                 a trace without new spans for so long is complete (default 2s)\n"
+            "  --listen ADDRESS:PORT       receive here (default 127.0.0.1:4318)\n"
+            "  --follow DIR                or follow the data folder of `sonde serve`\n"
+            "  --webhook URL               POST alerts there, as JSON: status firing or resolved\n"
+            "  --bundle FILE.html          keep the evidence there\n"
+            "  --json                      the report as one document\n" DIAGNOSE_OPTIONS_HELP "\n"
+            "Examples:\n"
+            "  sonde watch agent --base 41 --gate --for 15m --webhook http://127.0.0.1:9000/alert\n"
+            "  sonde watch agent --follow /var/lib/sonde --bundle evidence.html\n",
+    .run = cmd_watch,
+};

@@ -1,0 +1,280 @@
+/* See server.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+#define THREADS   8
+#define BODY_MAX  ((size_t)64 << 20)
+#define HELD_MAX  ((size_t)512 << 20)
+#define TIMEOUT_S 30
+
+struct http_server {
+    struct http_settings settings;
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    size_t held; /* atomic: bytes of bodies being received */
+};
+
+/* One request while its body arrives. */
+struct incoming {
+    char *body;
+    size_t length, capacity;
+    unsigned refused; /* a status, once it is clear that the body will not be used */
+};
+
+static void set_text(struct http_response *response, const char *text)
+{
+    response->content_type = "text/plain; charset=utf-8";
+    response->body = strdup(text);
+    response->length = response->body ? strlen(response->body) : 0;
+}
+
+static enum MHD_Result send_response(struct MHD_Connection *connection, struct http_response *response)
+{
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(response->length, response->body, MHD_RESPMEM_MUST_FREE);
+    if (!r) {
+        free(response->body);
+        return MHD_NO;
+    }
+    if (response->content_type)
+        MHD_add_response_header(r, "Content-Type", response->content_type);
+    if (response->retry_after_s) {
+        char seconds[16];
+        snprintf(seconds, sizeof(seconds), "%u", response->retry_after_s);
+        MHD_add_response_header(r, "Retry-After", seconds);
+    }
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    enum MHD_Result result = MHD_queue_response(connection, response->status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static void take_body(struct http_server *server, struct incoming *in, const char *data, size_t size)
+{
+    if (in->refused)
+        return;
+    if (size > server->settings.body_max - in->length) {
+        in->refused = MHD_HTTP_CONTENT_TOO_LARGE;
+        return;
+    }
+    if (in->length + size > in->capacity) {
+        size_t capacity = MAX(in->length + size, MIN(in->capacity * 2, server->settings.body_max));
+        size_t more = capacity - in->capacity;
+        if (__atomic_add_fetch(&server->held, more, __ATOMIC_RELAXED) > server->settings.held_max) {
+            __atomic_sub_fetch(&server->held, more, __ATOMIC_RELAXED);
+            in->refused = MHD_HTTP_SERVICE_UNAVAILABLE;
+            return;
+        }
+        char *grown = realloc(in->body, capacity);
+        if (!grown) {
+            __atomic_sub_fetch(&server->held, more, __ATOMIC_RELAXED);
+            in->refused = MHD_HTTP_SERVICE_UNAVAILABLE;
+            return;
+        }
+        in->body = grown;
+        in->capacity = capacity;
+    }
+    memcpy(in->body + in->length, data, size);
+    in->length += size;
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+    return value ? value : "";
+}
+
+/* In constant time for equal lengths. */
+static bool token_matches(const char *token, const char *authorization)
+{
+    if (strncmp(authorization, "Bearer ", 7) != 0 || strlen(authorization + 7) != strlen(token))
+        return false;
+    unsigned char different = 0;
+    for (size_t i = 0; token[i]; i++)
+        different |= (unsigned char)(token[i] ^ authorization[7 + i]);
+    return !different;
+}
+
+static enum MHD_Result answer(struct http_server *server, struct MHD_Connection *connection, const char *path,
+                              const char *method, struct incoming *in)
+{
+    struct http_response response = {.status = MHD_HTTP_OK};
+    struct http_request request = {.method = method,
+                                   .path = path,
+                                   .content_type = header(connection, "Content-Type"),
+                                   .content_encoding = header(connection, "Content-Encoding"),
+                                   .authorization = header(connection, "Authorization"),
+                                   .body = in->body,
+                                   .length = in->length,
+                                   .connection = connection};
+    if (server->settings.token && !token_matches(server->settings.token, request.authorization)) {
+        response.status = MHD_HTTP_UNAUTHORIZED;
+        set_text(&response, "a token is needed: Authorization: Bearer TOKEN\n");
+    } else if (in->refused) {
+        response.status = in->refused;
+        response.retry_after_s = in->refused == MHD_HTTP_SERVICE_UNAVAILABLE;
+        set_text(&response, in->refused == MHD_HTTP_CONTENT_TOO_LARGE ? "the body is too large\n"
+                                                                      : "too much is being received\n");
+    } else {
+        server->settings.handle(server->settings.context, &request, &response);
+    }
+    return send_response(connection, &response);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data, size_t *size,
+                                  void **state)
+{
+    struct http_server *server = context;
+    struct incoming *in = *state;
+    if (!in) {
+        *state = in = calloc(1, sizeof(*in));
+        return in ? MHD_YES : MHD_NO;
+    }
+    if (*size) {
+        take_body(server, in, data, *size);
+        *size = 0;
+        return MHD_YES;
+    }
+    return answer(server, connection, url, method, in);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = context;
+    struct incoming *in = *state;
+    if (!in)
+        return;
+    __atomic_sub_fetch(&server->held, in->capacity, __ATOMIC_RELAXED);
+    free(in->body);
+    free(in);
+    *state = NULL;
+}
+
+static int parse_address(const char *text, struct sockaddr_storage *ret_address, bool *ret_loopback)
+{
+    char host[64] = "127.0.0.1";
+    const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    char *end;
+    unsigned long number = strtoul(port, &end, 10);
+    if (!*port || *end || number > 65535 || length >= sizeof(host))
+        return -EINVAL;
+    if (length && text[0] == '[' && text[length - 1] == ']')
+        snprintf(host, sizeof(host), "%.*s", (int)length - 2, text + 1);
+    else if (length)
+        snprintf(host, sizeof(host), "%.*s", (int)length, text);
+    if (strcmp(host, "localhost") == 0)
+        snprintf(host, sizeof(host), "127.0.0.1");
+    memset(ret_address, 0, sizeof(*ret_address));
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        v4.sin_port = htons((uint16_t)number);
+        memcpy(ret_address, &v4, sizeof(v4));
+        *ret_loopback = ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+        return 0;
+    }
+    if (inet_pton(AF_INET6, host, &v6.sin6_addr) != 1)
+        return -EINVAL;
+    v6.sin6_port = htons((uint16_t)number);
+    memcpy(ret_address, &v6, sizeof(v6));
+    *ret_loopback = IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+    return 0;
+}
+
+static int open_socket(const struct http_settings *settings, uint16_t *ret_port, int *ret_fd,
+                       struct problem *problem)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    bool loopback;
+    int on = 1;
+    if (parse_address(settings->address, &address, &loopback) < 0) {
+        problem_set(problem, -EINVAL, "'%s' is no address to listen on", settings->address);
+        problem_remedy(problem, "Use ADDRESS:PORT, such as 127.0.0.1:4318 or [::1]:4318.");
+        return -EINVAL;
+    }
+    if (!loopback && !settings->token) {
+        problem_set(problem, -EPERM, "%s is reachable by others, and no token guards it", settings->address);
+        problem_remedy(problem, "Name a file with a token (--token-file), or listen on 127.0.0.1.");
+        return -EPERM;
+    }
+    int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return problem_set(problem, -errno, "%s: %s", settings->address, strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)&address,
+             address.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) < 0 ||
+        listen(fd, 512) < 0 || getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
+        int error = -errno;
+        close(fd);
+        return problem_set(problem, error, "%s: %s", settings->address, strerror(-error));
+    }
+    *ret_port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                                   : ((struct sockaddr_in6 *)&address)->sin6_port);
+    *ret_fd = fd;
+    return 0;
+}
+
+int http_server_start(const struct http_settings *settings, struct http_server **ret_server,
+                      struct problem *problem)
+{
+    struct http_server *server = calloc(1, sizeof(*server));
+    int fd = -1;
+    if (!server)
+        return -ENOMEM;
+    server->settings = *settings;
+    server->settings.threads = settings->threads ? settings->threads : THREADS;
+    server->settings.body_max = settings->body_max ? settings->body_max : BODY_MAX;
+    server->settings.held_max = settings->held_max ? settings->held_max : HELD_MAX;
+    int r = open_socket(settings, &server->port, &fd, problem);
+    if (r < 0) {
+        free(server);
+        return r;
+    }
+    server->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO, 0, NULL, NULL, on_request, server,
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, server->settings.threads,
+                         MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                         server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)128 << 10, MHD_OPTION_END);
+    if (!server->daemon) {
+        close(fd);
+        free(server);
+        return problem_set(problem, -EIO, "%s: the HTTP server does not start", settings->address);
+    }
+    *ret_server = server;
+    return 0;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+const char *http_query(const struct http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server)
+        return;
+    MHD_stop_daemon(server->daemon);
+    free(server);
+}

@@ -1,0 +1,57 @@
+/* A small HTTP server on libmicrohttpd: requests with their whole body to one handler, on a pool of threads.
+ * Bodies above the limit, and requests above what may be held at once, are refused before they take memory.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+#include "base/problem.h"
+
+struct http_request {
+    const char *method, *path;                                   /* "POST", "/v1/traces" */
+    const char *content_type, *content_encoding, *authorization; /* "" when absent */
+    const void *body;
+    size_t length;
+    void *connection; /* for http_query() */
+};
+
+/* A handler fills it in. body is freed by the server. */
+struct http_response {
+    unsigned status; /* 200 by default */
+    const char *content_type;
+    char *body;
+    size_t length;
+    unsigned retry_after_s; /* a header when above 0 */
+};
+
+struct http_settings {
+    const char *address; /* "127.0.0.1:4318", "[::1]:0" (any free port) */
+    unsigned threads;    /* 0: 8 */
+    size_t body_max;     /* bytes; 0: 64 MiB. Above: 413 */
+    size_t held_max;     /* of all bodies being received; 0: 512 MiB. Above: 503 */
+    const char *token;   /* "Authorization: Bearer TOKEN" is asked for; NULL: only on loopback */
+    void (*handle)(void *context, const struct http_request *request, struct http_response *response);
+    void *context;
+};
+
+struct http_server;
+
+/* -EPERM for an address beyond loopback without a token; -EADDRINUSE and the like with words. */
+int http_server_start(const struct http_settings *settings, struct http_server **ret_server,
+                      struct problem *problem);
+
+/* The port that it listens on. */
+uint16_t http_server_port(const struct http_server *server);
+
+/* A query parameter's value, or NULL; borrowed from the request. */
+const char *http_query(const struct http_request *request, const char *name);
+
+/* Requests that are being handled are finished first. */
+void http_server_stop(struct http_server *server);
+DEFINE_FREEP(struct http_server, http_server_stop)
+
+#endif

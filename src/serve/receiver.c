@@ -1,0 +1,415 @@
+/* See receiver.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/receiver.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "span/files.h"
+#include "span/otlp.h"
+
+#define UNPACKED_MAX ((size_t)256 << 20)
+#define QUEUE_MAX    ((size_t)256 << 20)
+#define IDLE_NS      (5 * NS_PER_S)
+#define COMMIT_SPANS 100000 /* a store transaction ends after so many spans, or */
+#define COMMIT_NS    NS_PER_S
+
+/* A batch that was acknowledged and waits for the thread behind. */
+struct batch {
+    struct batch *next;
+    uint32_t kind;
+    char *bytes; /* unpacked */
+    size_t length;
+    struct journal_position before, end; /* batches are taken in the journal's order, none left out */
+};
+
+struct receiver {
+    struct receiver_settings settings;
+    struct journal *journal;
+    pthread_t thread;
+    bool started, stopping;
+    pthread_mutex_t queue_lock;
+    pthread_cond_t queued, drained;
+    struct batch *first, **last;
+    size_t queued_bytes;
+    bool busy;
+    pthread_mutex_t state_lock;    /* of the diagnosis and the store */
+    struct journal_position taken; /* by the diagnosis */
+    struct journal_position next;  /* the end of the last batch that left the queue; under queue_lock */
+    uint64_t uncommitted, committed_at_ns;
+    struct receiver_counts counts; /* under queue_lock */
+};
+
+/* Both the diagnosis and the store take each span. */
+struct fan_out {
+    struct receiver *receiver;
+    bool to_diagnosis, to_store;
+};
+
+static int take_span(void *context, const struct span *span)
+{
+    struct fan_out *out = context;
+    struct receiver *r = out->receiver;
+    if (out->to_store && r->settings.store) {
+        if (r->settings.store->operations->append(r->settings.store, span) < 0)
+            r->counts.store_errors++;
+        r->uncommitted++;
+    }
+    if (!out->to_diagnosis)
+        return 0;
+    struct span_sink *sink = diagnosis_sink(r->settings.diagnosis);
+    sink->counts.spans++;
+    return sink->take(sink->context, span);
+}
+
+static int decode(struct receiver *r, uint32_t kind, const char *bytes, size_t length, struct fan_out *out)
+{
+    struct span_sink sink = {.take = take_span, .context = out};
+    int error = (kind & 0xff) == JOURNAL_OTLP_JSON ? otlp_json_decode(bytes, length, &sink, NULL)
+                                                   : otlp_protobuf_decode(bytes, length, &sink, NULL);
+    struct span_counts *counts = &diagnosis_sink(r->settings.diagnosis)->counts;
+    counts->without_id += sink.counts.without_id;
+    counts->without_time += sink.counts.without_time;
+    counts->backwards += sink.counts.backwards;
+    counts->attributes_dropped += sink.counts.attributes_dropped;
+    counts->malformed += error == -EBADMSG;
+    return error;
+}
+
+static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, size_t length,
+                         struct fan_out *out)
+{
+    _cleanup_(freep) char *unpacked = NULL;
+    if (kind & JOURNAL_GZIP) {
+        int error = span_gunzip(bytes, length, UNPACKED_MAX, &unpacked, &length);
+        if (error < 0)
+            return error;
+        bytes = unpacked;
+    }
+    return decode(r, kind, bytes, length, out);
+}
+
+static void commit(struct receiver *r, bool now)
+{
+    struct problem problem;
+    uint64_t at = clock_monotonic_ns();
+    if (!r->settings.store || !r->uncommitted ||
+        (!now && r->uncommitted < COMMIT_SPANS && at - r->committed_at_ns < COMMIT_NS))
+        return;
+    if (r->settings.store->operations->commit(r->settings.store, r->taken, &problem) < 0)
+        r->counts.store_errors++; /* its position stays behind: the next start repeats these batches */
+    r->uncommitted = 0;
+    r->committed_at_ns = at;
+}
+
+static bool follows(const struct receiver *r, const struct batch *batch)
+{
+    return !r->journal ||
+           (batch->before.segment == r->next.segment && batch->before.offset == r->next.offset);
+}
+
+static struct batch *next_batch(struct receiver *r)
+{
+    struct timespec until;
+    pthread_mutex_lock(&r->queue_lock);
+    r->busy = false;
+    if (!r->first || !follows(r, r->first)) {
+        if (!r->first)
+            pthread_cond_broadcast(&r->drained);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&r->queued, &r->queue_lock, &until);
+    }
+    struct batch *batch = r->first && follows(r, r->first) ? r->first : NULL;
+    if (batch) {
+        r->first = batch->next;
+        r->next = batch->end;
+        if (!r->first)
+            r->last = &r->first;
+        r->busy = true;
+    }
+    pthread_mutex_unlock(&r->queue_lock);
+    return batch;
+}
+
+static void *run(void *context)
+{
+    struct receiver *r = context;
+    for (;;) {
+        struct batch *batch = next_batch(r);
+        uint64_t now = clock_monotonic_ns();
+        if (!batch && r->stopping)
+            break;
+        pthread_mutex_lock(&r->state_lock);
+        diagnosis_set_time(r->settings.diagnosis, now);
+        if (batch) {
+            struct fan_out out = {r, true, true};
+            decode(r, batch->kind, batch->bytes, batch->length, &out);
+            r->taken = batch->end;
+        }
+        diagnosis_flush(r->settings.diagnosis, now > r->settings.idle_ns ? now - r->settings.idle_ns : 0);
+        commit(r, !batch);
+        pthread_mutex_unlock(&r->state_lock);
+        if (!batch)
+            continue;
+        pthread_mutex_lock(&r->queue_lock);
+        r->queued_bytes -= batch->length;
+        pthread_mutex_unlock(&r->queue_lock);
+        free(batch->bytes);
+        free(batch);
+    }
+    return NULL;
+}
+
+/* What the journal keeps: all of it into the diagnosis, what is behind the store's position into the store.
+ */
+static int replay(struct receiver *r, struct problem *problem)
+{
+    struct journal_position stored = {UINT32_MAX, 0};
+    struct journal_reader reader;
+    uint32_t kind;
+    const void *bytes;
+    size_t length;
+    int error = 0;
+    if (r->settings.store)
+        error = r->settings.store->operations->position(r->settings.store, &stored, problem);
+    journal_reader_init(&reader, r->settings.folder, (struct journal_position){0});
+    while (error == 0 && (error = journal_reader_next(&reader, &kind, &bytes, &length)) > 0) {
+        bool missing = reader.at.segment != stored.segment ? reader.at.segment > stored.segment
+                                                           : reader.at.offset > stored.offset;
+        struct fan_out out = {r, true, missing};
+        error = decode_packed(r, kind, bytes, length, &out);
+        if (error == -EBADMSG)
+            error = 0; /* counted */
+        r->taken = reader.at;
+        commit(r, false);
+    }
+    commit(r, true);
+    journal_reader_done(&reader);
+    if (error < 0)
+        problem_set(problem, error, "%s: the journal cannot be read: %s", r->settings.folder,
+                    strerror(-error));
+    return MIN(error, 0);
+}
+
+int receiver_new(const struct receiver_settings *settings, struct receiver **ret_receiver,
+                 struct problem *problem)
+{
+    struct receiver *r = calloc(1, sizeof(*r));
+    if (!r)
+        return -ENOMEM;
+    r->settings = *settings;
+    r->settings.idle_ns = settings->idle_ns ? settings->idle_ns : IDLE_NS;
+    r->settings.queue_max = settings->queue_max ? settings->queue_max : QUEUE_MAX;
+    r->last = &r->first;
+    pthread_mutex_init(&r->queue_lock, NULL);
+    pthread_mutex_init(&r->state_lock, NULL);
+    pthread_cond_init(&r->queued, NULL);
+    pthread_cond_init(&r->drained, NULL);
+    int error =
+        settings->folder ? journal_open(settings->folder, settings->keep_bytes, &r->journal, problem) : 0;
+    if (error == 0 && settings->folder)
+        error = replay(r, problem);
+    if (error == 0 && r->journal)
+        r->next = journal_end(r->journal);
+    if (error == 0)
+        error = -pthread_create(&r->thread, NULL, run, r);
+    if (error < 0) {
+        receiver_free(r);
+        return error;
+    }
+    r->started = true;
+    *ret_receiver = r;
+    return 0;
+}
+
+static void count(struct receiver *r, uint64_t *counter)
+{
+    pthread_mutex_lock(&r->queue_lock);
+    ++*counter;
+    pthread_mutex_unlock(&r->queue_lock);
+}
+
+/* An OTLP error: a Status message. In protobuf: field 2, the text. */
+static void refuse(struct http_response *response, bool json, unsigned status, const char *words)
+{
+    struct text body = {0};
+    response->status = status;
+    response->retry_after_s = status == 503 || status == 429 ? 1 : 0;
+    if (json) {
+        text_addf(&body, "{\"message\":\"%s\"}", words);
+    } else {
+        char head[2] = {0x12, (char)MIN(strlen(words), (size_t)127)};
+        text_add_bytes(&body, head, 2);
+        text_add_bytes(&body, words, (size_t)head[1]);
+    }
+    response->content_type = json ? "application/json" : "application/x-protobuf";
+    response->length = body.length;
+    response->body = text_take(&body);
+}
+
+/* Whether the body decodes, and how many spans it has. */
+static int check(uint32_t kind, const char *bytes, size_t length, uint64_t *ret_spans,
+                 struct problem *problem)
+{
+    return kind == JOURNAL_OTLP_JSON ? otlp_json_check(bytes, length, ret_spans, problem)
+                                     : otlp_protobuf_check(bytes, length, ret_spans, problem);
+}
+
+/* Into the journal and the queue, in the same order. Takes the batch. */
+static int accept_batch(struct receiver *r, struct batch *batch, uint32_t kind, const void *body,
+                        size_t length, uint64_t spans)
+{
+    int error = 0;
+    pthread_mutex_lock(&r->queue_lock);
+    bool full = r->queued_bytes + batch->length > r->settings.queue_max && r->queued_bytes;
+    if (!full)
+        r->queued_bytes += batch->length;
+    pthread_mutex_unlock(&r->queue_lock);
+    if (full)
+        return -EAGAIN;
+    if (r->journal)
+        error = journal_append(r->journal, kind, body, length, &batch->before, &batch->end);
+    pthread_mutex_lock(&r->queue_lock);
+    if (error < 0) {
+        r->queued_bytes -= batch->length;
+    } else {
+        /* Batches that were synced together may come here in any order: keep the journal's. */
+        struct batch **at = &r->first;
+        while (*at && ((*at)->end.segment < batch->end.segment ||
+                       ((*at)->end.segment == batch->end.segment && (*at)->end.offset <= batch->end.offset)))
+            at = &(*at)->next;
+        batch->next = *at;
+        *at = batch;
+        if (!batch->next)
+            r->last = &batch->next;
+        r->counts.batches++;
+        r->counts.spans += spans;
+        r->counts.bytes += length;
+        pthread_cond_signal(&r->queued);
+    }
+    pthread_mutex_unlock(&r->queue_lock);
+    return error;
+}
+
+static void take_body(struct receiver *r, const struct http_request *request, struct http_response *response,
+                      uint32_t kind)
+{
+    bool json = kind == JOURNAL_OTLP_JSON, gzip = strcasecmp(request->content_encoding, "gzip") == 0;
+    struct batch *batch = calloc(1, sizeof(*batch));
+    struct problem problem = {0};
+    uint64_t spans = 0;
+    int error = batch ? 0 : -ENOMEM;
+    if (error == 0 && gzip)
+        error = span_gunzip(request->body, request->length, UNPACKED_MAX, &batch->bytes, &batch->length);
+    else if (error == 0) {
+        batch->length = request->length;
+        batch->bytes = malloc(batch->length + 1);
+        if (!batch->bytes)
+            error = -ENOMEM;
+        else if (batch->length)
+            memcpy(batch->bytes, request->body, batch->length);
+    }
+    if (error == 0) {
+        batch->kind = kind;
+        error = check(kind, batch->bytes, batch->length, &spans, &problem);
+    }
+    if (error == 0)
+        error =
+            accept_batch(r, batch, kind | (gzip ? JOURNAL_GZIP : 0), request->body, request->length, spans);
+    if (error == 0) {
+        response->content_type = json ? "application/json" : "application/x-protobuf";
+        response->body = strdup(json ? "{}" : "");
+        response->length = json ? 2 : 0;
+        return;
+    }
+    if (batch)
+        free(batch->bytes);
+    free(batch);
+    if (error == -EBADMSG || error == -EFBIG) {
+        count(r, &r->counts.refused_malformed);
+        refuse(response, json, error == -EFBIG ? 413 : 400,
+               error == -EFBIG ? "the body unpacks to too much" : "the body is malformed");
+    } else if (error == -EAGAIN || error == -ENOMEM) {
+        count(r, &r->counts.refused_busy);
+        refuse(response, json, 503, "too much is waiting; try again");
+    } else {
+        count(r, &r->counts.refused_disk);
+        refuse(response, json, 503, error == -ENOSPC ? "the disk is full" : "the journal cannot be written");
+    }
+}
+
+bool receiver_handle(struct receiver *r, const struct http_request *request, struct http_response *response)
+{
+    if (strcmp(request->path, "/v1/traces") != 0)
+        return false;
+    bool json = strncasecmp(request->content_type, "application/json", 16) == 0;
+    bool protobuf = strncasecmp(request->content_type, "application/x-protobuf", 22) == 0;
+    bool coded = *request->content_encoding && strcasecmp(request->content_encoding, "identity") != 0;
+    if (strcmp(request->method, "POST") != 0) {
+        refuse(response, json, 405, "POST spans here");
+    } else if ((!json && !protobuf) || (coded && strcasecmp(request->content_encoding, "gzip") != 0)) {
+        count(r, &r->counts.refused_type);
+        refuse(response, json, 415, "application/x-protobuf or application/json, plain or gzip");
+    } else {
+        take_body(r, request, response, json ? JOURNAL_OTLP_JSON : JOURNAL_OTLP_PROTOBUF);
+    }
+    return true;
+}
+
+void receiver_lock(struct receiver *r)
+{
+    pthread_mutex_lock(&r->state_lock);
+}
+
+void receiver_unlock(struct receiver *r)
+{
+    pthread_mutex_unlock(&r->state_lock);
+}
+
+void receiver_drain(struct receiver *r)
+{
+    pthread_mutex_lock(&r->queue_lock);
+    while (r->first || r->busy)
+        pthread_cond_wait(&r->drained, &r->queue_lock);
+    pthread_mutex_unlock(&r->queue_lock);
+    pthread_mutex_lock(&r->state_lock);
+    commit(r, true);
+    pthread_mutex_unlock(&r->state_lock);
+}
+
+void receiver_get_counts(struct receiver *r, struct receiver_counts *ret_counts)
+{
+    pthread_mutex_lock(&r->queue_lock);
+    *ret_counts = r->counts;
+    pthread_mutex_unlock(&r->queue_lock);
+}
+
+void receiver_free(struct receiver *r)
+{
+    if (!r)
+        return;
+    if (r->started) {
+        receiver_drain(r);
+        r->stopping = true;
+        pthread_mutex_lock(&r->queue_lock);
+        pthread_cond_signal(&r->queued);
+        pthread_mutex_unlock(&r->queue_lock);
+        pthread_join(r->thread, NULL);
+    }
+    while (r->first) {
+        struct batch *next = r->first->next;
+        free(r->first->bytes);
+        free(r->first);
+        r->first = next;
+    }
+    journal_close(r->journal);
+    pthread_mutex_destroy(&r->queue_lock);
+    pthread_mutex_destroy(&r->state_lock);
+    pthread_cond_destroy(&r->queued);
+    pthread_cond_destroy(&r->drained);
+    free(r);
+}

@@ -1,0 +1,53 @@
+/* The OTLP receiver: batches over HTTP into the journal, then into a diagnosis and a store. A batch is
+ * acknowledged once it is in the journal on disk. What happens behind the acknowledgement happens on one
+ * thread, from the journal's own order, so that a restart repeats it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVE_RECEIVER_H
+#define SERVE_RECEIVER_H
+
+#include <pthread.h>
+
+#include "diagnose/diagnosis.h"
+#include "http/server.h"
+#include "span/store.h"
+
+struct receiver_settings {
+    const char *folder;          /* of the journal; NULL: batches are kept in memory only */
+    struct diagnosis *diagnosis; /* borrowed */
+    struct span_store *store;    /* borrowed; NULL: no raw spans are kept */
+    uint64_t keep_bytes;         /* of the journal; 0: all */
+    uint64_t idle_ns;            /* after which a trace is complete; 0: 5 s */
+    size_t queue_max;            /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
+};
+
+struct receiver_counts {
+    uint64_t batches, spans, bytes;
+    uint64_t refused_malformed, refused_busy, refused_disk, refused_type;
+    uint64_t store_errors; /* batches that the store did not take */
+};
+
+struct receiver;
+
+/* Replays what the journal keeps into the diagnosis, and into the store what it lacks; then ready for
+ * batches. */
+int receiver_new(const struct receiver_settings *settings, struct receiver **ret_receiver,
+                 struct problem *problem);
+
+/* Handles /v1/traces; false when the path is another one. Safe from several threads. */
+bool receiver_handle(struct receiver *receiver, const struct http_request *request,
+                     struct http_response *response);
+
+/* Holds the thread behind, for reading the diagnosis: between these calls nothing changes. */
+void receiver_lock(struct receiver *receiver);
+void receiver_unlock(struct receiver *receiver);
+
+/* Waits until all acknowledged batches are in the diagnosis, and those of the store committed. */
+void receiver_drain(struct receiver *receiver);
+
+void receiver_get_counts(struct receiver *receiver, struct receiver_counts *ret_counts);
+
+/* Drains, then stops. */
+void receiver_free(struct receiver *receiver);
+DEFINE_FREEP(struct receiver, receiver_free)
+
+#endif
