@@ -32,7 +32,6 @@ extern const struct command command_diagnose, command_doctor, command_attach, co
 extern const struct command command_report, command_spans;
 extern const struct command command_stack, command_profile, command_top, command_diff;
 extern const struct command command_convert, command_trace;
-extern const struct command command_trace;
 extern const struct command command_serve, command_watch;
 
 /* Prints "sonde: WHAT" and the remedy to stderr; returns status. */

@@ -72,6 +72,8 @@ static void answer_report(struct serve *serve, struct http_response *response, b
     report_done(&report);
 }
 
+static uint64_t stored_spans(struct serve *serve);
+
 static void answer_metrics(struct serve *serve, struct http_response *response)
 {
     struct receiver_counts c;
@@ -79,7 +81,7 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     receiver_get_counts(serve->receiver, &c);
     receiver_lock(serve->receiver);
     size_t held = diagnosis_held_bytes(serve->diagnosis);
-    uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests;
+    uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests, stored = stored_spans(serve);
     receiver_unlock(serve->receiver);
     const struct {
         const char *name, *labels;
@@ -92,6 +94,7 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
                  {"sonde_refused_batches_total", "{reason=\"disk\"}", c.refused_disk},
                  {"sonde_refused_batches_total", "{reason=\"type\"}", c.refused_type},
                  {"sonde_store_errors_total", "", c.store_errors},
+                 {"sonde_stored_spans", "", stored},
                  {"sonde_requests_total", "", requests},
                  {"sonde_diagnosis_bytes", "", held}};
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
@@ -99,6 +102,41 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     response->content_type = "text/plain; version=0.0.4";
     response->length = text.length;
     response->body = text_take(&text);
+}
+
+/* The stored spans of a trace, as JSON lines. */
+static void answer_trace(struct serve *serve, const struct http_request *request,
+                         struct http_response *response)
+{
+    const char *id = http_query(request, "id");
+    struct text sql = {0}, rows = {0};
+    uint64_t high, low;
+    if (!serve->store || !id || strspn(id, "0123456789abcdefABCDEF") != strlen(id)) {
+        response->status = serve->store ? 400 : 404;
+        return;
+    }
+    span_id_parse(slice_of(id), &high, &low);
+    text_addf(&sql, "SELECT * FROM spans WHERE trace_high = %llu AND trace_low = %llu ORDER BY start_ns",
+              (unsigned long long)high, (unsigned long long)low);
+    receiver_lock(serve->receiver);
+    int r = serve->store->operations->query(serve->store, text_get(&sql), &rows, NULL);
+    receiver_unlock(serve->receiver);
+    response->status = r < 0 ? 500 : 200;
+    response->content_type = "application/x-ndjson";
+    response->length = rows.length;
+    response->body = text_take(&rows);
+    text_done(&sql);
+}
+
+static uint64_t stored_spans(struct serve *serve)
+{
+    struct text row = {0};
+    unsigned long long count = 0;
+    if (serve->store &&
+        serve->store->operations->query(serve->store, "SELECT count(*) AS n FROM spans", &row, NULL) == 0)
+        sscanf(text_get(&row), "{\"n\":\"%llu\"", &count);
+    text_done(&row);
+    return count;
 }
 
 static void handle(void *context, const struct http_request *request, struct http_response *response)
@@ -113,6 +151,8 @@ static void handle(void *context, const struct http_request *request, struct htt
         answer_report(serve, response, true);
     else if (get && strcmp(request->path, "/metrics") == 0)
         answer_metrics(serve, response);
+    else if (get && strcmp(request->path, "/api/trace") == 0)
+        answer_trace(serve, request, response);
     else
         response->status = 404;
 }
@@ -173,6 +213,7 @@ static int run(struct options *options, const char *token, struct problem *probl
     if (r < 0)
         return r;
     serve.receiver = receiver;
+    serve.store = store;
     if (store && options->keep_days > 0)
         store->operations->expire(store, clock_realtime_ns() - (uint64_t)(options->keep_days * 86400e9),
                                   NULL);
@@ -254,7 +295,8 @@ const struct command command_serve = {
         "  --keep-days N               raw spans older than this leave the store at the start\n"
         "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
         "\n"
-        "Answers:  POST /v1/traces    GET /api/diagnosis    GET /evidence    GET /metrics\n\n"
+        "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
+        "          GET /evidence       GET /metrics\n\n"
         "Examples:\n"
         "  sonde serve --data /var/lib/sonde\n"
         "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 node --require @opentelemetry/... server.js\n",

@@ -264,6 +264,35 @@ static int put_bucket(struct book *book, uint32_t type, uint32_t labels, struct 
     return 0;
 }
 
+/* Whether a combination has a service in a version that the bucket has not met. */
+static bool brings_version(const struct book *book, const struct bucket *bucket, uint32_t combination)
+{
+    const struct combination *c = &book->combinations.at[combination];
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct service_version *v = &book->service_versions.at[c->first + i];
+        bool met = false;
+        array_foreach (&bucket->groups, group)
+            met |= book_has_version(book, group->combination, v->service, v->version);
+        if (!met)
+            return true;
+    }
+    return false;
+}
+
+/* A version arrives: what comes from now on is told from what came before, so that versions that run at the
+ * same time are compared over the same time. */
+static int remember_earlier(struct bucket *bucket)
+{
+    int r = 0;
+    array_foreach (&bucket->groups, group)
+        array_foreach (&group->hosts, host) {
+            sketch_done(&host->earlier);
+            if (r == 0)
+                r = sketch_merge(&host->earlier, &host->latency);
+        }
+    return r;
+}
+
 static int put_group(struct book *book, struct bucket *bucket, uint32_t combination, struct group **ret_group)
 {
     *ret_group = NULL;
@@ -275,6 +304,11 @@ static int put_group(struct book *book, struct bucket *bucket, uint32_t combinat
     if (bucket->groups.count >= GROUPS_MAX) {
         book->counts.folded_groups++;
         return 0;
+    }
+    if (bucket->groups.count && brings_version(book, bucket, combination)) {
+        int r = remember_earlier(bucket);
+        if (r < 0)
+            return r;
     }
     struct group group = {.combination = combination, .first_ns = UINT64_MAX};
     if (array_add(&bucket->groups, group) < 0)
@@ -624,8 +658,10 @@ static void group_done(struct group *group)
         sketch_done(&v->duration);
         sketch_done(&v->edge);
     }
-    array_foreach (&group->hosts, h)
+    array_foreach (&group->hosts, h) {
         sketch_done(&h->latency);
+        sketch_done(&h->earlier);
+    }
     for (int i = 0; i < BOOK_EXEMPLARS; i++) {
         free(group->slow[i].parts);
         free(group->normal[i].parts);

@@ -45,6 +45,7 @@ struct vertex {
 struct host {
     uint32_t service, host;
     struct sketch latency; /* of the requests in which the service ran on this host */
+    struct sketch earlier; /* the same, before the bucket's newest version of any service arrived */
 };
 
 /* A whole request, kept as evidence. */

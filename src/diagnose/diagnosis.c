@@ -140,7 +140,6 @@ int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *re
                   {"span-of-oversized-trace", assembled->oversized},
                   {"trace-hurried", assembled->hurried},
                   {"trace-without-root", book->counts.rootless},
-                  {"call-between-clocks-that-disagree", book->link_counts.unskewable},
                   {"bucket-folded", book->counts.folded_buckets},
                   {"version-combination-folded", book->counts.folded_groups},
                   {"host-folded", book->counts.folded_hosts},

@@ -84,7 +84,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
         (unsigned long long)r->older_requests, r->older_hosts, r->z);
     if (v->z_versions != 0)
         text_addf(&words, ", %.2f against the older versions", v->z_versions);
-    text_add(&words, ".");
+    text_add(&words, v->concurrent ? "; both over the same time." : ".");
     f->detail = keep(f, &words);
     text_done(&words);
 }
@@ -382,6 +382,7 @@ static json_t *document(const struct diagnosis *diagnosis, const struct judgemen
     json_object_set_new(in, "duplicates", json_integer((json_int_t)book->link_counts.duplicates));
     json_object_set_new(in, "orphans", json_integer((json_int_t)book->link_counts.orphans));
     json_object_set_new(in, "skew_corrected", json_integer((json_int_t)book->link_counts.skewed));
+    json_object_set_new(in, "skew_unexplained", json_integer((json_int_t)book->link_counts.unskewable));
     json_object_set_new(json, "input", in);
     json_object_set_new(json, "bucket_count", json_integer((json_int_t)book->buckets.count));
     json_object_set_new(json, "buckets", buckets);

@@ -9,8 +9,9 @@
 
 #include "base/macro.h"
 
-#define GROUPS_ROOM   256
-#define VERSIONS_ROOM 256
+#define GROUPS_ROOM    256
+#define CONCURRENT_MIN 300 /* requests of the older side since the newer one arrived */
+#define VERSIONS_ROOM  256
 
 struct seen_version {
     uint32_t version;
@@ -102,7 +103,20 @@ struct clusters {
     ARRAY(struct sketch) sketches;
 };
 
-static int collect_clusters(const struct group *const *groups, size_t count, uint32_t service,
+/* A host's requests: all of them, or those since the newest version arrived. */
+static int merge_host(struct sketch *into, const struct host *host, bool since)
+{
+    struct sketch later = {0};
+    int r = sketch_merge(&later, &host->latency);
+    if (r == 0 && since && host->earlier.count)
+        r = sketch_subtract(&later, &host->earlier);
+    if (r == 0)
+        r = sketch_merge(into, &later);
+    sketch_done(&later);
+    return r;
+}
+
+static int collect_clusters(const struct group *const *groups, size_t count, uint32_t service, bool since,
                             struct clusters *ret_clusters)
 {
     struct map index = {0};
@@ -124,7 +138,7 @@ static int collect_clusters(const struct group *const *groups, size_t count, uin
                     r = array_add(&ret_clusters->sketches, (struct sketch){0});
             }
             if (r == 0)
-                r = sketch_merge(&ret_clusters->sketches.at[*slot], &host->latency);
+                r = merge_host(&ret_clusters->sketches.at[*slot], host, since);
         }
     for (size_t i = 0; r == 0 && i < ret_clusters->list.count; i++)
         ret_clusters->list.at[i].latency = &ret_clusters->sketches.at[i];
@@ -159,15 +173,35 @@ static double z_of_versions(const struct verdict *verdict, const struct sides *s
                                                    : 0;
 }
 
+/* For a rollout: what the older side served meanwhile, where that is enough. */
+static int collect_older(const struct sides *sides, const struct judge_settings *settings,
+                         struct verdict *verdict, struct clusters *ret_older)
+{
+    int r = 0;
+    verdict->concurrent = false;
+    if (settings->sequential) {
+        uint64_t requests = 0;
+        r = collect_clusters(sides->older, sides->older_count, verdict->clustered_by, true, ret_older);
+        array_foreach (&ret_older->sketches, s)
+            requests += s->count;
+        verdict->concurrent = r == 0 && requests >= CONCURRENT_MIN;
+        if (r < 0 || verdict->concurrent)
+            return r;
+        clusters_done(ret_older);
+        *ret_older = (struct clusters){0};
+    }
+    return collect_clusters(sides->older, sides->older_count, verdict->clustered_by, false, ret_older);
+}
+
 static int test_contrast(const struct sides *sides, const struct judge_settings *settings, double spread,
                          struct verdict *verdict)
 {
     struct clusters older = {0}, newer = {0};
     struct regress_settings regress = settings->regress;
     regress.host_spread = spread;
-    int r = collect_clusters(sides->older, sides->older_count, verdict->clustered_by, &older);
+    int r = collect_clusters(sides->newer, sides->newer_count, verdict->clustered_by, false, &newer);
     if (r == 0)
-        r = collect_clusters(sides->newer, sides->newer_count, verdict->clustered_by, &newer);
+        r = collect_older(sides, settings, verdict, &older);
     if (r == 0) {
         struct contrast contrast = {older.list.at, newer.list.at, older.list.count, newer.list.count};
         regress_test(&contrast, &regress, &verdict->result);
@@ -190,7 +224,7 @@ static double host_spread(const struct book *book, const struct judge_settings *
             if (n < GROUPS_ROOM)
                 groups[n++] = group;
         struct clusters clusters = {0};
-        if (collect_clusters(groups, n, book->paths.at[bucket->type].service, &clusters) < 0 ||
+        if (collect_clusters(groups, n, book->paths.at[bucket->type].service, false, &clusters) < 0 ||
             array_add(&all, clusters) < 0)
             clusters_done(&clusters);
     }

@@ -30,8 +30,9 @@ struct verdict {
     uint32_t clustered_by; /* the service whose hosts are the clusters */
     struct regress_result result;
     struct sequential_result sequential;
-    double
-        z_versions; /* the paper's Z against the spread of the older versions' means; 0 with fewer than two */
+    bool concurrent; /* both sides over the same time */
+    /* The paper's Z against the spread of the older versions' means; 0 with fewer than two. */
+    double z_versions;
     uint64_t first_ns, last_ns; /* of the newer side's requests */
     struct sketch older, newer; /* latencies */
     /* Only of verdicts that are slower: */
