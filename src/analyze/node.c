@@ -61,46 +61,55 @@ static struct context decided(struct request *owner, enum known known, uint32_t 
 
 static const struct context UNDECIDED = {.cause = VSPAN_NONE};
 
-/* The commands whose replies these bytes can be: those answered before the read began surely, those answered
- * while it ran perhaps. */
+/* How many of the oldest commands these bytes can answer: those answered before the read began surely, those
+ * answered while it ran perhaps. Redis notes its write only after it, when the reader may be done: then those
+ * that it had executed by then. */
+static size_t count_replies(const struct connection *c, const struct item *io)
+{
+    size_t answered = 0, executed = 0;
+    for (size_t i = c->first_call; i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++) {
+        const struct call *call = &c->calls.at[i];
+        size_t n = i + 1 - c->first_call;
+        if (!c->mirror || (call->ready_ns && call->ready_ns <= io->end_ns))
+            answered = n;
+        if (call->work_end_ns && call->work_end_ns <= io->end_ns)
+            executed = n;
+    }
+    return answered ? answered : executed;
+}
+
 static struct context redis_replies(struct turn *t, struct connection *c, const struct item *io)
 {
-    uint64_t owner = 0;
-    uint32_t cause = VSPAN_NONE;
-    size_t candidates = 0;
+    const struct call *first = &c->calls.at[c->first_call];
+    size_t candidates = count_replies(c, io);
     bool several = false, mixed = false;
-    for (size_t i = c->first_call; i < c->calls.count; i++) {
-        struct call *call = &c->calls.at[i];
-        if (call->sent_ns >= io->start_ns || (c->mirror && (!call->ready_ns || call->ready_ns > io->end_ns)))
-            break;
-        mixed |= call->known == KNOWN_AMBIGUOUS;
-        several |= candidates && call->owner != owner;
-        cause = candidates ? cause : call->span;
-        owner = call->owner;
-        candidates++;
+    for (size_t i = 0; i < candidates; i++) {
+        mixed |= first[i].known == KNOWN_AMBIGUOUS;
+        several |= first[i].owner != first->owner;
     }
     struct context context = decided(NULL, KNOWN_NOT, VSPAN_NONE);
     context.shared = candidates > 1;
     if (several || mixed)
         context.known = KNOWN_AMBIGUOUS;
-    else if (candidates && (context.owner = request_open(t->a, owner)))
-        context.known = KNOWN_INFERRED, context.cause = cause;
-    if (several)
-        for (size_t i = 0; i < candidates; i++) {
-            struct request *one = request_open(t->a, c->calls.at[c->first_call + i].owner);
-            if (one)
-                one->ambiguous++;
-        }
+    else if (candidates && (context.owner = request_open(t->a, first->owner)))
+        context.known = KNOWN_INFERRED, context.cause = first->span;
+    for (size_t i = 0; several && i < candidates; i++) {
+        struct request *one = request_open(t->a, first[i].owner);
+        if (one)
+            one->ambiguous++;
+    }
     return context;
 }
 
 static void redis_replies_done(struct turn *t, struct connection *c, const struct item *io)
 {
+    bool alone = count_replies(c, io) == 1; /* something was read, and it can be nothing else */
     while (calls_open(c)) {
         struct call *call = &c->calls.at[c->first_call];
-        if (call->sent_ns >= io->start_ns ||
-            (c->mirror && (!call->ready_ns || call->ready_ns > io->start_ns)))
+        bool before = !c->mirror || (call->ready_ns && call->ready_ns <= io->start_ns);
+        if (call->sent_ns >= io->start_ns || (!before && !alone))
             break;
+        alone = false;
         call_finish_first(t->a, c, io->start_ns);
     }
 }

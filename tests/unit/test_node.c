@@ -95,6 +95,33 @@ static void one_answer_tells_whose_callback(void **state)
     feed_done(&feed);
 }
 
+/* Redis notes its write after the reader has read: what it had executed by then tells. */
+static void reply_may_be_read_before_it_is_noted(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    send_command(&feed, 1, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    request(&feed, 31, "/b", US(112));
+    send_command(&feed, 2, US(113));
+    end_turn(&feed, 31, 401, US(111), US(115));
+    executed(&feed, 1, US(121));
+    send_command(&feed, 3, US(124));
+    end_turn(&feed, 7, 300, US(122), US(130));
+    replied(&feed, US(131));
+    executed(&feed, 2, US(140));
+    replied(&feed, US(142));
+    send_command(&feed, 4, US(152));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    const struct request *a = feed_kept(&feed, "/a"), *b = feed_kept(&feed, "/b");
+    assert_int_equal(a->spans.at[a->spans.count - 1].sequence, 3);
+    assert_int_equal(b->spans.at[b->spans.count - 1].sequence, 4);
+    assert_int_equal(analysis_counts(feed.analysis)->inferred, 2);
+    feed_done(&feed);
+}
+
 /* Two requests' replies in one callback: what it starts could be either's, and is not given to any. */
 static void two_answers_are_ambiguous(void **state)
 {
@@ -210,9 +237,13 @@ static void collections_are_charged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resources_pass_on_their_request),  cmocka_unit_test(one_answer_tells_whose_callback),
-        cmocka_unit_test(two_answers_are_ambiguous),        cmocka_unit_test(pooled_connection_is_nobodys),
-        cmocka_unit_test(queued_call_is_not_the_callbacks), cmocka_unit_test(collections_are_charged),
+        cmocka_unit_test(resources_pass_on_their_request),
+        cmocka_unit_test(one_answer_tells_whose_callback),
+        cmocka_unit_test(two_answers_are_ambiguous),
+        cmocka_unit_test(reply_may_be_read_before_it_is_noted),
+        cmocka_unit_test(pooled_connection_is_nobodys),
+        cmocka_unit_test(queued_call_is_not_the_callbacks),
+        cmocka_unit_test(collections_are_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
