@@ -291,7 +291,7 @@ enum sonde_meaning {
     F(e, u64, parser, hex, "the parser")                        \
     F(e, u32, generation, count, "which use of the descriptor") \
     F(e, i32, fd, fd, "the connection's descriptor")            \
-    F(e, u8, side, side, "server: the request is read whole; client: the response is")
+    F(e, u8, side, side, "server: a request that took several reads is whole; client: the response is")
 
 #define SONDE_FIELDS_uv_close(F, e)                             \
     F(e, u64, handle, hex, "the handle")                        \

@@ -76,7 +76,7 @@ struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
     return NULL;
 }
 
-static void tell_request(struct probe_thread *self);
+static void tell_request(struct probe_thread *self, uint64_t now);
 
 void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
 {
@@ -99,7 +99,7 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     callback->start_tsc = span_open(self, SONDE_EVENT_node_callback, async_id, 0);
     self->callback_count = n + 1;
     if (self->request_pending)
-        tell_request(self);
+        tell_request(self, callback->start_tsc);
 }
 
 void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
@@ -280,6 +280,7 @@ HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
     uint32_t outer_generation = self->stream_generation;
     self->stream_fd = fd;
     self->stream_generation = generation;
+    self->read_parser = 0;
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_uv_io, (uint64_t)fd, 0);
     sonde_orig_uv_io(loop, watcher, events);
@@ -394,7 +395,7 @@ HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 }
 
 /* Told inside the callback that carries the request to JavaScript. */
-static void tell_request(struct probe_thread *self)
+static void tell_request(struct probe_thread *self, uint64_t now)
 {
     self->request_pending = 0;
     void *parser = (void *)(uintptr_t)self->request_parser;
@@ -403,7 +404,7 @@ static void tell_request(struct probe_thread *self)
         n--;
     uint8_t method =
         sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
-    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
+    RECORD_TEXT(self, http_request, now, self->path, n, .parser = (uintptr_t)parser,
                 .generation = self->stream_generation, .fd = self->stream_fd, .side = 0, .method = method,
                 .path_length = n);
     self->path_parser = 0;
@@ -423,10 +424,10 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
                .side = 1);
     }
     self->request_pending = type == HTTP_REQUEST;
-    self->request_parser = (uintptr_t)parser;
+    self->request_parser = self->read_parser = (uintptr_t)parser;
     int result = sonde_orig_llhttp_headers(parser, p, end);
     if (self->request_pending) /* no JavaScript was called */
-        tell_request(self);
+        tell_request(self, ticks());
     return result;
 }
 
@@ -435,7 +436,8 @@ HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
     struct probe_thread *self = probe_thread();
     if (self) {
         uint8_t type = message_type(parser);
-        if (type)
+        bool at_once = type == HTTP_REQUEST && self->read_parser == (uintptr_t)parser;
+        if (type && !at_once)
             RECORD(self, http_end, 0, ticks(), .parser = (uintptr_t)parser,
                    .generation = self->stream_generation, .fd = self->stream_fd,
                    .side = type == HTTP_RESPONSE);

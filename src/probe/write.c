@@ -117,7 +117,8 @@ static const struct {
                {"PATCH ", 6, 28}, {"OPTIONS ", 8, 6}, {"CONNECT ", 8, 5}, {"TRACE ", 6, 7}};
 
 /* "GET /path?query HTTP/1.1": true when the bytes begin so. */
-static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n)
+static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
+                           uint64_t now)
 {
     for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
         uint64_t start = METHODS[i].length;
@@ -127,19 +128,46 @@ static bool client_request(struct probe_thread *self, int fd, struct descriptor 
         while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
             end++;
         d->protocol = PROTOCOL_HTTP_CLIENT;
-        RECORD_TEXT(self, http_request, ticks(), p + start, end - start, .generation = d->generation,
-                    .fd = fd, .side = 1, .method = METHODS[i].method, .path_length = (uint16_t)(end - start));
+        RECORD_TEXT(self, http_request, now, p + start, end - start, .generation = d->generation, .fd = fd,
+                    .side = 1, .method = METHODS[i].method, .path_length = (uint16_t)(end - start));
         return true;
     }
     return false;
 }
 
+/* Where the next line feed is, from i; n when there is none. Eight bytes at a time: headers are scanned for
+ * every response. */
+static uint64_t line_feed(const char *p, uint64_t i, uint64_t n)
+{
+    const uint64_t ones = 0x0101010101010101ull, highs = 0x8080808080808080ull;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t word;
+        __builtin_memcpy(&word, p + i, sizeof(word));
+        word ^= ones * '\n';
+        uint64_t zero = (word - ones) & ~word & highs;
+        if (zero)
+            return i + (uint64_t)__builtin_ctzll(zero) / 8;
+    }
+    while (i < n && p[i] != '\n')
+        i++;
+    return i;
+}
+
+static int64_t number_at(const char *p, uint64_t n)
+{
+    int64_t value = 0;
+    for (uint64_t k = 0; k < n && p[k] != '\r' && value < 1ll << 50; k++)
+        if (p[k] >= '0' && p[k] <= '9')
+            value = value * 10 + (p[k] - '0');
+    return value;
+}
+
 /* "HTTP/1.1 200 ...": the status, and how the body's end will be known. */
 static bool server_response(struct probe_thread *self, int fd, struct descriptor *d, const char *p,
-                            uint64_t n)
+                            uint64_t n, uint64_t now)
 {
     enum { HEADERS_MAX = 8192 };
-    if (!SAME(p, n, "HTTP/1.") || n < 12)
+    if (n < 12 || p[0] != 'H' || !SAME(p, n, "HTTP/1."))
         return false;
     uint16_t status = 0;
     for (int i = 9; i < 12; i++)
@@ -147,28 +175,22 @@ static bool server_response(struct probe_thread *self, int fd, struct descriptor
     int64_t content_length = -1;
     uint64_t header_bytes = 0, limit = n < HEADERS_MAX ? n : HEADERS_MAX;
     d->chunked = 0;
-    for (uint64_t i = 12; i + 1 < limit; i++) {
-        if (p[i] != '\n')
-            continue;
-        const char *line = p + i + 1;
-        uint64_t rest = limit - i - 1;
+    for (uint64_t i = line_feed(p, 12, limit) + 1; i < limit; i = line_feed(p, i, limit) + 1) {
+        const char *line = p + i;
+        uint64_t rest = limit - i;
         if (line[0] == '\r') {
-            header_bytes = i + 3;
+            header_bytes = i + 2;
             break;
         }
-        if (SAME(line, rest, "content-length:")) {
-            content_length = 0;
-            for (uint64_t k = 15; k < rest && line[k] != '\r'; k++)
-                if (line[k] >= '0' && line[k] <= '9')
-                    content_length = content_length * 10 + (line[k] - '0');
-        } else if (SAME(line, rest, "transfer-encoding: chunked")) {
+        if ((line[0] | 0x20) == 'c' && SAME(line, rest, "content-length:"))
+            content_length = number_at(line + 15, rest - 15);
+        else if ((line[0] | 0x20) == 't' && SAME(line, rest, "transfer-encoding: chunked"))
             d->chunked = 1;
-        }
     }
     if (d->chunked)
         content_length = -1;
     d->protocol = PROTOCOL_HTTP_SERVER;
-    RECORD(self, http_response, 0, ticks(), .content_length = content_length, .header_bytes = header_bytes,
+    RECORD(self, http_response, 0, now, .content_length = content_length, .header_bytes = header_bytes,
            .generation = d->generation, .fd = fd, .status = status, .side = 0);
     return true;
 }
@@ -203,7 +225,7 @@ static bool begins_command(const struct buffer *buffers, unsigned count, uint64_
 
 /* An HTTP message's first line and headers stand in one buffer. */
 static void recognise(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
-                      unsigned count, uint64_t length)
+                      unsigned count, uint64_t length, uint64_t now)
 {
     unsigned first = 0;
     while (first < count && !buffers[first].length)
@@ -212,7 +234,7 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
         return;
     const char *p = buffers[first].base;
     uint64_t n = buffers[first].length;
-    if (server_response(self, fd, d, p, n) || client_request(self, fd, d, p, n))
+    if (server_response(self, fd, d, p, n, now) || client_request(self, fd, d, p, n, now))
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
         d->protocol = begins_command(buffers, count, length) ? PROTOCOL_RESP : PROTOCOL_OTHER;
@@ -224,8 +246,9 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     struct descriptor *d = descriptor_use(self, fd, handle);
     if (!d)
         return;
+    uint64_t now = ticks();
     if (accepted)
-        recognise(self, fd, d, buffers, count, accepted);
+        recognise(self, fd, d, buffers, count, accepted, now);
     uint32_t messages = 0;
     uint64_t first_message = 0;
     if (d->protocol == PROTOCOL_RESP) {
@@ -235,7 +258,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
             first_message = d->resp_number + 1;
         d->resp_number += messages;
     }
-    RECORD(self, uv_write, 0, ticks(), .bytes = accepted, .result = result, .first_message = first_message,
+    RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
            .generation = d->generation, .fd = fd, .messages = messages,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));
 }
