@@ -144,7 +144,7 @@ void columns_trim(struct history *history);
 
 int columns_find(struct history *history, uint32_t quark, uint64_t time_ns, struct state *ret_state,
                  struct problem *problem);
-int columns_full(struct history *history, uint64_t time_ns, struct state *ret_states,
+int columns_full(struct history *history, uint64_t time_ns, struct history_interval *ret_states,
                  struct problem *problem);
 int columns_range(struct history *history, uint32_t quark, uint64_t start_ns, uint64_t end_ns, state_fn *fn,
                   void *context, struct problem *problem);

@@ -137,9 +137,9 @@ struct sweep {
     struct columns *c;
     struct problem *problem;
     uint64_t time_ns;
-    struct state *states;
-    uint64_t *open;   /* a bit for each attribute whose state's end is not known yet */
-    uint64_t changed; /* of the lane at hand: those with a change at or before the time */
+    struct history_interval *states; /* with cells for values */
+    uint64_t *open;                  /* a bit for each attribute whose state's end is not known yet */
+    uint64_t changed;                /* of the lane at hand: those with a change at or before the time */
     uint32_t attributes;
 };
 
@@ -158,9 +158,9 @@ static int sweep_snapshot(struct sweep *sweep, struct record *record, uint32_t l
     numbers_all(&ages, n, age);
     for (wanted &= bits_mask(n); wanted; wanted &= wanted - 1) {
         unsigned i = (unsigned)__builtin_ctzll(wanted);
-        struct state *state = &sweep->states[(size_t)lane * LANE + i];
+        struct history_interval *state = &sweep->states[(size_t)lane * LANE + i];
         state->start_ns = age_to_start(sweep->history, record->head.slice_start_ns, age[i]);
-        state->cell = values[i];
+        interval_set(state, values[i]);
     }
     return 0;
 }
@@ -193,7 +193,7 @@ static unsigned last_before(const struct run *run, uint64_t time_ns, uint64_t *r
 /* The block's last change at or before the time becomes the state; the one behind it, its end. */
 static int sweep_block(struct sweep *sweep, const struct block_place *place, uint32_t quark)
 {
-    struct state *state = &sweep->states[quark];
+    struct history_interval *state = &sweep->states[quark];
     uint64_t bit = (uint64_t)1 << quark % LANE, *open = &sweep->open[quark / LANE];
     struct block block;
     struct run run;
@@ -203,7 +203,7 @@ static int sweep_block(struct sweep *sweep, const struct block_place *place, uin
     if (block_run(&block, index, &run) < 0)
         return -EBADMSG;
     unsigned i = last_before(&run, sweep->time_ns, &state->start_ns, &state->end_ns);
-    state->cell = cells_get(&run.cells, i);
+    interval_set(state, cells_get(&run.cells, i));
     if (!state->end_ns && index + 1 < block.runs)
         state->end_ns = block_run_first(&block, index + 1);
     *open = state->end_ns ? *open & ~bit : *open | bit;
@@ -337,12 +337,14 @@ static void sweep_log(struct sweep *sweep)
 {
     const struct columns *c = sweep->c;
     for (uint32_t quark = 0; c->log_count && quark < sweep->attributes; quark++) {
-        struct state *state = &sweep->states[quark];
+        struct history_interval *state = &sweep->states[quark];
         uint64_t after = 0;
         for (uint32_t i = sweep->history->ongoing.at[quark].entry; i; i = c->log[i - 1].previous) {
             const struct log_entry *e = &c->log[i - 1];
             if (e->time_ns <= sweep->time_ns) {
-                *state = (struct state){e->time_ns, after, {e->bits, e->type}};
+                state->start_ns = e->time_ns;
+                state->end_ns = after;
+                interval_set(state, (struct cell){e->bits, e->type});
                 after = 0;
                 break;
             }
@@ -369,7 +371,7 @@ static int sweep_all(struct sweep *sweep)
     } else {
         for (uint32_t quark = 0; quark < MIN(sweep->attributes, (uint32_t)c->at_start.count); quark++) {
             sweep->states[quark].start_ns = c->at_start.at[quark].start_ns;
-            sweep->states[quark].cell = ongoing_cell(&c->at_start.at[quark]);
+            interval_set(&sweep->states[quark], ongoing_cell(&c->at_start.at[quark]));
         }
     }
     if (r == 0 && sweep->history->building)
@@ -377,7 +379,8 @@ static int sweep_all(struct sweep *sweep)
     return r;
 }
 
-int columns_full(struct history *history, uint64_t time_ns, struct state *ret_states, struct problem *problem)
+int columns_full(struct history *history, uint64_t time_ns, struct history_interval *ret_states,
+                 struct problem *problem)
 {
     uint32_t attributes = (uint32_t)history->attributes.all.count;
     struct sweep sweep = {.history = history,
@@ -391,7 +394,7 @@ int columns_full(struct history *history, uint64_t time_ns, struct state *ret_st
         return problem_set(problem, -ENOMEM, "%s: no memory for a query", history->path);
     sweep.open = open;
     for (uint32_t quark = 0; quark < attributes; quark++)
-        ret_states[quark] = (struct state){.start_ns = history->start_ns};
+        ret_states[quark] = (struct history_interval){.start_ns = history->start_ns};
     for (uint32_t lane = 0; lane < lane_count(attributes); lane++)
         open[lane] = bits_mask(MIN(attributes - lane * LANE, (uint32_t)LANE));
     return sweep_all(&sweep);

@@ -548,20 +548,19 @@ int history_query_full(struct history *history, uint64_t time_ns, struct history
     int r = check_time(history, time_ns, problem);
     if (r < 0)
         return r;
-    uint32_t count = history_count(history);
-    _cleanup_(freep) struct state *states = malloc(MAX(count, 1u) * sizeof(*states));
-    if (!states)
-        return problem_set(problem, -ENOMEM, "%s: no memory for %u states", history->path, count);
     prepare(history);
-    r = history->ops->full(history, time_ns, states, problem);
-    for (uint32_t quark = 0; r == 0 && quark < count; quark++) {
-        struct state *state = &states[quark];
+    r = history->ops->full(history, time_ns, ret_states, problem);
+    for (uint32_t quark = 0; r == 0 && quark < history_count(history); quark++) {
+        struct history_interval *state = &ret_states[quark];
+        state->quark = quark;
         if (!state->end_ns)
             state->end_ns = history->end_ns;
         if (state->start_ns > time_ns || state->end_ns <= time_ns)
             return problem_set(problem, -EBADMSG, "%s: attribute %u has no state at %" PRIu64 " ns",
                                history->path, quark, time_ns);
-        r = from_state(history, quark, state, &ret_states[quark], problem);
+        if (state->value.type == HISTORY_STRING)
+            r = from_cell(history, (struct cell){(uint64_t)state->value.integer, HISTORY_STRING},
+                          &state->value, problem);
     }
     return r;
 }

@@ -23,6 +23,13 @@ static inline bool cell_equal(struct cell a, struct cell b)
     return a.bits == b.bits && a.type == b.type;
 }
 
+/* A full state is made in the caller's array: cells take the place of values until the very end. */
+static inline void interval_set(struct history_interval *state, struct cell cell)
+{
+    state->value.type = cell.type;
+    state->value.integer = (int64_t)cell.bits;
+}
+
 /* A cell over [start_ns, end_ns). */
 struct state {
     uint64_t start_ns, end_ns;
@@ -85,8 +92,10 @@ struct store_ops {
     /* The state at time_ns, which is before ongoing[quark].start_ns or the history is closed. */
     int (*find)(struct history *history, uint32_t quark, uint64_t time_ns, struct state *ret_state,
                 struct problem *problem);
-    /* ret_states[0 .. attributes - 1]; end_ns 0 stands for the history's end. */
-    int (*full)(struct history *history, uint64_t time_ns, struct state *ret_states, struct problem *problem);
+    /* ret_states[0 .. attributes - 1], by interval_set(); end_ns 0 is the history's end; quarks are not set.
+     */
+    int (*full)(struct history *history, uint64_t time_ns, struct history_interval *ret_states,
+                struct problem *problem);
     /* States that overlap [start_ns, end_ns) in order, those of no length left out. */
     int (*range)(struct history *history, uint32_t quark, uint64_t start_ns, uint64_t end_ns, state_fn *fn,
                  void *context, struct problem *problem);

@@ -2,16 +2,20 @@
  * interface.
  *
  * A. Montplaisir-Goncalves, N. Ezzati-Jivan, F. Wninger, M. R. Dagenais, "State History Tree: an Incremental
- * Disk-based Data Structure for Very Large Interval Data" (2013), sections III and IV, in the form in which
- * Trace Compass builds it (its classic history tree): nodes of 64 KiB on disk, at most 50 children, states
- * inserted in order of their end.
+ * Disk-based Data Structure for Very Large Interval Data" (2013), sections III and IV: nodes of 64 KiB on
+ * disk, at most 50 children, states inserted in order of their end. In the first form of the tree a new
+ * branch begins where the tree ends; with many attributes most states are longer than a leaf, all of them go
+ * to the root, and each full root makes the tree one level deeper (100,000 attributes: thousands of levels,
+ * 250 GB). So this is the form that Trace Compass uses today, after L. Prieur-Drevon, R. Beamonte, M. R.
+ * Dagenais, "R-SHT: A state history tree with R-Tree properties for analysis and visualization of highly
+ * parallel system traces" (2018): a new branch begins where the state begins that did not fit, so that the
+ * spans of siblings overlap, and a parent knows of each child its span and its least and greatest attribute.
  *
- * A state lies in the lowest node of the latest branch that begins no later than the state: its leaf, or, if
- * it is longer than the leaf, an ancestor. A full node is closed and gets a sibling that begins where the
- * tree ends so far; when its parent has 50 children the parent gets a sibling; when the root is full the tree
- * grows a new root. Closed nodes are written and never change. The state of an attribute at a time is in
- * exactly one node on the path from the root to the leaf whose span contains that time, so a query reads one
- * node per level and searches each.
+ * A state lies in the lowest node of the latest branch that begins no later than the state: its leaf, or an
+ * ancestor. A full node is closed and gets a sibling; when its parent has 50 children the parent gets a
+ * sibling; when the root is full the tree grows a new root. Closed nodes are written and never change. A
+ * query goes down from the root into every child that may have the attribute at that time, and searches each
+ * node.
  *
  * Two liberties, both to the tree's advantage: strings are numbers into a dictionary rather than stored with
  * each state, and each node has a checksum, which costs 8 bytes of 65,536. As in Trace Compass, a tree whose
@@ -29,7 +33,8 @@
  *     12     4   number of states
  *     16     8   start_ns, 24: 8 end_ns
  *     32     8   XXH3-64 of the node with this field 0
- *     40         core: 4 number of children, 4 x 50 their sequence numbers, 8 x 50 their start_ns
+ *     40         core: 4 number of children, then for 50 of them: 4 x 50 sequence numbers, 8 x 50 start_ns,
+ *                8 x 50 end_ns, 4 x 50 least attributes, 4 x 50 greatest attributes
  *                states by ascending end: varint start - the node's start, varint length, 4 attribute,
  *                1 type, value (int: 4 or 8 bytes, type 1 or 4; double 8; string 4; null 0) */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -51,7 +56,7 @@ enum {
     CHILDREN_MAX = 50,
     HEAD_SIZE = 4096,
     NODE_HEAD = 40,
-    CORE_HEAD = NODE_HEAD + 4 + CHILDREN_MAX * (4 + 8),
+    CORE_HEAD = NODE_HEAD + 4 + CHILDREN_MAX * (4 + 8 + 8 + 4 + 4),
     CACHE_NODES = 256,
     LONG_INT = 4, /* type on disk of an integer of 8 bytes */
 };
@@ -64,14 +69,22 @@ struct tree_state {
     uint32_t type;
 };
 
+/* What a node knows of its children, as it is on disk. */
+struct tree_children {
+    uint32_t count;
+    uint32_t sequence[CHILDREN_MAX];
+    uint64_t start_ns[CHILDREN_MAX], end_ns[CHILDREN_MAX];
+    uint32_t least[CHILDREN_MAX], greatest[CHILDREN_MAX]; /* attributes in the child and below */
+} __attribute__((packed));
+_Static_assert(NODE_HEAD + sizeof(struct tree_children) == CORE_HEAD, "written as is");
+
 struct tree_node {
     uint32_t sequence, parent;
     bool core;
     uint64_t start_ns, end_ns;
-    uint32_t used; /* bytes on disk */
-    uint32_t children;
-    uint32_t child[CHILDREN_MAX];
-    uint64_t child_start_ns[CHILDREN_MAX];
+    uint32_t used;            /* bytes on disk */
+    uint32_t least, greatest; /* attributes here and below; while building */
+    struct tree_children children;
     ARRAY(struct tree_state) states; /* by end */
 };
 
@@ -201,9 +214,7 @@ static int node_save(struct history *history, const struct tree_node *node, stru
     memcpy(data + 24, &node->end_ns, 8);
     uint8_t *p = data + NODE_HEAD;
     if (node->core) {
-        memcpy(p, &node->children, 4);
-        memcpy(p + 4, node->child, sizeof(node->child));
-        memcpy(p + 4 + sizeof(node->child), node->child_start_ns, sizeof(node->child_start_ns));
+        memcpy(p, &node->children, sizeof(node->children));
         p = data + CORE_HEAD;
     }
     array_foreach (&node->states, s)
@@ -234,13 +245,11 @@ static bool node_parse(struct tree_node *node, const uint8_t *data, uint32_t nod
     if (words[0] < 1 || words[0] > 2 || words[1] != node->sequence || words[3] > NODE_SIZE / 7)
         return false;
     if (node->core) {
-        memcpy(&node->children, p, 4);
-        memcpy(node->child, p + 4, sizeof(node->child));
-        memcpy(node->child_start_ns, p + 4 + sizeof(node->child), sizeof(node->child_start_ns));
-        if (node->children > CHILDREN_MAX)
+        memcpy(&node->children, p, sizeof(node->children));
+        if (node->children.count > CHILDREN_MAX)
             return false;
-        for (uint32_t i = 0; i < node->children; i++)
-            if (node->child[i] >= nodes)
+        for (uint32_t i = 0; i < node->children.count; i++)
+            if (node->children.sequence[i] >= nodes)
                 return false;
         p = data + CORE_HEAD;
     }
@@ -323,44 +332,57 @@ static struct tree_node *node_new(struct tree *t, bool core, uint32_t parent, ui
     node->parent = parent;
     node->start_ns = start_ns;
     node->used = core ? CORE_HEAD : NODE_HEAD;
+    node->least = UINT32_MAX;
     node->sequence = t->nodes++;
     return node;
 }
 
-static void link_child(struct tree_node *parent, const struct tree_node *child)
+/* Notes what is known of the newest child, which is open until it is closed. */
+static void note_child(struct tree_children *children, const struct tree_node *child, uint64_t end_ns)
 {
-    parent->child[parent->children] = child->sequence;
-    parent->child_start_ns[parent->children] = child->start_ns;
-    parent->children++;
+    uint32_t i = children->count - 1;
+    children->sequence[i] = child->sequence;
+    children->start_ns[i] = child->start_ns;
+    children->end_ns[i] = end_ns;
+    children->least[i] = child->least;
+    children->greatest[i] = child->greatest;
 }
 
-static int close_node(struct history *history, struct tree_node *node, struct problem *problem)
+/* Writes branch[depth] for good; its parent in the branch learns its span. */
+static int close_node(struct history *history, size_t depth, struct problem *problem)
 {
     struct tree *t = history->store;
+    struct tree_node *node = t->branch.at[depth];
     node->end_ns = t->end_ns;
+    if (depth)
+        note_child(&t->branch.at[depth - 1]->children, node, t->end_ns);
     return node_save(history, node, problem);
 }
 
-/* Replaces branch[depth] and everything below by new nodes that begin where the tree ends. */
-static int split_branch(struct history *history, size_t depth, struct problem *problem)
+/* Replaces branch[depth] and everything below by new nodes that begin at start_ns. */
+static int split_branch(struct history *history, size_t depth, uint64_t start_ns, struct problem *problem)
 {
     struct tree *t = history->store;
+    int r = 0;
+    for (size_t i = t->branch.count;
+         r == 0 && i-- > depth;) /* upwards: parents are written with their children's spans */
+        r = close_node(history, i, problem);
+    if (r < 0)
+        return r;
     for (size_t i = depth; i < t->branch.count; i++) {
         struct tree_node *old = t->branch.at[i], *parent = t->branch.at[i - 1];
-        int r = close_node(history, old, problem);
-        if (r < 0)
-            return r;
-        struct tree_node *node = node_new(t, old->core, parent->sequence, t->end_ns);
+        struct tree_node *node = node_new(t, old->core, parent->sequence, start_ns);
         if (!node)
             return no_memory(history, problem);
-        link_child(parent, node);
+        parent->children.count++;
+        note_child(&parent->children, node, UINT64_MAX);
         t->branch.at[i] = node;
         node_free(old);
     }
     return 0;
 }
 
-static int add_root(struct history *history, struct problem *problem)
+static int add_root(struct history *history, uint64_t start_ns, struct problem *problem)
 {
     struct tree *t = history->store;
     if (array_reserve(&t->branch, t->branch.count + 1) < 0)
@@ -370,21 +392,24 @@ static int add_root(struct history *history, struct problem *problem)
     if (!root)
         return no_memory(history, problem);
     old->parent = root->sequence;
-    link_child(root, old);
+    root->least = old->least;
+    root->greatest = old->greatest;
+    root->children.count = 1;
+    note_child(&root->children, old, UINT64_MAX);
     memmove(t->branch.at + 1, t->branch.at, t->branch.count * sizeof(*t->branch.at));
     t->branch.at[0] = root;
     t->branch.count++;
     t->root = root->sequence;
     t->depth++;
-    return split_branch(history, 1, problem);
+    return split_branch(history, 1, start_ns, problem);
 }
 
-static int add_sibling(struct history *history, size_t depth, struct problem *problem)
+static int add_sibling(struct history *history, size_t depth, uint64_t start_ns, struct problem *problem)
 {
     struct tree *t = history->store;
-    while (depth && t->branch.at[depth - 1]->children == CHILDREN_MAX)
+    while (depth && t->branch.at[depth - 1]->children.count == CHILDREN_MAX)
         depth--;
-    return depth ? split_branch(history, depth, problem) : add_root(history, problem);
+    return depth ? split_branch(history, depth, start_ns, problem) : add_root(history, start_ns, problem);
 }
 
 static int insert(struct history *history, const struct tree_state *s, struct problem *problem)
@@ -402,7 +427,7 @@ static int insert(struct history *history, const struct tree_state *s, struct pr
         bytes = state_bytes(node, s);
         if (node->used + bytes <= NODE_SIZE)
             break;
-        int r = add_sibling(history, depth, problem);
+        int r = add_sibling(history, depth, s->start_ns, problem);
         if (r < 0)
             return r;
         depth = t->branch.count - 1;
@@ -414,6 +439,10 @@ static int insert(struct history *history, const struct tree_state *s, struct pr
         node->states.at[i] = node->states.at[i - 1];
     node->states.at[i] = *s;
     node->used += bytes;
+    for (size_t k = 0; k <= depth; k++) {
+        t->branch.at[k]->least = MIN(t->branch.at[k]->least, s->quark);
+        t->branch.at[k]->greatest = MAX(t->branch.at[k]->greatest, s->quark);
+    }
     t->end_ns = MAX(t->end_ns, s->end_ns);
     return 0;
 }
@@ -477,8 +506,8 @@ static int tree_close(struct history *history, struct problem *problem)
         if (r == 0)
             o->start_ns = history->end_ns;
     }
-    for (size_t i = 0; r == 0 && i < t->branch.count; i++)
-        r = close_node(history, t->branch.at[i], problem);
+    for (size_t i = t->branch.count; r == 0 && i-- > 0;)
+        r = close_node(history, i, problem);
     struct body names = {0};
     if (r == 0 && names_write(history, 0, 0, &names) < 0)
         r = no_memory(history, problem);
@@ -509,56 +538,57 @@ static size_t first_ending_after(const struct tree_node *node, uint64_t time_ns)
     return low;
 }
 
-/* The child whose span contains the time; NO_NODE in a leaf. */
-static uint32_t child_at(const struct tree_node *node, uint64_t time_ns)
-{
-    for (uint32_t i = node->core ? node->children : 0; i-- > 0;)
-        if (node->child_start_ns[i] <= time_ns)
-            return node->child[i];
-    return NO_NODE;
-}
-
 static struct state to_state(const struct tree_state *s)
 {
     return (struct state){s->start_ns, s->end_ns, {s->bits, s->type}};
 }
 
-/* Calls node_fn for each node on the path to time_ns, until it returns other than 0. */
-typedef int node_fn(void *context, const struct tree_node *node);
-
-static int along_path(struct history *history, uint64_t time_ns, node_fn *fn, void *context,
-                      struct problem *problem)
+/* Whether a child may have states of the attributes least .. greatest within [start_ns, end_ns). While
+ * building, the children that are open have all of the branch's later states. */
+static bool child_concerns(const struct tree_children *c, uint32_t i, uint64_t start_ns, uint64_t end_ns,
+                           uint32_t least, uint32_t greatest)
 {
-    const struct tree *t = history->store;
-    uint32_t sequence = t->root;
-    for (uint32_t depth = 0; sequence != NO_NODE; depth++) {
-        const struct tree_node *node;
-        if (depth >= t->depth)
-            return node_damaged(history, sequence, "lies deeper than the tree is", problem);
-        int r = node_get(history, sequence, &node, problem);
-        if (r == 0)
-            r = fn(context, node);
-        if (r != 0)
-            return r;
-        sequence = child_at(node, time_ns);
-    }
-    return 0;
+    if (c->end_ns[i] == UINT64_MAX)
+        return c->start_ns[i] < end_ns;
+    return c->start_ns[i] < end_ns && c->end_ns[i] > start_ns && c->least[i] <= greatest &&
+           c->greatest[i] >= least;
 }
 
 struct point {
     uint64_t time_ns;
-    uint32_t quark;
-    struct state *states; /* one, or of all attributes */
-    uint32_t attributes;
+    uint32_t least, greatest;     /* attributes that matter */
+    struct state *state;          /* of the only one, or */
+    struct history_interval *all; /* of all of them */
+    struct problem *problem;
 };
 
-static int find_in_node(void *context, const struct tree_node *node)
+typedef int node_fn(struct point *point, const struct tree_node *node);
+
+/* Calls fn for each node from `sequence` down that may have what is wanted, until it returns other than 0. */
+static int visit(struct history *history, uint32_t sequence, uint32_t depth, struct point *point, node_fn *fn)
 {
-    struct point *point = context;
+    const struct tree *t = history->store;
+    const struct tree_node *node = NULL;
+    if (depth >= t->depth)
+        return node_damaged(history, sequence, "lies deeper than the tree is", point->problem);
+    int r = node_get(history, sequence, &node, point->problem);
+    if (r == 0)
+        r = fn(point, node);
+    if (r != 0 || !node->core)
+        return r;
+    struct tree_children children = node->children; /* the cache may drop the node below */
+    for (uint32_t i = children.count; r == 0 && i-- > 0;)
+        if (child_concerns(&children, i, point->time_ns, point->time_ns + 1, point->least, point->greatest))
+            r = visit(history, children.sequence[i], depth + 1, point, fn);
+    return r;
+}
+
+static int find_in_node(struct point *point, const struct tree_node *node)
+{
     for (size_t i = first_ending_after(node, point->time_ns); i < node->states.count; i++) {
         const struct tree_state *s = &node->states.at[i];
-        if (s->quark == point->quark && s->start_ns <= point->time_ns) {
-            *point->states = to_state(s);
+        if (s->quark == point->least && s->start_ns <= point->time_ns) {
+            *point->state = to_state(s);
             return 1;
         }
     }
@@ -568,38 +598,46 @@ static int find_in_node(void *context, const struct tree_node *node)
 static int tree_find(struct history *history, uint32_t quark, uint64_t time_ns, struct state *ret_state,
                      struct problem *problem)
 {
-    struct point point = {.time_ns = time_ns, .quark = quark, .states = ret_state};
-    int r = along_path(history, time_ns, find_in_node, &point, problem);
+    const struct tree *t = history->store;
+    struct point point = {time_ns, quark, quark, ret_state, NULL, problem};
+    int r = visit(history, t->root, 0, &point, find_in_node);
     if (r == 0)
         return problem_set(problem, -EBADMSG, "%s: attribute %u has no state at %" PRIu64 " ns",
                            history->path, quark, time_ns);
     return MIN(r, 0);
 }
 
-static int full_in_node(void *context, const struct tree_node *node)
+static int full_in_node(struct point *point, const struct tree_node *node)
 {
-    struct point *point = context;
     for (size_t i = first_ending_after(node, point->time_ns); i < node->states.count; i++) {
         const struct tree_state *s = &node->states.at[i];
-        if (s->start_ns <= point->time_ns && s->quark < point->attributes)
-            point->states[s->quark] = to_state(s);
+        if (s->start_ns > point->time_ns || s->quark > point->greatest)
+            continue;
+        struct history_interval *state = &point->all[s->quark];
+        state->start_ns = s->start_ns;
+        state->end_ns = s->end_ns;
+        interval_set(state, (struct cell){s->bits, s->type});
     }
     return 0;
 }
 
-static int tree_full(struct history *history, uint64_t time_ns, struct state *ret_states,
+static int tree_full(struct history *history, uint64_t time_ns, struct history_interval *ret_states,
                      struct problem *problem)
 {
+    const struct tree *t = history->store;
     uint32_t attributes = history_count(history);
-    struct point point = {.time_ns = time_ns, .states = ret_states, .attributes = attributes};
-    memset(ret_states, 0, attributes * sizeof(*ret_states));
-    int r = along_path(history, time_ns, full_in_node, &point, problem);
-    for (uint32_t quark = 0; r == 0 && quark < attributes; quark++) {
-        if (history->building && time_ns >= history->ongoing.at[quark].start_ns)
-            ret_states[quark] = (struct state){history->ongoing.at[quark].start_ns, HISTORY_ONGOING,
-                                               ongoing_cell(&history->ongoing.at[quark])};
-        if (!ret_states[quark].end_ns)
-            ret_states[quark].start_ns = HISTORY_ONGOING; /* none was found: the caller refuses this */
+    if (!attributes)
+        return 0;
+    struct point point = {time_ns, 0, attributes - 1, NULL, ret_states, problem};
+    for (uint32_t quark = 0; quark < attributes; quark++) /* unless one is found the caller refuses this */
+        ret_states[quark] = (struct history_interval){.start_ns = HISTORY_ONGOING};
+    int r = visit(history, t->root, 0, &point, full_in_node);
+    for (uint32_t quark = 0; r == 0 && history->building && quark < attributes; quark++) {
+        const struct ongoing *o = &history->ongoing.at[quark];
+        if (time_ns < o->start_ns)
+            continue;
+        ret_states[quark] = (struct history_interval){.start_ns = o->start_ns};
+        interval_set(&ret_states[quark], ongoing_cell(o));
     }
     return r;
 }
@@ -613,6 +651,7 @@ struct collection {
     const uint64_t *samples;
     uint32_t sample_count;
     const uint8_t *wanted; /* by attribute */
+    uint32_t least, greatest;
     ARRAY(struct tree_state) found;
 };
 
@@ -652,12 +691,11 @@ static int collect_below(struct collection *c, uint32_t sequence, uint32_t depth
         r = collect(c, &node->states.at[i]);
     if (r < 0 || !node->core)
         return r;
-    struct tree_node copy = *node; /* the cache may drop it below */
-    for (uint32_t i = 0; r == 0 && i < copy.children; i++) {
-        uint64_t end_ns = i + 1 < copy.children ? copy.child_start_ns[i + 1] : UINT64_MAX;
-        if (concerns(c, copy.child_start_ns[i], end_ns))
-            r = collect_below(c, copy.child[i], depth + 1);
-    }
+    struct tree_children children = node->children; /* the cache may drop the node below */
+    for (uint32_t i = 0; r == 0 && i < children.count; i++)
+        if (child_concerns(&children, i, c->start_ns, c->end_ns, c->least, c->greatest) &&
+            concerns(c, children.start_ns[i], children.end_ns[i]))
+            r = collect_below(c, children.sequence[i], depth + 1);
     return r;
 }
 
@@ -677,8 +715,12 @@ static int collect_all(struct collection *c, const uint32_t *quarks, size_t coun
     _cleanup_(freep) uint8_t *wanted = calloc(history_count(history) + 1ul, 1);
     if (!wanted)
         return no_memory(history, c->problem);
-    for (size_t i = 0; i < count; i++)
+    c->least = UINT32_MAX;
+    for (size_t i = 0; i < count; i++) {
         wanted[quarks[i]] = 1;
+        c->least = MIN(c->least, quarks[i]);
+        c->greatest = MAX(c->greatest, quarks[i]);
+    }
     c->wanted = wanted;
     int r = collect_below(c, t->root, 0);
     for (uint32_t quark = 0; r == 0 && history->building && quark < history->ongoing.count; quark++) {
@@ -814,6 +856,9 @@ static void tree_info(const struct history *history, struct history_info *info)
     info->segments = t->nodes;
     info->file_bytes = t->file_bytes;
     info->memory_bytes += sizeof(*t);
+    for (size_t i = 0; i < t->branch.count; i++)
+        info->memory_bytes +=
+            sizeof(**t->branch.at) + t->branch.at[i]->states.capacity * sizeof(struct tree_state);
     for (int i = 0; i < CACHE_NODES; i++)
         if (t->cache[i])
             info->memory_bytes +=

@@ -58,13 +58,15 @@ static void the_shape_is_a_state_history_tree(void **state)
         children_most = children > children_most ? children : children_most;
         for (uint32_t c = 0; c < children; c++) {
             uint32_t child, parent;
-            uint64_t child_span[2], child_start;
+            uint64_t child_span[2], known[2];
             memcpy(&child, node + 44 + c * 4, 4);
-            memcpy(&child_start, node + 44 + 200 + c * 8, 8);
+            memcpy(&known[0], node + 44 + 200 + c * 8, 8);
+            memcpy(&known[1], node + 44 + 600 + c * 8, 8);
             memcpy(&parent, data + HEAD + (size_t)child * NODE + 8, 4);
             memcpy(child_span, data + HEAD + (size_t)child * NODE + 16, 16);
             assert_int_equal(parent, i);
-            assert_int_equal(child_span[0], child_start);
+            assert_int_equal(child_span[0], known[0]);
+            assert_int_equal(child_span[1], known[1]);
             assert_true(child_span[0] >= span[0] && child_span[1] <= span[1]);
             linked++;
         }
