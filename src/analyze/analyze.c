@@ -10,6 +10,8 @@
 
 const char *intern(struct analysis *a, const char *string, size_t length)
 {
+    if (!length)
+        return "";
     uint64_t hash = map_hash(string, length);
     for (;; hash++) { /* strings of equal hashes take the next free key */
         bool added;

@@ -140,7 +140,8 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
         if (!most || all[i].held_ns > most->held_ns)
             most = &all[i];
     }
-    /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine. */
+    /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine.
+     */
     uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(process->pool_threads, 1u);
     if (!most || total < capacity_ns / 8)
         return;

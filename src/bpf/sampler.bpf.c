@@ -16,7 +16,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Set before loading. */
 const volatile unsigned int row_limit = 1;
 const volatile unsigned int page_limit = 1;
-const volatile unsigned int only_targets = 0;   /* 1: only processes in `targets` */
+const volatile unsigned int only_targets = 0;         /* 1: only processes in `targets` */
 const volatile unsigned long long off_cpu_min_ns = 0; /* shorter waits are not sent */
 const volatile unsigned int want_kernel = 1;
 const volatile unsigned int own_pid = 0; /* the agent does not sample itself */
@@ -44,7 +44,8 @@ struct {
     __uint(max_entries, 1);
 } rows SEC(".maps");
 
-/* For each page of a module's code, the first of its rows. 64 bits, because an array's elements are that far apart. */
+/* For each page of a module's code, the first of its rows. 64 bits, because an array's elements are that far
+ * apart. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(map_flags, BPF_F_MMAPABLE);

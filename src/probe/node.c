@@ -76,7 +76,7 @@ struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
     return NULL;
 }
 
-static void tell_request(struct probe_thread *self, uint64_t now);
+static void tell_request(struct probe_thread *self);
 
 void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
 {
@@ -99,7 +99,7 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     callback->start_tsc = span_open(self, SONDE_EVENT_node_callback, async_id, 0);
     self->callback_count = n + 1;
     if (self->request_pending)
-        tell_request(self, callback->start_tsc);
+        tell_request(self);
 }
 
 void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
@@ -395,7 +395,7 @@ HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 }
 
 /* Told inside the callback that carries the request to JavaScript. */
-static void tell_request(struct probe_thread *self, uint64_t now)
+static void tell_request(struct probe_thread *self)
 {
     self->request_pending = 0;
     void *parser = (void *)(uintptr_t)self->request_parser;
@@ -404,7 +404,7 @@ static void tell_request(struct probe_thread *self, uint64_t now)
         n--;
     uint8_t method =
         sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
-    RECORD_TEXT(self, http_request, now, self->path, n, .parser = (uintptr_t)parser,
+    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
                 .generation = self->stream_generation, .fd = self->stream_fd, .side = 0, .method = method,
                 .path_length = n);
     self->path_parser = 0;
@@ -427,7 +427,7 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     self->request_parser = self->read_parser = (uintptr_t)parser;
     int result = sonde_orig_llhttp_headers(parser, p, end);
     if (self->request_pending) /* no JavaScript was called */
-        tell_request(self, ticks());
+        tell_request(self);
     return result;
 }
 

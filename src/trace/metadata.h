@@ -18,7 +18,7 @@
 #define METADATA_MAX_CLASSES (1u << 20) /* field classes, after copying aliases */
 #define METADATA_MAX_DEPTH   48
 #define METADATA_MAX_MEMORY  (1u << 29) /* bytes of the model */
-#define METADATA_MAX_SLOTS   65536 /* flattened fields of one event class */
+#define METADATA_MAX_SLOTS   65536      /* flattened fields of one event class */
 
 enum field_kind {
     KIND_INTEGER, /* also enumerations, booleans, bit maps */
