@@ -13,21 +13,25 @@
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
 #include "diagnose/diagnosis.h"
+#include "diagnose/locate.h"
 #include "finding/prose.h"
 #include "span/files.h"
+#include "span/store.h"
 
 struct options {
     struct diagnose_options common;
     bool json, requests;
     const char *gate, *mapping_path;
+    const char *normal; /* span files of a normal period, to locate a fault against */
 };
 
-enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS };
+enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {"gate", optional_argument, NULL, OPT_GATE},
                                              {"mapping", required_argument, NULL, OPT_MAPPING},
+                                             {"normal", required_argument, NULL, OPT_NORMAL},
                                              {"requests", no_argument, NULL, OPT_REQUESTS},
                                              {0}};
 
@@ -139,13 +143,52 @@ static void print_report(const struct diagnosis *diagnosis, const struct report 
     text_done(&out);
 }
 
-static int finish(const struct options *options, struct diagnosis *diagnosis, struct report *report)
+#define SUSPECTS_MAX   256
+#define SUSPECTS_SHOWN 5
+
+/* With --normal: which service explains what differs between the normal period and this one. */
+static int add_suspects(const struct diagnosis *normal, const struct diagnosis *diagnosis, bool prose,
+                        struct report *report)
+{
+    _cleanup_(freep) struct suspect *suspects = calloc(SUSPECTS_MAX, sizeof(*suspects));
+    size_t count = 0;
+    int r = suspects
+                ? locate(diagnosis_book(normal), diagnosis_book(diagnosis), suspects, SUSPECTS_MAX, &count)
+                : -ENOMEM;
+    json_t *list = json_array();
+    if (r == 0 && prose)
+        puts(count ? "Services by how well each explains what differs from the normal period:"
+                   : "Nothing to rank: no service was seen in both periods.");
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        json_t *one = json_object();
+        json_object_set_new(one, "service", json_string(suspects[i].service));
+        json_object_set_new(one, "score", json_real(suspects[i].score));
+        json_object_set_new(one, "why", json_string(suspects[i].why));
+        json_object_set_new(one, "rule_mean_own_ns", json_real(suspects[i].rule_self));
+        json_object_set_new(one, "rule_p95_ratio", json_real(suspects[i].rule_total));
+        json_array_append_new(list, one);
+        if (prose && i < SUSPECTS_SHOWN)
+            printf("  %zu. %-28s %6.2f  %s\n", i + 1, suspects[i].service, suspects[i].score,
+                   suspects[i].why);
+    }
+    if (r == 0 && prose)
+        putchar('\n');
+    json_object_set_new(report->extra, "suspects", list);
+    return r;
+}
+
+static int finish(const struct options *options, const struct diagnosis *normal, struct diagnosis *diagnosis,
+                  struct report *report)
 {
     struct judgement judgement;
     int r = diagnosis_report(diagnosis, &options->common.judge, report, &judgement);
     if (r < 0)
         return r;
     judgement_done(&judgement);
+    if (normal)
+        r = add_suspects(normal, diagnosis, !options->json, report);
+    if (r < 0)
+        return r;
     if (options->json) {
         json_t *json = report_json(report);
         json_dumpf(json, stdout, JSON_INDENT(1));
@@ -165,7 +208,8 @@ static int run(struct options *options, const char *const *paths, size_t count, 
     struct request_list requests = {&diagnosis, NULL};
     struct diagnosis_settings settings;
     struct progress progress = {.started_ns = clock_monotonic_ns(), .on = isatty(2)};
-    struct span_files files = {.progress = show_progress, .context = &progress};
+    struct span_files files = {
+        .progress = show_progress, .context = &progress, .parquet = duckdb_read_parquet};
     int r = diagnose_options_settings(&options->common, &settings, problem);
     if (r == 0 && options->mapping_path) {
         r = read_mapping(options->mapping_path, &mapping, problem);
@@ -175,6 +219,16 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         report->requests = requests.list = json_array();
         settings.request = add_request;
         settings.request_context = &requests;
+    }
+    _cleanup_(diagnosis_freep) struct diagnosis *normal = NULL;
+    if (r == 0 && options->normal) {
+        struct diagnosis_settings quiet = settings;
+        quiet.request = NULL;
+        r = diagnosis_new(&quiet, &normal);
+        if (r == 0)
+            r = span_files_read(&files, &options->normal, 1, diagnosis_sink(normal), problem);
+        if (r == 0)
+            r = diagnosis_flush(normal, UINT64_MAX);
     }
     if (r == 0)
         r = diagnosis_new(&settings, &diagnosis);
@@ -186,7 +240,7 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         r = problem_set(problem, -ENODATA, "no spans in %llu file%s (%llu passed over)",
                         (unsigned long long)files.files, files.files == 1 ? "" : "s",
                         (unsigned long long)files.skipped);
-    return r == 0 ? finish(options, diagnosis, report) : r;
+    return r == 0 ? finish(options, normal, diagnosis, report) : r;
 }
 
 static int parse(const struct command *self, int argc, char **argv, struct options *options)
@@ -199,6 +253,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->requests = options->json = true;
         else if (c == OPT_GATE)
             options->gate = optarg ? optarg : "warning";
+        else if (c == OPT_NORMAL)
+            options->normal = optarg;
         else if (c == OPT_MAPPING)
             options->mapping_path = optarg;
         else if (!diagnose_options_take(&options->common, c, optarg))
@@ -234,20 +290,22 @@ const struct command command_diagnose = {
     .name = "diagnose",
     .arguments = "[--gate[=SEVERITY]] [--json] [OPTION...] PATH...",
     .summary = "Say which slice of the fleet got slower, since which version, and on which path",
-    .help = "Reads spans from files and folders: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON, "
-            "CSV,\n"
-            "also compressed by gzip or zstd. Requests are bucketed by type and hardware, grouped by the "
-            "versions\n"
-            "they met, and the newest version of each service is compared with the older ones.\n\n"
-            "Options:\n"
-            "  --json                      one document instead of prose\n"
-            "  --requests                  and in it every request with its critical path\n"
-            "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning)\n"
-            "  --mapping FILE              which column of a CSV or Parquet file is which part of a "
-            "span\n" DIAGNOSE_OPTIONS_HELP "\n"
-            "Examples:\n"
-            "  sonde diagnose spans.jsonl\n"
-            "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
-            "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
+    .help =
+        "Reads spans from files and folders: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON,\n"
+        "CSV, Parquet, also compressed by gzip or zstd. Requests are bucketed by type and hardware, grouped\n"
+        "by the versions they met, and the newest version of each service is compared with the older "
+        "ones.\n\n"
+        "Options:\n"
+        "  --json                      one document instead of prose\n"
+        "  --requests                  and in it every request with its critical path\n"
+        "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning)\n"
+        "  --normal PATH               span files of a normal period: rank the services by how well each\n"
+        "                              explains what is different now (localisation, without versions)\n"
+        "  --mapping FILE              which column of a CSV or Parquet file is which part of a "
+        "span\n" DIAGNOSE_OPTIONS_HELP "\n"
+        "Examples:\n"
+        "  sonde diagnose spans.jsonl\n"
+        "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
+        "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
     .run = cmd_diagnose,
 };

@@ -464,9 +464,14 @@ static int count_part(struct book *book, struct group *group, const struct trace
     }
     if (!(time->is_call && time->callee != PART_NONE))
         vertex->critical_ns += time->critical_ns; /* else it is the callee's edge */
-    if (part->up != PART_NONE)
+    const uint32_t *first_child = book->scratch.first_child;
+    vertex->childless += first_child[i] == first_child[i + 1];
+    if (part->up != PART_NONE) {
+        vertex->last += book->scratch.children[first_child[part->up + 1] - 1] == i;
         count_together(book, trace, i, vertex);
-    return sketch_add(&vertex->duration, duration);
+    }
+    r = sketch_add(&vertex->self, time->self_ns);
+    return r < 0 ? r : sketch_add(&vertex->duration, duration);
 }
 
 /* requests per vertex: each path of the trace once; parts of one path are found by a mark per path. */
@@ -656,6 +661,7 @@ static void group_done(struct group *group)
 {
     array_foreach (&group->vertices, v) {
         sketch_done(&v->duration);
+        sketch_done(&v->self);
         sketch_done(&v->edge);
     }
     array_foreach (&group->hosts, h) {

@@ -38,8 +38,10 @@ struct vertex {
     uint64_t together_ns; /* durations of calls of this path under one parent, summed */
     uint64_t busy_ns;     /* while at least one of them ran: together / busy is their concurrency */
     uint64_t children_total_ns, children_busy_ns; /* the same of all its children */
+    uint64_t last;                                /* calls that were the last one that their parent made */
+    uint64_t childless;                           /* calls that made no call themselves */
     uint64_t together_calls;                      /* calls that had siblings of the same path */
-    struct sketch duration, edge;
+    struct sketch duration, self, edge;
 };
 
 struct host {

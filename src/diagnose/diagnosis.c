@@ -91,7 +91,8 @@ size_t diagnosis_held_bytes(const struct diagnosis *diagnosis)
             bytes += group->vertices.capacity * sizeof(struct vertex) +
                      group->hosts.capacity * sizeof(struct host);
             array_foreach (&group->vertices, v)
-                bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->edge);
+                bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->self) +
+                         sketch_held_bytes(&v->edge);
             array_foreach (&group->hosts, h)
                 bytes += sketch_held_bytes(&h->latency);
         }

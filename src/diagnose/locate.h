@@ -1,0 +1,24 @@
+/* Where a fault is: services ranked by how well each explains what differs between a normal and a faulty
+ * period. For outages and slow-downs that come without a new version. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_LOCATE_H
+#define DIAGNOSE_LOCATE_H
+
+#include "diagnose/book.h"
+
+struct suspect {
+    const char *service; /* borrowed from the faulty book's or the normal book's names */
+    double score;        /* ours */
+    double inside;       /* growth of its own time: the largest of its operations' (log ratios) */
+    double into, out_of; /* growth that all calls into it, and all calls out of it, share */
+    double broken;       /* share of calls that now end with it, beyond the normal share */
+    double rule_self;    /* simple rule: growth of the mean own time per request */
+    double rule_total;   /* simple rule: growth of the p95 of its slowest-growing operation */
+    char why[256];       /* the strongest evidence, in words */
+};
+
+/* At most room suspects, the most suspected first. -ENOMEM. */
+int locate(const struct book *normal, const struct book *faulty, struct suspect *suspects, size_t room,
+           size_t *ret_count);
+
+#endif
