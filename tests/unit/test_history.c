@@ -327,6 +327,43 @@ static void values_keep_every_bit(void **state)
     each_store(check_values);
 }
 
+/* The first and the last nanosecond there is, and distances that do not fit 63 bits. */
+static void check_far_times(enum history_store store)
+{
+    const uint64_t times[] = {0, 1, 1ull << 62, 1ull << 63, UINT64_MAX - 3, UINT64_MAX - 2};
+    enum { N = sizeof(times) / sizeof(*times) };
+    for (uint32_t segment = 1; segment <= 1000; segment *= 10) {
+        struct problem problem = {0};
+        struct naive naive;
+        struct history *h = create(store, 0, segment);
+        naive_init(&naive, 40, 0);
+        add_attributes(h, 40);
+        for (uint32_t i = 0; i < N; i++)
+            for (uint32_t q = 0; q < 40; q += 1 + i) {
+                assert_int_equal(history_modify(h, times[i], q, history_int(i + q), &problem), 0);
+                naive_modify(&naive, times[i], q, history_int(i + q));
+            }
+        /* One attribute is late by nearly everything. */
+        assert_int_equal(history_modify(h, 5, 37, history_int(7), &problem), 0);
+        naive_modify(&naive, 5, 37, history_int(7));
+        assert_int_equal(history_close(h, UINT64_MAX - 1, &problem), 0);
+        naive.end_ns = UINT64_MAX - 1;
+        history_free(h);
+        h = reopen();
+        uint64_t random = 4;
+        check_everything(h, &naive, &random, 30);
+        for (uint32_t i = 0; i < N; i++)
+            check_full(h, &naive, times[i]);
+        history_free(h);
+        naive_done(&naive);
+    }
+}
+
+static void far_times(void **state)
+{
+    each_store(check_far_times);
+}
+
 static void a_missing_file_is_named(void **state)
 {
     struct problem problem = {0};
@@ -355,6 +392,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_refused),
         cmocka_unit_test(nothing_is_a_history_too),
         cmocka_unit_test(values_keep_every_bit),
+        cmocka_unit_test(far_times),
         cmocka_unit_test(a_missing_file_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
