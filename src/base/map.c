@@ -28,8 +28,10 @@ static bool grow(struct map *map)
     bigger.slots = calloc(bigger.capacity, sizeof(*bigger.slots));
     if (!bigger.slots)
         return false;
-    map_foreach (map, slot) {
-        *find(&bigger, slot->key) = *slot;
+    if (map->slots) {
+        map_foreach (map, slot) {
+            *find(&bigger, slot->key) = *slot;
+        }
     }
     free(map->slots);
     *map = bigger;

@@ -517,7 +517,7 @@ static int run(struct machine *m, const struct op *op, uint32_t base)
 int layout_run(struct machine *machine, const struct program *program)
 {
     machine->value_count = 0;
-    if (!reserve_values(machine, program->slot_count))
+    if (!reserve_values(machine, program->slot_count + 1ull))
         return fail(machine, DECODE_MEMORY, machine->at);
     machine->value_count = program->slot_count;
     return run(machine, program->ops, 0);

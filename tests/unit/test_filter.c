@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/filter.h"
+
+#include <string.h>
+
+#include "test.h"
+
+static const struct trace_label LABELS[] = {{.low = 0, .high = 1, .name = "read"},
+                                            {.low = 2, .high = 9, .name = "write"}};
+static const struct trace_field FIELDS[] = {
+    {.name = "bytes", .type = TYPE_UNSIGNED},
+    {.name = "fd", .type = TYPE_SIGNED},
+    {.name = "ratio", .type = TYPE_REAL},
+    {.name = "name", .type = TYPE_STRING},
+    {.name = "kind", .type = TYPE_UNSIGNED, .labels = LABELS, .label_count = 2},
+    {.name = "gone", .type = TYPE_UNSIGNED},
+    {.name = "a.b", .type = TYPE_UNSIGNED},
+};
+static const struct value VALUES[] = {
+    {.u = UINT64_MAX}, {.i = -1}, {.d = 0.5}, {.s = "keysX", .length = 4}, {.u = 3}, {.absent = 1}, {.u = 0}};
+static const struct event_class CLASS = {
+    .name = "redis:command", .id = EVENT_FOREIGN, .field_count = 7, .fields = FIELDS};
+static const struct event EVENT = {.time_ns = 5000000,
+                                   .class = &CLASS,
+                                   .values = VALUES,
+                                   .present = 0x5f,
+                                   .pid = 7,
+                                   .tid = 8,
+                                   .id = EVENT_FOREIGN};
+
+static bool passes(const char *text)
+{
+    struct problem problem;
+    struct filter *f = NULL;
+    if (filter_parse(text, &problem, &f) < 0)
+        fail_msg("%s: %s", text, problem.what);
+    bool r = filter_matches(f, &EVENT, "host", NULL);
+    assert_int_equal(filter_matches(f, &EVENT, "host", NULL), r); /* from the cached binding */
+    filter_free(f);
+    return r;
+}
+
+static void compares(void **state)
+{
+    static const char *const TRUE[] = {
+        "bytes == 18446744073709551615",
+        "bytes > 1Gi",
+        "fd == -1",
+        "fd < 0",
+        "fd < bytes",
+        "ratio == 0.5",
+        "ratio < 1",
+        "ratio > -1",
+        "name == \"keys\"",
+        "name != 'key'",
+        "name =~ \"k*s\"",
+        "name !~ \"x*\"",
+        "kind == \"write\"",
+        "kind == 3",
+        "kind != \"read\"",
+        "kind =~ \"w*\"",
+        "$name == \"redis:command\"",
+        "$time == 5ms",
+        "$time >= 4999us && $time <= 0.005s",
+        "$pid == 7 && $tid == 8",
+        "$host == \"host\"",
+        "bytes",
+        "!a.b",
+        "!(bytes == 1) && !gone",
+        "gone == 1 || fd == -1",
+        "fd == -1 || bytes == 0 && ratio == 7",
+        "!(fd == -1 && ratio == 7)",
+    };
+    static const char *const FALSE[] = {
+        "bytes < 5",
+        "fd > bytes",
+        "fd >= 0",
+        "name == \"keysX\"",
+        "kind == \"read\"",
+        "gone == 0",
+        "gone != 0",
+        "gone",
+        "nothing == 1",
+        "nothing != 1",
+        "a.b",
+        "name == 4",
+        "$pid == 8",
+        "(fd == -1 || bytes == 0) && ratio == 7",
+    };
+    for (size_t i = 0; i < sizeof(TRUE) / sizeof(*TRUE); i++)
+        if (!passes(TRUE[i]))
+            fail_msg("should pass: %s", TRUE[i]);
+    for (size_t i = 0; i < sizeof(FALSE) / sizeof(*FALSE); i++)
+        if (passes(FALSE[i]))
+            fail_msg("should not pass: %s", FALSE[i]);
+}
+
+static void says_where_it_is_wrong(void **state)
+{
+    static const struct {
+        const char *text, *expected;
+    } WRONG[] = {
+        {"", "column 1: expected a field"},
+        {"a ==", "column 5: expected a field"},
+        {"a == \"x", "column 8: expected the closing quote"},
+        {"(a == 1", "column 8: expected ')'"},
+        {"a == 5 b", "column 8: expected && or ||"},
+        {"a == 5x", "column 7: expected a unit"},
+        {"$foo == 1", "column 1: expected $name"},
+        {"5", "column 2: expected a comparison"},
+        {"a =~ 5", "expected a string pattern"},
+        {"a == 99999999999999999999", "expected a number of 64 bits"},
+    };
+    for (size_t i = 0; i < sizeof(WRONG) / sizeof(*WRONG); i++) {
+        struct problem problem;
+        struct filter *f = NULL;
+        assert_true(filter_parse(WRONG[i].text, &problem, &f) < 0);
+        assert_null(f);
+        if (!strstr(problem.what, WRONG[i].expected))
+            fail_msg("%s: %s", WRONG[i].text, problem.what);
+    }
+}
+
+static void names_the_unknown_field(void **state)
+{
+    struct problem problem;
+    struct filter *f = NULL;
+    assert_int_equal(filter_parse("fd == -1 || nowhere == 2", &problem, &f), 0);
+    filter_matches(f, &EVENT, NULL, NULL);
+    assert_string_equal(filter_unknown_field(f), "nowhere");
+    filter_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compares),
+        cmocka_unit_test(says_where_it_is_wrong),
+        cmocka_unit_test(names_the_unknown_field),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
