@@ -604,15 +604,18 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
             begin(&sample->head, SAMPLE_OFF, 0);
             fill(ctx, sample, process, registers, task);
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
-        } else if (!process) {
+        } else if (!process && sample) {
             struct task_struct *task = bpf_get_current_task_btf();
             struct pt_regs copy, *registers = user_registers(task);
-            if (registers) {
+            if (registers) { /* the user's half learns of the process; this wait gets the kernel's frames only */
                 copy.ip = registers->ip;
                 copy.sp = registers->sp;
                 copy.bp = registers->bp;
                 send_copy(&copy, 0, slot);
             }
+            begin(&sample->head, SAMPLE_OFF, 0);
+            fill(ctx, sample, 0, 0, task);
+            bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         }
     }
     tid = BPF_CORE_READ(next, pid);

@@ -26,7 +26,7 @@ struct profile_options {
     const char *output, *format, *event;
     double seconds;
     unsigned top;
-    bool business, runtimes, quiet, per_thread;
+    bool business, runtimes, quiet, merge;
     char **command;
     pid_t pids[256];
 };
@@ -86,7 +86,7 @@ static int set_event(const struct command *self, struct profile_options *o, cons
 static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
                  const char **ret_unit)
 {
-    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS };
+    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS, MERGE };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
                                          {"frequency", required_argument, NULL, 'F'},
@@ -102,6 +102,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"threads", no_argument, NULL, THREADS},
                                          {"top", required_argument, NULL, 'n'},
                                          {"quiet", no_argument, NULL, 'q'},
+                                         {"merge", no_argument, NULL, MERGE},
                                          {0}};
     const char *event = "cpu";
     for (int c; (c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL)) != -1;) {
@@ -151,6 +152,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         case 'n':
             o->top = (unsigned)strtoul(optarg, NULL, 10);
             break;
+        case MERGE:
+            o->merge = true;
+            break;
         case 'q':
             o->quiet = true;
             break;
@@ -161,6 +165,10 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
     int r = set_event(self, o, event, ret_unit);
     if (r)
         return r;
+    if (o->merge) {
+        o->command = argv + optind;
+        return optind < argc ? 0 : cli_usage(self, "which profiles are to be merged?");
+    }
     bool after_dashes = optind > 0 && strcmp(argv[optind - 1], "--") == 0;
     if (optind < argc && (after_dashes || strspn(argv[optind], "0123456789") != strlen(argv[optind]))) {
         o->command = argv + optind;
@@ -380,6 +388,30 @@ static void explain_nothing(const struct profile_options *o, const struct sample
             "where it waits; a longer --duration or a higher --frequency catches rare work.\n");
 }
 
+/* Profiles of instances, nodes or groups, added up: no sampling. */
+static int merge_files(const struct profile_options *o, char **files, struct profile *profile)
+{
+    struct problem problem = {0};
+    for (; *files; files++) {
+        _cleanup_(profile_freep) struct profile *one = NULL;
+        int r = profile_read_file(*files, &one, &problem);
+        if (r == 0)
+            r = profile_merge(profile, one);
+        if (r < 0)
+            return cli_fail(EXIT_FAILED,
+                            problem.what[0] ? &problem : &(struct problem){.what = "out of memory"});
+        memcpy(profile->event, one->event, sizeof(profile->event));
+        memcpy(profile->unit, one->unit, sizeof(profile->unit));
+        profile->period = MAX(profile->period, one->period);
+    }
+    if (o->output || o->format)
+        return write_output(o, profile);
+    print_functions(profile, o->top);
+    if (o->business)
+        print_business(stdout, profile, o->top);
+    return EXIT_DONE;
+}
+
 static int run_profile(const struct command *self, int argc, char **argv)
 {
     struct profile_options o = {.sampler = {.frequency = 99,
@@ -412,6 +444,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     pid_t child = 0;
+    if (o.merge)
+        return merge_files(&o, o.command, profile);
     if (o.command) {
         child = start_command(o.command, &gate);
         if (child < 0)
@@ -477,11 +511,13 @@ const struct command command_profile = {
     "      --business          rank the application's functions with the library cost they cause\n"
     "      --runtimes          say what runs in each process\n"
     "  -n, --top N             how many functions to list (30)\n"
+    "      --merge FILE...     no sampling: add up profiles (pprof, folded) of instances or nodes\n"
     "  -q, --quiet             no summary\n\n"
     "Examples:\n"
     "  sonde profile -o cpu.html -- python3 train.py\n"
     "  sonde profile -d 10 4711 4712\n"
     "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
-    "  sonde profile --event off-cpu -d 10 4711\n",
+    "  sonde profile --event off-cpu -d 10 4711\n"
+    "  sonde profile --merge -o service.html node1.pb.gz node2.pb.gz\n",
     run_profile,
 };

@@ -33,6 +33,8 @@ static const struct command *const COMMANDS[] = {
     &command_stack,
     &command_doctor,
     &command_profile,
+    &command_top,
+    &command_diff,
     &command_help,
     &command_version,
 };

@@ -147,8 +147,11 @@ test('a running process, and one that replaces itself', { skip }, async () => {
 });
 
 test('where a process waits', { skip }, () => {
-    const { stacks } = profile([process.execPath, '-e', 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)'], ['--event', 'off-cpu']);
-    assert.ok(weight(stacks, (f) => f.some((x) => x.includes('Futex'))) > 300e6);
+    const source = `const end = Date.now() + 600; while (Date.now() < end); const cell = new Int32Array(new SharedArrayBuffer(4));
+function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } idle();`;
+    const { stacks } = profile([process.execPath, '-e', source], ['--event', 'off-cpu']);
+    const idle = stacks.filter(([f]) => f.includes('idle') && f.some((x) => /futex/i.test(x)));
+    assert.ok(weight(idle) > 300e6, JSON.stringify(stacks.slice(0, 5)));
 });
 
 test('short-lived processes and execve storms end in a report', { skip }, () => {

@@ -1,0 +1,387 @@
+/* sonde top: a live view of what runs: functions, processes and threads, on and off the CPU, with callers and
+ * callees. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "profile/sampler.h"
+
+enum view { VIEW_FUNCTIONS, VIEW_PROCESSES, VIEW_THREADS, VIEWS };
+static const char *const VIEW_NAMES[VIEWS] = {"functions", "processes", "threads"};
+
+struct row {
+    char *name, *place;
+    uint64_t self, total;
+};
+
+struct top {
+    struct sampler *sampler;
+    struct profile *on, *off; /* of the interval that is shown */
+    enum view view;
+    bool show_off, paused, quit;
+    size_t selected;
+    char *inside; /* the function whose callers and callees are shown; NULL: all */
+    unsigned interval_ms, rounds;
+    bool terminal;
+    struct termios before;
+    ARRAY(struct row) rows;
+};
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+    ended = 1;
+}
+
+/* ---- rows ---- */
+
+static void clear_rows(struct top *t)
+{
+    array_foreach (&t->rows, r) {
+        free(r->name);
+        free(r->place);
+    }
+    array_clear(&t->rows);
+}
+
+static void add_row(struct top *t, const char *name, const char *place, uint64_t self, uint64_t total)
+{
+    struct row row = {strdup(name), strdup(place), self, total};
+    if (!row.name || !row.place || array_add(&t->rows, row) < 0) {
+        free(row.name);
+        free(row.place);
+    }
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->self != y->self)
+        return x->self > y->self ? -1 : 1;
+    return x->total > y->total ? -1 : x->total < y->total;
+}
+
+static void function_rows(struct top *t, const struct profile *p)
+{
+    size_t count;
+    struct profile_function *list = profile_functions(p, &count);
+    for (size_t i = 0; list && i < count; i++) {
+        const struct profile_frame *f = &p->frames.at[list[i].frame];
+        if (f->kind != FRAME_GROUP)
+            add_row(t, profile_text(p, f->name), profile_text(p, f->file ? f->file : f->module), list[i].self,
+                    list[i].total);
+    }
+    free(list);
+}
+
+/* The first frame is the process, the second the thread. */
+static void group_rows(struct top *t, const struct profile *p, unsigned level)
+{
+    uint64_t *totals = profile_totals(p);
+    for (size_t i = 1; totals && i < p->nodes.count; i++) {
+        uint32_t parent = p->nodes.at[i].parent;
+        bool wanted = level == 1 ? parent == 0 : parent != 0 && p->nodes.at[parent].parent == 0;
+        if (!wanted || p->frames.at[p->nodes.at[i].frame].kind != FRAME_GROUP)
+            continue;
+        const char *process = level == 1 ? "" : profile_text(p, p->frames.at[p->nodes.at[parent].frame].name);
+        add_row(t, profile_text(p, p->frames.at[p->nodes.at[i].frame].name), process, totals[i], totals[i]);
+    }
+    free(totals);
+    if (t->rows.count)
+        qsort(t->rows.at, t->rows.count, sizeof(*t->rows.at), by_weight);
+}
+
+/* Callers of a function with what they spend through it, and its callees: one row each, marked by direction.
+ */
+static void neighbour_rows(struct top *t, const struct profile *p)
+{
+    uint64_t *totals = profile_totals(p);
+    struct map index = {0};
+    for (size_t i = 1; totals && i < p->nodes.count; i++) {
+        uint32_t parent = p->nodes.at[i].parent;
+        const char *name = profile_text(p, p->frames.at[p->nodes.at[i].frame].name);
+        const char *above = parent ? profile_text(p, p->frames.at[p->nodes.at[parent].frame].name) : "";
+        bool callee = parent && strcmp(above, t->inside) == 0,
+             caller = strcmp(name, t->inside) == 0 && parent;
+        for (int direction = 0; direction < 2; direction++) {
+            if (!(direction ? callee : caller))
+                continue;
+            const char *other = direction ? name : above;
+            bool added;
+            uint64_t *at = map_put(&index, map_hash(other, strlen(other)) + (uint64_t)direction, &added);
+            if (at && added) {
+                add_row(t, other, direction ? "is called by it" : "calls it", 0, 0);
+                *at = t->rows.count - 1;
+            }
+            if (at) {
+                t->rows.at[*at].total += totals[i];
+                t->rows.at[*at].self += totals[i];
+            }
+        }
+    }
+    map_done(&index);
+    free(totals);
+    if (t->rows.count)
+        qsort(t->rows.at, t->rows.count, sizeof(*t->rows.at), by_weight);
+}
+
+static void make_rows(struct top *t)
+{
+    const struct profile *p = t->show_off ? t->off : t->on;
+    clear_rows(t);
+    if (t->inside)
+        neighbour_rows(t, p);
+    else if (t->view == VIEW_FUNCTIONS)
+        function_rows(t, p);
+    else
+        group_rows(t, p, t->view == VIEW_PROCESSES ? 1 : 2);
+    if (t->selected >= t->rows.count)
+        t->selected = t->rows.count ? t->rows.count - 1 : 0;
+}
+
+/* ---- the screen ---- */
+
+static void print_rows(struct top *t, unsigned height, unsigned width)
+{
+    double all = (double)t->interval_ms * 1e6;
+    unsigned shown = 0;
+    size_t first = t->selected >= height ? t->selected - height + 1 : 0;
+    for (size_t i = first; i < t->rows.count && shown < height; i++, shown++) {
+        const struct row *r = &t->rows.at[i];
+        char line[512];
+        int n = snprintf(line, sizeof(line), "%7.1f%% %7.1f%%  %.200s  %.200s", 100.0 * (double)r->self / all,
+                         100.0 * (double)r->total / all, r->name, r->place);
+        if (n > (int)width && width < sizeof(line))
+            line[width] = '\0';
+        printf("%s%s%s\n", t->terminal && i == t->selected ? "\x1b[7m" : "", line,
+               t->terminal ? "\x1b[0m\x1b[K" : "");
+    }
+    if (!t->rows.count)
+        printf("  %s\n", t->show_off
+                             ? "nothing waited longer than the threshold in this interval"
+                             : "nothing that is watched ran on a CPU in this interval; `o` shows waits");
+}
+
+static void draw(struct top *t)
+{
+    struct winsize size = {.ws_row = 24, .ws_col = 100};
+    struct sampler_counts c;
+    if (t->terminal) {
+        ioctl(1, TIOCGWINSZ, &size);
+        printf("\x1b[H");
+    }
+    sampler_counts(t->sampler, &c);
+    printf("%ssonde top%s  %s %s%s%s   stacks %llu, %.1f %% complete, lost %llu%s\n",
+           cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE), t->inside ? "around" : VIEW_NAMES[t->view],
+           t->inside ? t->inside : "", t->show_off ? " off the CPU" : "", t->paused ? " (paused)" : "",
+           (unsigned long long)c.stacks, c.stacks ? 100.0 * (double)c.complete / (double)c.stacks : 0.0,
+           (unsigned long long)c.lost, t->terminal ? "\x1b[K" : "");
+    printf("%s%8s %8s  %s%s%s\n", cli_style(1, STYLE_DIM), "self", "total",
+           "% of one CPU; off the CPU: of one thread's time", cli_style(1, STYLE_NONE),
+           t->terminal ? "\x1b[K" : "");
+    make_rows(t);
+    print_rows(t, size.ws_row > 5 ? size.ws_row - 4u : 20, size.ws_col);
+    if (t->terminal)
+        printf("\x1b[J%sf functions  p processes  t threads  o on/off CPU  Enter callers and callees  Esc "
+               "back  space pause  q quit%s",
+               cli_style(1, STYLE_DIM), cli_style(1, STYLE_NONE));
+    fflush(stdout);
+}
+
+static void on_key(struct top *t, const char *keys, ssize_t n)
+{
+    if (n >= 3 && keys[0] == '\x1b' && keys[1] == '[') {
+        if (keys[2] == 'A' && t->selected)
+            t->selected--;
+        else if (keys[2] == 'B')
+            t->selected++;
+        return;
+    }
+    switch (keys[0]) {
+    case 'q':
+        t->quit = true;
+        break;
+    case 'f':
+    case 'p':
+    case 't':
+        t->view = keys[0] == 'f' ? VIEW_FUNCTIONS : keys[0] == 'p' ? VIEW_PROCESSES : VIEW_THREADS;
+        t->selected = 0;
+        break;
+    case 'o':
+        t->show_off = !t->show_off;
+        break;
+    case ' ':
+        t->paused = !t->paused;
+        break;
+    case '\n':
+    case '\r':
+        if (t->selected < t->rows.count && (t->inside || t->view == VIEW_FUNCTIONS)) {
+            char *name = strdup(t->rows.at[t->selected].name);
+            free(t->inside);
+            t->inside = name;
+            t->selected = 0;
+        }
+        break;
+    case '\x1b':
+        free(t->inside);
+        t->inside = NULL;
+        break;
+    }
+}
+
+static void raw_terminal(struct top *t, bool on)
+{
+    if (!t->terminal)
+        return;
+    if (on && tcgetattr(0, &t->before) == 0) {
+        struct termios raw = t->before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        tcsetattr(0, TCSANOW, &raw);
+        printf("\x1b[?1049h\x1b[2J\x1b[?25l");
+    } else if (!on) {
+        tcsetattr(0, TCSANOW, &t->before);
+        printf("\x1b[?25h\x1b[?1049l");
+        fflush(stdout);
+    }
+}
+
+/* One interval into fresh profiles, with the keyboard in between. */
+static int interval(struct top *t)
+{
+    struct profile *on = NULL, *off = NULL;
+    uint64_t end = clock_monotonic_ns() + t->interval_ms * NS_PER_MS;
+    int r = profile_new(&on) < 0 || profile_new(&off) < 0 ? -ENOMEM : 0;
+    while (r >= 0 && !ended && !t->quit && clock_monotonic_ns() < end) {
+        struct pollfd input = {.fd = t->terminal ? 0 : -1, .events = POLLIN};
+        if (poll(&input, 1, 40) > 0) {
+            char keys[16];
+            ssize_t n = read(0, keys, sizeof(keys));
+            if (n > 0) {
+                on_key(t, keys, n);
+                draw(t);
+            }
+        }
+        r = sampler_poll(t->sampler, 0, on, off);
+    }
+    if (t->paused || r < 0) {
+        profile_free(on);
+        profile_free(off);
+        return r < 0 ? r : 0;
+    }
+    profile_free(t->on);
+    profile_free(t->off);
+    t->on = on;
+    t->off = off;
+    return 0;
+}
+
+static int watch(struct top *t)
+{
+    int r = profile_new(&t->on) < 0 || profile_new(&t->off) < 0 ? -ENOMEM : 0;
+    raw_terminal(t, true);
+    for (unsigned round = 0; r == 0 && !ended && !t->quit && (!t->rounds || round < t->rounds); round++) {
+        r = interval(t);
+        if (r == 0)
+            draw(t);
+    }
+    raw_terminal(t, false);
+    profile_free(t->on);
+    profile_free(t->off);
+    clear_rows(t);
+    array_done(&t->rows);
+    free(t->inside);
+    return r;
+}
+
+static int run_top(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {
+        {"frequency", required_argument, NULL, 'F'}, {"interval", required_argument, NULL, 'i'},
+        {"count", required_argument, NULL, 'n'},     {"off-cpu", no_argument, NULL, 'o'},
+        {"view", required_argument, NULL, 'v'},      {0}};
+    struct sampler_options options = {.frequency = 99,
+                                      .kernel = true,
+                                      .by_process = true,
+                                      .by_thread = true,
+                                      .on_cpu = true,
+                                      .off_cpu = true,
+                                      .off_cpu_min_ns = NS_PER_MS,
+                                      .whole_machine = true,
+                                      .event_type = PERF_TYPE_SOFTWARE,
+                                      .event_config = PERF_COUNT_SW_CPU_CLOCK};
+    struct top top = {.interval_ms = 1000, .terminal = isatty(0) && isatty(1)};
+    pid_t pids[256];
+    for (int c; (c = getopt_long(argc, argv, "F:i:n:ov:", LONG, NULL)) != -1;) {
+        if (c == 'F')
+            options.frequency = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'i')
+            top.interval_ms = (unsigned)(strtod(optarg, NULL) * 1000);
+        else if (c == 'n')
+            top.rounds = (unsigned)strtoul(optarg, NULL, 10);
+        else if (c == 'o')
+            top.show_off = true;
+        else if (c == 'v' && (optarg[0] == 'f' || optarg[0] == 'p' || optarg[0] == 't'))
+            top.view = optarg[0] == 'f' ? VIEW_FUNCTIONS : optarg[0] == 'p' ? VIEW_PROCESSES : VIEW_THREADS;
+        else
+            return cli_usage(self, "unknown option");
+    }
+    if (!options.frequency || options.frequency > 10000 || top.interval_ms < 100)
+        return cli_usage(self, "1 to 10000 samples per second, intervals from 0.1 s");
+    for (; optind < argc && options.pid_count < ARRAY_SIZE(pids); optind++) {
+        pids[options.pid_count] = atoi(argv[optind]);
+        if (pids[options.pid_count++] <= 0)
+            return cli_usage(self, "'%s' is not a process number", argv[optind]);
+    }
+    options.pids = pids;
+    options.whole_machine = !options.pid_count;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    _cleanup_(sampler_closep) struct sampler *sampler = NULL;
+    struct problem problem = {0};
+    int r = sampler_open(&options, &sampler, &problem);
+    if (r == 0)
+        r = sampler_start(sampler, &problem);
+    top.sampler = sampler;
+    if (r == 0)
+        r = watch(&top);
+    if (r == 0)
+        return EXIT_DONE;
+    if (!problem.what[0])
+        problem_set(&problem, r, "sampling failed: %s", strerror(-r));
+    return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+}
+
+const struct command command_top = {
+    "top",
+    "[OPTION...] [PID...]",
+    "Watch live which functions, processes and threads run, and wait",
+    "The whole machine unless processes are named. Keys: f functions, p processes, t threads, o on or off "
+    "the CPU,\n"
+    "arrows and Enter: callers and callees of a function, Escape: back, space: pause, q: quit. Without a "
+    "terminal each\n"
+    "interval is printed.\n\n"
+    "Options:\n"
+    "  -F, --frequency N       samples per second and CPU (99)\n"
+    "  -i, --interval SECONDS  (1)\n"
+    "  -n, --count N           stop after N intervals\n"
+    "  -v, --view VIEW         functions, processes or threads\n"
+    "  -o, --off-cpu           show waits\n\n"
+    "Examples:\n"
+    "  sonde top\n"
+    "  sonde top --view threads 4711\n"
+    "  sonde top -n 1 | head -20\n",
+    run_top,
+};

@@ -1,0 +1,66 @@
+// Profiles read, merged and compared: sonde diff, sonde profile --merge, and sonde top without a terminal.
+// SPDX-License-Identifier: Apache-2.0
+import { test, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-compare-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+const at = (...args) => spawnSync(sonde, args, { encoding: 'utf8' });
+const file = (name, text) => { fs.writeFileSync(path.join(folder, name), text); return path.join(folder, name); };
+
+const before = file('before.folded', 'main;parse 50\nmain;render 40\nmain;idle 10\n');
+const later = file('after.folded', 'main;parse 500\nmain;render 800\nmain;idle 100\nmain;render;layout 600\n');
+
+test('diff compares shares, not lengths', () => {
+    const json = JSON.parse(at('diff', '--json', before, later).stdout);
+    const of = (name) => json.functions.find((f) => f.function === name);
+    assert.equal(json.functions[0].function, 'layout');
+    assert.ok(Math.abs(of('parse').change_share - (0.25 - 0.5)) < 1e-9);
+    assert.ok(Math.abs(of('render').total_after_share - 0.7) < 1e-9);
+    assert.match(at('diff', before, later).stdout, /\+30.00%\s+0.00%\s+30.00%.*layout/);
+});
+
+test('diff as a page', () => {
+    const page = path.join(folder, 'diff.html');
+    assert.equal(at('diff', '-o', page, before, later).status, 0);
+    const text = fs.readFileSync(page, 'utf8');
+    assert.match(text, /before:true/);
+    const data = Function(`return ${/const DATA=(\{.*\});\n/.exec(text)[1]}`)();
+    const weights = Object.fromEntries(data.nodes.map(([, f, w, b]) => [data.strings[data.frames[f][0]], [w, b || 0]]));
+    assert.deepEqual(weights.parse, [500, 50]);
+    assert.deepEqual(weights.layout, [600, 0]);
+    assert.doesNotMatch(text, /https?:\/\/(?!www\.w3\.org)/); // nothing is loaded from anywhere
+});
+
+test('merging adds up, through files and levels', () => {
+    const one = path.join(folder, 'one.pb.gz'), two = path.join(folder, 'two.folded');
+    assert.equal(at('profile', '--merge', '-o', one, before, later).status, 0);
+    assert.equal(at('profile', '--merge', '-o', two, one, before).status, 0);
+    const lines = Object.fromEntries(fs.readFileSync(two, 'utf8').trim().split('\n').map((l) => [l.slice(0, l.lastIndexOf(' ')), Number(l.slice(l.lastIndexOf(' ') + 1))]));
+    assert.deepEqual(lines, { 'main;parse': 600, 'main;render': 880, 'main;idle': 120, 'main;render;layout': 600 });
+});
+
+test('wrong input is named', () => {
+    assert.match(at('diff', before, file('x', 'no number here\n')).stderr, /x: line 1/);
+    assert.match(at('diff', before, '/nonexistent').stderr, /nonexistent/);
+    assert.equal(at('diff', before).status, 2);
+    assert.equal(at('diff', before, file('bad.pb.gz', Buffer.from([0x1f, 0x8b, 8, 0, 1, 2, 3]))).status, 1);
+});
+
+test('top without a terminal', (t) => {
+    const child = spawn(process.execPath, ['-e', 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} for(;;)hotSpot()']);
+    try {
+        const result = at('top', '-n', '3', '-i', '0.7', '-F', '499', String(child.pid));
+        if (result.status === 3) return t.skip('needs the right to load BPF programs');
+        assert.equal(result.status, 0, result.stderr);
+        assert.match(result.stdout, /% {2}hotSpot/);
+        assert.match(at('top', '-n', '2', '-v', 'p', '-i', '0.5', '-F', '199', String(child.pid)).stdout, new RegExp(`\\(${child.pid}\\)`));
+    } finally {
+        child.kill('SIGKILL');
+    }
+});
