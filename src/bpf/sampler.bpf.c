@@ -342,6 +342,9 @@ static long step(u32 i, void *context)
     put(w, w->pc);
     if (code == CODE_JAVA && i == 0 && java_epilogue(w, &cfa)) {
         rbp_rule = RBP_SAME;
+    } else if (code == CODE_JAVA && i == 0 && cfa_rule == CFA_RBP && w->fp - w->sp > 1 << 16) {
+        cfa = w->sp + 8; /* a stub that makes no frame */
+        rbp_rule = RBP_SAME;
     } else if (cfa_rule == CFA_RSP) {
         cfa = w->sp + offset;
     } else if (cfa_rule == CFA_RBP) {
