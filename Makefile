@@ -3,7 +3,7 @@ BUILD  ?= build
 ASAN   ?= build-asan
 PREFIX ?= /usr/local
 
-.PHONY: help deps build demo test bench lint fuzz soak picture install clean
+.PHONY: help deps build demo test bench lint fuzz soak docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -37,6 +37,9 @@ fuzz: ## run every fuzz target for a minute
 
 soak: build ## twenty runs of the healthy shop, none of which may warn
 	@tools/soak
+
+docs: build ## write the pages that are printed from tables (doc/events.md)
+	@$(BUILD)/tools/print-events > doc/events.md
 
 picture: deps build ## draw doc/report.svg, the picture in README.md, from a real run
 	@tools/demo-picture

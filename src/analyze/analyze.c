@@ -219,6 +219,9 @@ static void collector_event(struct analysis *a, const struct event *e)
         a->sched_events++;
         stretch_sched(a, e);
         break;
+    case SONDE_EVENT_machine_stall:
+        stretch_machine_stall(a, e);
+        break;
     case SONDE_EVENT_stall_sample:
         stretch_look(a, e);
         break;

@@ -293,6 +293,12 @@ struct fault {
     } waiting[8];
 };
 
+enum { MACHINE_STALLS = 64 };
+
+struct machine_stall {
+    uint64_t start_ns, end_ns;
+};
+
 struct analysis {
     struct analyze_options options;
     struct analysis_counts counts;
@@ -318,6 +324,10 @@ struct analysis {
         uint64_t count[8];
     } losses; /* by loss_reason */
     uint64_t sched_events;
+    /* Times in which the machine stood still (machine:stall), the newest at stall_count - 1, modulo
+     * MACHINE_STALLS. */
+    struct machine_stall stalls[MACHINE_STALLS];
+    size_t stall_count;
 };
 
 /* analyze.c. A string that lives as long as the analysis; equal strings have equal addresses. */
@@ -395,6 +405,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
 /* stretch.c */
 void stretch_look(struct analysis *a, const struct event *e);
 void stretch_sched(struct analysis *a, const struct event *e);
+void stretch_machine_stall(struct analysis *a, const struct event *e);
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
  * it was, 0 unknown. */

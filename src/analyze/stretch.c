@@ -152,6 +152,24 @@ void stretch_sched(struct analysis *a, const struct event *e)
     stretches_judge(a, thread, e->time_ns, false);
 }
 
+/* ---- a machine that stood still ---- */
+
+void stretch_machine_stall(struct analysis *a, const struct event *e)
+{
+    a->stalls[a->stall_count++ % MACHINE_STALLS] =
+        (struct machine_stall){e->time_ns - event_duration(e), e->time_ns};
+}
+
+static uint64_t machine_stalled_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t stalled_ns = 0;
+    for (size_t i = 0; i < MIN(a->stall_count, (size_t)MACHINE_STALLS); i++) {
+        uint64_t from = MAX(start_ns, a->stalls[i].start_ns), to = MIN(end_ns, a->stalls[i].end_ns);
+        stalled_ns += to > from ? to - from : 0;
+    }
+    return stalled_ns;
+}
+
 /* ---- stretches ---- */
 
 void stretch_free(struct stretch *s)
@@ -170,7 +188,8 @@ static void judge_first(struct analysis *a, struct thread *thread)
             --thread->stretches.count * sizeof(*thread->stretches.at));
     if (thread->last_stretch == s)
         thread->last_stretch = NULL;
-    fault_stretch(a, thread, s, stretch_run_queue_ns(thread, s->start_ns, s->end_ns));
+    uint64_t waited_ns = stretch_run_queue_ns(thread, s->start_ns, s->end_ns);
+    fault_stretch(a, thread, s, MAX(waited_ns, machine_stalled_ns(a, s->start_ns, s->end_ns)));
     stretch_free(s);
 }
 

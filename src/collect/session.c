@@ -258,14 +258,29 @@ static void free_slots(struct program *program)
     }
 }
 
+/* Sonde sleeps most of the time and is run soon after it wakes. When it was not, nobody was: a virtual
+ * machine that stood still, or far too much work. What took long meanwhile is not the programs' doing. */
+static void note_machine_stall(struct session *session, uint64_t asleep_ns, uint64_t awake_ns)
+{
+    enum { LATE_MS = 40 };
+    uint64_t due_ns = asleep_ns + session->idle_us * NS_PER_US;
+    if (awake_ns < due_ns + LATE_MS * NS_PER_MS)
+        return;
+    struct record_machine_stall record = {.late_ns = awake_ns - due_ns};
+    ctf_stream_write(session->own, SONDE_EVENT_machine_stall, awake_ns, awake_ns - due_ns, &record, NULL);
+}
+
 static void wait_for_news(struct session *session)
 {
+    uint64_t asleep_ns = clock_monotonic_ns();
     struct pollfd wait[2] = {{.fd = session->listener, .events = POLLIN}};
     int n = 1;
     if (session->child_pidfd >= 0)
         wait[n++] = (struct pollfd){.fd = session->child_pidfd, .events = POLLIN};
     const struct timespec timeout = {.tv_nsec = session->idle_us * 1000};
-    if (ppoll(wait, (nfds_t)n, &timeout, NULL) > 0 && (wait[0].revents & POLLIN))
+    int ready = ppoll(wait, (nfds_t)n, &timeout, NULL);
+    note_machine_stall(session, asleep_ns, clock_monotonic_ns());
+    if (ready > 0 && (wait[0].revents & POLLIN))
         session_welcome(session);
 }
 

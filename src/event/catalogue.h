@@ -323,6 +323,9 @@ enum sonde_meaning {
     F(e, u32, pid, none, "the process")                                 \
     F(e, u32, tid, none, "the thread")
 
+#define SONDE_FIELDS_machine_stall(F, e) \
+    F(e, u64, late_ns, ns, "how much later than asked for sonde's thread was run")
+
 #define SONDE_FIELDS_stall_sample(F, e)                                                             \
     F(e, u64, since_ns, ns, "start of the callback that is open")                                   \
     F(e, u64, run_ns, ns, "processor time of the thread since then")                                \
@@ -388,6 +391,8 @@ enum sonde_meaning {
     E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                    \
     E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                     \
     E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")     \
+    E(machine_stall, "machine:stall", SPAN, COLLECTOR,                                                  \
+      "the machine was stopped or overloaded: sonde itself was not run")                                \
     E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long") \
     E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                          \
     E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")
