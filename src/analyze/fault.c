@@ -5,6 +5,8 @@
 
 #include "analyze/model.h"
 
+static const uint64_t STUCK_NS = 1000000000;
+
 enum { VICTIMS_KEPT = 2000, CAUSE_REGEXP = 1, CAUSE_GC = 4, CAUSE_WAITING = 6 };
 
 static struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
@@ -275,6 +277,28 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
     merge_victims(a, fault, s, share);
 }
 
+/* A function of libc without a name is one of its own, under a lock's. */
+static bool is_lock(const char *function)
+{
+    static const char *const LOCKS[] = {"pthread_mutex", "pthread_cond", "pthread_rwlock", "lll_lock",
+                                        "futex",         "sem_",         "libc.so.6+",     "libpthread"};
+    for (size_t i = 0; function && i < ARRAY_SIZE(LOCKS); i++)
+        if (strstr(function, LOCKS[i]))
+            return true;
+    return false;
+}
+
+/* Who holds a lock may itself be without a processor: then the wait for it is the machine's doing, too. */
+static uint64_t longest_run_queue_ns(const struct process *process, const struct stretch *s)
+{
+    uint64_t longest_ns = 0;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        longest_ns = MAX(longest_ns, stretch_run_queue_ns(thread, s->start_ns, s->end_ns));
+    }
+    return longest_ns;
+}
+
 /* What is said to have kept a processor busy cannot have taken longer than the thread ran. The rest is the
  * machine's: other programs, or a hypervisor that gave the processor to somebody else, which no counter
  * shows. */
@@ -283,10 +307,24 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
     uint64_t took_ns = s->end_ns - s->start_ns, looks;
     struct look place = {0};
     bool seen = majority(s, &place, &looks);
+    if (seen && place.cause == CAUSE_WAITING && is_lock(place.detail))
+        run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     bool waits =
         s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
     return cpu_ns < took_ns ? MAX(run_queue_ns, took_ns - cpu_ns) : run_queue_ns;
+}
+
+/* A callback that was open at the end is stuck when it kept a processor busy at one place, or for long. A
+ * program that ends itself does so inside a callback, and may take a while to end. */
+static bool is_stuck(const struct stretch *s)
+{
+    struct look place = {0};
+    uint64_t looks = 0;
+    if (s->end_ns - s->start_ns >= STUCK_NS)
+        return true;
+    return majority(s, &place, &looks) && concentrated(&place, looks) && place.cause >= CAUSE_REGEXP &&
+           place.cause < CAUSE_GC;
 }
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
@@ -298,6 +336,8 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
                                                      : a->options.pool_wait_ns;
     double share = took_ns ? (double)net_ns / (double)took_ns : 0;
+    if (s->unfinished && !is_stuck(s))
+        return;
     if (net_ns < limit_ns && !s->unfinished)
         waited_for_processor(a, thread, s, run_queue_ns, 1 - share);
     else if (s->what == STRETCH_TURN)

@@ -13,6 +13,8 @@ enum { PHASE_POLL = 4, LOOKS_MAX = 64, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, 
 static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
+/* What a thread has run and waited in all is about its age when it is young: it began then. */
+static const uint64_t YOUNG_NS = 2 * NS_PER_S;
 /* Between two readings of a thread's processor time there are 10 ms when all goes well. */
 static const uint64_t SCHED_SLACK_NS = 20 * NS_PER_MS;
 /* A loop that did nothing for so long was waiting for something to do. */
@@ -101,23 +103,27 @@ void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 }
 
 /* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
- * so an interval's wait is shared out over what the thread did in it. */
+ * so an interval's wait is shared out over what the thread did in it. The kernel adds a wait to its sum when
+ * it is over: one that is longer than the interval began before it. */
 uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {
     size_t n = thread->sched_count;
     double waited = 0;
     for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
         const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
-        uint64_t from = MAX(start_ns, before->time_ns), to = MIN(end_ns, after->time_ns);
-        if (to > from && after->wait_ns > before->wait_ns) {
+        uint64_t wait_ns = after->wait_ns - MIN(before->wait_ns, after->wait_ns);
+        uint64_t since_ns = MIN(before->time_ns, after->time_ns - MIN(wait_ns, after->time_ns));
+        uint64_t from = MAX(start_ns, since_ns), to = MIN(end_ns, after->time_ns);
+        if (to > from) {
             uint64_t overlap = to - from, active = MAX(after->active_ns, overlap);
-            double share = (double)(after->wait_ns - before->wait_ns) * (double)overlap / (double)active;
+            bool all = since_ns < before->time_ns; /* it did nothing but wait */
+            double share = all ? (double)overlap : (double)wait_ns * (double)overlap / (double)active;
             waited += MIN(share, (double)overlap);
         }
         if (before->time_ns <= start_ns)
             break;
     }
-    return (uint64_t)waited;
+    return MIN((uint64_t)waited, end_ns - start_ns);
 }
 
 /* At most so long did the thread run in [start, end); UINT64_MAX when it is not known. The recorder reads its
@@ -146,6 +152,9 @@ void stretch_sched(struct analysis *a, const struct event *e)
     struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, thread_sched_tid)) : NULL;
     if (!thread)
         return;
+    uint64_t age_ns = U(e, thread_sched_run_ns) + U(e, thread_sched_wait_ns);
+    if (!thread->sched_count && age_ns < YOUNG_NS && age_ns < e->time_ns)
+        thread->sched[thread->sched_count++] = (struct sched_sample){.time_ns = e->time_ns - age_ns};
     thread->sched[thread->sched_count++ % SCHED_KEPT] = (struct sched_sample){
         e->time_ns, U(e, thread_sched_run_ns), U(e, thread_sched_wait_ns), thread->active_ns};
     thread->active_ns = 0;

@@ -94,7 +94,7 @@ static void add_manifest(struct report *report, const char *folder)
     double cpu = (double)json_integer_value(json_object_get(manifest, "collector_cpu_ns"));
     double took = (double)(json_integer_value(json_object_get(manifest, "end_ns")) -
                            json_integer_value(json_object_get(manifest, "start_ns")));
-    if (took > 0)
+    if (took > 0 && json_is_true(json_object_get(manifest, "complete")))
         report_add_overhead(report, "collector_cpu_share", cpu / took);
     report_add_overhead(report, "trace_bytes",
                         (double)json_integer_value(json_object_get(manifest, "bytes")));

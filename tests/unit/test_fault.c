@@ -156,6 +156,28 @@ static void stolen_time_is_not_charged(void **state)
     feed_done(&feed);
 }
 
+/* The lock's holder had no processor: that is the load again. */
+static void lock_of_a_starved_thread(void **state)
+{
+    for (int starved = 0; starved < 2; starved++) {
+        struct feed feed;
+        start(&feed);
+        FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API + 1);
+        FEED(&feed, thread_sched, 1, 1, MS(900), 0, .pid = API, .tid = API);
+        turn_begins(&feed, "/slow", MS(1000));
+        for (uint64_t k = 0; k < 4; k++)
+            look(&feed, MS(1000), MS(1020 + 10 * k), 6, "submit", 3, "pthread_cond_signal", "x");
+        turn_ends(&feed, MS(1000), MS(1150));
+        FEED(&feed, thread_sched, 1, 1, MS(1160), 0, .pid = API, .tid = API, .run_ns = MS(5));
+        FEED(&feed, thread_sched, 1, 1, MS(1160), 0, .pid = API, .tid = API + 1, .run_ns = MS(1),
+             .wait_ns = starved ? MS(148) : 0);
+        feed_finish(&feed);
+        assert_int_equal(feed.report.findings.count, 1);
+        assert_int_equal(feed.report.findings.at[0]->severity, starved ? SEVERITY_INFO : SEVERITY_WARNING);
+        feed_done(&feed);
+    }
+}
+
 /* An endpoint's first request compiles; the second must not take long. A place that the looks agree on is a
  * fault even then. */
 static void warming_up_is_no_fault(void **state)
@@ -205,6 +227,20 @@ static void collections_are_a_cause_of_their_own(void **state)
     feed_done(&feed);
 }
 
+/* A program that ends itself does so inside a callback: that is no stall. */
+static void ending_is_no_stall(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    turn_begins(&feed, "/bye", MS(1000));
+    look(&feed, MS(1000), MS(1030), 5, "", 0, "exit", "x");
+    FEED(&feed, open_span, 1, 1, MS(1200), 0, .since_ns = MS(1000), .pid = API, .tid = API,
+         .event = SONDE_EVENT_node_callback, .final = 1);
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 0);
+    feed_done(&feed);
+}
+
 /* The recorder was killed too: only the looks tell of a callback that never ended. */
 static void stuck_without_a_last_word(void **state)
 {
@@ -231,8 +267,10 @@ int main(void)
         cmocka_unit_test(load_explains),
         cmocka_unit_test(load_is_not_charged),
         cmocka_unit_test(stolen_time_is_not_charged),
+        cmocka_unit_test(lock_of_a_starved_thread),
         cmocka_unit_test(warming_up_is_no_fault),
         cmocka_unit_test(collections_are_a_cause_of_their_own),
+        cmocka_unit_test(ending_is_no_stall),
         cmocka_unit_test(stuck_without_a_last_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

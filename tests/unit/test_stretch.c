@@ -33,6 +33,26 @@ static void run_queue_delay_is_shared_out(void **state)
     feed_done(&feed);
 }
 
+/* The kernel counts a wait when it is over: it may have begun before the previous sample. A young thread's
+ * first sample tells when it began. */
+static void long_waits_reach_back(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    sched(&feed, MS(3000), MS(2900), 0);
+    sched(&feed, MS(3100), MS(2900), 0);
+    sched(&feed, MS(3110), MS(2901), MS(90));
+    assert_int_equal(stretch_run_queue_ns(loop(&feed), MS(3030), MS(3110)), MS(80));
+    assert_int_equal(stretch_run_queue_ns(loop(&feed), MS(3000), MS(3020)), 0);
+    feed_done(&feed);
+
+    feed_init(&feed);
+    sched(&feed, MS(3000), MS(10), MS(490));
+    assert_int_equal(loop(&feed)->sched_count, 2);
+    assert_int_equal(stretch_run_queue_ns(loop(&feed), MS(2600), MS(2700)), MS(100));
+    feed_done(&feed);
+}
+
 static void many_samples_are_no_trouble(void **state)
 {
     struct feed feed;
@@ -151,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_queue_delay_is_shared_out),
+        cmocka_unit_test(long_waits_reach_back),
         cmocka_unit_test(many_samples_are_no_trouble),
         cmocka_unit_test(victims_lose_what_they_could_have_used),
         cmocka_unit_test(looks_belong_to_their_callback),

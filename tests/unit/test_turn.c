@@ -55,18 +55,18 @@ static void open_spans_end_with_the_trace(void **state)
     feed_process(&feed, API, 1, "api", US(1));
     FEED_TEXT(&feed, "/stuck");
     FEED(&feed, http_request, API, API, MS(10), 0, .fd = 5, .generation = 1, .method = 1);
-    FEED(&feed, open_span, 1, 1, MS(500), 0, .since_ns = MS(9), .pid = API, .tid = API, .depth = 1,
+    FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(9), .pid = API, .tid = API, .depth = 1,
          .event = SONDE_EVENT_uv_io, .argument = 5, .final = 1);
-    FEED(&feed, open_span, 1, 1, MS(500), 0, .since_ns = MS(10) - US(1), .pid = API, .tid = API, .depth = 2,
+    FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(10) - US(1), .pid = API, .tid = API, .depth = 2,
          .event = SONDE_EVENT_node_callback, .argument = 7, .final = 1);
-    FEED(&feed, open_span, 1, 1, MS(500), 0, .since_ns = MS(8), .pid = API, .tid = API, .depth = 0,
+    FEED(&feed, open_span, 1, 1, MS(1500), 0, .since_ns = MS(8), .pid = API, .tid = API, .depth = 0,
          .event = SONDE_EVENT_uv_phase, .argument = 4, .final = 1);
-    FEED(&feed, process_exit, 1, 1, MS(510), 0, .pid = API, .status = 9);
-    FEED(&feed, process_exit, 1, 1, MS(900), 0, .pid = 999);
+    FEED(&feed, process_exit, 1, 1, MS(1510), 0, .pid = API, .status = 9);
+    FEED(&feed, process_exit, 1, 1, MS(1900), 0, .pid = 999);
     feed_finish(&feed);
     const struct request *request = feed_kept(&feed, "/stuck");
     assert_int_equal(request->state, REQUEST_UNFINISHED);
-    assert_int_equal(request->end_ns, MS(510)); /* the process's end, not the trace's */
+    assert_int_equal(request->end_ns, MS(1510)); /* the process's end, not the trace's */
     const struct vspan *callback = feed_span(request, VSPAN_callback);
     assert_non_null(callback);
     assert_int_equal(callback->end_ns, 0);
