@@ -157,6 +157,34 @@ static bool warming_up(const struct stretch *s, const struct look *place, uint64
     return s->starting || s->first || loading * 2 > looks;
 }
 
+static const char *short_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *before = slash;
+    while (before > path && before[-1] != '/')
+        before--;
+    return before && before > path ? before : path;
+}
+
+const char *stretch_place(struct analysis *a, const struct stretch *s)
+{
+    struct look place;
+    uint64_t looks;
+    if (!majority(s, &place, &looks))
+        return NULL;
+    struct text text = {0};
+    if (place.cause == CAUSE_REGEXP)
+        text_add(&text, "regular expression ");
+    if (place.detail)
+        text_add(&text, place.detail);
+    if (place.function && *place.function)
+        text_addf(&text, "%sin %s", text.length ? " " : "", place.function);
+    if (place.script)
+        text_addf(&text, " (%s:%u:%u)", short_path(place.script), place.line, place.column);
+    const char *said = intern_string(a, text_get(&text));
+    text_done(&text);
+    return *said ? said : NULL;
+}
+
 static const char *or_empty(const char *string)
 {
     return string ? string : "";

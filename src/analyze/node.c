@@ -35,7 +35,8 @@ struct turn {
     uint64_t gc_ns, sync_ns;
     uint64_t longest_ns;
     uint64_t culprit;
-    const char *callback; /* type of the longest callback */
+    uint32_t culprit_span; /* of the longest callback, in the culprit's tree */
+    const char *callback;  /* type of the longest callback */
     uint32_t sync_count;
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
@@ -326,6 +327,7 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
     if (took_ns > t->longest_ns) {
         t->longest_ns = took_ns;
         t->culprit = c.owner ? c.owner->serial : 0;
+        t->culprit_span = span;
         t->callback = name;
     }
     foreach_child(t, item, i) read_item(t, i, &c);
@@ -562,6 +564,8 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     s->unfinished = thread->unfinished;
     /* What runs before the loop's first phase is the main script; a turn full of synchronous calls loads
      * modules. */
+    if (culprit && turn.culprit_span != VSPAN_NONE)
+        culprit->spans.at[turn.culprit_span].detail = stretch_place(a, s);
     s->starting = main_script || turn.sync_count >= LOADING_CALLS;
     s->first = culprit ? endpoint_is_new(a, culprit) : !thread->process->answered_count;
 }

@@ -346,11 +346,12 @@ static void say_run_queue(struct finding *f, const struct fault *fault)
     struct duration waited, ran;
     f->title = finding_say(f, "%s was ready to run but waited %s for a processor", fault->service,
                            say_ns(&waited, fault->run_queue_ns));
-    f->detail =
-        finding_say(f,
-                    "%llu stretches of its work took long only for this reason; it ran for %s in them. "
-                    "The machine has more to do than processors: this is not a fault of the program.",
-                    (unsigned long long)fault->count, say_ns(&ran, fault->net_ns));
+    f->detail = finding_say(
+        f,
+        "%llu stretch%s of its work took long only for this reason%s. The machine had more to do than "
+        "it has processors: this is not a fault of the program.",
+        (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
+        fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "");
     f->remedy = "Give the machine more processors or less work, or raise the service's CPU share.";
     place_finding(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);

@@ -19,7 +19,7 @@ struct line {
     const struct vspan *span;
     uint64_t start_ns, took_ns;
     uint32_t depth;
-    bool open, shown;
+    bool open, shown, parent; /* parent: a line below stands under it */
     /* waited > 0: a line of its own for the time before the work of the span above began */
     uint8_t part; /* enum part */
 };
@@ -99,20 +99,33 @@ static int longest_first(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
+/* A short callback in which nothing of the request happened tells nothing. */
+static bool is_noise(const struct line *line, uint64_t total_ns)
+{
+    return line->span->kind == VSPAN_callback && !line->parent && !line->open &&
+           line->took_ns * 200 < total_ns && line->took_ns < NS_PER_MS && !line->span->detail;
+}
+
 /* Marks at most limit lines as shown: the longest, and what they stand under. */
 static void choose(line_array *lines, unsigned limit)
 {
-    struct line **order = limit && lines->count > limit ? calloc(lines->count, sizeof(*order)) : NULL;
-    if (!order) {
-        array_foreach (lines, line)
-            line->shown = true;
+    uint64_t total_ns = lines->count ? lines->at[0].took_ns : 0;
+    for (size_t i = 0; i + 1 < lines->count; i++)
+        lines->at[i].parent = lines->at[i + 1].depth > lines->at[i].depth;
+    struct line **order = calloc(lines->count + 1, sizeof(*order));
+    size_t count = 0;
+    for (size_t i = 0; order && i < lines->count; i++)
+        if (!limit || !is_noise(&lines->at[i], total_ns))
+            order[count++] = &lines->at[i];
+    if (!order || !limit || count <= limit) {
+        for (size_t i = 0; i < count; i++)
+            order[i]->shown = true;
+        free(order);
         return;
     }
-    for (size_t i = 0; i < lines->count; i++)
-        order[i] = &lines->at[i];
-    qsort(order, lines->count, sizeof(*order), longest_first);
+    qsort(order, count, sizeof(*order), longest_first);
     unsigned shown = 0;
-    for (size_t i = 0; i < lines->count && shown < limit; i++) {
+    for (size_t i = 0; i < count && shown < limit; i++) {
         uint32_t depth = order[i]->depth + 1;
         for (struct line *line = order[i]; line >= lines->at && depth; line--)
             if (line->depth < depth) {
@@ -179,7 +192,7 @@ static void add_words(struct text *to, const struct line *line)
     else if (span->kind == VSPAN_sync)
         text_add(to, ", synchronous");
     if (span->detail && span->kind != VSPAN_redis)
-        text_addf(to, " %s", span->detail);
+        text_addf(to, span->kind == VSPAN_callback ? ": %s" : " %s", span->detail);
     if (span->gc_ns) {
         char time[32];
         text_addf(to, ", gc %s", clock_format_duration(span->gc_ns, time, sizeof(time)));
@@ -211,16 +224,10 @@ static void print_line(struct text *to, const struct line *line, uint64_t origin
     unsigned column = OFFSET_COLUMNS + TIME_COLUMNS + 2 + 2 + 7 + line->depth * 2;
     struct text words = {0};
     add_words(&words, line);
-    const char *text = text_get(&words);
-    if (column + count_columns(text, words.length) > width && width > column + 8) {
-        size_t keep = 0;
-        for (unsigned n = 0; text[keep] && n < width - column - 3; keep++)
-            n += ((unsigned char)text[keep + 1] & 0xc0) != 0x80;
-        text_add_bytes(to, text, keep);
-        text_add(to, "...");
-    } else {
-        text_add(to, text);
-    }
+    if (column + count_columns(text_get(&words), words.length) > width && width > column + 20)
+        prose_wrap(to, text_get(&words), column, column + 2, width);
+    else
+        text_add(to, text_get(&words));
     text_done(&words);
     text_add(to, "\n");
 }
@@ -242,6 +249,9 @@ void vertical_print(struct text *to, const struct request *request, const struct
     if (hidden)
         text_addf(to, "%s%*s  %zu shorter spans are not shown%s\n", style->dim,
                   OFFSET_COLUMNS + TIME_COLUMNS + 2, "", hidden, style->none);
+    if (request->ambiguous)
+        text_addf(to, "%s%*s  not shown: what callbacks started that served other requests too (%u)%s\n",
+                  style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->ambiguous, style->none);
     if (request->spans_left_out)
         text_addf(to, "%s%*s  %u spans beyond the %u kept of a request%s\n", style->dim,
                   OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->spans_left_out, REQUEST_SPANS_MAX,
