@@ -11,9 +11,9 @@
  *
  * TIME IS CUT INTO SLICES, ONE SEGMENT EACH
  *
- * Changes are appended to a log in memory. When it is full (eight changes an attribute, at least 2^18, at
- * most 2^20) its changes are sorted by attribute and written as a segment; a new slice begins at the latest
- * time seen so far. A segment holds, by attribute:
+ * Changes are appended to a log in memory. When it is full (eight changes an attribute, at least 2^18, after
+ * 64 segments 2^19, after 128 2^20, which is also the most) its changes are sorted by attribute and written
+ * as a segment; a new slice begins at the latest time seen so far. A segment holds, by attribute:
  *
  *   - a snapshot: the value when the slice began, and since when; so a full state needs one segment, and a
  *     single query never searches backwards;
@@ -95,7 +95,13 @@
 
 #include "base/macro.h"
 
-enum { LIMIT_MIN = 1 << 18, LIMIT_MAX = 1 << 20, LIMIT_PER_ATTRIBUTE = 8, LIMIT_FIXED_MAX = 1 << 26 };
+enum {
+    LIMIT_MIN = 1 << 18,
+    LIMIT_MAX = 1 << 20,
+    LIMIT_PER_ATTRIBUTE = 8,
+    LIMIT_GROWS_AFTER = 64,
+    LIMIT_FIXED_MAX = 1 << 26
+};
 
 static int no_memory(const struct history *history, struct problem *problem)
 {
@@ -332,8 +338,10 @@ static uint32_t slice_limit(const struct history *history, const struct columns 
 {
     if (c->fixed_limit)
         return c->fixed_limit;
+    /* Long traces get longer segments: fewer places to look at for a view of the whole. */
     uint64_t wanted = (uint64_t)history->attributes.all.count * LIMIT_PER_ATTRIBUTE;
-    return (uint32_t)MIN(MAX(wanted, (uint64_t)LIMIT_MIN), (uint64_t)LIMIT_MAX);
+    uint64_t least = (uint64_t)LIMIT_MIN << MIN(c->segments.count / LIMIT_GROWS_AFTER, (size_t)2);
+    return (uint32_t)MIN(MAX(wanted, least), (uint64_t)LIMIT_MAX);
 }
 
 static int make_room(struct history *history, struct columns *c, uint64_t time_ns, struct problem *problem)

@@ -114,7 +114,7 @@ struct history_options {
     size_t size;
     enum history_store store;
     uint64_t start_ns;        /* no change may be earlier; 0 when unknown */
-    uint32_t segment_changes; /* changes a segment; 0: eight an attribute, at least 2^18, at most 2^20 */
+    uint32_t segment_changes; /* changes a segment; 0: 2^18 to 2^20 */
     bool durable;             /* fdatasync after every segment, so that a power cut loses no more than a kill
                                * does; otherwise only history_close() syncs */
 };
