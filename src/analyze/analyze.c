@@ -269,7 +269,6 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_node_callback:
     case SONDE_EVENT_uv_done:
     case SONDE_EVENT_uv_phase:
-    case SONDE_EVENT_uv_poll_wait:
     case SONDE_EVENT_uv_io:
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:

@@ -124,8 +124,6 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
 void turn_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     uint64_t start_ns = e->time_ns - event_duration(e);
-    if (e->id == SONDE_EVENT_uv_poll_wait)
-        return; /* told by the phase around it */
     struct item *item = turn_item(a, thread, e->id, start_ns, e->time_ns);
     if (!item)
         return;

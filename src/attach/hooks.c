@@ -40,6 +40,13 @@ const struct hook HOOKS[] = {
     {"redis_process_events", "aeProcessEvents", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
      "iterations of the event loop"},
 
+    /* int (client *): 1 when the read was put on the I/O threads' list */
+    {"redis_postpone_read", "postponeClientRead", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+     "reads left to the I/O threads"},
+    /* Redis' own connTLSRead is no symbol in stripped builds: its call of int SSL_read(SSL *, void *, int) is
+       seen. */
+    {"redis_ssl_read", "SSL_read", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, NULL},
+
     /* Node: asynchronous resources and callbacks */
     {"node_async_init",
      "_ZN4node9AsyncWrap13EmitAsyncInitEPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEENS4_INS3_6StringEEEdd",

@@ -311,6 +311,8 @@ static void redis_layout(struct target *target, struct sonde_config *config)
     config->redis.client_querybuf = find_query_buffer(target);
     find_arguments(target, config->redis.client_cmd, config);
     config->zmalloc_used_memory = address_of(target, "zmalloc_used_memory");
+    config->ssl_pending = address_of(target, "SSL_pending");
+    config->ssl_get_rfd = address_of(target, "SSL_get_rfd");
     miss_offsets(target, config);
 }
 

@@ -32,10 +32,11 @@ static struct elf *open_file(struct target_cache *cache, const struct modules *m
     return elf;
 }
 
-/* Adds the modules that can hold a runtime: the program itself and the libraries Debian splits Node into. */
+/* Adds the modules that can hold a runtime: the program itself, the libraries Debian splits Node into, and
+ * the one that reads Redis' TLS connections. */
 static int open_modules(struct target *target, struct target_cache *cache)
 {
-    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so"};
+    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so", "libssl.so"};
     for (size_t i = 0; i < target->modules.list.count; i++) {
         const struct module *module = &target->modules.list.at[i];
         if (!module->executable || !module->has_bias)

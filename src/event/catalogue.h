@@ -43,7 +43,7 @@
     L(255, "other")
 #define SONDE_ENUM_redis_kind(L)  L(0, "other") L(1, "read") L(2, "write") L(3, "admin")
 #define SONDE_ENUM_redis_phase(L) L(0, "before-sleep") L(1, "after-sleep") L(2, "process-events")
-#define SONDE_ENUM_redis_list(L)  L(0, "pending-read") L(1, "pending-write") L(2, "tls-pending")
+#define SONDE_ENUM_redis_list(L)  L(0, "pending-read")
 #define SONDE_ENUM_uv_kind(L)                                \
     L(0, "unknown")                                          \
     L(1, "fs_open")                                          \
@@ -223,7 +223,7 @@ enum sonde_meaning {
     F(e, u64, client_id, none, "the client's id") \
     F(e, i32, fd, fd, "the client's descriptor")  \
     F(e, u8, list, redis_list, "which list")      \
-    F(e, u8, added, none, "1 added, 0 removed")
+    F(e, u8, added, none, "1: it was put on the list")
 
 #define SONDE_FIELDS_node_async_init(F, e)                         \
     F(e, u64, async_id, async_id, "the new resource")              \
@@ -253,8 +253,6 @@ enum sonde_meaning {
 #define SONDE_FIELDS_uv_phase(F, e)                                                         \
     F(e, i32, timeout_ms, none, "poll: how long the loop was willing to wait, -1 for ever") \
     F(e, u8, phase, uv_phase, "the loop's phase")
-
-#define SONDE_FIELDS_uv_poll_wait(F, e) F(e, i32, ready, count, "descriptors ready, or negative errno")
 
 #define SONDE_FIELDS_uv_io(F, e)                                \
     F(e, u32, generation, count, "which use of the descriptor") \
@@ -372,14 +370,13 @@ enum sonde_meaning {
     E(redis_add_file_event, "redis:add_file_event", INSTANT, PROBE, "a descriptor is watched")          \
     E(redis_delete_file_event, "redis:delete_file_event", INSTANT, PROBE, "a descriptor is unwatched")  \
     E(redis_loop_phase, "redis:loop_phase", SPAN, PROBE, "a part of the event loop that took time")     \
-    E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a client enters or leaves a pending list") \
+    E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")        \
     E(node_async_init, "node:async_init", INSTANT, PROBE, "an asynchronous resource is created")        \
     E(node_callback, "node:callback", SPAN, PROBE, "JavaScript is called back, with its microtasks")    \
     E(uv_submit, "uv:submit", INSTANT, PROBE, "a request is queued for the thread pool")                \
     E(uv_run, "uv:run", SPAN, PROBE, "a pool thread works on a request")                                \
     E(uv_done, "uv:done", SPAN, PROBE, "a request's completion callback")                               \
     E(uv_phase, "uv:phase", SPAN, PROBE, "a loop phase that did something")                             \
-    E(uv_poll_wait, "uv:poll_wait", SPAN, PROBE, "the loop waits for events")                           \
     E(uv_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                     \
     E(uv_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                            \
     E(uv_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                       \

@@ -59,6 +59,8 @@ struct sonde_config {
     uint32_t pad;
     /* Addresses of functions of the program, 0 when absent. */
     uint64_t zmalloc_used_memory; /* size_t (void) */
+    uint64_t ssl_pending;         /* int (SSL *) */
+    uint64_t ssl_get_rfd;         /* int (SSL *) */
     uint64_t llhttp_get_method;   /* uint8_t (llhttp_t *) */
     uint64_t llhttp_get_type;     /* uint8_t (llhttp_t *) */
     uint64_t llhttp_get_status;   /* int (llhttp_t *) */

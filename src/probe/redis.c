@@ -260,3 +260,30 @@ HOOK(int, redis_process_events, void *loop, int flags)
         RECORD(self, redis_loop_phase, self->phase_tsc, ticks(), .ready = ready, .phase = 2);
     return ready;
 }
+
+/* Only what was put on the list is seen: clients leave it in a loop of the main thread that calls no
+ * function. */
+HOOK(int, redis_postpone_read, void *client)
+{
+    int postponed = sonde_orig_redis_postpone_read(client);
+    struct probe_thread *self = postponed ? probe_thread() : NULL;
+    if (self)
+        RECORD(self, redis_pending_io, 0, ticks(), .client_id = client_id(client), .fd = client_fd(client),
+               .list = 0, .added = 1);
+    return postponed;
+}
+
+HOOK(int, redis_ssl_read, void *ssl, void *buffer, int asked)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self || !sonde_config.ssl_pending || !sonde_config.ssl_get_rfd)
+        return sonde_orig_redis_ssl_read(ssl, buffer, asked);
+    int fd = ((int (*)(void *))sonde_config.ssl_get_rfd)(ssl);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_ssl_read, (uint64_t)fd, 0);
+    int got = sonde_orig_redis_ssl_read(ssl, buffer, asked);
+    span_close(self, depth);
+    int left = ((int (*)(void *))sonde_config.ssl_pending)(ssl);
+    RECORD(self, redis_ssl_read, start, ticks(), .asked = asked, .read = got, .left = left, .fd = fd);
+    return got;
+}
