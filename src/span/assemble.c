@@ -130,10 +130,12 @@ static void link_newest(struct assembler *a, struct waiting *w)
     a->newest = w;
 }
 
+/* Ids may be far from random (counters, say), so both halves are mixed well: a finished trace is known by this key
+ * alone. */
 static uint64_t trace_key(uint64_t high, uint64_t low)
 {
-    uint64_t key = low ^ (high * 0x9e3779b97f4a7c15ull);
-    return key ^ key >> 29;
+    uint64_t id[2] = {high, low};
+    return map_hash(id, sizeof(id));
 }
 
 static struct waiting *find_or_add(struct assembler *a, const struct span *span)
