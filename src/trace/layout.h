@@ -124,7 +124,8 @@ struct machine {
     uint64_t role[ROLE_COUNT];
     struct value *values;
     uint32_t value_count, value_capacity; /* in use, allocated */
-    struct arena *text;                   /* converted strings of one event; cleared by the caller */
+    bool keep_text;
+    struct arena *text; /* converted strings of one event; cleared by the caller */
     enum decode_error error;
 };
 

@@ -106,7 +106,8 @@ void stream_done(struct stream *stream)
     free(stream->registers);
     free(stream->packet_values);
     free(stream->losses);
-    array_done(&stream->index_entries);
+    if (!stream->index_borrowed)
+        array_done(&stream->index_entries);
     memset(stream, 0, sizeof(*stream));
 }
 
@@ -121,6 +122,7 @@ int stream_rewind(struct stream *s)
     bool first = s->file == 0;
     forget_packet(s);
     s->clock = s->done_bytes = 0;
+    s->met_ns = INT64_MIN;
     s->counted_events = s->counted_packets = false;
     s->file = 0;
     free(s->losses);
@@ -195,6 +197,8 @@ static void release_behind(struct stream *s)
 static void lose(struct stream *s, enum trace_loss_kind kind, uint64_t count, uint64_t offset,
                  const char *expected)
 {
+    if (s->sliced && (s->met_ns < s->slice_from_ns || s->met_ns >= s->slice_to_ns))
+        return;
     if (!s->losses && !(s->losses = calloc(LOSS_KINDS, sizeof(*s->losses))))
         return;
     struct trace_loss *loss = &s->losses[kind];
@@ -213,6 +217,36 @@ static void lose_rest_of_packet(struct stream *s, uint64_t at_bits, const char *
 {
     uint64_t offset = s->packet_offset + at_bits / 8, end = s->packet_offset + s->packet_bytes;
     lose(s, LOSS_UNREADABLE, end > offset ? end - offset : 1, offset, expected);
+}
+
+/* ---- times ---- */
+
+static uint64_t cycles_to_ns(uint64_t frequency, uint64_t cycles)
+{
+    if (frequency == 1000000000)
+        return cycles;
+    double ns = 1e9 * (double)cycles / (double)frequency; /* as babeltrace2 rounds */
+    return ns >= (double)UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
+}
+
+int64_t stream_time(const struct metadata *meta, const struct clock_class *clock, uint64_t cycles)
+{
+    if (!clock)
+        return 0;
+    uint64_t ns = cycles_to_ns(clock->frequency, cycles);
+    return (int64_t)(meta->own ? ns : ns + (uint64_t)clock->base_ns);
+}
+
+static inline int64_t corrected(const struct stream *s, int64_t ns)
+{
+    if (!s->aligned)
+        return ns;
+    return ns - s->align_offset_ns - (int64_t)(s->align_drift * (double)(ns - s->align_origin_ns));
+}
+
+int64_t stream_corrected(const struct stream *stream, int64_t ns)
+{
+    return corrected(stream, ns);
 }
 
 /* ---- packets ---- */
@@ -260,6 +294,7 @@ static int keep_packet_values(struct stream *s, const struct machine *m)
         s->packet_values = moved;
         s->packet_value_capacity = m->value_count;
     }
+    s->packet_value_count = m->value_count;
     if (m->value_count)
         memcpy(s->packet_values, m->values, m->value_count * sizeof(*m->values));
     int32_t pid = s->class->packet_pid_slot, tid = s->class->packet_tid_slot;
@@ -328,6 +363,7 @@ static int open_packet(struct stream *s, struct machine *m)
     s->packet_end_clock = role(m, ROLE_TIME_END, UINT64_MAX);
     s->has_instance = m->roles & 1u << ROLE_STREAM_ID;
     s->instance = m->role[ROLE_STREAM_ID];
+    s->met_ns = corrected(s, stream_time(s->meta, s->class->clock, s->clock));
     count_discarded(s, m);
     r = keep_packet_values(s, m);
     return r < 0 ? r : 1;
@@ -343,29 +379,6 @@ static const struct event_meta *find_event(const struct stream_meta *class, uint
         if (e->id == id)
             return e;
     return NULL;
-}
-
-static uint64_t cycles_to_ns(uint64_t frequency, uint64_t cycles)
-{
-    if (frequency == 1000000000)
-        return cycles;
-    double ns = 1e9 * (double)cycles / (double)frequency; /* as babeltrace2 rounds */
-    return ns >= (double)UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
-}
-
-int64_t stream_time(const struct metadata *meta, const struct clock_class *clock, uint64_t cycles)
-{
-    if (!clock)
-        return 0;
-    uint64_t ns = cycles_to_ns(clock->frequency, cycles);
-    return (int64_t)(meta->own ? ns : ns + (uint64_t)clock->base_ns);
-}
-
-static inline int64_t corrected(const struct stream *s, int64_t ns)
-{
-    if (!s->aligned)
-        return ns;
-    return ns - s->align_offset_ns - (int64_t)(s->align_drift * (double)(ns - s->align_origin_ns));
 }
 
 static void load(const struct stream *s, struct machine *m)
@@ -511,7 +524,7 @@ int stream_decode(struct stream *s, struct machine *m)
 {
     load(s, m);
     uint64_t start = s->at;
-    if (m->text->held_bytes)
+    if (m->text->held_bytes && !m->keep_text)
         arena_done(m->text);
     int r = layout_run(m, s->event->program);
     if (r < 0) {
@@ -566,6 +579,7 @@ static int make_index(struct stream *s, struct machine *m)
         }
         close_packet(s);
     }
+    s->packet_count = packets;
     return r;
 }
 
@@ -586,11 +600,35 @@ static int go_to_packet(struct stream *s, const struct packet_entry *e)
     return same ? 0 : map_current(s);
 }
 
+int stream_index(struct stream *s, struct machine *m)
+{
+    int r = s->index_entries.count || s->index_borrowed ? 0 : make_index(s, m);
+    return r < 0 ? r : stream_rewind(s);
+}
+
+int stream_clone(const struct stream *from, struct stream *ret_stream)
+{
+    struct stream s = {.index = from->index,
+                       .public.host = from->public.host,
+                       .aligned = from->aligned,
+                       .align_origin_ns = from->align_origin_ns,
+                       .align_offset_ns = from->align_offset_ns,
+                       .align_drift = from->align_drift};
+    int r = stream_open(&s, from->meta, from->files.at[0].path, NULL);
+    if (r < 0) {
+        stream_done(&s);
+        return r;
+    }
+    s.index_entries.at = from->index_entries.at;
+    s.index_entries.count = from->index_entries.count;
+    s.index_borrowed = true;
+    *ret_stream = s;
+    return 0;
+}
+
 int stream_seek(struct stream *s, struct machine *m, int64_t time_ns)
 {
-    int r = s->index_entries.count ? 0 : make_index(s, m);
-    if (r >= 0)
-        r = stream_rewind(s);
+    int r = stream_index(s, m);
     size_t low = 0, high = s->index_entries.count; /* the last packet that begins before the time */
     while (low < high) {
         size_t middle = (low + high) / 2;

@@ -47,7 +47,7 @@ struct stream {
     uint64_t released; /* bytes at the start that were given back to the kernel */
 
     uint64_t packet_offset, packet_bytes;
-    uint32_t packet_value_capacity;
+    uint32_t packet_value_count, packet_value_capacity;
     uint64_t packet_end_clock; /* cycles; UINT64_MAX: not given */
     bool has_instance;         /* the packet says which stream it belongs to */
     uint64_t instance;
@@ -61,6 +61,13 @@ struct stream {
 
     /* Some packets in their order: all of them, or every n-th of many. Made when it is first needed. */
     ARRAY(struct packet_entry) index_entries;
+    bool index_borrowed;
+    uint64_t packet_count; /* counted while the index was made */
+
+    /* Of a slice: only losses that were met at a time in [from, to) count here, the others in another slice.
+     */
+    bool sliced;
+    int64_t slice_from_ns, slice_to_ns, met_ns;
 
     struct trace_loss *losses; /* by kind; NULL while there are none */
 };
@@ -84,6 +91,15 @@ int stream_rewind(struct stream *stream);
 /* Moves to the next event and reads its header: 1, or 0 at the end, or -ENOMEM. The event before must have
  * been decoded. Damage is counted in stream->losses. */
 int stream_advance(struct stream *stream, struct machine *machine);
+
+/* Makes the index of packets if there is none; the stream is rewound. 0 or -ENOMEM. */
+int stream_index(struct stream *stream, struct machine *machine);
+
+/* A second reader of the same file, at its start, with the same index. */
+int stream_clone(const struct stream *stream, struct stream *ret_stream);
+
+/* The packet's begin with the host's correction. */
+int64_t stream_corrected(const struct stream *stream, int64_t ns);
 
 /* Goes to the first event at or after time_ns (corrected time), through an index of the packets: as
  * stream_advance(). Losses are counted from there. */

@@ -11,36 +11,9 @@
 
 #include "base/array.h"
 #include "trace/align.h"
-#include "trace/metadata.h"
-#include "trace/stream.h"
+#include "trace/trace_private.h"
 
 #define MAX_FOLDER_DEPTH 12
-
-struct host {
-    struct trace_host public;
-    struct metadata *meta;
-    char *path;
-    const struct event_class **classes;
-    size_t first_stream;
-};
-
-struct trace {
-    ARRAY(struct host) hosts;
-    ARRAY(struct stream) streams;
-    /* A tournament of losers: tree[0] is the stream that is first in time, every other node the loser of the
-     * match played there. One path of log2(streams) matches replaces the winner. An entry is the next event's
-     * time since base_ns with the stream's index in its low bits, so that a match is one comparison. */
-    uint64_t *tree;
-    unsigned stream_bits;
-    int64_t base_ns;
-    bool started;
-    bool pending; /* the first stream was delivered and must advance */
-    struct machine machine;
-    uint32_t register_count;
-    struct arena text;
-    struct event event;
-    struct trace_loss *losses;
-};
 
 /* ---- opening ---- */
 
@@ -193,6 +166,45 @@ static int find_traces(struct trace *t, const char *path, int depth, struct prob
     return r;
 }
 
+/* What the merge needs, once all streams are there. */
+static int prepare(struct trace *t)
+{
+    t->tree = calloc(t->streams.count + 1, sizeof(*t->tree));
+    t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
+    array_foreach (&t->streams, s)
+        s->index = (uint32_t)(s - t->streams.at);
+    while ((1ull << t->stream_bits) < t->streams.count)
+        t->stream_bits++;
+    return t->tree && t->losses ? 0 : -ENOMEM;
+}
+
+int trace_clone(const struct trace *trace, struct trace **ret_trace)
+{
+    _cleanup_(trace_closep) struct trace *t = calloc(1, sizeof(*t));
+    if (!t)
+        return -ENOMEM;
+    t->hosts.at = trace->hosts.at;
+    t->hosts.count = trace->hosts.count;
+    t->borrowed = true;
+    t->machine.text = &t->text;
+    int r = reserve_registers(t, trace->register_count);
+    for (size_t i = 0; r >= 0 && i < trace->streams.count; i++) {
+        struct stream s = {.index = (uint32_t)i};
+        r = stream_clone(&trace->streams.at[i], &s);
+        if (r >= 0 && array_add(&t->streams, s) < 0)
+            r = -ENOMEM;
+        if (r < 0)
+            stream_done(&s);
+    }
+    if (r >= 0)
+        r = prepare(t);
+    if (r < 0)
+        return r;
+    *ret_trace = t;
+    t = NULL;
+    return 0;
+}
+
 int trace_open(const char *path, const struct trace_options *options, struct problem *problem,
                struct trace **ret_trace)
 {
@@ -219,14 +231,9 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
     uint32_t registers = 1;
     array_foreach (&t->hosts, h)
         registers = MAX(registers, h->meta->register_count + 1);
-    t->tree = calloc(t->streams.count + 1, sizeof(*t->tree));
-    t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
-    array_foreach (&t->streams, s)
-        s->index = (uint32_t)(s - t->streams.at);
-    while ((1ull << t->stream_bits) < t->streams.count)
-        t->stream_bits++;
-    if (!t->tree || !t->losses)
+    if (prepare(t) < 0)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+    t->threads = options ? options->threads : 0;
     *ret_trace = t;
     t = NULL;
     return 0;
@@ -236,15 +243,17 @@ void trace_close(struct trace *trace)
 {
     if (!trace)
         return;
+    parallel_free(trace->parallel);
     array_foreach (&trace->streams, s)
         stream_done(s);
     array_done(&trace->streams);
-    array_foreach (&trace->hosts, h) {
-        metadata_free(h->meta);
-        free(h->classes);
-        free(h->path);
+    for (size_t i = 0; !trace->borrowed && i < trace->hosts.count; i++) {
+        metadata_free(trace->hosts.at[i].meta);
+        free(trace->hosts.at[i].classes);
+        free(trace->hosts.at[i].path);
     }
-    array_done(&trace->hosts);
+    if (!trace->borrowed)
+        array_done(&trace->hosts);
     free(trace->tree);
     free(trace->losses);
     free(trace->machine.registers);
@@ -383,6 +392,15 @@ static void fill_event(struct trace *t, const struct stream *s)
 int trace_next(struct trace *t, const struct event **ret_event)
 {
     int r;
+    if (!t->started && !t->parallel && t->threads > 1 &&
+        (r = parallel_start(t, t->threads, &t->parallel)) < 0)
+        return r;
+    if (t->parallel) {
+        r = parallel_next(t->parallel, ret_event);
+        if (r > 0)
+            t->event.time_ns = (*ret_event)->time_ns;
+        return r;
+    }
     if (!t->started && (r = start(t)) < 0)
         return r;
     for (;;) {
@@ -407,6 +425,12 @@ int trace_next(struct trace *t, const struct event **ret_event)
 int64_t trace_refresh(struct trace *t)
 {
     int64_t more = 0;
+    if (t->parallel) { /* what grows is read in one thread, from behind the last event */
+        uint64_t last = t->event.time_ns;
+        int moved = trace_seek_ns(t, last + 1);
+        if (moved < 0)
+            return moved;
+    }
     if (!t->started)
         return 0;
     int r = t->pending ? advance_first(t) : 0;
@@ -425,8 +449,15 @@ int64_t trace_refresh(struct trace *t)
     return more;
 }
 
+static void end_parallel(struct trace *t)
+{
+    parallel_free(t->parallel);
+    t->parallel = NULL;
+}
+
 int trace_rewind(struct trace *t)
 {
+    end_parallel(t);
     array_foreach (&t->streams, s) {
         int r = stream_rewind(s);
         if (r < 0)
@@ -450,6 +481,7 @@ int trace_set_alignment(struct trace *t, const struct alignment *alignment)
 
 int trace_seek_ns(struct trace *t, uint64_t time_ns)
 {
+    end_parallel(t);
     array_foreach (&t->streams, s) {
         int r = stream_seek(s, &t->machine, (int64_t)time_ns);
         if (r < 0)
@@ -481,7 +513,7 @@ void trace_progress(const struct trace *trace, uint64_t *ret_done, uint64_t *ret
         done += s->done_bytes + s->packet_offset + (s->packet_bytes ? s->at / 8 : 0);
         total += s->public.bytes;
     }
-    *ret_done = done;
+    *ret_done = trace->parallel ? (uint64_t)((double)total * parallel_progress(trace->parallel)) : done;
     *ret_total = total;
 }
 
