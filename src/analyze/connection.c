@@ -149,6 +149,7 @@ void connection_free(struct analysis *a, struct connection *c)
         map_remove(&c->process->clients, c->key);
     for (size_t i = c->first_call; i < c->calls.count; i++)
         request_unref(a, c->calls.at[i].child);
+    request_unref(a, c->ended.child);
     array_done(&c->calls);
     array_done(&c->waiting);
     array_done(&c->early);
@@ -240,7 +241,8 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;
-    request_unref(a, call->child);
+    request_unref(a, c->ended.child);
+    c->ended = *call;
     call->child = NULL;
     c->first_call++;
     c->calls_gone++;
@@ -296,4 +298,18 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
     }
     if (call->ready_ns && !owner->ready_ns)
         owner->ready_ns = call->ready_ns;
+}
+
+void call_claim(struct analysis *a, struct call *call, struct request *owner)
+{
+    if (!call->settled || call->owner || call->sent_ns < owner->start_ns)
+        return;
+    if (call->known == KNOWN_AMBIGUOUS) {
+        a->counts.ambiguous--;
+        owner->ambiguous -= owner->ambiguous > 0;
+    } else {
+        a->counts.outside--;
+    }
+    call->settled = 0;
+    call_settle(a, call, owner, KNOWN_INFERRED, 0);
 }

@@ -77,6 +77,7 @@ struct connection {
     size_t first_call;
     uint64_t calls_gone;
     uint64_t last_call_end_ns;
+    struct call ended; /* the newest call that ended, with its child's reference; kind 0: none */
     /* Server side: serials of requests without complete response, in order. */
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
@@ -375,6 +376,8 @@ void call_worked(struct analysis *a, struct call *call);
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
 /* The oldest call ends: its span is closed. Returns nothing of it. */
 void call_finish_first(struct analysis *a, struct connection *connection, uint64_t end_ns);
+/* Whose it was, found when it ended: the callback that it continued in answered this request. */
+void call_claim(struct analysis *a, struct call *call, struct request *owner);
 /* Whose it is: adds its span to the owner's tree. */
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent);

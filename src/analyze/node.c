@@ -52,6 +52,7 @@ static struct item *item_at(const struct turn *t, uint32_t index)
     for (uint32_t index = (item)->first_child; index != NONE_ITEM; index = item_at(t, index)->next)
 
 static void read_item(struct turn *t, uint32_t index, struct context *c);
+static struct context claim_call(struct turn *t, struct call *call, const struct item *io);
 
 /* ---- who ---- */
 
@@ -83,6 +84,8 @@ static struct context redis_replies(struct turn *t, struct connection *c, const 
 {
     const struct call *first = &c->calls.at[c->first_call];
     size_t candidates = count_replies(c, io);
+    if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
+        return claim_call(t, &c->calls.at[c->first_call], io);
     bool several = false, mixed = false;
     for (size_t i = 0; i < candidates; i++) {
         mixed |= first[i].known == KNOWN_AMBIGUOUS;
@@ -165,6 +168,57 @@ static struct connection *io_connection(const struct turn *t, const struct item 
     return newest;
 }
 
+/* The one request whose response is written in this part of the turn; NULL when none or several are. */
+static struct request *answered_in(const struct turn *t, const struct item *item, bool *several)
+{
+    struct request *answered = NULL;
+    foreach_child(t, item, i)
+    {
+        const struct item *child = item_at(t, i);
+        struct request *one = child->event == SONDE_EVENT_http_response && child->small == 0
+                                  ? request_open(t->a, child->id)
+                                  : answered_in(t, child, several);
+        *several |= answered && one && answered != one;
+        answered = one ? one : answered;
+    }
+    return *several ? NULL : answered;
+}
+
+/* A call of unknown owner, whose answer alone this turn brings, and in it a request is answered: it was that
+ * request's. */
+static struct context claim_call(struct turn *t, struct call *call, const struct item *io)
+{
+    bool several = false;
+    struct request *owner = answered_in(t, io, &several);
+    if (owner)
+        call_claim(t->a, call, owner);
+    return owner && call->owner == owner->serial ? decided(owner, KNOWN_INFERRED, call->span)
+                                                 : decided(NULL, call->known, VSPAN_NONE);
+}
+
+/* The same for an HTTP call, which has ended by now: what tells of its end is changed to tell whose it was.
+ */
+static void claim_ended(struct turn *t, struct connection *c, const struct item *io)
+{
+    struct call *call = &c->ended;
+    if (call->kind != VSPAN_http || call->owner || c->last_call_end_ns < io->start_ns ||
+        claim_call(t, call, io).owner == NULL)
+        return;
+    struct request *owner = request_open(t->a, call->owner);
+    if (call->span != VSPAN_NONE)
+        owner->spans.at[call->span].end_ns = MAX(c->last_call_end_ns, call->sent_ns);
+    owner->open_calls--;
+    foreach_child(t, io, i)
+    {
+        struct item *child = item_at(t, i);
+        if ((child->event != SONDE_EVENT_http_response && child->event != SONDE_EVENT_http_end) || child->id)
+            continue;
+        child->id = call->owner;
+        child->fd = KNOWN_INFERRED;
+        child->count = call->span;
+    }
+}
+
 static void read_io(struct turn *t, const struct item *io)
 {
     struct connection *c = io_connection(t, io);
@@ -174,7 +228,7 @@ static void read_io(struct turn *t, const struct item *io)
         if (c->protocol == PROTOCOL_REDIS_CLIENT)
             context = redis_replies(t, c, io);
         else if (c->protocol == PROTOCOL_HTTP_CLIENT)
-            context = client_input(t, c, io);
+            claim_ended(t, c, io), context = client_input(t, c, io);
         else if (c->protocol == PROTOCOL_HTTP_SERVER)
             context = server_input(t, c);
         else if (c->calls_gone || calls_open(c))
@@ -187,11 +241,31 @@ static void read_io(struct turn *t, const struct item *io)
         c->had_io = 1;
 }
 
+static void add_pool_span(struct turn *t, struct pool_op *op, struct request *owner, enum known known,
+                          uint32_t parent);
+
+static void claim_op(struct turn *t, struct pool_op *op, const struct item *done)
+{
+    bool several = false;
+    struct request *owner = answered_in(t, done, &several);
+    if (!owner || op->owner || !op->submit_ns || op->submit_ns < owner->start_ns)
+        return;
+    if (op->known == KNOWN_AMBIGUOUS) {
+        t->a->counts.ambiguous--;
+        owner->ambiguous -= owner->ambiguous > 0;
+    } else {
+        t->a->counts.outside--;
+    }
+    t->a->counts.inferred++;
+    add_pool_span(t, op, owner, KNOWN_INFERRED, 0);
+}
+
 static void read_done(struct turn *t, const struct item *done)
 {
     struct pool_op *op = done->pointer;
     struct context context = UNDECIDED;
     if (op) {
+        claim_op(t, op, done);
         struct request *owner = request_open(t->a, op->owner);
         if (owner)
             context = decided(owner, op->known, op->span);
@@ -361,29 +435,36 @@ static const char *endpoint_name(struct analysis *a, const struct request *reque
     return intern(a, name, length + route);
 }
 
-static void read_submit(struct turn *t, const struct item *item, const struct context *c)
+static void add_pool_span(struct turn *t, struct pool_op *op, struct request *owner, enum known known,
+                          uint32_t parent)
 {
-    uint64_t *known = map_get(&t->thread->process->pool, item->id);
-    struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
-    count_known(t->a, c);
-    if (!op || !c->owner)
-        return;
-    op->owner = c->owner->serial;
-    op->known = c->known;
-    op->route = endpoint_name(t->a, c->owner);
-    c->owner->open_calls++;
-    op->span = request_add_span(t->a, c->owner,
+    op->owner = owner->serial;
+    op->known = (uint8_t)known;
+    op->route = endpoint_name(t->a, owner);
+    owner->open_calls++;
+    op->span = request_add_span(t->a, owner,
                                 &(struct vspan){.start_ns = op->submit_ns,
-                                                .parent = c->parent,
+                                                .parent = parent,
                                                 .cause = VSPAN_NONE,
                                                 .layer = LAYER_libuv,
                                                 .kind = VSPAN_pool,
-                                                .known = c->known,
+                                                .known = (uint8_t)known,
                                                 .name = kind_name(t->a, op->kind),
                                                 .detail = op->type,
                                                 .work_start_ns = op->run_start_ns,
                                                 .work_end_ns = op->run_end_ns,
                                                 .peer_tid = op->run_tid});
+}
+
+static void read_submit(struct turn *t, const struct item *item, const struct context *c)
+{
+    uint64_t *known = map_get(&t->thread->process->pool, item->id);
+    struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
+    count_known(t->a, c);
+    if (op)
+        op->known = c->known;
+    if (op && c->owner)
+        add_pool_span(t, op, c->owner, c->known, c->parent);
 }
 
 /* An agent keeps requests until a connection is free, which may be in another request's callback. What asked

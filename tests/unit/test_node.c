@@ -158,6 +158,51 @@ static void two_answers_are_ambiguous(void **state)
     feed_done(&feed);
 }
 
+/* What was ambiguous when it began is known when it ends: the callback that its answer continues in answers
+ * one request. */
+static void answer_tells_in_hindsight(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", US(100));
+    send_command(&feed, 1, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    request(&feed, 31, "/b", US(130));
+    send_command(&feed, 2, US(133));
+    end_turn(&feed, 31, 401, US(128), US(140));
+    executed(&feed, 1, US(141));
+    executed(&feed, 2, US(142));
+    replied(&feed, US(144));
+    send_command(&feed, 3, US(152));
+    FEED(&feed, uv_submit, API, API, US(153), 0, .request = 77, .kind = 64);
+    end_turn(&feed, 7, 300, US(150), US(160));
+    executed(&feed, 3, US(161));
+    replied(&feed, US(162));
+    FEED(&feed, http_response, API, API, US(175), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, uv_write, API, API, US(176), 0, .fd = 30, .generation = 1, .bytes = 10);
+    end_turn(&feed, 7, 300, US(170), US(180));
+    FEED(&feed, uv_run, API, API + 1, US(190), US(20), .request = 77, .kind = 64);
+    FEED(&feed, http_response, API, API, US(195), 0, .fd = 31, .generation = 1, .status = 200,
+         .header_bytes = 10);
+    FEED(&feed, uv_write, API, API, US(196), 0, .fd = 31, .generation = 1, .bytes = 10);
+    FEED(&feed, node_callback, API, API, US(198), US(6), .async_id = 9);
+    FEED(&feed, uv_done, API, API, US(199), US(8), .request = 77, .kind = 64);
+    feed_finish(&feed);
+    const struct analysis_counts *counts = analysis_counts(feed.analysis);
+    assert_int_equal(counts->ambiguous, 0);
+    assert_int_equal(counts->inferred, 2);
+    const struct request *a = feed_kept(&feed, "/a"), *b = feed_kept(&feed, "/b");
+    assert_int_equal(a->spans.at[a->spans.count - 2].sequence, 3);
+    assert_int_equal(a->spans.at[a->spans.count - 2].known, KNOWN_INFERRED);
+    assert_int_equal(a->ambiguous, 0);
+    const struct vspan *op = feed_span(b, VSPAN_pool);
+    assert_non_null(op);
+    assert_int_equal(op->work_end_ns, US(190));
+    assert_int_equal(op->end_ns, US(191));
+    feed_done(&feed);
+}
+
 /* The connection of a pool was made in one request's callback; its callbacks are not that request's for ever.
  */
 static void pooled_connection_is_nobodys(void **state)
@@ -242,6 +287,7 @@ int main(void)
         cmocka_unit_test(two_answers_are_ambiguous),
         cmocka_unit_test(reply_may_be_read_before_it_is_noted),
         cmocka_unit_test(pooled_connection_is_nobodys),
+        cmocka_unit_test(answer_tells_in_hindsight),
         cmocka_unit_test(queued_call_is_not_the_callbacks),
         cmocka_unit_test(collections_are_charged),
     };
