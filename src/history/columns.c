@@ -462,8 +462,10 @@ static const struct store_ops COLUMNS_OPS = {
 static struct columns *columns_new(struct history *history)
 {
     struct columns *c = calloc(1, sizeof(*c));
-    if (c)
+    if (c) {
         c->file.fd = -1;
+        c->mapped_max = (uint64_t)256 << 20;
+    }
     history->ops = &COLUMNS_OPS;
     history->store = c;
     return c;

@@ -32,6 +32,7 @@ struct columns {
     struct record_file file;
     ARRAY(struct segment) segments;
     ARRAY(struct record) groups[GROUP_LEVELS];
+    uint64_t mapped_max; /* the builder maps records when a query needs them; this much may stay mapped */
 
     /* While building: the open slice. */
     struct log_entry *log;
@@ -139,7 +140,8 @@ int reader_find(struct reader *reader, uint64_t time_ns, struct state *ret_state
 /* The error for a block that cannot be decoded. */
 int reader_damaged(struct reader *reader, uint32_t segment);
 
-/* Unmaps what was mapped for earlier queries while building, when it has become much. */
+/* In the process that built the history: unmaps what was mapped for earlier queries, when it has become much.
+ */
 void columns_trim(struct history *history);
 
 int columns_find(struct history *history, uint32_t quark, uint64_t time_ns, struct state *ret_state,

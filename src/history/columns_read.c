@@ -7,13 +7,10 @@
 
 /* ---- Records ---- */
 
-/* While building, records are mapped when a query needs them; this much may stay mapped. */
-#define MAPPED_MAX ((uint64_t)256 << 20)
-
 void columns_trim(struct history *history)
 {
     struct columns *c = history->store;
-    if (c->file.map || c->file.mapped_bytes <= MAPPED_MAX)
+    if (c->file.map || c->file.mapped_bytes <= c->mapped_max)
         return;
     array_foreach (&c->segments, s)
         record_unmap(&c->file, &s->record);

@@ -509,7 +509,7 @@ static int check_span(const struct history *history, uint64_t start_ns, uint64_t
 
 static void prepare(struct history *history)
 {
-    if (history->building && history->ops->find == columns_find)
+    if (history->ops->find == columns_find)
         columns_trim(history);
 }
 

@@ -9,7 +9,8 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
-#include "history/record.h"
+#include "base/map.h"
+#include "history/columns.h"
 #include "naive_history.h"
 
 static char path[256];
@@ -315,7 +316,62 @@ static void a_torn_last_segment_is_dropped(void **state)
     sample_done(&sample);
 }
 
+/* Right checksums over nonsense: a segment that speaks of attributes which it does not have. */
+static void blocks_of_unknown_attributes_are_refused(void **state)
+{
+    struct sample sample;
+    make_sample(&sample, 12, 500, 0);
+    struct record_head head;
+    char *at = sample.data + sizeof(struct file_head), *body = at + sizeof(head) + RECORD_ALIGN;
+    memcpy(&head, at, sizeof(head));
+    assert_int_equal(head.kind, RECORD_SEGMENT);
+    assert_true(head.body_bytes < 65536); /* one page */
+    memset(body + head.directory_at, 0xff, 8);
+    uint32_t sum = (uint32_t)map_hash(body, head.body_bytes);
+    memcpy(at + sizeof(head), &sum, sizeof(sum));
+    head.pages_checksum = map_hash(&sum, sizeof(sum));
+    head.checksum = map_hash(&head, offsetof(struct record_head, checksum));
+    memcpy(at, &head, sizeof(head));
+    write_file(sample.data, sample.size);
+    struct problem problem = {0};
+    struct history *h = open_good();
+    struct history_interval states[12];
+    assert_int_equal(history_query_full(h, 10, states, &problem), -EBADMSG);
+    assert_non_null(strstr(problem.what, "offset "));
+    assert_int_equal(history_query(h, 3, 10, states, &problem), -EBADMSG);
+    history_free(h);
+    sample_done(&sample);
+}
+
 /* ---- Memory, threads ---- */
+
+static void a_builder_maps_little(void **state)
+{
+    struct naive naive;
+    struct feed feed;
+    uint64_t random = 2;
+    struct history *h = create(300);
+    struct columns *c = h->store;
+    c->mapped_max = 20000;
+    naive_init(&naive, 50, 0);
+    feed_init(&feed, 6, &naive, 5);
+    add_attributes(h, 50);
+    for (uint32_t i = 0; i < 30000; i++) {
+        feed_change(&feed, h, &naive);
+        if (i % 3000 == 2999) {
+            uint64_t mapped = c->file.mapped_bytes;
+            check_everything(h, &naive, &random, 1);
+            assert_true(c->file.mapped_bytes > 0);
+            columns_trim(h);
+            assert_true(c->file.mapped_bytes <= c->mapped_max);
+            assert_true(mapped <= c->mapped_max);
+        }
+    }
+    history_free(h);
+    unlink(path);
+    naive_done(&naive);
+    free(feed.attribute_ns);
+}
 
 static void memory_does_not_grow_with_the_trace(void **state)
 {
@@ -378,6 +434,8 @@ int main(void)
         cmocka_unit_test(damage_is_named),
         cmocka_unit_test(a_cut_file_opens),
         cmocka_unit_test(a_torn_last_segment_is_dropped),
+        cmocka_unit_test(blocks_of_unknown_attributes_are_refused),
+        cmocka_unit_test(a_builder_maps_little),
         cmocka_unit_test(memory_does_not_grow_with_the_trace),
         cmocka_unit_test(many_threads_read),
     };
