@@ -72,9 +72,10 @@
  *                    4 L   (segments) where the lane's snapshot is, from the snapshots' begin
  *       snapshots  each lane: numbers: slice_start_ns - the time since when; then cells (codec.h)
  *       blocks     each lane: its blocks one after another, then the block table: three times numbers
- *                  (codec.h), one for each block: zigzag of its first change's time - slice_start_ns; how
- * many changes it has; its length in bytes. The blocks begin as many bytes before the table as their lengths
- * add up to 16 bytes   0, so that packed bits can be read eight bytes at a time
+ *                  (codec.h), one for each block: zigzag of its first change's time - slice_start_ns;
+ *                  how many changes it has; its length in bytes. The blocks begin as many bytes
+ *                  before the table as their lengths add up to
+ *       zeros      16 bytes, so that packed bits can be read eight bytes at a time
  *
  *     A segment's blocks are those of block.h; a group's are nodes (block.h).
  *
