@@ -5,7 +5,8 @@
  *
  * The trace is written here, with the layout of LTTng's kernel tracer (compact headers of 5 + 27 bits,
  * packets of 256 KiB at most, five event classes with integers, texts and strings). Every figure is of a
- * child process of its own: median and range over the runs. */
+ * child process of its own: median and range over the runs, in CPU time for one thread (so that other work on
+ * the machine does not count), in elapsed time for several. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -248,6 +249,9 @@ static struct run measure(const char *folder, unsigned threads, const char *peer
     int status;
     wait4(pid, &status, 0, &usage);
     run.seconds = (double)(clock_monotonic_ns() - start) / 1e9;
+    if (threads <= 1)
+        run.seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                      (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     run.rss_kb = usage.ru_maxrss;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         fprintf(stderr, "%s failed\n", peer ? peer : "reading");
@@ -314,7 +318,7 @@ int main(int argc, char **argv)
             two = ours.seconds;
         else
             printf("    cost against 2 streams: %.2f\n", ours.seconds / two);
-        snprintf(what, sizeof(what), "sonde, %u streams, 2 threads", STREAMS[i]);
+        snprintf(what, sizeof(what), "sonde, %u streams, 2 threads, elapsed", STREAMS[i]);
         median(what, folder, 2, NULL, runs, events);
         if (STREAMS[i] == peer_streams) {
             struct run theirs =

@@ -53,15 +53,31 @@ static int list_folder(const char *path, name_list *names)
     return r;
 }
 
+/* What a trace without a host's name is called: its folder, or the one around it when that is the "ctf" of a
+ * recording of ours. Kept in the metadata's arena. */
+static const char *folder_name(const struct host *h)
+{
+    size_t end = strlen(h->path), start;
+    for (int level = 0;; level++) {
+        start = end;
+        while (start > 0 && h->path[start - 1] != '/')
+            start--;
+        if (level || !h->meta->own || end - start != 3 || strncmp(h->path + start, "ctf", 3) != 0 ||
+            start < 2)
+            break;
+        end = start - 1;
+    }
+    const char *name = arena_strndup(&h->meta->arena, h->path + start, end - start);
+    return name ? name : "";
+}
+
 static int describe_host(struct host *h)
 {
     const struct metadata *m = h->meta;
     const char *name = metadata_environment(m, "hostname"), *tracer = metadata_environment(m, "tracer_name");
-    const char *folder = strrchr(h->path, '/');
+    const char *folder = folder_name(h);
     h->public = (struct trace_host){.path = h->path,
-                                    .name = name                  ? name
-                                            : folder && folder[1] ? folder + 1
-                                                                  : h->path,
+                                    .name = name ? name : folder,
                                     .tracer = tracer ? tracer : "",
                                     .version = m->version,
                                     .own = m->own,
