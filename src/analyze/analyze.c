@@ -120,6 +120,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->clients);
     map_done(&process->pool);
     map_done(&process->endpoints);
+    map_done(&process->submitters);
     array_done(&process->inner);
     free(process);
 }

@@ -276,6 +276,7 @@ static void starved_operation(struct analysis *a, struct thread *thread, struct 
         return;
     merge_times(fault, thread, s, run_queue_ns);
     fault->tid = 0;
+    fault->process = thread->process;
     fault->occupant_kind = s->occupant_kind;
     fault->occupant_type = s->occupant_type;
     if (s->occupant_route)

@@ -113,7 +113,7 @@ struct pool_run {
     const char *type, *route;
     uint8_t kind;
 };
-enum { POOL_RUNS_KEPT = 256 };
+enum { POOL_RUNS_KEPT = 256, SEVERAL_SUBMITTERS = 1 };
 
 struct item {
     uint64_t start_ns, end_ns;
@@ -240,6 +240,7 @@ struct process {
     struct map clients;     /* redis client id -> struct connection * */
     struct map pool;        /* request pointer -> struct pool_op * */
     uint32_t pool_threads;
+    struct map submitters; /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
     struct pool_run runs[POOL_RUNS_KEPT];
     size_t run_count;
     ARRAY(struct inner_command) inner;
@@ -284,6 +285,7 @@ struct fault {
     int64_t arguments;
     /* pool */
     const char *occupant_type, *occupant_route;
+    const struct process *process;
     uint8_t occupant_kind;
     uint32_t pool_threads;
     uint64_t run_ns, occupant_run_ns;

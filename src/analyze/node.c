@@ -441,6 +441,11 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
     op->owner = owner->serial;
     op->known = (uint8_t)known;
     op->route = endpoint_name(t->a, owner);
+    bool added;
+    uint64_t *submitter =
+        op->type ? map_put(&t->thread->process->submitters, (uintptr_t)op->type, &added) : NULL;
+    if (submitter)
+        *submitter = added || *submitter == (uintptr_t)op->route ? (uintptr_t)op->route : SEVERAL_SUBMITTERS;
     owner->open_calls++;
     op->span = request_add_span(t->a, owner,
                                 &(struct vspan){.start_ns = op->submit_ns,

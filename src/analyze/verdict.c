@@ -300,6 +300,10 @@ static const char *say_occupant(struct finding *f, const struct fault *fault)
     const char *what = fault->occupant_type && fault->occupant_kind >= 64 ? fault->occupant_type
                        : kind                                             ? kind
                                                                           : "other work";
+    const uint64_t *submitter =
+        fault->occupant_type ? map_get(&fault->process->submitters, (uintptr_t)fault->occupant_type) : NULL;
+    if (!fault->occupant_route && submitter && *submitter != SEVERAL_SUBMITTERS)
+        return finding_say(f, "%s, which %s submits", what, (const char *)(uintptr_t)*submitter);
     return fault->occupant_route ? finding_say(f, "%s submitted by %s", what, fault->occupant_route) : what;
 }
 
@@ -320,11 +324,11 @@ static void say_starved(struct finding *f, const struct fault *fault)
                     say_ns(&total, fault->total_ns));
     f->detail =
         finding_say(f,
-                    "%s held %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s a run. "
+                    "%s%s held %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s a run. "
                     "Those that waited (%s) took %s themselves, on average.",
-                    occupant, share * 100, fault->pool_threads, fault->pool_threads == 1 ? "" : "s",
-                    say_ns(&run, fault->occupant_run_ns), text_get(&waiting),
-                    say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
+                    occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
+                    fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns),
+                    text_get(&waiting), say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
     text_done(&waiting);
     f->remedy =
         "Give the pool more threads (UV_THREADPOOL_SIZE), let fewer of the long operations run at once, or "

@@ -88,6 +88,28 @@ static void starved_by_hashes(void **state)
     feed_done(&feed);
 }
 
+/* Whose the hashes are is not known this time, but it is of another one of the same kind. */
+static void submitter_is_known_from_elsewhere(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    submit(&feed, 40, "/login", 100, KIND_WORK, MS(1));
+    run(&feed, POOL_THREAD, 100, KIND_WORK, MS(2), MS(3));
+    done(&feed, 100, KIND_WORK, MS(4));
+    FEED(&feed, node_async_init, API, API, MS(9), 0, .async_id = 7777, .type = PBKDF2);
+    FEED(&feed, uv_submit, API, API, MS(9) + US(1), 0, .request = 101, .kind = KIND_WORK, .fd = -1);
+    FEED(&feed, node_callback, API, API, MS(9) + US(3), US(5), .async_id = 2);
+    FEED(&feed, uv_phase, API, API, MS(9) + US(4), US(7), .phase = 0);
+    submit(&feed, 30, "/file", 1, KIND_READ, MS(10));
+    run(&feed, POOL_THREAD, 101, KIND_WORK, MS(9) + US(100), MS(200));
+    run(&feed, POOL_THREAD, 1, KIND_READ, MS(200) + US(10), MS(200) + US(20));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_thread_pool_starved);
+    assert_string_equal(finding_get_evidence(f, "occupied_by")->text,
+                        "PBKDF2REQUEST, which GET /login submits");
+    feed_done(&feed);
+}
+
 /* A thread that had nothing to do was woken late: that is no starvation. */
 static void late_wake_up_is_no_starvation(void **state)
 {
@@ -158,9 +180,13 @@ static void synchronous_calls_are_no_pool_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operation_has_its_times),       cmocka_unit_test(starved_by_hashes),
-        cmocka_unit_test(late_wake_up_is_no_starvation), cmocka_unit_test(late_thread_is_no_starvation),
-        cmocka_unit_test(load_is_no_starvation),         cmocka_unit_test(synchronous_calls_are_no_pool_work),
+        cmocka_unit_test(operation_has_its_times),
+        cmocka_unit_test(starved_by_hashes),
+        cmocka_unit_test(submitter_is_known_from_elsewhere),
+        cmocka_unit_test(late_wake_up_is_no_starvation),
+        cmocka_unit_test(late_thread_is_no_starvation),
+        cmocka_unit_test(load_is_no_starvation),
+        cmocka_unit_test(synchronous_calls_are_no_pool_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
