@@ -186,6 +186,22 @@ static size_t utf8_length(const unsigned char *s, size_t room)
     return c < LEAST[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
+void format_utf8(struct text *text, const char *string, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    size_t clean = 0;
+    for (size_t i = 0; i < length;) {
+        size_t n = utf8_length(s + i, length - i);
+        if (n == 0) {
+            text_add_bytes(text, string + clean, i - clean);
+            text_add(text, "\xef\xbf\xbd");
+            clean = i + 1;
+        }
+        i += n ? n : 1;
+    }
+    text_add_bytes(text, string + clean, length - clean);
+}
+
 void format_json_string(struct text *text, const char *string, size_t length)
 {
     const unsigned char *s = (const unsigned char *)string;

@@ -215,9 +215,8 @@ static void annotate(struct perfetto *w, const struct event *e, uint32_t i, cons
         field_string(&w->annotation, 6, label);
     } else if (f->type == TYPE_STRING || f->type == TYPE_BLOB) {
         text_clear(&w->value);
-        format_json_string(&w->value, v->s, v->length); /* valid UTF-8, as protobuf strings must be */
-        field_bytes(&w->annotation, 6, w->value.at ? w->value.at + 1 : "",
-                    w->value.length ? w->value.length - 2 : 0);
+        format_utf8(&w->value, v->s, v->length); /* protobuf strings must be */
+        field_message(&w->annotation, 6, &w->value);
     } else if (f->type == TYPE_REAL) {
         field_double(&w->annotation, 5, v->d);
     } else if (f->type == TYPE_SIGNED) {
