@@ -3,12 +3,16 @@
 #include "profile/formats.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
-#define FILE_LIMIT (8ull << 30)
+#define PIPE_LIMIT (1ull << 30)
 
 static const struct {
     const char *name;
@@ -74,23 +78,62 @@ static bool looks_like_pprof(const char *data, size_t length)
                           data[0] == 0x0a || data[0] == 0x12);
 }
 
+/* A file's bytes: mapped, because folded text comes by the gigabyte; read when it is a pipe. */
+struct bytes {
+    char *at;
+    size_t length;
+    bool mapped;
+};
+
+static int open_bytes(const char *path, struct bytes *ret_bytes)
+{
+    struct stat st;
+    struct bytes bytes = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        bytes.length = (size_t)st.st_size;
+        bytes.at = mmap(NULL, bytes.length, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        bytes.mapped = bytes.at != MAP_FAILED;
+    }
+    close(fd);
+    if (!bytes.mapped) {
+        int r = file_read(path, PIPE_LIMIT, &bytes.at, &bytes.length);
+        if (r < 0)
+            return r;
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static void close_bytes(struct bytes *bytes)
+{
+    if (bytes->mapped)
+        munmap(bytes->at, bytes->length);
+    else
+        free(bytes->at);
+}
+
 int profile_read_file(const char *path, struct profile **ret_profile, struct problem *problem)
 {
-    _cleanup_(freep) char *data = NULL;
     _cleanup_(profile_freep) struct profile *profile = NULL;
-    size_t length;
-    int r = file_read(path, FILE_LIMIT, &data, &length);
+    struct problem inner = {0};
+    struct bytes bytes = {0};
+    int r = open_bytes(path, &bytes);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
-    if (profile_new(&profile) < 0)
+    if (profile_new(&profile) < 0) {
+        close_bytes(&bytes);
         return problem_set(problem, -ENOMEM, "out of memory");
-    struct problem inner = {0};
-    if (looks_like_pprof(data, length)) {
-        r = pprof_read(profile, data, length, &inner);
+    }
+    if (looks_like_pprof(bytes.at, bytes.length)) {
+        r = pprof_read(profile, bytes.at, bytes.length, &inner);
     } else {
-        r = folded_read(profile, data, length, &inner);
+        r = folded_read(profile, bytes.at, bytes.length, &inner);
         strcpy(profile->unit, "samples");
     }
+    close_bytes(&bytes);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, inner.what);
     *ret_profile = profile;

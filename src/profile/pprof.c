@@ -213,10 +213,13 @@ struct reader {
     struct profile *into;
     ARRAY(struct slice) strings;
     ARRAY(struct slice) samples;
-    ARRAY(uint64_t) lines; /* function ids, line << 40 */
+    ARRAY(uint64_t) lines; /* function id and line << 40, then frames */
     ARRAY(struct location) locations;
     ARRAY(struct profile_frame) functions;
     struct map location_ids, function_ids;
+    uint32_t *direct; /* location id -> index, for small ids */
+    size_t direct_count;
+    uint32_t unknown; /* the frame of a location that is not there */
     uint32_t value_count;
     uint64_t types[16]; /* string numbers of the sample types */
     uint64_t units[16];
@@ -293,24 +296,50 @@ static int read_location(struct reader *r, struct slice s)
     return e;
 }
 
+/* Lines become frames of the profile once, not for each sample that has them. */
+static int make_frames(struct reader *r)
+{
+    array_foreach (&r->lines, line) {
+        uint64_t *function = map_get(&r->function_ids, *line & 0xffffffffffull);
+        struct profile_frame frame = function ? r->functions.at[*function] : (struct profile_frame){0};
+        frame.line = (uint32_t)(*line >> 40);
+        *line = profile_add_frame(r->into, &frame);
+    }
+    r->unknown = profile_named_frame(r->into, "[unknown]", FRAME_NATIVE);
+    /* Writers number locations from 1 up: most are found by index. */
+    map_foreach (&r->location_ids, slot)
+        if (slot->key <= r->locations.count * 2ull)
+            r->direct_count = MAX(r->direct_count, (size_t)slot->key + 1);
+    r->direct = malloc((r->direct_count + 1) * sizeof(*r->direct));
+    if (!r->direct)
+        return -ENOMEM;
+    memset(r->direct, 0xff, (r->direct_count + 1) * sizeof(*r->direct));
+    map_foreach (&r->location_ids, slot)
+        if (slot->key < r->direct_count)
+            r->direct[slot->key] = (uint32_t)slot->value;
+    return 0;
+}
+
+static const struct location *location_of(const struct reader *r, uint64_t id)
+{
+    if (id < r->direct_count)
+        return r->direct[id] == UINT32_MAX ? NULL : &r->locations.at[r->direct[id]];
+    uint64_t *at = map_get(&r->location_ids, id);
+    return at ? &r->locations.at[*at] : NULL;
+}
+
 static uint32_t enter_location(struct reader *r, uint32_t node, uint64_t id)
 {
-    uint64_t *at = map_get(&r->location_ids, id);
-    if (!at)
-        return profile_child(r->into, node, profile_named_frame(r->into, "[unknown]", FRAME_NATIVE));
-    const struct location *l = &r->locations.at[*at];
+    const struct location *l = location_of(r, id);
+    if (!l)
+        return profile_child(r->into, node, r->unknown);
     if (l->count == 0) {
         char name[32];
         snprintf(name, sizeof(name), "0x%llx", (unsigned long long)l->address);
         return profile_child(r->into, node, profile_named_frame(r->into, name, FRAME_NATIVE));
     }
-    for (uint32_t i = l->count; i-- > 0;) { /* the caller is the last line */
-        uint64_t line = r->lines.at[l->first + i],
-                 *function = map_get(&r->function_ids, line & 0xffffffffffull);
-        struct profile_frame frame = function ? r->functions.at[*function] : (struct profile_frame){0};
-        frame.line = (uint32_t)(line >> 40);
-        node = profile_child(r->into, node, profile_add_frame(r->into, &frame));
-    }
+    for (uint32_t i = l->count; i-- > 0;) /* the caller is the last line */
+        node = profile_child(r->into, node, (uint32_t)r->lines.at[l->first + i]);
     return node;
 }
 
@@ -402,6 +431,8 @@ static int read_message(struct reader *r, struct slice s)
     for (s = whole; e >= 0 && (e = take_field(&s, &f)) > 0;)
         if (f.number == 4 && f.is_bytes)
             e = read_location(r, f.bytes);
+    if (e >= 0)
+        e = make_frames(r);
     for (size_t i = 0; e >= 0 && i < r->samples.count; i++)
         e = read_sample(r, r->samples.at[i]);
     if (e >= 0 && r->value_count) {
@@ -454,6 +485,7 @@ int pprof_read(struct profile *into, const void *data, size_t length, struct pro
     array_done(&r.lines);
     array_done(&r.locations);
     array_done(&r.functions);
+    free(r.direct);
     map_done(&r.location_ids);
     map_done(&r.function_ids);
     if (e == -EBADMSG)

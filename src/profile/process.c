@@ -40,7 +40,7 @@ int process_open(pid_t pid, struct native_files *files, struct process **ret_pro
     p->has_python = python_find(p->native, &p->python) == 0;
     if (hotspot_open(p->native, &p->hotspot) < 0)
         p->hotspot = NULL;
-    p->loaded_ns = clock_monotonic_ns();
+    p->born_ns = p->loaded_ns = clock_monotonic_ns();
     *ret_process = p;
     return 0;
 }
@@ -209,7 +209,7 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
     char text[320];
     if (elf) {
         frame.module = profile_string(profile, base_name(module->path));
-        if (elf_symbol_at(elf, address, &symbol) == 0) {
+        if (native_symbol_at(p->native, pc - call, &symbol) == 0) {
             char *name = demangle_or_copy(symbol.name, false);
             frame.name = profile_string(profile, name ? name : symbol.name);
             free(name);
@@ -229,6 +229,7 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
     }
     const char *name = p->perfmap ? perfmap_find(p->perfmap, pc - call) : NULL;
     frame.kind = FRAME_GENERATED;
+    p->refresh_wanted |= !name;
     frame.name = profile_string(profile, name ? name : "[unknown code]");
     put(out, profile_add_frame(profile, &frame));
 }

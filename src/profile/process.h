@@ -28,7 +28,7 @@ struct process {
     struct perfmap *perfmap;
     bool perfmap_tried;
     bool refresh_wanted;
-    uint64_t loaded_ns, java_read_ns;
+    uint64_t born_ns, loaded_ns, java_read_ns;
     struct map names;         /* of frames: place in `named`, count in the low byte */
     ARRAY(uint32_t) named;    /* frame ids, the innermost first */
     struct profile *names_of; /* the profile whose ids these are */

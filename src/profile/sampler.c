@@ -25,9 +25,10 @@
 #include "profile/tables.h"
 #include "sampler.skel.h"
 
-#define REFRESH_MIN_NS (200 * NS_PER_MS)
-#define JAVA_REFRESH   NS_PER_S
-#define PROCESS_LIMIT  4096
+#define REFRESH_MIN_NS   (200 * NS_PER_MS)
+#define REFRESH_YOUNG_NS (5 * NS_PER_MS)
+#define JAVA_REFRESH     NS_PER_S
+#define PROCESS_LIMIT    4096
 
 struct sampler {
     struct sampler_options options;
@@ -129,11 +130,14 @@ const char *sampler_runtime(struct sampler *s, pid_t pid)
     return process ? process_runtime(process) : NULL;
 }
 
+/* A young process loads its libraries: it is read again soon. An old one seldom changes. */
 static void refresh_if_due(struct sampler *s, struct process *process)
 {
-    uint64_t age = s->now_ns - process->loaded_ns;
-    if (!(process->refresh_wanted && age > (process->hotspot ? REFRESH_MIN_NS / 4 : REFRESH_MIN_NS)) &&
-        !(process->hotspot && age > JAVA_REFRESH))
+    uint64_t now = clock_monotonic_ns(), age = now - process->loaded_ns, life = now - process->born_ns;
+    uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
+    if (process->hotspot)
+        pause = MIN(pause, REFRESH_MIN_NS / 4);
+    if (!(process->refresh_wanted && age > pause) && !(process->hotspot && age > JAVA_REFRESH))
         return;
     process_refresh(process);
     publish(s, process);
@@ -199,9 +203,9 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     s->stack->runtime = FRAME_NATIVE;
     const uint64_t *user = words + sample->kernel_words, *python = user + sample->user_words;
     if (process && sample->user_words) {
+        process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
         refresh_if_due(s, process);
         process_name(process, profile, sample, user, python, s->now_ns, s->options.lines, s->stack);
-        process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
     }
     add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end);
 }
@@ -222,6 +226,8 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
         struct registers registers = {words[0], words[1], words[2]};
         struct stack_copy copy = {words[1], (const uint8_t *)(words + 3), bytes - 24};
         process_walk(process, s->on, &registers, &copy, s->options.lines, s->stack, &end);
+        process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
+        refresh_if_due(s, process);
         if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
             end = END_DEPTH;
     } else if (!process && sample->user_words) { /* it is gone already */

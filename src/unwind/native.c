@@ -19,8 +19,9 @@ struct native_file {
     uint64_t start; /* the vDSO has no inode */
     struct elf *elf;
     struct unwind_table *table;
+    struct elf *debug; /* its separate debug file */
     uint64_t note;
-    bool tried, tried_table;
+    bool tried, tried_table, tried_debug;
 };
 
 struct native_files {
@@ -48,6 +49,7 @@ void native_files_free(struct native_files *files)
         return;
     array_foreach (&files->list, f) {
         elf_free((*f)->elf);
+        elf_free((*f)->debug);
         unwind_table_free((*f)->table);
         free(*f);
     }
@@ -150,6 +152,31 @@ struct native_file *native_file_of(struct native *native, const struct module *m
 struct elf *native_file_elf(struct native_file *file)
 {
     return file->elf;
+}
+
+/* Below the process's own root or ours: usr/lib/debug/.build-id/ab/cdef.debug. The build-id must be the same.
+ */
+static struct elf *open_debug(pid_t pid, struct elf *elf)
+{
+    const char *id = elf_build_id(elf);
+    struct elf_section symtab;
+    if (strlen(id) < 4 || elf_section_named(elf, ".symtab", &symtab) == 0)
+        return NULL;
+    for (int own = 0; own < 2; own++) {
+        char path[320];
+        struct elf *debug;
+        if (own)
+            snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+        else
+            snprintf(path, sizeof(path), "/proc/%d/root/usr/lib/debug/.build-id/%.2s/%s.debug", pid, id,
+                     id + 2);
+        if (elf_open(path, &debug, NULL) < 0)
+            continue;
+        if (strcmp(elf_build_id(debug), id) == 0)
+            return debug;
+        elf_free(debug);
+    }
+    return NULL;
 }
 
 struct unwind_table *native_file_table(struct native_file *file)
@@ -260,6 +287,22 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
     return STEP_CALLER;
 }
 
+int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_symbol)
+{
+    uint64_t address;
+    struct native_file *file = loaded_file_at(native, pc, &address, NULL);
+    if (!file)
+        return -ENOENT;
+    if (!file->tried_debug) {
+        file->tried_debug = true;
+        file->debug = open_debug(native->modules.pid, file->elf);
+    }
+    /* The debug file knows static functions, too: better than the nearest exported one. */
+    if (file->debug && elf_symbol_at(file->debug, address, ret_symbol) == 0)
+        return 0;
+    return elf_symbol_at(file->elf, address, ret_symbol);
+}
+
 char *native_name(struct native *native, uint64_t pc, bool call)
 {
     uint64_t address;
@@ -271,7 +314,7 @@ char *native_name(struct native *native, uint64_t pc, bool call)
         snprintf(text, sizeof(text), "0x%" PRIx64, pc);
         return strdup(text);
     }
-    if (elf_symbol_at(elf, address, &symbol) == 0)
+    if (native_symbol_at(native, pc - call, &symbol) == 0)
         return demangle_or_copy(symbol.name, false);
     const char *slash = strrchr(module->path, '/');
     snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, slash ? slash + 1 : module->path, address);

@@ -82,6 +82,10 @@ enum native_step {
 enum native_step native_step(struct native *native, const struct stack_copy *stack,
                              struct registers *registers, bool call);
 
+/* The function at an executable address, from the file or, when that is stripped, from its separate debug
+ * file. */
+int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_symbol);
+
 /* The readable name of the function at pc, owned by the caller; "MODULE+0xOFFSET" where there is no symbol.
  */
 char *native_name(struct native *native, uint64_t pc, bool call);

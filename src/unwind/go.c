@@ -1,0 +1,137 @@
+/* Go's pclntab, as its linker writes it since 1.18 (symtab.go of the runtime):
+ *
+ *   byte 0 magic (0xfffffff0: 1.18, 0xfffffff1: 1.20), 4 two zero bytes, 6 smallest instruction, 7 pointer size, then
+ *   words: functions, files, start of the text, offsets of names, units, files, pc tables, functions
+ *   functions: {offset in the text, offset of the function's record} of 32 bits each, one more than there are
+ *   record: entry offset, name, arguments, deferreturn, pcsp (offset in the pc tables), ...
+ *   pcsp: pairs of varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack pointer
+ *   lies below the return address */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unwind/go.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+struct table {
+    const uint8_t *at;
+    size_t size;
+    uint64_t count, text, names, pcs, functions;
+    uint64_t base;
+    ARRAY(struct unwind_row) rows;
+    bool failed;
+};
+
+static uint64_t read_at(const struct table *t, uint64_t offset, size_t size)
+{
+    uint64_t value = 0;
+    if (offset <= t->size && size <= t->size - offset)
+        memcpy(&value, t->at + offset, size);
+    return value;
+}
+
+static bool take_varint(const struct table *t, uint64_t *offset, uint32_t *ret)
+{
+    uint32_t value = 0;
+    for (int shift = 0; shift < 35 && *offset < t->size; shift += 7) {
+        uint8_t byte = t->at[(*offset)++];
+        value |= (uint32_t)(byte & 0x7f) << (shift & 31);
+        if (!(byte & 0x80)) {
+            *ret = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_row(struct table *t, uint64_t pc, enum unwind_cfa cfa, int64_t offset, int rbp)
+{
+    if (pc < t->base || pc - t->base > UINT32_MAX)
+        return;
+    if (offset > INT16_MAX)
+        cfa = CFA_GAP;
+    struct unwind_row row = {.pc = (unsigned)(pc - t->base),
+                             .cfa_offset = (short)(cfa == CFA_GAP ? 0 : offset),
+                             .rbp_offset = (signed char)(cfa == CFA_GAP ? 0 : rbp),
+                             .rule = (unsigned char)(cfa | (rbp && cfa != CFA_GAP ? RBP_AT_CFA << 4 : 0))};
+    if (array_add(&t->rows, row) < 0)
+        t->failed = true;
+}
+
+/* Functions that nothing returns from. */
+static bool is_outermost(const struct table *t, uint64_t name)
+{
+    static const char *const names[] = {"runtime.goexit", "runtime.goexit.abi0", "runtime.rt0_go", "runtime.rt0_go.abi0",
+                                        "runtime.mstart", "runtime.mstart.abi0", "runtime.mcall",  "_rt0_amd64_linux"};
+    uint64_t at = t->names + name;
+    if (at >= t->size || !memchr(t->at + at, 0, t->size - at))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp((const char *)t->at + at, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void read_function(struct table *t, uint64_t index)
+{
+    uint64_t entry = t->text + read_at(t, t->functions + 8 * index, 4);
+    uint64_t end = t->text + read_at(t, t->functions + 8 * (index + 1), 4);
+    uint64_t record = t->functions + read_at(t, t->functions + 8 * index + 4, 4);
+    uint64_t at = t->pcs + read_at(t, record + 16, 4), pc = entry;
+    if (end <= entry)
+        return;
+    if (is_outermost(t, read_at(t, record + 4, 4))) {
+        add_row(t, entry, CFA_END, 0, 0);
+        return;
+    }
+    int64_t value = -1;
+    bool any = false;
+    for (bool first = true; pc < end && !t->failed; first = false) {
+        uint32_t change, step;
+        if (!take_varint(t, &at, &change) || (change == 0 && !first) || !take_varint(t, &at, &step) || step == 0)
+            break;
+        value += change & 1 ? ~(int64_t)(change >> 1) : (int64_t)(change >> 1);
+        if (value < 0 || value > 1 << 20)
+            break;
+        add_row(t, pc, CFA_RSP, value + 8, value >= 8 ? -2 : 0);
+        any = true;
+        pc += step;
+    }
+    if (!any)
+        add_row(t, entry, CFA_GAP, 0, 0);
+}
+
+int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count)
+{
+    struct elf_section section;
+    struct table t = {.base = base};
+    if ((elf_section_named(elf, ".gopclntab", &section) < 0 &&
+         elf_section_named(elf, ".data.rel.ro.gopclntab", &section) < 0) ||
+        !section.data)
+        return -ENOENT;
+    t.at = section.data;
+    t.size = section.size;
+    uint64_t magic = read_at(&t, 0, 4);
+    if ((magic != 0xfffffff0 && magic != 0xfffffff1) || read_at(&t, 6, 1) != 1 || read_at(&t, 7, 1) != 8)
+        return -ENOENT;
+    t.count = read_at(&t, 8, 8);
+    t.text = read_at(&t, 24, 8);
+    t.names = read_at(&t, 32, 8);
+    t.pcs = read_at(&t, 56, 8);
+    t.functions = read_at(&t, 64, 8);
+    if (t.count == 0 || t.functions > t.size || t.count > (t.size - t.functions) / 8 || t.pcs > t.size || t.names > t.size)
+        return -ENOENT;
+    for (uint64_t i = 0; i < t.count && !t.failed; i++)
+        read_function(&t, i);
+    add_row(&t, t.text + read_at(&t, t.functions + 8 * t.count, 4), CFA_GAP, 0, 0);
+    if (t.failed) {
+        array_done(&t.rows);
+        return -ENOMEM;
+    }
+    *ret_rows = t.rows.at;
+    *ret_count = t.rows.count;
+    return 0;
+}
