@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "unwind/go.h"
 
 enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
 enum { REMEMBERED = 16 };
@@ -530,11 +531,26 @@ static void finish(struct reader *r)
     r->table->count = kept;
 }
 
+/* Go code beside C code: both tables become one. */
+static void add_go(struct reader *r)
+{
+    struct unwind_row *rows;
+    size_t count;
+    if (go_rows_read(r->elf, r->table->base, &rows, &count) < 0)
+        return;
+    for (size_t i = 0; i < count && !r->out_of_memory; i++)
+        if (array_add(&r->rows, rows[i]) < 0)
+            r->out_of_memory = true;
+    free(rows);
+}
+
 int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
 {
     struct reader r = {.elf = elf, .cie_at = UINT64_MAX};
     int e = find_section(&r);
-    if (e < 0)
+    struct elf_section go;
+    if (e < 0 && elf_section_named(elf, ".gopclntab", &go) < 0 &&
+        elf_section_named(elf, ".data.rel.ro.gopclntab", &go) < 0)
         return e;
     r.table = calloc(1, sizeof(*r.table));
     if (!r.table)
@@ -547,6 +563,7 @@ int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
             high = MAX(high, segment.address + segment.memory_size);
         }
     r.table->base = low == UINT64_MAX ? 0 : low;
+    add_go(&r);
     struct cursor content;
     for (uint64_t at = 0, next; !r.out_of_memory && entry_at(&r, at, &content, &next); at = next) {
         uint64_t id_at = (uint64_t)(content.at - r.section), id = take(&content, 4);

@@ -1,11 +1,11 @@
 /* Go's pclntab, as its linker writes it since 1.18 (symtab.go of the runtime):
  *
- *   byte 0 magic (0xfffffff0: 1.18, 0xfffffff1: 1.20), 4 two zero bytes, 6 smallest instruction, 7 pointer size, then
- *   words: functions, files, start of the text, offsets of names, units, files, pc tables, functions
+ *   byte 0 magic (0xfffffff0: 1.18, 0xfffffff1: 1.20), 4 two zero bytes, 6 smallest instruction, 7 pointer
+ * size, then words: functions, files, start of the text, offsets of names, units, files, pc tables, functions
  *   functions: {offset in the text, offset of the function's record} of 32 bits each, one more than there are
  *   record: entry offset, name, arguments, deferreturn, pcsp (offset in the pc tables), ...
- *   pcsp: pairs of varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack pointer
- *   lies below the return address */
+ *   pcsp: pairs of varints, differences of value (zigzag, from -1) and of pc; the value is how far the stack
+ * pointer lies below the return address */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unwind/go.h"
 
@@ -64,8 +64,9 @@ static void add_row(struct table *t, uint64_t pc, enum unwind_cfa cfa, int64_t o
 /* Functions that nothing returns from. */
 static bool is_outermost(const struct table *t, uint64_t name)
 {
-    static const char *const names[] = {"runtime.goexit", "runtime.goexit.abi0", "runtime.rt0_go", "runtime.rt0_go.abi0",
-                                        "runtime.mstart", "runtime.mstart.abi0", "runtime.mcall",  "_rt0_amd64_linux"};
+    static const char *const names[] = {"runtime.goexit",      "runtime.goexit.abi0", "runtime.rt0_go",
+                                        "runtime.rt0_go.abi0", "runtime.mstart",      "runtime.mstart.abi0",
+                                        "runtime.mcall",       "_rt0_amd64_linux"};
     uint64_t at = t->names + name;
     if (at >= t->size || !memchr(t->at + at, 0, t->size - at))
         return false;
@@ -91,7 +92,8 @@ static void read_function(struct table *t, uint64_t index)
     bool any = false;
     for (bool first = true; pc < end && !t->failed; first = false) {
         uint32_t change, step;
-        if (!take_varint(t, &at, &change) || (change == 0 && !first) || !take_varint(t, &at, &step) || step == 0)
+        if (!take_varint(t, &at, &change) || (change == 0 && !first) || !take_varint(t, &at, &step) ||
+            step == 0)
             break;
         value += change & 1 ? ~(int64_t)(change >> 1) : (int64_t)(change >> 1);
         if (value < 0 || value > 1 << 20)
@@ -104,10 +106,11 @@ static void read_function(struct table *t, uint64_t index)
         add_row(t, entry, CFA_GAP, 0, 0);
 }
 
-int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count)
+/* Reads the header; -ENOENT when there is none that is known. */
+static int open_table(const struct elf *elf, struct table *ret_table)
 {
     struct elf_section section;
-    struct table t = {.base = base};
+    struct table t = {0};
     if ((elf_section_named(elf, ".gopclntab", &section) < 0 &&
          elf_section_named(elf, ".data.rel.ro.gopclntab", &section) < 0) ||
         !section.data)
@@ -122,8 +125,20 @@ int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_r
     t.names = read_at(&t, 32, 8);
     t.pcs = read_at(&t, 56, 8);
     t.functions = read_at(&t, 64, 8);
-    if (t.count == 0 || t.functions > t.size || t.count > (t.size - t.functions) / 8 || t.pcs > t.size || t.names > t.size)
+    if (t.count == 0 || t.functions > t.size || t.count > (t.size - t.functions) / 8 || t.pcs > t.size ||
+        t.names > t.size)
         return -ENOENT;
+    *ret_table = t;
+    return 0;
+}
+
+int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count)
+{
+    struct table t;
+    int r = open_table(elf, &t);
+    if (r < 0)
+        return r;
+    t.base = base;
     for (uint64_t i = 0; i < t.count && !t.failed; i++)
         read_function(&t, i);
     add_row(&t, t.text + read_at(&t, t.functions + 8 * t.count, 4), CFA_GAP, 0, 0);
@@ -134,4 +149,24 @@ int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_r
     *ret_rows = t.rows.at;
     *ret_count = t.rows.count;
     return 0;
+}
+
+const char *go_function_name(const struct elf *elf, uint64_t address)
+{
+    struct table t;
+    if (open_table(elf, &t) < 0 || address < t.text)
+        return NULL;
+    uint64_t low = 0, high = t.count, wanted = address - t.text;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (read_at(&t, t.functions + 8 * middle, 4) <= wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || wanted >= read_at(&t, t.functions + 8 * t.count, 4))
+        return NULL;
+    uint64_t record = t.functions + read_at(&t, t.functions + 8 * (low - 1) + 4, 4);
+    uint64_t name = t.names + read_at(&t, record + 4, 4);
+    return name < t.size && memchr(t.at + name, 0, t.size - name) ? (const char *)t.at + name : NULL;
 }

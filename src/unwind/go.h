@@ -9,8 +9,12 @@
 #include "symbol/elf.h"
 #include "unwind/rows.h"
 
-/* Rows for the Go code in the file, pc relative to base, in no order; owned by the caller. -ENOENT when the file has
- * no table of Go 1.18 or later. */
+/* Rows for the Go code in the file, pc relative to base, in no order; owned by the caller. -ENOENT when the
+ * file has no table of Go 1.18 or later. */
 int go_rows_read(const struct elf *elf, uint64_t base, struct unwind_row **ret_rows, size_t *ret_count);
+
+/* The name of the Go function at an address of the file, borrowed from it; NULL when there is none. For
+ * programs without symbols: the table is always there. */
+const char *go_function_name(const struct elf *elf, uint64_t address);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "symbol/demangle.h"
 #include "unwind/ehframe.h"
+#include "unwind/go.h"
 
 /* A file that some module is or was. */
 struct native_file {
@@ -300,7 +301,13 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
     /* The debug file knows static functions, too: better than the nearest exported one. */
     if (file->debug && elf_symbol_at(file->debug, address, ret_symbol) == 0)
         return 0;
-    return elf_symbol_at(file->elf, address, ret_symbol);
+    if (elf_symbol_at(file->elf, address, ret_symbol) == 0)
+        return 0;
+    const char *go = go_function_name(file->elf, address);
+    if (!go)
+        return -ENOENT;
+    *ret_symbol = (struct elf_symbol){.name = go, .value = address};
+    return 0;
 }
 
 char *native_name(struct native *native, uint64_t pc, bool call)

@@ -115,6 +115,24 @@ public class Gen {
     assert.match(stderr, /application functions[\s\S]*Gen.uuid300\s[\s\S]*of it .* in java.util.UUID.randomUUID/);
 });
 
+test('Go, stripped', { skip: skip || (!have('go') && 'needs go') }, () => {
+    fs.writeFileSync(path.join(folder, 'spin.go'), `package main
+import ("syscall"; "time")
+var sink int
+//go:noinline
+func spin(n int) { for i := 0; i < n; i++ { sink += i * i } }
+//go:noinline
+func heavy() { spin(300000) }
+//go:noinline
+func light() { spin(100000) }
+func main() { done := make(chan bool); go func() { var u syscall.Rusage; for { for k := 0; k < 20; k++ { heavy(); light() }; syscall.Getrusage(0, &u); if u.Utime.Sec >= 1 { break } }; done <- true }(); <-done; time.Sleep(1) }
+`);
+    execFileSync('go', ['build', '-ldflags=-s -w', '-o', path.join(folder, 'spin-go'), path.join(folder, 'spin.go')], { env: { ...process.env, HOME: folder, GO111MODULE: 'off', GOFLAGS: '' } });
+    const { stacks } = profile([path.join(folder, 'spin-go')]);
+    assertShares(stacks, holds('main.main.func1', 'main.heavy', 'main.spin'), holds('main.main.func1', 'main.light', 'main.spin'));
+    assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
+});
+
 test('formats that others read', { skip }, () => {
     const spin = [process.execPath, '-e', 'function busy(){let s=0;for(let i=0;i<1e7;i++)s+=i;return s} for(let k=0;k<60;k++)busy()'];
     for (const name of ['p.pb.gz', 'p.html', 'p.folded', 'p.speedscope.json', 'p.firefox.json']) {

@@ -7,6 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "symbol/memory.h"
 #include "test.h"
 
 /* Names of the frames of our own stack, innermost first, as walked from a copy of it. */
@@ -28,7 +29,7 @@ static size_t walk(char **names, size_t limit)
         if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start <= r.sp && r.sp < end)
             size = MIN(size, end - r.sp);
     fclose(maps);
-    memcpy(bytes, (const void *)(uintptr_t)r.sp, size);
+    assert_int_equal(memory_read(getpid(), r.sp, bytes, size), 0); /* past the sanitizer */
     struct stack_copy copy = {r.sp, bytes, size};
     bool call = false;
     for (enum native_step step = STEP_CALLER; step == STEP_CALLER && count < limit; call = true) {
