@@ -7,7 +7,7 @@
 
 static const uint64_t STUCK_NS = 1000000000;
 
-enum { VICTIMS_KEPT = 2000, CAUSE_REGEXP = 1, CAUSE_GC = 4, CAUSE_WAITING = 6 };
+enum { VICTIMS_KEPT = 2000, CAUSE_REGEXP = 1, CAUSE_JAVASCRIPT = 2, CAUSE_GC = 4, CAUSE_WAITING = 6 };
 
 static struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
                                const char *place)
@@ -213,9 +213,10 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     else if (kind == FINDING_blocking_regexp)
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
                  or_empty(place.function));
-    else if (place.function || place.script)
-        snprintf(key, sizeof(key), "%u|%s|%s", place.cause, place.function ? place.function : "",
-                 or_empty(place.script));
+    else if (place.function || place.script) /* functions without a name are told apart by whom they serve */
+        snprintf(key, sizeof(key), "%u|%s|%s|%s|%s", place.cause, or_empty(place.function),
+                 or_empty(place.script), place.cause == CAUSE_JAVASCRIPT ? "" : or_empty(place.detail),
+                 place.function && place.function[0] != '(' ? "" : or_empty(s->route));
     else
         snprintf(key, sizeof(key), "%u|%s|%s", place.cause, or_empty(place.detail),
                  or_empty(s->route ? s->route : s->callback));

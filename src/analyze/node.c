@@ -15,7 +15,8 @@ enum {
     NONE_ITEM = UINT32_MAX,
     POLLIN_BIT = 1,
     ASYNC_IDS_MAX = 100000,
-    REGEXP_SHOWN_NS = 50000
+    REGEXP_SHOWN_NS = 50000,
+    MISSED_MIN_NS = 1000000,
 };
 
 struct context {
@@ -371,9 +372,24 @@ static void own_async_id(struct turn *t, uint64_t async_id, const struct context
     *place = async_pack(c->owner->serial, c->known);
 }
 
+/* A synchronous child process runs a loop of its own inside the callback, whose turns had what came before
+ * read without the callback around it: the request that began in it has no callback yet. */
+static struct request *request_missed_in(const struct turn *t, const struct item *callback)
+{
+    if (callback->end_ns - callback->start_ns < MISSED_MIN_NS)
+        return NULL;
+    array_foreach (&t->thread->open, request)
+        if ((*request)->spans.count == 1 && (*request)->start_ns >= callback->start_ns &&
+            (*request)->start_ns < callback->end_ns)
+            return *request;
+    return NULL;
+}
+
 static void read_callback(struct turn *t, const struct item *item, struct context *outer)
 {
     struct request *begun = request_begun_in(t, item);
+    if (!begun && !outer->owner)
+        begun = request_missed_in(t, item);
     struct context c = *outer;
     c.in_callback = 1;
     if (begun) {

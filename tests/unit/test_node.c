@@ -262,6 +262,23 @@ static void queued_call_is_not_the_callbacks(void **state)
     }
 }
 
+/* A child process waited for inside the callback: its own loop's turns come in between. */
+static void request_around_a_nested_loop(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/sync", MS(10));
+    FEED(&feed, uv_io, API, API, MS(20), US(5), .fd = 44, .generation = 1, .events = 1);
+    FEED(&feed, uv_phase, API, API, MS(21), MS(5), .phase = 4);
+    send_command(&feed, 1, MS(22));
+    end_turn(&feed, 30, 400, MS(9), MS(23));
+    feed_finish(&feed);
+    const struct request *sync = feed_kept(&feed, "/sync");
+    assert_int_equal(feed_span(sync, VSPAN_callback)->start_ns, MS(9) + US(1));
+    assert_int_equal(feed_span(sync, VSPAN_redis)->sequence, 1);
+    feed_done(&feed);
+}
+
 /* Collections and synchronous calls hang below the callback they hit. */
 static void collections_are_charged(void **state)
 {
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(pooled_connection_is_nobodys),
         cmocka_unit_test(answer_tells_in_hindsight),
         cmocka_unit_test(queued_call_is_not_the_callbacks),
+        cmocka_unit_test(request_around_a_nested_loop),
         cmocka_unit_test(collections_are_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
