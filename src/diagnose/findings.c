@@ -237,6 +237,33 @@ static json_t *text_json(struct text *text)
     return json;
 }
 
+/* Requests more than three standard deviations of the logarithm above their group's mean, and the slowest of
+ * them. */
+static void add_outliers(const struct group *group, json_t *to)
+{
+    double mean, variance;
+    sketch_log_moments(&group->latency, &mean, &variance);
+    double threshold = exp(mean + 3 * sqrt(variance));
+    json_t *slowest = json_array();
+    for (int i = 0; i < BOOK_EXEMPLARS; i++) {
+        const struct exemplar *e = &group->slow[i];
+        char id[40];
+        if (!e->parts || (double)e->duration_ns <= threshold)
+            continue;
+        snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high, (unsigned long long)e->low);
+        json_t *one = json_object();
+        json_object_set_new(one, "trace", json_string(id));
+        json_object_set_new(one, "duration_ns", json_integer((json_int_t)e->duration_ns));
+        json_object_set_new(one, "z_score", json_real((log((double)e->duration_ns) - mean) / sqrt(variance)));
+        json_array_append_new(slowest, one);
+    }
+    json_object_set_new(to, "outlier_threshold_ns", json_real(fmin(threshold, 9e18)));
+    json_object_set_new(
+        to, "outlier_requests",
+        json_integer((json_int_t)sketch_count_above(&group->latency, (uint64_t)fmin(threshold, 9e18))));
+    json_object_set_new(to, "outliers", slowest);
+}
+
 static json_t *bucket_json(const struct book *book, const struct bucket *bucket)
 {
     struct text words = {0};
@@ -255,6 +282,7 @@ static json_t *bucket_json(const struct book *book, const struct bucket *bucket)
         json_object_set_new(g, "p50_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.5)));
         json_object_set_new(g, "p95_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.95)));
         json_object_set_new(g, "p99_ns", json_integer((json_int_t)sketch_quantile(&group->latency, 0.99)));
+        add_outliers(group, g);
         json_array_append_new(groups, g);
     }
     json_object_set_new(json, "groups", groups);

@@ -9,9 +9,12 @@
 
 #include "base/macro.h"
 
-#define GROUPS_ROOM    256
-#define CONCURRENT_MIN 300 /* requests of the older side since the newer one arrived */
-#define VERSIONS_ROOM  256
+#define GROUPS_ROOM          256
+#define CONCURRENT_MIN       300 /* requests of the older side since the newer one arrived */
+#define HISTORY_LONG         10  /* versions, from which change points are looked for */
+#define HISTORY_REGIME       3   /* versions, of the shortest regime */
+#define VERSION_REQUESTS_MIN 20
+#define VERSIONS_ROOM        256
 
 struct seen_version {
     uint32_t version;
@@ -361,35 +364,46 @@ static int side_of_combination(void *context, uint32_t combination)
     return -1;
 }
 
-/* The oldest version from which on every version in the bucket is nearer to the newer side than to the
- * oldest. */
+/* One version's mean log latency in a bucket; false with too few requests. */
+static bool version_level(const struct book *book, const struct verdict *verdict, uint32_t version,
+                          double *ret_level)
+{
+    const struct group *groups[GROUPS_ROOM];
+    struct sketch latency = {0};
+    double variance;
+    size_t n = judge_groups(book, &book->buckets.at[verdict->bucket], verdict->service, &version, 1, groups,
+                            GROUPS_ROOM);
+    bool enough = pool_latency(groups, n, &latency) == 0 && latency.count >= VERSION_REQUESTS_MIN;
+    sketch_log_moments(&latency, ret_level, &variance);
+    sketch_done(&latency);
+    return enough;
+}
+
+/* Since which version: over a long history the last change point (E-divisive: never a single spike); over a
+ * short one the oldest version from which on all are nearer to the newer side than to the oldest. */
 static uint32_t find_since(const struct book *book, const struct verdict *verdict, const uint32_t *versions,
                            size_t count)
 {
-    const struct bucket *bucket = &book->buckets.at[verdict->bucket];
-    double first = NAN, last = log(fmax(sketch_mean(&verdict->newer), 1));
-    uint32_t since = verdict->version;
-    size_t at = 0;
-    while (at < count && versions[at] != verdict->version)
-        at++;
-    for (size_t v = 0; v < at; v++) {
-        const struct group *groups[GROUPS_ROOM];
-        struct sketch latency = {0};
-        size_t n = judge_groups(book, bucket, verdict->service, &versions[v], 1, groups, GROUPS_ROOM);
-        if (!n || pool_latency(groups, n, &latency) < 0 || latency.count < 20) {
-            sketch_done(&latency);
-            continue;
-        }
-        double mean = log(fmax(sketch_mean(&latency), 1));
-        sketch_done(&latency);
-        if (isnan(first))
-            first = mean;
-        if (mean < (first + last) / 2)
-            since = verdict->version;
-        else if (since == verdict->version)
-            since = versions[v];
+    double levels[VERSIONS_ROOM];
+    uint32_t known[VERSIONS_ROOM];
+    size_t n = 0, points[VERSIONS_ROOM];
+    for (size_t v = 0; v < count && n < VERSIONS_ROOM; v++) {
+        if (version_level(book, verdict, versions[v], &levels[n]))
+            known[n++] = versions[v];
+        if (versions[v] == verdict->version)
+            break;
     }
-    return since;
+    if (n == 0)
+        return verdict->version;
+    if (n >= HISTORY_LONG) {
+        size_t found = stats_change_points(levels, n, HISTORY_REGIME, 0.05, 199, 1, points, VERSIONS_ROOM);
+        if (found && levels[n - 1] > levels[points[found - 1] - 1])
+            return known[points[found - 1]];
+    }
+    size_t since = n - 1;
+    while (since > 0 && levels[since - 1] >= (levels[0] + levels[n - 1]) / 2)
+        since--;
+    return known[since];
 }
 
 static int explain(const struct book *book, struct verdict *verdict, const uint32_t *versions, size_t count,

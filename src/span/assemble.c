@@ -130,8 +130,8 @@ static void link_newest(struct assembler *a, struct waiting *w)
     a->newest = w;
 }
 
-/* Ids may be far from random (counters, say), so both halves are mixed well: a finished trace is known by this key
- * alone. */
+/* Ids may be far from random (counters, say), so both halves are mixed well: a finished trace is known by
+ * this key alone. */
 static uint64_t trace_key(uint64_t high, uint64_t low)
 {
     uint64_t id[2] = {high, low};

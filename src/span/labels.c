@@ -104,7 +104,7 @@ int labels_set(struct labels *labels, struct label *pairs, size_t count, uint32_
 
 const struct label *labels_of(const struct labels *labels, uint32_t set, size_t *ret_count)
 {
-    if (set >= labels->sets.count) {
+    if (set >= labels->sets.count || !labels->sets.at[set].count) {
         *ret_count = 0;
         return NULL;
     }

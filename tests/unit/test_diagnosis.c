@@ -100,6 +100,44 @@ static void sequential_disks_on_one_generation(void **state)
     diagnosis_free(scene.diagnosis);
 }
 
+/* Twenty versions, slower since the twelfth, with one spike before: the newest is compared with all of them.
+ */
+static void since_is_a_change_point(void **state)
+{
+    struct scene scene = begin();
+    char version[8];
+    struct who who = {"shop", version, "h1", "g"};
+    uint64_t trace = 0;
+    for (int v = 0; v < 20; v++)
+        for (int i = 0; i < 60; i++) {
+            uint64_t noise = stats_random_next(&scene.random) % 3000, us = 10000 + noise;
+            snprintf(version, sizeof(version), "%d", v + 1);
+            trace++;
+            put(&scene, who, trace, 0, "buy", SPAN_KIND_SERVER, trace * 50000,
+                v == 5    ? 3 * us
+                : v >= 11 ? us * 13 / 10
+                          : us);
+        }
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    struct report report = {0};
+    struct judgement judgement;
+    struct judge_settings settings = {.regress.minimum_requests = 50, .regress.host_spread = 0.01};
+    assert_int_equal(diagnosis_report(scene.diagnosis, &settings, &report, &judgement), 0);
+    assert_int_equal(judgement.verdicts.count, 1);
+    if (judgement.slower)
+        assert_string_equal(finding_get_evidence(report.findings.at[0], "since_version")->text, "12");
+    judgement_done(&judgement);
+    /* Against the version before the change it is slower for certain. */
+    struct judge_settings against = {.regress.minimum_requests = 50, .base = "11"};
+    struct report second = {0};
+    assert_int_equal(diagnosis_report(scene.diagnosis, &against, &second, &judgement), 0);
+    assert_int_equal(judgement.slower, 1);
+    judgement_done(&judgement);
+    report_done(&report);
+    report_done(&second);
+    diagnosis_free(scene.diagnosis);
+}
+
 /* Critical times of a bucket add up to its mean latency, edges included. */
 static void critical_times_add_up(void **state)
 {
@@ -172,7 +210,8 @@ static void many_values_are_folded_and_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequential_disks_on_one_generation), cmocka_unit_test(critical_times_add_up),
-        cmocka_unit_test(odd_traces_are_counted), cmocka_unit_test(many_values_are_folded_and_said)};
+        cmocka_unit_test(sequential_disks_on_one_generation), cmocka_unit_test(since_is_a_change_point),
+        cmocka_unit_test(critical_times_add_up), cmocka_unit_test(odd_traces_are_counted),
+        cmocka_unit_test(many_values_are_folded_and_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
