@@ -204,3 +204,29 @@ test('a truncated file gives what is whole, and says what is lost', { skip: noDa
     assert.equal(loss.path, file);
     assert.equal(loss.offset_bytes + loss.count, fs.statSync(file).size);
 });
+
+test("seeking gives the same with LTTng's index, without it, and with a wrong one", { skip: noData }, () => {
+    const folder = unpack('ros2'), without = path.join(scratch, 'no-index'), wrong = path.join(scratch, 'wrong-index');
+    for (const copy of [without, wrong]) fs.cpSync(folder, copy, { recursive: true });
+    fs.rmSync(path.join(without, 'index'), { recursive: true });
+    for (const name of fs.readdirSync(path.join(wrong, 'index'))) {
+        const file = path.join(wrong, 'index', name), bytes = fs.readFileSync(file);
+        bytes[16 + 72 + 6] ^= 1; // the second packet's offset
+        fs.writeFileSync(file, bytes);
+    }
+    for (const from of ['+10us', '+100ms', '+1.3s', '+3.7s', '+20s']) {
+        const [a, b, c] = [folder, without, wrong].map(f => run(sonde, 'trace', 'events', '--from', from, '-l', '200', '--json', f).out);
+        assert.equal(a, b);
+        assert.equal(a, c);
+    }
+});
+
+test('several threads give what one gives', { skip: noData }, () => {
+    for (const name of ['many-threads', 'hello-lost', 'memory']) {
+        const folder = unpack(name);
+        const [one, many] = [[], ['--threads', '3']].map(t => run(sonde, 'trace', 'events', '--json', ...t, folder).out);
+        assert.ok(one === many, name);
+        const [a, b] = [[], ['--threads', '3']].map(t => run(sonde, 'trace', 'info', '--json', ...t, folder).out);
+        assert.equal(a, b);
+    }
+});
