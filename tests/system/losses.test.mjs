@@ -1,0 +1,65 @@
+// When events are lost they are counted by reason, the report says so, and the traced program never notices.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { SHOP, SONDE, finish, isRoot, kill, manifestOf, reportOf, root, sonde, temporary } from './helper.mjs';
+
+const HELLO = path.join(root, 'tests', 'system', 'programs', 'hello.js');
+
+function get(port, target, agent) {
+    return new Promise((resolve, reject) => {
+        http.get({ host: '127.0.0.1', port, path: target, agent }, (res) => {
+            res.resume();
+            res.on('end', () => resolve(res.statusCode));
+        }).on('error', reject);
+    });
+}
+
+test('a ring that overflows because sonde stands still', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = sonde(t, 'run', '-o', folder, '--', process.execPath, HELLO);
+    const [, port] = await run.until(/listening on (\d+)/, { stream: 'stdout' });
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 20 });
+    t.after(() => agent.destroy());
+    kill(run.pid, 'SIGSTOP');
+    t.after(() => kill(run.pid, 'SIGCONT'));
+    for (let wave = 0; wave < 200; wave++) {
+        const answers = await Promise.all(Array.from({ length: 50 }, () => get(port, '/', agent)));
+        assert.ok(answers.every((status) => status === 200), 'the service answers all the same');
+    }
+    kill(run.pid, 'SIGCONT');
+    await get(port, '/end', false);
+    const { status } = await run.ended;
+    assert.equal(status, 4);
+    const full = manifestOf(folder).losses.filter((loss) => loss.reason === 'ring-full');
+    assert.ok(full.length && full.every((loss) => loss.count > 0), JSON.stringify(full));
+    const report = await reportOf(t, folder, [4]);
+    assert.ok(report.losses.some((loss) => loss.reason === 'ring-full' && loss.count > 0), JSON.stringify(report.losses));
+});
+
+test('a full disk', { skip: !isRoot && 'needs root, to mount a small tmpfs' }, async (t) => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-disk-'));
+    try {
+        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'pipe' });
+    } catch (error) {
+        fs.rmdirSync(folder);
+        return t.skip(`no tmpfs can be mounted here: ${String(error.stderr).trim()}`);
+    }
+    t.after(() => {
+        execFileSync('umount', [folder]);
+        fs.rmdirSync(folder);
+    });
+    const trace = path.join(folder, 'trace');
+    const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', trace, '--', process.execPath, SHOP, '--duration', '6', '--rate', '150']);
+    assert.match(stdout, /^shop: \d+ requests, 0 unanswered, 0 failed/m, stderr);
+    assert.equal(status, 4, stderr);
+    assert.match(stderr, /No space left on device|disk is full/i);
+    assert.ok(stderr.includes(trace), 'the folder is named');
+    const report = await reportOf(t, trace, [4]);
+    assert.ok(report.losses.some((loss) => loss.reason === 'disk-write-failed' && loss.count > 0), JSON.stringify(report.losses));
+});
