@@ -9,7 +9,7 @@ import { SHOP, SONDE, finish, manifestOf, reportOf, root, temporary } from './he
 
 // The build with sanitizers reads damaged traces, where there is one.
 const CAREFUL = [path.join(root, 'build-asan', 'sonde'), SONDE].find(fs.existsSync);
-const FROM_COLLECTOR = /^(process:|thread:|stall:|span:open|trace:)/;
+const FROM_COLLECTOR = /^(process:|thread:|machine:|stall:|span:open|trace:)/;
 
 let recorded;
 async function trace(t) {
