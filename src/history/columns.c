@@ -12,8 +12,8 @@
  * TIME IS CUT INTO SLICES, ONE SEGMENT EACH
  *
  * Changes are appended to a log in memory. When it is full (eight changes an attribute, at least 2^18, after
- * 64 segments 2^19, after 128 2^20, which is also the most) its changes are sorted by attribute and written
- * as a segment; a new slice begins at the latest time seen so far. A segment holds, by attribute:
+ * 64 segments 2^19, at most 2^20) its changes are sorted by attribute and written as a segment; a new slice
+ * begins at the latest time seen so far. A segment holds, by attribute:
  *
  *   - a snapshot: the value when the slice began, and since when; so a full state needs one segment, and a
  *     single query never searches backwards;
@@ -341,7 +341,7 @@ static uint32_t slice_limit(const struct history *history, const struct columns 
         return c->fixed_limit;
     /* Long traces get longer segments: fewer places to look at for a view of the whole. */
     uint64_t wanted = (uint64_t)history->attributes.all.count * LIMIT_PER_ATTRIBUTE;
-    uint64_t least = (uint64_t)LIMIT_MIN << MIN(c->segments.count / LIMIT_GROWS_AFTER, (size_t)2);
+    uint64_t least = (uint64_t)LIMIT_MIN << (c->segments.count >= LIMIT_GROWS_AFTER);
     return (uint32_t)MIN(MAX(wanted, least), (uint64_t)LIMIT_MAX);
 }
 
