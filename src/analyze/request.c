@@ -119,7 +119,7 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
                             const char *path, size_t path_length)
 {
     struct request *request = calloc(1, sizeof(*request));
-    char *copy = strndup(path, path_length);
+    char *copy = strndup(path_length ? path : "", path_length);
     uint64_t serial = ++a->next_serial;
     uint64_t *place = map_put(&a->requests, serial, NULL);
     if (!request || !copy || !place || array_add(&thread->open, request) < 0) {

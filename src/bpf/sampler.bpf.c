@@ -610,7 +610,8 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
         } else if (!process && sample) {
             struct task_struct *task = bpf_get_current_task_btf();
             struct pt_regs copy, *registers = user_registers(task);
-            if (registers) { /* the user's half learns of the process; this wait gets the kernel's frames only */
+            if (registers) { /* the user's half learns of the process; this wait gets the kernel's frames only
+                              */
                 copy.ip = registers->ip;
                 copy.sp = registers->sp;
                 copy.bp = registers->bp;

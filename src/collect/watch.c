@@ -186,8 +186,8 @@ static void note_stall(struct session *session, const struct program *program, s
         [STALL_REGEXP] = "regular expression", [STALL_JAVASCRIPT] = "JavaScript",
         [STALL_BUILTIN] = "call of",           [STALL_GC] = "garbage collection",
         [STALL_NATIVE] = "native code",        [STALL_WAITING] = "a system call"};
-    if (open_ns < NOTE_MS * NS_PER_MS || open_ns < 2 * t->stall_noted_ns ||
-        (run_ns < open_ns / 2 && report->cause != STALL_WAITING))
+    uint64_t lost_ns = report->cause == STALL_WAITING ? open_ns : run_ns;
+    if (lost_ns < NOTE_MS * NS_PER_MS || open_ns < 2 * t->stall_noted_ns)
         return;
     t->stall_noted_ns = open_ns;
     struct text detail = {0}, place = {0};
@@ -289,11 +289,11 @@ static void watch_unseen(struct session *session, struct program *program, uint6
         }
     if (t->sched_fd < 0) {
         program_thread_open(program, t, (uint32_t)program->pid);
-        (void)read_sched(t, &t->stall_run_ns, &wait_ns);
+        (void)read_sched(t, &t->stall_run_ns, &t->sched_wait_ns);
         t->stall_next_ns = program->started_ns + 2 * session->options.stall_ns;
     }
     if (now_ns < t->stall_next_ns || !read_sched(t, &run_ns, &wait_ns) ||
-        run_ns - t->stall_run_ns < elapsed_ns / 2)
+        run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns < elapsed_ns / 2)
         return;
     struct record_open_span record = {.since_ns = program->started_ns,
                                       .pid = (uint32_t)program->pid,

@@ -140,7 +140,7 @@ test('a loop that is stuck in a regular expression can be attached to, and is ex
     const node = start(t, process.execPath, [script]);
     await node.until(/stuck/, { stream: 'stdout' });
     await eventually('the loop burns its processor', () => fs.readFileSync(`/proc/${node.pid}/stat`, 'utf8').split(') ')[1].startsWith('R'));
-    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '1', node.pid]);
+    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '3', node.pid]);
     assert.equal(status, 0, stderr);
     assert.match(stderr, /event loop blocked for .*: regular expression \/\^\(a\+\)\+\$\/ in wedge \(.*stuck\.js:4:\d+\)/);
     kill(node.pid, 'SIGKILL');
