@@ -279,9 +279,12 @@ static __always_inline struct unwind_row *row_at(struct walk *w, struct sampler_
  */
 static __always_inline int java_epilogue(struct walk *w, u64 *cfa)
 {
-    u8 code = 0;
-    bpf_probe_read_user(&code, 1, (void *)w->pc);
-    if (code == 0xc3) { /* ret */
+    u64 bytes = 0;
+    bpf_probe_read_user(&bytes, sizeof(bytes), (void *)w->pc);
+    u8 code = (u8)bytes;
+    /* ret; cmp rsp, [r15 + n] (the poll for a safepoint) before it; ja behind that */
+    if (code == 0xc3 || (bytes & 0xffffff) == 0xa73b49 ||
+        ((bytes & 0xffff) == 0x870f && (u8)(bytes >> 48) == 0xc3)) {
         *cfa = w->sp + 8;
         return 1;
     }

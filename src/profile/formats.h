@@ -15,7 +15,6 @@ enum profile_format {
     FORMAT_SPEEDSCOPE,
     FORMAT_FIREFOX,
     FORMAT_HTML,
-    FORMAT_OTLP,
     FORMAT_UNKNOWN,
 };
 
@@ -23,7 +22,7 @@ enum profile_format {
 enum profile_format profile_format_named(const char *name);
 enum profile_format profile_format_of_path(const char *path);
 
-/* Writes the profile into text (bytes, for pprof and OTLP). 0 or -ENOMEM. title is what readers show. */
+/* Writes the profile into text (bytes, for pprof). 0 or -ENOMEM. title is what readers show. */
 int profile_write(const struct profile *profile, enum profile_format format, const char *title,
                   struct text *ret_text);
 
@@ -38,7 +37,6 @@ int pprof_read(struct profile *into, const void *data, size_t length, struct pro
 
 int speedscope_write(const struct profile *profile, const char *title, struct text *out);
 int firefox_write(const struct profile *profile, const char *title, struct text *out);
-int otlp_write(const struct profile *profile, struct text *out);
 
 /* One self-contained page with flame and icicle graph; with before, their difference. */
 int page_write(const struct profile *profile, const struct profile *before, const char *title,
