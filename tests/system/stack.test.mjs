@@ -25,7 +25,7 @@ async function look(name, source, wanted) {
         for (let attempt = 0; ; attempt++) { // it printed before it stalled: look again until it has
             const { stdout } = await run(sonde, ['stack', '--json', String(child.pid)]);
             const report = JSON.parse(stdout);
-            const there = report.where < 0 || report.frames[report.where].file === file;
+            const there = wanted === 'waiting' || report.frames[report.where]?.file === file;
             if ((report.cause === wanted && there) || attempt === 200) return { report, file };
         }
     } finally {
