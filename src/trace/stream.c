@@ -76,6 +76,10 @@ static int map_current(struct stream *s)
     s->mapped = mapped;
     s->public.bytes += size - f->size;
     s->size = f->size = size;
+    if (s->packet) { /* the file grew under the packet that is being read */
+        s->packet = s->data + s->packet_offset;
+        s->release_at = s->data;
+    }
     return 0;
 }
 
@@ -184,13 +188,20 @@ int64_t stream_refresh(struct stream *stream)
     return (int64_t)(stream->size - before);
 }
 
-static void release_behind(struct stream *s)
+static void set_release(struct stream *s)
 {
-    uint64_t to = s->packet_offset & ~(PAGE - 1);
-    if (to < s->released + RELEASE_BYTES)
-        return;
-    madvise(s->data + s->released, to - s->released, MADV_DONTNEED);
+    uint64_t step = s->release_step ? s->release_step : RELEASE_BYTES;
+    s->release_at = s->data + MIN(s->released + step, s->mapped);
+}
+
+/* Gives back what lies before a position. What is looked at again comes back from the file. */
+static void release_behind(struct stream *s, const uint8_t *position)
+{
+    uint64_t to = (uint64_t)(position - s->data) & ~(PAGE - 1);
+    if (to > s->released)
+        madvise(s->data + s->released, to - s->released, MADV_DONTNEED);
     s->released = to;
+    set_release(s);
 }
 
 /* ---- losses ---- */
@@ -357,6 +368,7 @@ static int open_packet(struct stream *s, struct machine *m)
         return 0;
     }
     s->packet_bytes = packet / 8;
+    set_release(s);
     s->packet = s->data + s->packet_offset;
     s->at = m->at;
     s->limit = content;
@@ -469,6 +481,8 @@ static int read_header(struct stream *s, struct machine *m)
         lose_rest_of_packet(s, start, expected);
         return 0;
     }
+    if (s->packet + (s->at >> 3) >= s->release_at)
+        release_behind(s, s->packet + (s->at >> 3));
     /* The fields are decoded when this stream is first in time: until then they come into the cache. */
     __builtin_prefetch(s->packet + (s->at >> 3));
     __builtin_prefetch(s->packet + (s->at >> 3) + 64);
@@ -488,7 +502,6 @@ static void close_packet(struct stream *s)
     s->packet_offset += s->packet_bytes;
     s->packet_bytes = 0;
     s->packet = NULL;
-    release_behind(s);
 }
 
 int stream_advance(struct stream *s, struct machine *m)

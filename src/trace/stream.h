@@ -31,6 +31,7 @@ struct stream {
     const struct event_meta *event;
     const struct stream_meta *class;
     uint64_t *registers;
+    const uint8_t *release_at; /* behind here, pages are given back to the kernel */
     struct value *packet_values;
     int64_t packet_pid, packet_tid;
     uint32_t index;
@@ -44,7 +45,8 @@ struct stream {
     uint64_t done_bytes;             /* of the files before it */
     uint8_t *data;                   /* the file, mapped, with at least 16 readable bytes behind */
     uint64_t size, mapped;
-    uint64_t released; /* bytes at the start that were given back to the kernel */
+    uint64_t released;     /* bytes at the start that were given back */
+    uint64_t release_step; /* bytes; 0: RELEASE_BYTES */
 
     uint64_t packet_offset, packet_bytes;
     uint32_t packet_value_count, packet_value_capacity;

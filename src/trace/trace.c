@@ -15,6 +15,11 @@
 
 #define MAX_FOLDER_DEPTH 12
 
+/* Stream files are mapped; of what was read, about so much stays with us. */
+#define RESIDENT_BYTES   (64u << 20)
+#define RELEASE_STEP_MIN (64u << 10)
+#define RELEASE_STEP_MAX (1u << 20)
+
 /* ---- opening ---- */
 
 static int compare_names(const void *a, const void *b)
@@ -187,8 +192,11 @@ static int prepare(struct trace *t)
 {
     t->tree = calloc(t->streams.count + 1, sizeof(*t->tree));
     t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
-    array_foreach (&t->streams, s)
+    array_foreach (&t->streams, s) {
         s->index = (uint32_t)(s - t->streams.at);
+        s->release_step = MAX(RESIDENT_BYTES / t->streams.count, RELEASE_STEP_MIN);
+        s->release_step = MIN(s->release_step, RELEASE_STEP_MAX);
+    }
     while ((1ull << t->stream_bits) < t->streams.count)
         t->stream_bits++;
     return t->tree && t->losses ? 0 : -ENOMEM;

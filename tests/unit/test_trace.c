@@ -245,6 +245,36 @@ static void grows(void **state)
     sample_remove(folder);
 }
 
+/* A file that grows while its packet is read: the rest of the packet, then the new one. */
+static void grows_under_the_reader(void **state)
+{
+    char *folder = sample_folder();
+    sample_write(folder, "metadata", META, strlen(META));
+    struct bytes b = {.count = 0};
+    size_t p = sample_packet_begin(&b, 10, 20, 0, 7, 70);
+    for (uint64_t i = 0; i < 3; i++)
+        put_plain(&b, 10 + i, (uint32_t)i, "abc");
+    sample_packet_end(&b, p, 0);
+    sample_write(folder, "s", b.at, b.count);
+    struct trace *t = open_sample(folder);
+    const struct event *e;
+    assert_int_equal(trace_next(t, &e), 1);
+    p = sample_packet_begin(&b, 30, 30, 0, 7, 70);
+    put_plain(&b, 30, 3, "d");
+    sample_packet_end(&b, p, 0);
+    sample_write(folder, "s", b.at, b.count);
+    assert_true(trace_refresh(t) > 0);
+    static const uint64_t TIMES[] = {1011, 1012, 1030};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(trace_next(t, &e), 1);
+        assert_int_equal(e->time_ns, TIMES[i]);
+        assert_int_equal(e->values[event_class_find(e->class, "number")].u, i + 1);
+    }
+    assert_int_equal(trace_next(t, &e), 0);
+    trace_close(t);
+    sample_remove(folder);
+}
+
 static void explains_what_is_missing(void **state)
 {
     struct problem problem;
@@ -262,13 +292,10 @@ static void explains_what_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_streams_by_time),
-        cmocka_unit_test(catalogue_order),
-        cmocka_unit_test(truncated_file),
-        cmocka_unit_test(damaged_event_is_counted),
-        cmocka_unit_test(seeks_by_time),
-        cmocka_unit_test(grows),
-        cmocka_unit_test(explains_what_is_missing),
+        cmocka_unit_test(merges_streams_by_time), cmocka_unit_test(catalogue_order),
+        cmocka_unit_test(truncated_file),         cmocka_unit_test(damaged_event_is_counted),
+        cmocka_unit_test(seeks_by_time),          cmocka_unit_test(grows),
+        cmocka_unit_test(grows_under_the_reader), cmocka_unit_test(explains_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
