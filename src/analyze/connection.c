@@ -193,6 +193,8 @@ size_t calls_open(const struct connection *c)
 
 struct call *call_add(struct analysis *a, struct connection *c, const struct call *call, uint64_t *ret_index)
 {
+    if (calls_open(c) >= CALLS_MAX) /* the other side never answers, or the trace is damaged */
+        call_finish_first(a, c, call->sent_ns);
     if (array_add(&c->calls, *call) < 0) {
         a->failed = true;
         return NULL;

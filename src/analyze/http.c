@@ -209,9 +209,7 @@ static bool client_side(const struct connection *c)
            c->peer.port && c->peer.port < EPHEMERAL_PORTS;
 }
 
-/* "*1\r\n$1\r\nx\r\n"; and the commands of one connection that may wait for their replies, before it is
- * followed no longer: memory stays bounded whatever the trace says. */
-enum { COMMAND_BYTES_MIN = 11, OPEN_CALLS_MAX = 1 << 16 };
+enum { COMMAND_BYTES_MIN = 11 }; /* "*1\r\n$1\r\nx\r\n" */
 
 /* RESP commands that begin in these bytes, numbered as the server will number them. */
 static void commands_sent(struct analysis *a, struct thread *thread, struct connection *c,
@@ -221,10 +219,7 @@ static void commands_sent(struct analysis *a, struct thread *thread, struct conn
     c->protocol = PROTOCOL_REDIS_CLIENT;
     if (messages > U(e, uv_write_bytes) / COMMAND_BYTES_MIN + 1)
         return; /* a damaged record */
-    if (calls_open(c) + messages > OPEN_CALLS_MAX) {
-        a->counts.ambiguous += messages;
-        return;
-    }
+    messages = MIN(messages, (uint64_t)CALLS_MAX);
     for (uint64_t i = 0; i < messages; i++) {
         struct call call = {.kind = VSPAN_redis,
                             .number = first ? first + i : 0,

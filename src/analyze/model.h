@@ -90,6 +90,8 @@ struct connection {
     uint8_t had_io; /* a turn on it was read */
 };
 
+enum { CALLS_MAX = 65536 }; /* waiting on one connection */
+
 /* ---- processes and threads ---- */
 
 /* An operation of the thread pool. */
