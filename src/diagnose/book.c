@@ -165,10 +165,14 @@ static int join_values(struct book *book, uint32_t key, uint32_t *values, size_t
  */
 static bool is_identity(const char *key)
 {
-    return strstr(key, "version") || strstr(key, "instance.id") || strncmp(key, "process.", 8) == 0 ||
-           strncmp(key, "container.", 10) == 0 || strncmp(key, "telemetry.", 10) == 0 ||
-           strncmp(key, "host.name", 9) == 0 || strcmp(key, "host.id") == 0 || strcmp(key, "hostname") == 0 ||
-           strcmp(key, "k8s.pod.name") == 0 || strcmp(key, "ip") == 0;
+    static const char *const beginnings[] = {"process.",  "container.",  "telemetry.", "host.name", "host.id",
+                                             "hostname",  "k8s.pod.",    "ip.",        "http.url",  "url.",
+                                             "http.host", "http.target", "net.",       "network.",  "server.",
+                                             "client.",   "peer.",       "thread."};
+    for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++)
+        if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return strstr(key, "version") || strstr(key, "instance.id") || strstr(key, "user_agent");
 }
 
 static int unite_labels(struct book *book, const uint32_t *sets, size_t count, uint32_t *ret_set)

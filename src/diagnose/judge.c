@@ -10,6 +10,7 @@
 #include "base/macro.h"
 
 #define GROUPS_ROOM          256
+#define STILL_RUNS_MIN       10 /* requests from which the older version counts as running beside the newer one */
 #define CONCURRENT_MIN       300 /* requests of the older side since the newer one arrived */
 #define HISTORY_LONG         10  /* versions, from which change points are looked for */
 #define HISTORY_REGIME       3   /* versions, of the shortest regime */
@@ -181,13 +182,14 @@ static int collect_older(const struct sides *sides, const struct judge_settings 
                          struct verdict *verdict, struct clusters *ret_older)
 {
     int r = 0;
-    verdict->concurrent = false;
+    verdict->concurrent = verdict->waiting = false;
     if (settings->sequential) {
         uint64_t requests = 0;
         r = collect_clusters(sides->older, sides->older_count, verdict->clustered_by, true, ret_older);
         array_foreach (&ret_older->sketches, s)
             requests += s->count;
-        verdict->concurrent = r == 0 && requests >= CONCURRENT_MIN;
+        verdict->concurrent = r == 0 && requests >= STILL_RUNS_MIN;
+        verdict->waiting = verdict->concurrent && requests < CONCURRENT_MIN;
         if (r < 0 || verdict->concurrent)
             return r;
         clusters_done(ret_older);
@@ -209,6 +211,8 @@ static int test_contrast(const struct sides *sides, const struct judge_settings 
         struct contrast contrast = {older.list.at, newer.list.at, older.list.count, newer.list.count};
         regress_test(&contrast, &regress, &verdict->result);
         sequential_test(&contrast, spread, &verdict->sequential);
+        if (verdict->waiting)
+            verdict->sequential.e_value = 1;
     }
     clusters_done(&older);
     clusters_done(&newer);

@@ -30,6 +30,7 @@ struct verdict {
     uint32_t clustered_by; /* the service whose hosts are the clusters */
     struct regress_result result;
     struct sequential_result sequential;
+    bool waiting;    /* the older side runs too, but has not served enough meanwhile: no verdict yet */
     bool concurrent; /* both sides over the same time */
     /* The paper's Z against the spread of the older versions' means; 0 with fewer than two. */
     double z_versions;

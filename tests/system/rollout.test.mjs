@@ -31,7 +31,7 @@ async function watch(t, ...args) {
 test('a rollout that makes disk creation sequential on one hardware generation is caught', async (t) => {
     const folder = temporary(t), bundle = path.join(folder, 'evidence.html'), { alerts, url } = await hook(t);
     const { running, endpoint } = await watch(t, '--for', '120s', '--webhook', url, '--bundle', bundle);
-    const rollout = await finish(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', '24']);
+    const rollout = await finish(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', '36']);
     assert.equal(rollout.status, 0, rollout.stderr);
     const { status, stdout, stderr } = await running.ended;
     assert.equal(status, 10, stderr);
