@@ -56,6 +56,9 @@ struct probe_thread {
     /* Redis */
     uint64_t command_sequence; /* of the command being processed */
     uint64_t command_client;
+    uint64_t last_command; /* the command that was named last, its name and kind */
+    uint32_t last_name;
+    uint8_t last_kind;
     uint32_t command_depth;
     uint64_t phase_tsc;
 };
@@ -133,6 +136,9 @@ static inline void *record_begin(struct probe_thread *self, uint32_t payload, ui
         place = 0;
     }
     *ret_end = head + size;
+    /* The lines ahead were last read by sonde on another processor: have them back by the time they are
+     * written. */
+    __builtin_prefetch(self->ring + ((head + 512) & self->ring_mask), 1);
     return self->ring + place;
 }
 

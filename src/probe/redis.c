@@ -99,8 +99,13 @@ HOOK(void, redis_command, void *client, int flags)
     uint64_t id = client_id(client);
     int fd = client_fd(client);
     const void *command = HAVE(client_cmd) ? READ(void *, client, OFFSET(client_cmd)) : NULL;
-    uint32_t name = command_name(self, command);
-    uint8_t kind = command_kind(command);
+    if (UNLIKELY((uintptr_t)command != self->last_command || redis_checks_left)) {
+        self->last_command = (uintptr_t)command;
+        self->last_name = command_name(self, command);
+        self->last_kind = command_kind(command);
+    }
+    uint32_t name = self->last_name;
+    uint8_t kind = self->last_kind;
     const void *db = HAVE(client_db) ? READ(void *, client, OFFSET(client_db)) : NULL;
     int32_t number = db && HAVE(db_id) ? READ(int, db, OFFSET(db_id)) : -1;
     int32_t count = HAVE(client_argc) ? READ(int, client, OFFSET(client_argc)) : -1;
