@@ -356,42 +356,42 @@ enum sonde_meaning {
 /* ---- the events ---- */
 
 /* EVENT(ident, "name", SPAN or INSTANT, PROBE or COLLECTOR, text) */
-#define SONDE_EVENTS(E)                                                                                 \
-    E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                \
-    E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses") \
-    E(redis_read_query, "redis:read_query", SPAN, PROBE, "a client's query is read (and executed)")     \
-    E(redis_command, "redis:command", SPAN, PROBE, "a command is executed")                             \
-    E(redis_write_reply, "redis:write_reply", SPAN, PROBE, "a reply is written")                        \
-    E(redis_free_client, "redis:free_client", INSTANT, PROBE, "a client is freed")                      \
-    E(redis_ssl_read, "redis:ssl_read", SPAN, PROBE, "a TLS connection is read")                        \
-    E(redis_bus_read, "redis:bus_read", SPAN, PROBE, "a cluster bus link is read")                      \
-    E(redis_bus_packet, "redis:bus_packet", SPAN, PROBE, "a bus packet is processed")                   \
-    E(redis_bus_send, "redis:bus_send", SPAN, PROBE, "a bus message is queued on a link")               \
-    E(redis_add_file_event, "redis:add_file_event", INSTANT, PROBE, "a descriptor is watched")          \
-    E(redis_delete_file_event, "redis:delete_file_event", INSTANT, PROBE, "a descriptor is unwatched")  \
-    E(redis_loop_phase, "redis:loop_phase", SPAN, PROBE, "a part of the event loop that took time")     \
-    E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")        \
-    E(node_async_init, "node:async_init", INSTANT, PROBE, "an asynchronous resource is created")        \
-    E(node_callback, "node:callback", SPAN, PROBE, "JavaScript is called back, with its microtasks")    \
-    E(uv_submit, "uv:submit", INSTANT, PROBE, "a request is queued for the thread pool")                \
-    E(uv_run, "uv:run", SPAN, PROBE, "a pool thread works on a request")                                \
-    E(uv_done, "uv:done", SPAN, PROBE, "a request's completion callback")                               \
-    E(uv_phase, "uv:phase", SPAN, PROBE, "a loop phase that did something")                             \
-    E(uv_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                     \
-    E(uv_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                            \
-    E(uv_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                       \
-    E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")              \
-    E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")           \
-    E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                        \
-    E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                              \
-    E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                     \
-    E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                    \
-    E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                     \
-    E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")     \
-    E(machine_stall, "machine:stall", SPAN, COLLECTOR,                                                  \
-      "the machine was stopped or overloaded: sonde itself was not run")                                \
-    E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long") \
-    E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                          \
+#define SONDE_EVENTS(E)                                                                                     \
+    E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
+    E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
+    E(redis_read_query, "redis:read_query", SPAN, PROBE, "a client's query is read (and executed)")         \
+    E(redis_command, "redis:command", SPAN, PROBE, "a command is executed; in a pipeline with its parsing") \
+    E(redis_write_reply, "redis:write_reply", SPAN, PROBE, "a reply is written")                            \
+    E(redis_free_client, "redis:free_client", INSTANT, PROBE, "a client is freed")                          \
+    E(redis_ssl_read, "redis:ssl_read", SPAN, PROBE, "a TLS connection is read")                            \
+    E(redis_bus_read, "redis:bus_read", SPAN, PROBE, "a cluster bus link is read")                          \
+    E(redis_bus_packet, "redis:bus_packet", SPAN, PROBE, "a bus packet is processed")                       \
+    E(redis_bus_send, "redis:bus_send", SPAN, PROBE, "a bus message is queued on a link")                   \
+    E(redis_add_file_event, "redis:add_file_event", INSTANT, PROBE, "a descriptor is watched")              \
+    E(redis_delete_file_event, "redis:delete_file_event", INSTANT, PROBE, "a descriptor is unwatched")      \
+    E(redis_loop_phase, "redis:loop_phase", SPAN, PROBE, "a part of the event loop that took time")         \
+    E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")            \
+    E(node_async_init, "node:async_init", INSTANT, PROBE, "an asynchronous resource is created")            \
+    E(node_callback, "node:callback", SPAN, PROBE, "JavaScript is called back, with its microtasks")        \
+    E(uv_submit, "uv:submit", INSTANT, PROBE, "a request is queued for the thread pool")                    \
+    E(uv_run, "uv:run", SPAN, PROBE, "a pool thread works on a request")                                    \
+    E(uv_done, "uv:done", SPAN, PROBE, "a request's completion callback")                                   \
+    E(uv_phase, "uv:phase", SPAN, PROBE, "a loop phase that did something")                                 \
+    E(uv_io, "uv:io", SPAN, PROBE, "a stream's events are handled")                                         \
+    E(uv_write, "uv:write", INSTANT, PROBE, "bytes are written to a stream")                                \
+    E(uv_close, "uv:close", INSTANT, PROBE, "a handle is closed")                                           \
+    E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")                  \
+    E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")               \
+    E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
+    E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
+    E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                         \
+    E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                        \
+    E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                         \
+    E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")         \
+    E(machine_stall, "machine:stall", SPAN, COLLECTOR,                                                      \
+      "the machine was stopped or overloaded: sonde itself was not run")                                    \
+    E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long")     \
+    E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                              \
     E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")
 
 /* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */

@@ -56,7 +56,9 @@ struct probe_thread {
     /* Redis */
     uint64_t command_sequence; /* of the command being processed */
     uint64_t command_client;
-    uint64_t last_command; /* the command that was named last, its name and kind */
+    uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
+    uint32_t in_read;         /* inside readQueryFromClient */
+    uint64_t last_command;    /* the command that was named last, its name and kind */
     uint32_t last_name;
     uint8_t last_kind;
     uint32_t command_depth;
@@ -194,11 +196,11 @@ static inline uint64_t record_meta(uint64_t id, uint64_t payload, uint64_t durat
 /* ---- open spans ---- */
 
 /* Marks a span as open and returns its start. Pair with span_close(), which takes the depth of before. */
-static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint64_t argument, uint32_t name)
+static inline uint64_t span_open_at(struct probe_thread *self, uint64_t now, uint32_t event,
+                                    uint64_t argument, uint32_t name)
 {
     struct sonde_thread *t = &self->shared;
     uint32_t depth = t->depth++;
-    uint64_t now = ticks();
     if (LIKELY(depth < SONDE_OPEN_SPANS)) {
         struct sonde_open_span *open = &t->open[depth];
         open->argument = argument;
@@ -209,6 +211,11 @@ static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint
         t->lost_depth++;
     }
     return now;
+}
+
+static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint64_t argument, uint32_t name)
+{
+    return span_open_at(self, ticks(), event, argument, name);
 }
 
 static inline void span_close(struct probe_thread *self, uint32_t depth_before)

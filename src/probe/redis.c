@@ -62,8 +62,12 @@ HOOK(void, redis_read_query, void *connection)
 
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
+    self->in_read = 1;
+    self->command_end_tsc = 0;
     sonde_orig_redis_read_query(connection);
     span_close(self, depth);
+    if (!probe_stale(self))
+        self->in_read = 0;
 
     uint64_t memory = 0;
     if (sonde_config.zmalloc_used_memory)
@@ -114,13 +118,20 @@ HOOK(void, redis_command, void *client, int flags)
     uint64_t sequence = nesting == 0 && id == self->command_client ? self->command_sequence : 0;
 
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_command, id, name);
+    /* In a pipeline a command begins where the one before it ended: one look at the clock less for each, and
+     * its parsing, some hundred ns, counts as its own. */
+    bool follows = nesting == 0 && self->in_read && self->command_end_tsc;
+    uint64_t start =
+        span_open_at(self, follows ? self->command_end_tsc : ticks(), SONDE_EVENT_redis_command, id, name);
     sonde_orig_redis_command(client, flags);
     span_close(self, depth);
 
     if (!probe_stale(self))
         self->command_depth = nesting;
-    RECORD(self, redis_command, start, ticks(), .client_id = id, .sequence = sequence, .bytes = bytes,
+    uint64_t end = ticks();
+    if (nesting == 0 && !probe_stale(self))
+        self->command_end_tsc = end;
+    RECORD(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
            .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
 }
 

@@ -84,7 +84,8 @@ struct probe_thread *probe_thread_claim(void)
         thread->ring = (char *)thread + SONDE_PAGE;
         thread->ring_mask = RING_BYTES - 1;
         thread->stream_fd = -1;
-        thread->last_command = 0;
+        thread->last_command = thread->command_end_tsc = 0;
+        thread->in_read = 0;
         thread->in_write = thread->in_submit = thread->callback_count = thread->request_pending =
             thread->command_depth = 0;
         thread->shared.depth = 0;
