@@ -41,7 +41,16 @@ function assertShares(stacks, heavy, light) {
     assert.ok(share > 0.6 && share < 0.88, `share ${share}, 0.75 by construction`);
 }
 
-test('stripped C++ without frame pointers', { skip: skip || (!have('g++') && 'needs g++') }, () => {
+// Samples are chance, and a busy machine takes many of them away: a second look must do where a first did not.
+const sampled = (name, options, look) => test(name, options, async (t) => {
+    try {
+        await look(t);
+    } catch {
+        await look(t);
+    }
+});
+
+sampled('stripped C++ without frame pointers', { skip: skip || (!have('g++') && 'needs g++') }, () => {
     const source = path.join(folder, 'native.cpp'), program = path.join(folder, 'native');
     fs.writeFileSync(source, `
 #include <ctime>
@@ -51,7 +60,7 @@ struct Shop {
     __attribute__((noinline)) void heavy() { spin(300000); asm volatile(""); }
     __attribute__((noinline)) void light() { spin(100000); asm volatile(""); }
 };
-int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 1;) { shop.heavy(); shop.light(); } }
+int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 3;) { shop.heavy(); shop.light(); } }
 `);
     execFileSync('g++', ['-O2', '-fomit-frame-pointer', '-rdynamic', '-o', program, source]);
     execFileSync('strip', [program]); // .dynsym stays, as in a shared library
@@ -60,7 +69,7 @@ int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID,
     assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
 });
 
-test('Python, each frame in its place', { skip: skip || (!have('/usr/bin/python3') && 'needs python3') }, () => {
+sampled('Python, each frame in its place', { skip: skip || (!have('/usr/bin/python3') && 'needs python3') }, () => {
     const source = path.join(folder, 'work.py');
     fs.writeFileSync(source, `
 import time
@@ -72,7 +81,7 @@ class Shop:
     def heavy(self): return self.spin(30000)
     def light(self): return self.spin(10000)
 shop = Shop()
-while time.process_time() < 1.2:
+while time.process_time() < 3:
     list(map(lambda f: f(), [shop.heavy, shop.light]))
 `);
     const { stacks } = profile(['/usr/bin/python3', source]);
@@ -80,13 +89,13 @@ while time.process_time() < 1.2:
     assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
 });
 
-test('Node.js, named from the first seconds on', { skip }, () => {
+sampled('Node.js, named from the first seconds on', { skip }, () => {
     const source = path.join(folder, 'work.js');
     fs.writeFileSync(source, `
 function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
 class Shop { heavy() { let s = 0; for (let i = 0; i < 30; i++) s += spin(20000); return s; } light() { let s = 0; for (let i = 0; i < 10; i++) s += spin(20000); return s; } }
 const shop = new Shop();
-setTimeout(function main() { while (process.cpuUsage().user < 1.5e6) { shop.heavy(); shop.light(); } }, 1);
+setTimeout(function main() { while (process.cpuUsage().user < 3e6) { shop.heavy(); shop.light(); } }, 1);
 `);
     const { stacks } = profile([process.execPath, source]);
     const inMain = stacks.filter(([f]) => f.includes('main'));
@@ -96,7 +105,7 @@ setTimeout(function main() { while (process.cpuUsage().user < 1.5e6) { shop.heav
     assert.ok(complete(stacks) > 0.9, `${complete(stacks)} complete`);
 });
 
-test('Java: compiled, inlined and interpreted methods, and who pays for the library', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
+sampled('Java: compiled, inlined and interpreted methods, and who pays for the library', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
     fs.writeFileSync(path.join(folder, 'Gen.java'), `
 import java.util.UUID;
 public class Gen {
@@ -115,7 +124,7 @@ public class Gen {
     assert.match(stderr, /application functions[\s\S]*Gen.uuid300\s[\s\S]*of it .* in java.util.UUID.randomUUID/);
 });
 
-test('Go, stripped', { skip: skip || (!have('go') && 'needs go') }, () => {
+sampled('Go, stripped', { skip: skip || (!have('go') && 'needs go') }, () => {
     fs.writeFileSync(path.join(folder, 'spin.go'), `package main
 import ("syscall"; "time")
 var sink int
@@ -156,7 +165,7 @@ test('formats that others read', { skip }, () => {
     if (have('go')) assert.match(execFileSync('go', ['tool', 'pprof', '-raw', path.join(folder, 'p.pb.gz')], { encoding: 'utf8', env: { ...process.env, HOME: folder } }), /busy/);
 });
 
-test('a running process, and one that replaces itself', { skip }, async () => {
+sampled('a running process, and one that replaces itself', { skip }, async () => {
     const child = spawn('sh', ['-c', 'sleep 0.3; exec /usr/bin/python3 -c "\nimport time\ndef inner():\n  while time.process_time() < 1.5: pass\ninner()"']);
     const result = spawnSync(sonde, ['profile', '-F', '499', '-d', '3', '-f', 'folded', String(child.pid)], { encoding: 'utf8' });
     child.kill('SIGKILL');
@@ -164,7 +173,7 @@ test('a running process, and one that replaces itself', { skip }, async () => {
     if (fs.existsSync('/usr/bin/python3')) assert.match(result.stdout, /;inner/);
 });
 
-test('where a process waits', { skip }, () => {
+sampled('where a process waits', { skip }, () => {
     const source = `const end = Date.now() + 600; while (Date.now() < end); const cell = new Int32Array(new SharedArrayBuffer(4));
 function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } idle();`;
     const { stacks } = profile([process.execPath, '-e', source], ['--event', 'off-cpu']);
