@@ -272,8 +272,11 @@ static void watch_thread(struct session *session, struct program *program, struc
     /* Often at first, then ever less: a stall of minutes needs no thousand looks. */
     uint64_t pause = session->options.stall_ns * (t->stall_samples < 5 ? 1 : MIN(t->stall_samples, 25u));
     t->stall_next_ns = clock_monotonic_ns() + pause;
-    if (t->stall_samples == 2) /* what is known so far must survive our own end */
+    if (t->stall_samples < 5) { /* what is known so far must survive our own end */
         (void)ctf_stream_flush(session->own);
+        if (t->stream)
+            (void)ctf_stream_flush(t->stream);
+    }
 }
 
 /* The main thread of a program that we attached to and that has not shown itself since: when it computes all
