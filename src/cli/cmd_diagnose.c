@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
+#include "diagnose/bundle.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/locate.h"
 #include "finding/prose.h"
@@ -21,17 +22,18 @@
 struct options {
     struct diagnose_options common;
     bool json, requests;
-    const char *gate, *mapping_path;
+    const char *gate, *mapping_path, *bundle;
     const char *normal; /* span files of a normal period, to locate a fault against */
 };
 
-enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL };
+enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL, OPT_BUNDLE };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {"gate", optional_argument, NULL, OPT_GATE},
                                              {"mapping", required_argument, NULL, OPT_MAPPING},
                                              {"normal", required_argument, NULL, OPT_NORMAL},
+                                             {"bundle", required_argument, NULL, OPT_BUNDLE},
                                              {"requests", no_argument, NULL, OPT_REQUESTS},
                                              {0}};
 
@@ -177,16 +179,31 @@ static int add_suspects(const struct diagnosis *normal, const struct diagnosis *
     return r;
 }
 
+/* The evidence as one page. */
+static int write_bundle(const char *path, const struct diagnosis *diagnosis,
+                        const struct judgement *judgement, const struct report *report,
+                        struct problem *problem)
+{
+    struct text html = {0};
+    int r = bundle_write(diagnosis, judgement, report, &html);
+    if (r == 0)
+        r = file_replace(path, text_get(&html), html.length);
+    text_done(&html);
+    return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
 static int finish(const struct options *options, const struct diagnosis *normal, struct diagnosis *diagnosis,
-                  struct report *report)
+                  struct report *report, struct problem *problem)
 {
     struct judgement judgement;
     int r = diagnosis_report(diagnosis, &options->common.judge, report, &judgement);
     if (r < 0)
         return r;
-    judgement_done(&judgement);
     if (normal)
         r = add_suspects(normal, diagnosis, !options->json, report);
+    if (r == 0 && options->bundle)
+        r = write_bundle(options->bundle, diagnosis, &judgement, report, problem);
+    judgement_done(&judgement);
     if (r < 0)
         return r;
     if (options->json) {
@@ -240,7 +257,7 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         r = problem_set(problem, -ENODATA, "no spans in %llu file%s (%llu passed over)",
                         (unsigned long long)files.files, files.files == 1 ? "" : "s",
                         (unsigned long long)files.skipped);
-    return r == 0 ? finish(options, normal, diagnosis, report) : r;
+    return r == 0 ? finish(options, normal, diagnosis, report, problem) : r;
 }
 
 static int parse(const struct command *self, int argc, char **argv, struct options *options)
@@ -255,6 +272,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->gate = optarg ? optarg : "warning";
         else if (c == OPT_NORMAL)
             options->normal = optarg;
+        else if (c == OPT_BUNDLE)
+            options->bundle = optarg;
         else if (c == OPT_MAPPING)
             options->mapping_path = optarg;
         else if (!diagnose_options_take(&options->common, c, optarg))
@@ -301,6 +320,7 @@ const struct command command_diagnose = {
         "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning)\n"
         "  --normal PATH               span files of a normal period: rank the services by how well each\n"
         "                              explains what is different now (localisation, without versions)\n"
+        "  --bundle FILE.html          the evidence as one page: numbers, distributions, forest, requests\n"
         "  --mapping FILE              which column of a CSV or Parquet file is which part of a "
         "span\n" DIAGNOSE_OPTIONS_HELP "\n"
         "Examples:\n"

@@ -6,48 +6,52 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "diagnose/bundle_plot.h"
 
-#define GROUPS_ROOM 256
-#define PLOT_WIDTH  720
-#define PLOT_HEIGHT 160
-#define FOREST_ROWS 400
-#define BARS_MAX    200 /* spans shown of one exemplar */
+#define GROUPS_ROOM     256
+#define FOREST_ROWS     400
+#define BUCKETS_ROWS    60
+#define CHANGE_SHOWN    0.005 /* of the growth; smaller changes are only counted */
+#define CONCURRENT_FROM 1.05
 
 static const char STYLE[] =
-    "<style>:root{color-scheme:light dark;--a:#3b7dd8;--b:#d9534f;--line:#8884}body{font:14px/1.5 "
-    "system-ui,sans-serif;"
-    "max-width:1100px;margin:2em auto;padding:0 1em}h1{font-size:1.3em}h2{font-size:1.05em;margin-top:2em}"
-    "table{border-collapse:collapse}td,th{padding:.15em .8em .15em 0;text-align:left;border-bottom:1px solid "
-    "var(--line)}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.path{font-weight:600;color:var(--b)}"
-    ".older{color:var(--a)}.newer{color:var(--b)}.pair{display:grid;grid-template-columns:1fr 1fr;gap:1.5em}"
-    "svg{width:100%;height:auto}svg text{font:10px "
-    "system-ui;fill:currentColor}pre{overflow:auto;max-height:30em}"
-    ".note{opacity:.7}</style>";
-
-static void escape(struct text *to, const char *s)
-{
-    for (; *s; s++)
-        switch (*s) {
-        case '<':
-            text_add(to, "&lt;");
-            break;
-        case '>':
-            text_add(to, "&gt;");
-            break;
-        case '&':
-            text_add(to, "&amp;");
-            break;
-        case '"':
-            text_add(to, "&quot;");
-            break;
-        default:
-            text_add_bytes(to, s, 1);
-        }
-}
+    "<style>:root{color-scheme:light dark;--text:#1d2330;--dim:#5a6372;--back:#fff;--line:#d9dde4;"
+    "--band:#f4f6f9;--a:#1f66c1;--b:#c4302b}"
+    "@media(prefers-color-scheme:dark){:root{--text:#e4e7ec;--dim:#a0a8b5;--back:#15181e;--line:#343a45;"
+    "--band:#1e232b;--a:#7ab4ff;--b:#ff8b84}}"
+    "body{font:14px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:1100px;"
+    "margin:2em auto;padding:0 1em}"
+    "h1{font-size:1.35em;line-height:1.3;margin:1.6em 0 .4em}h2{font-size:1.05em;margin:2.2em 0 .5em}"
+    "table{border-collapse:collapse;width:100%}td,th{padding:.2em .7em .2em 0;text-align:left;"
+    "border-bottom:1px solid var(--line);vertical-align:top}th{color:var(--dim);font-weight:500}"
+    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
+    ".older{color:var(--a)}.newer{color:var(--b)}.note{color:var(--dim);margin:.2em 0 .6em}"
+    "th.g{text-align:center}.wide{overflow-x:auto}.pair{display:grid;grid-template-columns:1fr 1fr;gap:1.5em "
+    "2em}"
+    "@media(max-width:760px){.pair{grid-template-columns:1fr}}"
+    "figure{margin:0}figcaption{color:var(--dim)}svg{width:100%;height:auto;display:block}"
+    "svg text{font:11px system-ui,sans-serif;fill:var(--dim);text-anchor:middle}svg "
+    "text.left{text-anchor:end}"
+    ".grid{stroke:var(--line)}.axis{stroke:var(--dim)}.mark{stroke:currentColor;stroke-dasharray:3 3}"
+    ".curve{stroke:currentColor;stroke-width:1.5;fill:currentColor;fill-opacity:.16}"
+    ".line{stroke:currentColor;stroke-width:1.8;fill:none}.interval{width:200px}"
+    ".key::before{content:'';display:inline-block;width:.8em;height:.8em;margin-right:.4em;"
+    "background:currentColor;border-radius:2px}"
+    "tr.path td{background:var(--band)}tr.path td:first-child{font-weight:600}"
+    ".tag{font-size:.8em;font-weight:600;color:var(--back);background:var(--b);border-radius:3px;padding:0 "
+    ".4em;white-space:nowrap}"
+    ".bars{width:130px;min-width:90px}.bars i,.lane i{display:block;background:currentColor;height:6px;"
+    "border-radius:1px;min-width:1px}.bars i+i{margin-top:2px}.bars{padding-top:.55em}"
+    ".request td{border:0;padding:.1em .6em .1em 0;color:var(--text)}.request .lane{width:55%;color:inherit}"
+    ".lane i{height:12px;margin-top:.3em;opacity:.3}tr.on .lane i{opacity:1}tr.on td{font-weight:500}"
+    "table.older .lane{color:var(--a)}table.newer .lane{color:var(--b)}"
+    "pre{overflow:auto;max-height:30em;background:var(--band);padding:.8em}summary{cursor:pointer}"
+    "ol.list{padding-left:1.4em}a{color:inherit}hr{border:0;border-top:2px solid var(--line);margin:3em 0 "
+    "0}</style>";
 
 static const char *duration(double ns, char *buffer)
 {
@@ -62,122 +66,169 @@ static void row(struct text *to, const char *name, const char *format, ...)
     va_start(args, format);
     vsnprintf(value, sizeof(value), format, args);
     va_end(args);
-    text_addf(to, "<tr><td>%s</td><td class=n>", name);
-    escape(to, value);
-    text_add(to, "</td></tr>");
+    text_addf(to, "<tr><td>%s<td class=n>", name);
+    plot_escape(to, value);
+    text_add(to, "</tr>");
 }
 
-static void write_numbers(const struct verdict *v, struct text *to)
+static void row_of_time(struct text *to, const char *name, uint64_t at_ns)
+{
+    time_t seconds = (time_t)(at_ns / NS_PER_S);
+    struct tm parts;
+    char value[64];
+    if (!at_ns || !gmtime_r(&seconds, &parts))
+        return;
+    strftime(value, sizeof(value), "%Y-%m-%d %H:%M:%S UTC", &parts);
+    row(to, name, "%s", value);
+}
+
+static void write_numbers(const struct book *book, const struct verdict *v, struct text *to)
 {
     const struct regress_result *r = &v->result;
     const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
     char a[24], b[24];
     text_add(to, "<h2>Numbers</h2><div class=pair><table>");
-    row(to, "measure", "%s", regress_measure_name(r->measure));
-    row(to, "ratio, newer / older", "%.3f (95 %% interval %.3f to %.3f)", r->ratio[r->measure],
+    row(to, "Measure", "%s", regress_measure_name(r->measure));
+    row(to, "Ratio, newer / older", "%.3f (95 %% interval %.3f to %.3f)", r->ratio[r->measure],
         r->low[r->measure], r->high[r->measure]);
-    row(to, "test", "%s", regress_method_words(r->method));
+    row(to, "Test", "%s", regress_method_words(r->method));
     row(to, "p, and adjusted over all buckets", "%.3g, %.3g", r->p, r->adjusted_p);
     row(to, "e-value (valid at any look)", "%.3g", v->sequential.e_value);
     row(to, "Z against older requests", "%.2f", r->z);
-    row(to, "Z against older versions", "%.2f", v->z_versions);
-    row(to, "effect size", "%.2f", r->effect);
-    row(to, "requests, newer and older", "%llu, %llu", (unsigned long long)r->newer_requests,
-        (unsigned long long)r->older_requests);
-    row(to, "hosts, newer and older", "%zu, %zu", r->newer_hosts, r->older_hosts);
-    text_add(to, "</table><table><tr><th><th class='n older'>older<th class='n newer'>newer</tr>");
-    text_addf(to, "<tr><td>mean<td class=n>%s<td class=n>%s</tr>", duration(sketch_mean(&v->older), a),
+    if (v->z_versions != 0)
+        row(to, "Z against older versions", "%.2f", v->z_versions);
+    else
+        row(to, "Z against older versions", "needs two older versions");
+    row(to, "Effect size", "%.2f", r->effect);
+    row_of_time(to, "First request of the newer side", v->first_ns);
+    row_of_time(to, "Last request of the newer side", v->last_ns);
+    text_add(to, "</table><table><tr><th><th class=n><span class='key older'>");
+    plot_escape(to, v->base == NAMES_NONE ? "older" : names_get(book->names, v->base));
+    text_add(to, "</span><th class=n><span class='key newer'>");
+    plot_escape(to, names_get(book->names, v->version));
+    text_add(to, "</span></tr>");
+    text_addf(to, "<tr><td>Mean<td class=n>%s<td class=n>%s</tr>", duration(sketch_mean(&v->older), a),
               duration(sketch_mean(&v->newer), b));
     for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++)
         text_addf(to, "<tr><td>p%g<td class=n>%s<td class=n>%s</tr>", quantiles[i] * 100,
                   duration(sketch_quantile(&v->older, quantiles[i]), a),
                   duration(sketch_quantile(&v->newer, quantiles[i]), b));
-    text_add(to, "</table></div>");
-}
-
-/* Density over log latency, four bins of the sketch to a step. */
-static void curve(const struct sketch *sketch, unsigned first, unsigned end, double top, const char *class,
-                  struct text *to)
-{
-    text_addf(to, "<polyline class=%s fill=none stroke=currentColor stroke-width=1.5 points='", class);
-    for (unsigned bin = first; bin < end; bin += 4) {
-        double share = 0;
-        for (unsigned k = bin; k < bin + 4 && k < SKETCH_BINS; k++)
-            share += (double)sketch_bin_count(sketch, (uint16_t)k) / (double)sketch->count;
-        text_addf(to, "%.1f,%.1f ", (double)(bin - first) / (end - first) * PLOT_WIDTH,
-                  PLOT_HEIGHT - 20 - share / top * (PLOT_HEIGHT - 30));
-    }
-    text_add(to, "'/>");
+    text_addf(to,
+              "<tr><td>Requests<td class=n>%llu<td class=n>%llu</tr><tr><td>Hosts<td class=n>%zu<td "
+              "class=n>%zu</tr></table></div>",
+              (unsigned long long)r->older_requests, (unsigned long long)r->newer_requests, r->older_hosts,
+              r->newer_hosts);
 }
 
 static void write_distributions(const struct verdict *v, struct text *to)
 {
-    uint16_t a_first, a_end, b_first, b_end;
-    char label[24];
-    sketch_range(&v->older, &a_first, &a_end);
-    sketch_range(&v->newer, &b_first, &b_end);
-    unsigned first = MIN(a_first, b_first) / 4 * 4, end = MAX(a_end, b_end) + 4u;
-    double top = 1e-9;
-    for (int side = 0; side < 2; side++) {
-        const struct sketch *s = side ? &v->newer : &v->older;
-        for (unsigned bin = first; bin < end; bin += 4) {
-            double share = 0;
-            for (unsigned k = bin; k < bin + 4 && k < SKETCH_BINS; k++)
-                share += (double)sketch_bin_count(s, (uint16_t)k) / (double)s->count;
-            top = fmax(top, share);
-        }
-    }
-    text_addf(to, "<h2>Distribution of latency (logarithmic)</h2><svg viewBox='0 0 %d %d' role=img>",
-              PLOT_WIDTH, PLOT_HEIGHT);
-    for (unsigned bin = (first + 63) / 64 * 64; bin < end; bin += 64) {
-        double x = (double)(bin - first) / (end - first) * PLOT_WIDTH;
-        text_addf(
-            to,
-            "<line x1=%.1f x2=%.1f y1=5 y2=%d stroke=currentColor opacity=.15 /><text x=%.1f y=%d>%s</text>",
-            x, x, PLOT_HEIGHT - 20, x + 2, PLOT_HEIGHT - 8,
-            duration((double)sketch_bin_low((uint16_t)bin), label));
-    }
-    curve(&v->older, first, end, top, "older", to);
-    curve(&v->newer, first, end, top, "newer", to);
-    text_add(to, "</svg><p><span class=older>older</span> · <span class=newer>newer</span></p>");
+    text_add(to, "<h2>Distribution of latency</h2><div class=pair>");
+    plot_density(&v->older, &v->newer, to);
+    plot_tail(&v->older, &v->newer, to);
+    text_add(to, "</div><p class=note><span class='key older'>older</span> &nbsp; <span class='key "
+                 "newer'>newer</span></p>");
 }
 
 static void write_changes(const struct book *book, const struct verdict *v, struct text *to)
 {
     struct text words = {0};
-    text_addf(
-        to,
-        "<h2>What changed on the critical path</h2><table><tr><th>change<th>call path<th class=n>share of "
-        "the growth</tr>");
+    size_t small = 0;
+    text_add(to, "<h2>What changed on the critical path</h2><table><tr><th>Change<th>Call path<th "
+                 "class=n>Share of the growth</tr>");
     for (size_t i = 0; i < v->change_count; i++) {
+        if (fabs(v->changes[i].share) < CHANGE_SHOWN) {
+            small++;
+            continue;
+        }
         text_addf(to, "<tr><td>%s<td>", forest_change_name(v->changes[i].kind));
         forest_change_words(book, &v->changes[i], &words);
-        escape(to, text_get(&words));
+        plot_escape(to, text_get(&words));
         text_add(to, "<br><span class=note>");
         text_clear(&words);
         book_path_chain(book, v->changes[i].path, &words);
-        escape(to, text_get(&words));
+        plot_escape(to, text_get(&words));
         text_addf(to, "</span><td class=n>%.0f %%</tr>", v->changes[i].share * 100);
         text_clear(&words);
     }
-    text_add(
-        to, "</table><h2>Where</h2><table><tr><th>attributes<th class=n>ratio within<th class=n>elsewhere<th "
-            "class=n>share of the slow-down</tr>");
+    text_add(to, "</table>");
+    if (small)
+        text_addf(to, "<p class=note>%zu change%s of less than half a percent not shown.</p>", small,
+                  small == 1 ? "" : "s");
+    text_done(&words);
+}
+
+static void write_causes(const struct book *book, const struct verdict *v, struct text *to)
+{
+    struct text words = {0};
+    text_add(to,
+             "<h2>Which requests</h2><div class=wide><table><tr><th>Attributes<th class=n>Ratio within<th "
+             "class=n>Elsewhere<th class=n>Share of the slow-down</tr>");
     for (size_t i = 0; i <= v->cause_count; i++) {
         const struct cause *c = i < v->cause_count ? &v->causes[i] : &v->rule;
         if (i == v->cause_count && !c->length)
             break;
+        text_clear(&words);
         cause_words(book, c, &words);
         text_add(to, "<tr><td>");
-        escape(to, text_get(&words));
-        text_addf(to, "%s<td class=n>%.2f<td class=n>%.2f<td class=n>%.0f %%</tr>",
+        plot_escape(to, text_get(&words));
+        text_addf(to, "%s<td class=n>%.2f<td class=n>",
                   i == v->cause_count ? " <span class=note>(simple rule: largest ratio)</span>" : "",
-                  c->ratio, c->ratio_outside, c->coverage * 100);
-        text_clear(&words);
+                  c->ratio);
+        if (c->length)
+            text_addf(to, "%.2f", c->ratio_outside);
+        text_addf(to, "<td class=n>%.0f %%</tr>", c->coverage * 100);
     }
-    text_add(to, "</table>");
+    text_add(to, "</table></div>");
     text_done(&words);
 }
+
+/* The same two versions in the other buckets: where it is not slower is evidence too. */
+static void write_buckets(const struct book *book, const struct judgement *judgement,
+                          const struct verdict *shown, struct text *to)
+{
+    struct text words = {0};
+    double reach = 1.5;
+    size_t rows = 0;
+    array_foreach (&judgement->verdicts, v)
+        if (v->service == shown->service && v->version == shown->version && v->result.method != METHOD_NONE)
+            reach = fmax(reach, 1.1 * fmax(v->result.ratio[v->result.measure],
+                                           1 / fmax(v->result.ratio[v->result.measure], 0.01)));
+    text_add(to, "<h2>The same versions in all buckets</h2><div class=wide><table><tr><th>Bucket<th>Ratio "
+                 "with its 95 % interval<th class=n><th>Verdict</tr>");
+    array_foreach (&judgement->verdicts, v) {
+        enum regress_measure m = v->result.measure;
+        if (v->service != shown->service || v->version != shown->version || ++rows > BUCKETS_ROWS)
+            continue;
+        text_clear(&words);
+        book_bucket_words(book, &book->buckets.at[v->bucket], &words);
+        text_addf(to, "<tr%s><td>", v == shown ? " class=path" : "");
+        plot_escape(to, text_get(&words));
+        text_add(to, "<td>");
+        if (v->result.method == METHOD_NONE) {
+            text_add(to, "<td class=n><td class=note>too little data</tr>");
+            continue;
+        }
+        plot_interval(v->result.ratio[m], v->result.low[m], v->result.high[m], reach, v->result.slower, to);
+        text_addf(to, "<td class=n>%.2f (%.2f to %.2f)<td>%s</tr>", v->result.ratio[m], v->result.low[m],
+                  v->result.high[m], v->result.slower ? "<b class=newer>slower</b>" : "not slower");
+    }
+    text_add(to, "</table></div>");
+    if (rows > BUCKETS_ROWS)
+        text_addf(to, "<p class=note>%zu more buckets are not shown.</p>", rows - BUCKETS_ROWS);
+    text_done(&words);
+}
+
+/* ---- the forest ---- */
+
+/* What the rows of the forest are written from. */
+struct rows {
+    const struct book *book;
+    const struct verdict *verdict;
+    const struct forest *before, *after;
+    double critical_most_ns;
+    uint32_t bottleneck; /* the path that grew most */
+    unsigned count;
+};
 
 static bool on_path(const struct verdict *v, uint32_t path)
 {
@@ -195,83 +246,103 @@ static unsigned depth_of(const struct book *book, uint32_t path)
     return depth;
 }
 
-static void forest_row(const struct book *book, const struct verdict *v, const struct forest *before,
-                       const struct forest *after, uint32_t path, struct text *to)
+static double per_request(uint64_t ns, const struct forest *forest)
+{
+    return (double)ns / fmax((double)forest->requests, 1);
+}
+
+static double critical_of(const struct vertex *v, const struct forest *forest)
+{
+    return per_request(v->critical_ns + v->edge_critical_ns, forest);
+}
+
+static void concurrency(const struct vertex *v, struct text *to)
+{
+    double at_once = v->busy_ns ? (double)v->together_ns / (double)v->busy_ns : 1;
+    if (at_once >= CONCURRENT_FROM)
+        text_addf(to, "<td class=n>%.1f", at_once);
+    else
+        text_add(to, "<td class=n>1");
+}
+
+static const char *kind_words(uint8_t kind)
+{
+    static const char *const words[] = {"", "", "server", "client", "producer", "consumer"};
+    return kind < ARRAY_SIZE(words) ? words[kind] : "";
+}
+
+static void forest_row(const struct rows *rows, uint32_t path, struct text *to)
 {
     static const struct vertex none;
-    const struct vertex *a = forest_vertex(before, path), *b = forest_vertex(after, path);
+    const struct vertex *sides[] = {forest_vertex(rows->before, path), forest_vertex(rows->after, path)};
+    const struct forest *forests[] = {rows->before, rows->after};
     struct text words = {0};
-    char x[24], y[24], cx[24], cy[24];
-    a = a ? a : &none;
-    b = b ? b : &none;
-    book_path_words(book, path, &words);
-    text_addf(to, "<tr><td style='padding-left:%uem'%s>", depth_of(book, path),
-              on_path(v, path) ? " class=path" : "");
-    escape(to, text_get(&words));
-    text_addf(
-        to, "<td class=n>%.2f<td class=n>%.2f<td class=n>%s<td class=n>%s<td class=n>%s<td class=n>%s</tr>",
-        before->requests ? (double)a->calls / (double)before->requests : 0,
-        after->requests ? (double)b->calls / (double)after->requests : 0,
-        duration(sketch_quantile(&a->duration, 0.95), x), duration(sketch_quantile(&b->duration, 0.95), y),
-        duration((double)(a->critical_ns + a->edge_critical_ns) / fmax((double)before->requests, 1), cx),
-        duration((double)(b->critical_ns + b->edge_critical_ns) / fmax((double)after->requests, 1), cy));
+    char label[24];
+    for (int s = 0; s < 2; s++)
+        sides[s] = sides[s] ? sides[s] : &none;
+    book_path_words(rows->book, path, &words);
+    text_addf(to, "<tr%s><td style='padding-left:%.1fem'>", on_path(rows->verdict, path) ? " class=path" : "",
+              depth_of(rows->book, path) * 0.9);
+    plot_escape(to, text_get(&words));
+    text_addf(to, " <span class=note>%s</span>%s", kind_words(rows->book->paths.at[path].kind),
+              path == rows->bottleneck ? " <span class=tag>grew most</span>" : "");
+    for (int s = 0; s < 2; s++)
+        text_addf(to, "<td class=n>%.2f", (double)sides[s]->calls / fmax((double)forests[s]->requests, 1));
+    for (int s = 0; s < 2; s++)
+        text_addf(to, "<td class=n>%s", duration(sketch_quantile(&sides[s]->duration, 0.95), label));
+    for (int s = 0; s < 2; s++)
+        text_addf(to, "<td class=n>%s", duration(per_request(sides[s]->self_ns, forests[s]), label));
+    for (int s = 0; s < 2; s++)
+        concurrency(sides[s], to);
+    for (int s = 0; s < 2; s++)
+        text_addf(to, "<td class=n>%s", duration(critical_of(sides[s], forests[s]), label));
+    text_add(to, "<td class=bars>");
+    for (int s = 0; s < 2; s++)
+        text_addf(to, "<i class=%s style='width:%.1f%%'></i>", s ? "newer" : "older",
+                  critical_of(sides[s], forests[s]) / rows->critical_most_ns * 100);
+    text_add(to, "</tr>");
     text_done(&words);
 }
 
 /* Depth first below a path; children in order of number. */
-static void forest_rows(const struct book *book, const struct verdict *v, const struct forest *before,
-                        const struct forest *after, uint32_t path, unsigned *rows, struct text *to)
+static void forest_rows(struct rows *rows, uint32_t path, struct text *to)
 {
-    if (++*rows > FOREST_ROWS || (!forest_vertex(before, path) && !forest_vertex(after, path)))
+    if ((!forest_vertex(rows->before, path) && !forest_vertex(rows->after, path)) ||
+        ++rows->count > FOREST_ROWS)
         return;
-    forest_row(book, v, before, after, path, to);
-    for (uint32_t child = path + 1; child < book->paths.count; child++)
-        if (book->paths.at[child].parent == path)
-            forest_rows(book, v, before, after, child, rows, to);
+    forest_row(rows, path, to);
+    for (uint32_t child = path + 1; child < rows->book->paths.count; child++)
+        if (rows->book->paths.at[child].parent == path)
+            forest_rows(rows, child, to);
 }
 
 static void write_forest(const struct book *book, const struct verdict *v, const struct forest *before,
                          const struct forest *after, struct text *to)
 {
-    unsigned rows = 0;
+    struct rows rows = {book, v, before, after, 1, BOOK_NONE, 0};
+    array_foreach (&before->vertices, vertex)
+        rows.critical_most_ns = fmax(rows.critical_most_ns, critical_of(&vertex->sum, before));
+    array_foreach (&after->vertices, vertex)
+        rows.critical_most_ns = fmax(rows.critical_most_ns, critical_of(&vertex->sum, after));
+    if (v->change_count && v->changes[0].share > 0)
+        rows.bottleneck = v->changes[0].path;
     text_add(
-        to,
-        "<h2>Call-stack forest</h2><p class=note>The critical path of the newer side is marked. Critical "
-        "time "
-        "includes the edge to the call (network, queues).</p><table><tr><th>call<th class=n>calls older<th "
-        "class=n>newer<th class=n>p95 older<th class=n>newer<th class=n>critical older<th "
-        "class=n>newer</tr>");
-    forest_rows(book, v, before, after, book->buckets.at[v->bucket].type, &rows, to);
-    text_add(to, "</table>");
-    if (rows > FOREST_ROWS)
-        text_addf(to, "<p class=note>%u more calls are not shown.</p>", rows - FOREST_ROWS);
+        to, "<h2>Call-stack forest</h2><p class=note>The newer side's critical path is shaded. Own and "
+            "critical time are per request, older and newer; critical time includes the way to the call "
+            "(network, queues). At once: calls of the same kind that ran together.</p><div "
+            "class=wide><table><tr><th>Call<th class=g colspan=2>Calls a request<th class=g colspan=2>p95 of "
+            "a call<th class=g colspan=2>Own time<th class=g colspan=2>At once<th class=g colspan=2>Critical "
+            "time<th></tr><tr><th>");
+    for (int pair = 0; pair < 5; pair++)
+        text_add(to, "<th class='n older'>older<th class='n newer'>newer");
+    text_add(to, "<th></tr>");
+    forest_rows(&rows, book->buckets.at[v->bucket].type, to);
+    text_add(to, "</table></div>");
+    if (rows.count > FOREST_ROWS)
+        text_addf(to, "<p class=note>%u more calls are not shown.</p>", rows.count - FOREST_ROWS);
 }
 
-static void write_exemplar(const struct book *book, const struct exemplar *e, uint64_t scale_ns,
-                           const char *class, struct text *to)
-{
-    char label[24];
-    size_t n = MIN(e->count, (size_t)BARS_MAX);
-    uint64_t origin = e->parts[0].start_ns;
-    text_addf(to, "<p class=%s>%s · trace %llx%016llx</p><svg viewBox='0 0 520 %zu' role=img class=%s>",
-              class, duration((double)e->duration_ns, label), (unsigned long long)e->high,
-              (unsigned long long)e->low, n * 14 + 4, class);
-    for (size_t i = 0; i < n; i++) {
-        const struct part *p = &e->parts[i];
-        double x = (double)(int64_t)(p->start_ns - origin) / (double)scale_ns * 520;
-        double width = fmax((double)(p->end_ns - p->start_ns) / (double)scale_ns * 520, 1);
-        text_addf(
-            to, "<rect x=%.1f y=%zu width=%.1f height=10 fill=currentColor opacity=.35 /><text x=%.1f y=%zu>",
-            x, i * 14 + 2, width, fmin(fmax(x, 0) + 2, 400), i * 14 + 11);
-        escape(to, names_get(book->names, p->service));
-        text_add(to, " ");
-        escape(to, names_get(book->names, p->name));
-        text_addf(to, " %s</text>", duration((double)(p->end_ns - p->start_ns), label));
-    }
-    text_add(to, "</svg>");
-    if (e->count > n)
-        text_addf(to, "<p class=note>%zu more spans</p>", e->count - n);
-}
+/* ---- exemplars ---- */
 
 static const struct exemplar *pick(const struct group *const *groups, size_t count, bool slow)
 {
@@ -285,33 +356,31 @@ static const struct exemplar *pick(const struct group *const *groups, size_t cou
     return best;
 }
 
+static void write_pair(const struct book *book, const struct exemplar *older, const struct exemplar *newer,
+                       const char *which, struct text *to)
+{
+    uint64_t scale = MAX(older ? older->duration_ns : 1, newer ? newer->duration_ns : 1);
+    text_addf(to, "<div class=pair><div><b><span class='key older'>Older</span>, %s</b>", which);
+    if (older)
+        plot_request(book, older, scale, "older", to);
+    text_addf(to, "</div><div><b><span class='key newer'>Newer</span>, %s</b>", which);
+    if (newer)
+        plot_request(book, newer, scale, "newer", to);
+    text_add(to, "</div></div>");
+}
+
 static void write_exemplars(const struct book *book, const struct group *const *older, size_t older_count,
                             const struct group *const *newer, size_t newer_count, struct text *to)
 {
-    const struct exemplar *normal = pick(older, older_count, false),
-                          *typical = pick(newer, newer_count, false);
-    const struct exemplar *slow = pick(newer, newer_count, true);
-    uint64_t scale = 1;
-    typical = typical ? typical : slow;
-    if (normal)
-        scale = MAX(scale, normal->duration_ns);
-    if (typical)
-        scale = MAX(scale, typical->duration_ns);
-    text_add(to, "<h2>Requests side by side</h2><div class=pair><div><b>Older, typical</b>");
-    if (normal)
-        write_exemplar(book, normal, scale, "older", to);
-    text_add(to, "</div><div><b>Newer, typical</b>");
-    if (typical)
-        write_exemplar(book, typical, scale, "newer", to);
-    text_add(to, "</div></div>");
-    if (slow) {
-        text_add(to, "<details><summary>The slowest newer request</summary>");
-        write_exemplar(book, slow, slow->duration_ns ? slow->duration_ns : 1, "newer", to);
-        text_add(to, "</details>");
-    }
+    text_add(to, "<h2>Requests side by side</h2><p class=note>On one scale of time; what the request waited "
+                 "for (its critical path) is solid.</p>");
+    write_pair(book, pick(older, older_count, false), pick(newer, newer_count, false), "typical", to);
+    text_add(to, "<p></p>");
+    write_pair(book, pick(older, older_count, true), pick(newer, newer_count, true), "slowest", to);
 }
 
-static int write_verdict(const struct book *book, const struct verdict *v, struct text *to)
+static int write_verdict(const struct book *book, const struct judgement *judgement, const struct verdict *v,
+                         struct text *to)
 {
     const struct bucket *bucket = &book->buckets.at[v->bucket];
     const struct group *newer[GROUPS_ROOM], *older[GROUPS_ROOM];
@@ -326,14 +395,59 @@ static int write_verdict(const struct book *book, const struct verdict *v, struc
     if (r == 0)
         r = forest_init(&after, newer, newer_count);
     if (r == 0) {
-        write_numbers(v, to);
+        write_numbers(book, v, to);
         write_distributions(v, to);
         write_changes(book, v, to);
         write_forest(book, v, &before, &after, to);
         write_exemplars(book, older, older_count, newer, newer_count, to);
+        write_causes(book, v, to);
+        write_buckets(book, judgement, v, to);
     }
     forest_done(&before);
     forest_done(&after);
+    return r;
+}
+
+static int write_finding(const struct book *book, const struct judgement *judgement, const struct verdict *v,
+                         size_t number, struct text *to)
+{
+    struct report one = {0};
+    struct finding *finding = NULL;
+    int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
+    if (r == 0) {
+        text_addf(to, "%s<h1 id=finding-%zu>", number > 1 ? "<hr>" : "", number);
+        plot_escape(to, finding->title);
+        text_add(to, "</h1><p>");
+        plot_escape(to, finding->detail);
+        text_add(to, "</p><p><b>What to do:</b> ");
+        plot_escape(to, finding->remedy);
+        text_add(to, "</p>");
+        r = write_verdict(book, judgement, v, to);
+    }
+    report_done(&one);
+    return r;
+}
+
+/* Several findings begin with a list of them. */
+static int write_list(const struct book *book, const struct judgement *judgement, struct text *to)
+{
+    size_t number = 0;
+    int r = 0;
+    text_addf(to, "<p><b>%zu comparisons are slower:</b></p><ol class=list>", judgement->slower);
+    array_foreach (&judgement->verdicts, v) {
+        struct report one = {0};
+        struct finding *finding = NULL;
+        if (r < 0 || !v->result.slower)
+            continue;
+        r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
+        if (r == 0) {
+            text_addf(to, "<li><a href='#finding-%zu'>", ++number);
+            plot_escape(to, finding->title);
+            text_add(to, "</a>");
+        }
+        report_done(&one);
+    }
+    text_add(to, "</ol>");
     return r;
 }
 
@@ -346,35 +460,21 @@ int bundle_write(const struct diagnosis *diagnosis, const struct judgement *judg
     text_add(to, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
                  "content='width=device-width'><title>sonde: evidence</title>");
     text_add(to, STYLE);
-    array_foreach (&judgement->verdicts, v) {
-        if (r < 0 || !v->result.slower)
-            continue;
-        struct report one = {0};
-        struct finding *finding = NULL;
-        r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
-        if (r == 0) {
-            text_add(to, "<h1>");
-            escape(to, finding->title);
-            text_add(to, "</h1><p>");
-            escape(to, finding->detail);
-            text_add(to, "</p><p>");
-            escape(to, finding->remedy);
-            text_add(to, "</p>");
-            r = write_verdict(book, v, to);
-        }
-        shown++;
-        report_done(&one);
-    }
+    if (judgement->slower > 1)
+        r = write_list(book, judgement, to);
+    array_foreach (&judgement->verdicts, v)
+        if (r == 0 && v->result.slower)
+            r = write_finding(book, judgement, v, ++shown, to);
     if (!shown) {
         text_add(to, "<h1>Nothing got slower</h1><p>");
-        escape(to, report->nothing ? report->nothing : "");
+        plot_escape(to, report->nothing ? report->nothing : "");
         text_add(to, "</p>");
     }
     json_t *json = report_json(report);
     char *dump = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
     if (dump) {
-        text_add(to, "<details><summary>The report as JSON</summary><pre id=report>");
-        escape(to, dump);
+        text_add(to, "<h2>The report as JSON</h2><details><summary>Show</summary><pre id=report>");
+        plot_escape(to, dump);
         text_add(to, "</pre></details>");
     }
     free(dump);

@@ -165,22 +165,23 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
     return r;
 }
 
+/* The slowest requests one by one, and all others together. */
 static int add_affected(const struct book *book, const struct verdict *v, struct finding *f)
 {
     const struct bucket *bucket = &book->buckets.at[v->bucket];
     const struct path *root = &book->paths.at[bucket->type];
-    double delay = (sketch_mean(&v->newer) - sketch_mean(&v->older)) * (double)v->newer.count;
-    f->cost_ns = delay > 0 ? (uint64_t)delay : 0;
-    struct finding_affected several = {.service = names_get(book->names, root->service),
-                                       .path = names_get(book->names, root->name),
-                                       .count = v->newer.count,
-                                       .start_ns = v->first_ns,
-                                       .delay_ns = f->cost_ns};
-    int r = finding_add_affected(f, &several, 8);
+    double before_ns = sketch_mean(&v->older), delay_ns = fmax(sketch_mean(&v->newer) - before_ns, 0);
+    f->cost_ns = (uint64_t)(delay_ns * (double)v->newer.count);
+    struct finding_affected others = {.service = names_get(book->names, root->service),
+                                      .path = names_get(book->names, root->name),
+                                      .count = v->newer.count,
+                                      .start_ns = v->first_ns,
+                                      .delay_ns = (uint64_t)delay_ns};
+    int r = 0;
     array_foreach (&bucket->groups, group) {
         if (!book_has_version(book, group->combination, v->service, v->version))
             continue;
-        for (int i = 0; i < BOOK_EXEMPLARS; i++) {
+        for (int i = 0; i < BOOK_EXEMPLARS && others.count; i++) {
             const struct exemplar *e = &group->slow[i];
             char id[40];
             if (!e->parts)
@@ -188,14 +189,17 @@ static int add_affected(const struct book *book, const struct verdict *v, struct
             snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high,
                      (unsigned long long)e->low);
             struct finding_affected one = {.id = e->high ? id : id + 16,
-                                           .service = several.service,
-                                           .path = several.path,
+                                           .service = others.service,
+                                           .path = others.path,
                                            .count = 1,
-                                           .start_ns = e->parts[0].start_ns};
-            f->affected_count -= 1; /* it is among the several */
+                                           .start_ns = e->parts[0].start_ns,
+                                           .delay_ns = (uint64_t)fmax((double)e->duration_ns - before_ns, 0)};
             r |= finding_add_affected(f, &one, 8);
+            others.count--;
         }
     }
+    if (others.count)
+        r |= finding_add_affected(f, &others, 8);
     return r;
 }
 

@@ -58,3 +58,43 @@ export function files(folder, ending) {
         .filter((entry) => entry.isFile() && entry.name.endsWith(ending))
         .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name));
 }
+
+// Random numbers that are the same in every run (mulberry32).
+export function randomFrom(seed) {
+    return () => {
+        seed = (seed + 0x6d2b79f5) | 0;
+        let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+        t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+        return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+    };
+}
+
+// Requests of the rollout story: an API asks an agent for a machine with three disks, which are created at once, or,
+// where slow(version, hardware) says so, one after another. Returns one OTLP request (an object).
+export function diskRequests({ from = 0, count, versions, slow = () => false, at_us = 1.7e15, seed = 1, hosts = 4 }) {
+    const random = randomFrom(seed + from), resources = new Map();
+    for (let i = from; i < from + count; i++) {
+        const version = versions[i % versions.length], hardware = ['gen5', 'gen6', 'gen7'][Math.floor(i / versions.length) % 3];
+        const host = `${hardware}-${version}-${Math.floor(i / 3 / versions.length) % hosts}`;
+        const start_us = at_us + i * 1000, id = i * 8 + 1, trace = i + 1;
+        let clock = 400, end = 0;
+        const disks = [0, 1, 2].map((k) => {
+            const duration_us = Math.round(9000 * Math.exp(0.15 * (random() + random() - 1)));
+            const disk = { trace, id: id + 3 + k, parent: id + 2, name: 'createDisk', kind: 1, start_us: start_us + clock, duration_us };
+            end = Math.max(end, clock + duration_us);
+            if (slow(version, hardware)) clock = end + 50;
+            return disk;
+        });
+        const put = (service, attributes, spans) => {
+            const key = JSON.stringify([service, attributes]);
+            if (!resources.has(key)) resources.set(key, { attributes: { 'service.name': service, ...attributes }, spans: [] });
+            resources.get(key).spans.push(...spans);
+        };
+        put('api', { 'service.version': '7', 'host.name': 'api-1' }, [
+            { trace, id, name: 'POST /vm', kind: 2, start_us, duration_us: end + 800 },
+            { trace, id: id + 1, parent: id, name: 'POST', kind: 3, start_us: start_us + 100, duration_us: end + 500 }]);
+        put('agent', { 'service.version': version, 'host.name': host, 'hardware.generation': hardware }, [
+            { trace, id: id + 2, parent: id + 1, name: 'POST /disks', kind: 2, start_us: start_us + 300, duration_us: end + 100 - 300 + 100 }, ...disks]);
+    }
+    return { resourceSpans: [...resources.values()].map(({ attributes, spans }) => resourceSpans(attributes, spans)) };
+}
