@@ -17,6 +17,7 @@
 #include "diagnose/bundle.h"
 #include "finding/prose.h"
 #include "http/client.h"
+#include "serve/alerts.h"
 #include "serve/receiver.h"
 #include "span/files.h"
 #include "span/otlp.h"
@@ -52,24 +53,16 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {0}};
 
-/* An alert that was sent and not resolved yet. */
-struct alert {
-    uint64_t fingerprint;
-    uint64_t requests; /* of the newer side, at the last look */
-    unsigned quiet;    /* looks since it was last seen slower or had new requests */
-    char title[512];
-};
-
 struct watch {
     struct options *options;
     struct diagnosis *diagnosis;
     struct receiver *receiver;     /* when it receives itself */
     struct journal_reader journal; /* when it follows a server */
-    ARRAY(struct alert) alerts;
+    struct alerts alerts;
     bool found;
 };
 
-#define QUIET_LOOKS 3 /* without new requests of the slow version, before an alert is resolved */
+#define WEBHOOK_ATTEMPTS 3 /* of what is pending at the end */
 
 /* What stays the same while one slow-down is seen again and again. */
 static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
@@ -82,40 +75,33 @@ static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
     return hash;
 }
 
-static void send_webhook(struct watch *watch, const struct alert *alert, const char *status, json_t *finding)
+static int post_alert(const struct watch *watch, const struct alert *alert)
 {
-    struct problem problem;
-    char id[20];
-    if (!watch->options->webhook) {
-        json_decref(finding);
-        return;
-    }
-    json_t *body = json_object();
-    snprintf(id, sizeof(id), "%016llx", (unsigned long long)alert->fingerprint);
-    json_object_set_new(body, "status", json_string(status));
-    json_object_set_new(body, "fingerprint", json_string(id));
-    json_object_set_new(body, "title", json_string(alert->title));
-    if (finding)
-        json_object_set_new(body, "finding", finding);
-    if (watch->options->bundle)
-        json_object_set_new(body, "bundle", json_string(watch->options->bundle));
+    struct problem problem = {0};
+    json_t *body = alert_json(alert, watch->options->bundle);
     char *text = json_dumps(body, JSON_COMPACT);
-    for (int attempt = 0; text && attempt < 3; attempt++) {
-        if (http_post(watch->options->webhook, "application/json", text, strlen(text), 5000, NULL,
-                      &problem) == 0)
-            break;
-        fprintf(stderr, "sonde: the webhook failed: %s\n", problem.what);
-    }
+    int r = text ? http_post(watch->options->webhook, "application/json", text, strlen(text), 5000, NULL,
+                             &problem)
+                 : -ENOMEM;
+    if (r < 0)
+        fprintf(stderr, "sonde: the webhook failed, and will be tried again: %s\n",
+                problem.what[0] ? problem.what : strerror(-r));
     free(text);
     json_decref(body);
+    return r;
 }
 
-static struct alert *find_alert(struct watch *watch, uint64_t fingerprint)
+/* Tells what is pending. What fails is tried again at the next look. */
+static void tell_alerts(struct watch *watch)
 {
-    array_foreach (&watch->alerts, alert)
-        if (alert->fingerprint == fingerprint)
-            return alert;
-    return NULL;
+    struct alert *alert;
+    while ((alert = alerts_pending(&watch->alerts))) {
+        if (watch->options->webhook && post_alert(watch, alert) < 0)
+            return;
+        fprintf(stderr, "sonde: %s: %s\n", alert->state == ALERT_FIRING ? "slower" : "resolved",
+                alert->title);
+        alert->told = alert->state;
+    }
 }
 
 /* The finding of that title in the report, as JSON. */
@@ -131,45 +117,16 @@ static json_t *finding_json(const struct report *report, size_t index)
 static int fire(struct watch *watch, const struct verdict *v)
 {
     const struct book *book = diagnosis_book(watch->diagnosis);
-    struct alert fresh = {.fingerprint = fingerprint_of(book, v)},
-                 *alert = find_alert(watch, fresh.fingerprint);
-    if (alert) { /* told already */
-        alert->quiet = alert->requests == v->newer.count ? alert->quiet : 0;
-        alert->requests = v->newer.count;
-        return 0;
-    }
     struct report one = {0};
     struct finding *finding;
+    bool fires = false;
     int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
-    if (r == 0) {
-        snprintf(fresh.title, sizeof(fresh.title), "%s", finding->title);
-        fresh.requests = v->newer.count;
-        r = array_add(&watch->alerts, fresh);
-        send_webhook(watch, &fresh, "firing", finding_json(&one, 0));
-        fprintf(stderr, "sonde: slower: %s\n", fresh.title);
-    }
+    if (r == 0)
+        r = alerts_see(&watch->alerts, fingerprint_of(book, v), v->newer.count, finding->title,
+                       finding_json(&one, 0), &fires);
     report_done(&one);
-    watch->found = true;
+    watch->found |= r == 0;
     return r;
-}
-
-/* Alerts whose slow version gets no requests any more (rolled back), or is no longer slower. */
-static void resolve(struct watch *watch, const struct judgement *judgement)
-{
-    const struct book *book = diagnosis_book(watch->diagnosis);
-    for (size_t i = watch->alerts.count; i-- > 0;) {
-        struct alert *alert = &watch->alerts.at[i];
-        bool slower = false;
-        array_foreach (&judgement->verdicts, v)
-            if (v->result.slower && fingerprint_of(book, v) == alert->fingerprint)
-                slower = true;
-        alert->quiet++;
-        if (slower && alert->quiet <= QUIET_LOOKS)
-            continue;
-        send_webhook(watch, alert, "resolved", NULL);
-        fprintf(stderr, "sonde: resolved: %s\n", alert->title);
-        *alert = watch->alerts.at[--watch->alerts.count];
-    }
 }
 
 static int write_bundle(struct watch *watch, const struct judgement *judgement, const struct report *report)
@@ -220,16 +177,18 @@ static int look(struct watch *watch, struct report *report)
     if (r >= 0)
         r = diagnosis_report(watch->diagnosis, &watch->options->common.judge, report, &judgement);
     bool slower = r >= 0 && judgement.slower > 0;
+    alerts_begin(&watch->alerts);
     array_foreach (&judgement.verdicts, v)
         if (r >= 0 && v->result.slower)
             r = fire(watch, v);
     if (r >= 0)
-        resolve(watch, &judgement);
+        alerts_end(&watch->alerts);
     if (slower && watch->options->bundle)
         r = write_bundle(watch, &judgement, report);
     judgement_done(&judgement);
     if (watch->receiver)
         receiver_unlock(watch->receiver);
+    tell_alerts(watch); /* not while spans have to wait */
     return r;
 }
 
@@ -278,8 +237,11 @@ static int loop(struct watch *watch)
         if (r >= 0 && (over || decided))
             print_report(watch, &report);
         report_done(&report);
-        if (r < 0 || over || decided)
+        if (r < 0 || over || decided) {
+            for (int attempt = 1; attempt < WEBHOOK_ATTEMPTS && alerts_pending(&watch->alerts); attempt++)
+                tell_alerts(watch);
             return MIN(r, 0);
+        }
     }
 }
 
@@ -300,6 +262,12 @@ static int run(struct watch *watch, struct problem *problem)
     if (r < 0)
         return r;
     if (o->follow) {
+        if (access(o->follow, R_OK | X_OK) < 0) {
+            problem_set(problem, -errno, "%s: %s", o->follow, strerror(errno));
+            problem_remedy(problem, "Name the folder that `sonde serve --data` writes to.");
+            return -ENOENT;
+        }
+        fprintf(stderr, "sonde: following %s\n", o->follow);
         journal_reader_init(&watch->journal, o->follow, (struct journal_position){0});
         return loop(watch);
     }
@@ -383,7 +351,7 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
     receiver_free(watch.receiver);
     diagnosis_free(watch.diagnosis);
     journal_reader_done(&watch.journal);
-    array_done(&watch.alerts);
+    alerts_done(&watch.alerts);
     diagnose_options_done(&options.common);
     if (r < 0)
         return cli_fail(r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
