@@ -103,6 +103,8 @@ static void thread_free(struct thread *thread)
     array_done(&thread->stretches);
     map_done(&thread->async);
     free(thread->types);
+    free(thread->loop);
+    gc_free(thread->gc);
     free(thread);
 }
 
@@ -122,6 +124,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->endpoints);
     map_done(&process->submitters);
     array_done(&process->inner);
+    free(process->encode);
     free(process);
 }
 
@@ -272,6 +275,7 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_uv_phase:
     case SONDE_EVENT_uv_io:
     case SONDE_EVENT_v8_gc:
+    case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_v8_regexp:
         turn_event(a, thread, e);
         break;

@@ -7,10 +7,17 @@
 
 static const uint64_t STUCK_NS = 1000000000;
 
-enum { VICTIMS_KEPT = 2000, CAUSE_REGEXP = 1, CAUSE_JAVASCRIPT = 2, CAUSE_GC = 4, CAUSE_WAITING = 6 };
+enum {
+    VICTIMS_KEPT = 2000,
+    CAUSE_REGEXP = 1,
+    CAUSE_JAVASCRIPT = 2,
+    CAUSE_BUILTIN = 3,
+    CAUSE_GC = 4,
+    CAUSE_WAITING = 6
+};
 
-static struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
-                               const char *place)
+struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
+                        const char *place)
 {
     char key[1024];
     int length = snprintf(key, sizeof(key), "%d|%s|%s", (int)kind, process->service, place);
@@ -83,6 +90,80 @@ static void merge_victims(struct analysis *a, struct fault *fault, struct stretc
             fault->victims.at[fault->victims.count - 1].delay_ns = delay_ns;
             victim->path = NULL; /* the fault has it now */
         }
+    }
+}
+
+void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
+                       uint64_t delay_ns, enum victim_role role)
+{
+    fault->cost_ns += delay_ns;
+    if (fault->victims.count >= VICTIMS_KEPT) {
+        fault->victims_left_out++;
+        return;
+    }
+    bool added;
+    uint64_t *place = map_put(&fault->victim_of, request->serial, &added);
+    if (!place) {
+        a->failed = true;
+        return;
+    }
+    if (!added) {
+        fault->victims.at[*place].delay_ns += delay_ns;
+        return;
+    }
+    struct victim victim = {.serial = request->serial,
+                            .start_ns = request->start_ns,
+                            .delay_ns = delay_ns,
+                            .service = request->service,
+                            .method = request->method,
+                            .route = request->route,
+                            .path = strdup(request->path),
+                            .role = (uint8_t)role};
+    memcpy(victim.name, request->name, sizeof(victim.name));
+    *place = fault->victims.count;
+    if (!victim.path || array_add(&fault->victims, victim) < 0) {
+        map_remove(&fault->victim_of, request->serial);
+        free(victim.path);
+        a->failed = true;
+    }
+}
+
+void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
+{
+    from->absorbed = true;
+    to->cost_ns += from->cost_ns;
+    to->count += from->count;
+    to->total_ns += from->total_ns;
+    to->from_ns = MIN(to->from_ns, from->from_ns);
+    to->to_ns = MAX(to->to_ns, from->to_ns);
+    to->unfinished |= from->unfinished;
+    to->looks += from->looks;
+    to->looks_agree += from->looks_agree;
+    if (from->worst_ns >= to->worst_ns) {
+        to->worst_ns = from->worst_ns;
+        to->place = from->place;
+        to->route = from->route;
+        to->tid = from->tid;
+    }
+    to->victims_left_out += from->victims_left_out;
+    array_foreach (&from->victims, victim) {
+        bool added;
+        uint64_t *place = map_put(&to->victim_of, victim->serial, &added);
+        if (!place) {
+            a->failed = true;
+            return;
+        }
+        if (!added && *place < to->victims.count) {
+            struct victim *known = &to->victims.at[*place];
+            known->delay_ns += victim->delay_ns;
+            known->role = victim->role == VICTIM_CAUSED ? victim->role : known->role;
+            continue;
+        }
+        *place = to->victims.count;
+        if (array_add(&to->victims, *victim) < 0)
+            a->failed = true;
+        else
+            victim->path = NULL;
     }
 }
 
@@ -200,6 +281,9 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         place.cause = CAUSE_WAITING, place.detail = NULL;
     else if (s->gc_ns * 2 >= net_ns)
         place.cause = CAUSE_GC;
+    else if (s->encode_ns * 2 >= net_ns && place.cause != CAUSE_REGEXP)
+        place.cause = CAUSE_BUILTIN,
+        place.detail = intern_string(a, event_label(SONDE_MEANING_encoding, s->encode_what));
     else
         s->sync_ns = 0;
     enum finding_kind kind =
@@ -235,6 +319,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         fault->route = s->route;
         fault->phase = s->phase;
         fault->sync_kind = s->sync_ns ? s->sync_kind : 0;
+        fault->encodes = place.cause == CAUSE_BUILTIN && s->encode_ns * 2 >= net_ns ? s->encode_what + 1 : 0;
     }
     merge_victims(a, fault, s, share);
 }

@@ -12,6 +12,8 @@
 #ifndef ANALYZE_MODEL_H
 #define ANALYZE_MODEL_H
 
+#include <jansson.h>
+
 #include "analyze/analyze.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -167,8 +169,8 @@ struct stretch {
     uint8_t starting; /* the main script, or modules being loaded */
     uint8_t first;    /* the first request of its endpoint, or the process's first work */
     uint64_t start_ns, end_ns;
-    uint64_t gc_ns, sync_ns;
-    uint8_t sync_kind;
+    uint64_t gc_ns, sync_ns, encode_ns;
+    uint8_t sync_kind, encode_what;
     const char *callback; /* type of the longest callback in it */
     const char *route;    /* "GET /x" whose callback it was; NULL */
     ARRAY(struct look) looks;
@@ -186,6 +188,46 @@ struct stretch {
     uint32_t pool_threads;
 };
 enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
+
+/* ---- what loops and collectors did over time (loop.c, gc.c, encode.c) ---- */
+
+struct loop_bin {
+    uint64_t active_ns, longest_ns, late_ns;
+    uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
+    uint32_t turns, ticks, collections, majors;
+};
+enum { LOOP_BINS = 256 };
+
+struct loop_watch {
+    uint64_t from_ns, width_ns;
+    uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
+    struct loop_bin bins[LOOP_BINS];
+};
+
+struct gc_major {
+    uint64_t end_ns, heap_bytes, time_ns, between_ns;
+};
+struct gc_recent {
+    uint64_t start_ns, end_ns;
+};
+enum { GC_RECENT = 128 };
+
+struct gc_watch {
+    uint64_t count[2], collecting_ns[2]; /* minor, major */
+    uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
+    ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
+    struct gc_recent recent[GC_RECENT];
+    size_t recent_count;
+};
+
+enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK };
+
+struct encode_sum {
+    uint64_t count, total_ns, bytes, worst_ns, worst_bytes;
+    /* Calls that take long enough to be felt; felt_bytes: the smallest of them. */
+    uint64_t felt_count, felt_ns, felt_bytes, from_ns, to_ns;
+};
+enum { ENCODE_KINDS = 3 };
 
 enum { TYPES_KEPT = 16384 };
 
@@ -217,6 +259,8 @@ struct thread {
     struct stretch *last_stretch;      /* still collecting who waited for it; in stretches */
     uint32_t polls_since_stretch;      /* poll phases that ended since last_stretch did */
     uint64_t pool_busy_until_ns;       /* pool thread: end of its last run */
+    struct loop_watch *loop;           /* NULL until its loop ran */
+    struct gc_watch *gc;               /* NULL until it collected */
     uint8_t runs_pool, runs_loop;
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
@@ -234,7 +278,7 @@ struct process {
     uint8_t runtime;
     uint8_t gone;
     uint64_t started_ns, ended_ns;
-    uint64_t request_count, answered_count;
+    uint64_t request_count, answered_count, last_request_ns, latency_ns; /* of all its requests together */
     struct map endpoints;   /* hash of (method, route) of what it has answered */
     struct map names;       /* probe:name id -> interned const char * */
     struct map threads;     /* tid -> struct thread * */
@@ -246,6 +290,8 @@ struct process {
     struct pool_run runs[POOL_RUNS_KEPT];
     size_t run_count;
     ARRAY(struct inner_command) inner;
+    uint64_t file_reads, file_read_ns; /* of the pool and the synchronous API, at work */
+    struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
 };
 
 /* ---- the analysis ---- */
@@ -276,6 +322,8 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
+    uint8_t encodes; /* a stall most of which was encoding: which, and 1 */
+    bool absorbed;   /* another fault tells of it */
     uint8_t phase, sync_kind;
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
@@ -409,6 +457,31 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
 /* node.c: reads one turn, a complete tree. */
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
 
+/* loop.c */
+struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns);
+void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A poll phase: a turn of the loop as a whole. timeout_ms: how long it was willing to wait. */
+void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+               int32_t timeout_ms);
+
+/* gc.c */
+void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
+                  uint64_t heap_before, uint64_t heap_after);
+uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
+enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, uint64_t *ret_gc_ns,
+                         uint64_t *ret_active_ns);
+double process_ran_share(const struct process *process);
+void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
+json_t *gc_json(const struct thread *thread);
+void gc_free(struct gc_watch *gc);
+
+/* encode.c */
+void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
+                 uint64_t bytes);
+void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
+struct fault *encode_fault(struct analysis *a, const struct process *process, uint8_t what);
+
 /* stretch.c */
 void stretch_look(struct analysis *a, const struct event *e);
 void stretch_sched(struct analysis *a, const struct event *e);
@@ -431,6 +504,7 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
                           uint64_t sent_ns);
+uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
  * nobody looked. Interned. */
@@ -438,11 +512,23 @@ const char *stretch_place(struct analysis *a, const struct stretch *stretch);
 void stretch_free(struct stretch *stretch);
 
 /* fault.c: stretches and waits of the same place, merged. */
+struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
+                        const char *place);
+void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
+                       uint64_t delay_ns, enum victim_role role);
+/* from's victims and costs become to's, which alone is told of. */
+void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
 void faults_free(struct analysis *a);
 
 /* verdict.c: words for the faults. */
 int verdicts_report(struct analysis *a, struct report *report);
+/* A finding's requests, rank, place and link, from its fault. */
+int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
+void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
+
+/* verdict_runtime.c: the verdicts on what is seen as a whole: collectors, encoding. */
+int verdicts_runtime(struct analysis *a, struct report *report);
 
 /* Whose work an async id is: serial and how it is known. */
 static inline uint64_t async_pack(uint64_t serial, enum known known)

@@ -33,7 +33,8 @@ struct context {
 struct turn {
     struct analysis *a;
     struct thread *thread;
-    uint64_t gc_ns, sync_ns;
+    uint64_t gc_ns, sync_ns, encode_ns, encode_worst_ns;
+    uint8_t encode_what;
     uint64_t longest_ns;
     uint64_t culprit;
     uint32_t culprit_span; /* of the longest callback, in the culprit's tree */
@@ -581,6 +582,19 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
         span.work_start_ns = item->start_ns;
         span.work_end_ns = item->end_ns;
         span.times = 1;
+    } else if (item->event == SONDE_EVENT_v8_encode) {
+        t->encode_ns += took_ns;
+        if (took_ns > t->encode_worst_ns) {
+            t->encode_worst_ns = took_ns;
+            t->encode_what = item->small;
+        }
+        if (c->owner && c->known >= KNOWN_INFERRED)
+            c->owner->encodes = true;
+        span.kind = VSPAN_encode;
+        span.layer = LAYER_js;
+        span.name = event_label(SONDE_MEANING_encoding, item->small);
+        span.name = span.name ? span.name : "encoding";
+        span.argument_bytes = item->id;
     } else if (took_ns >= REGEXP_SHOWN_NS) {
         span.kind = VSPAN_regexp;
         span.name = "regular expression";
@@ -624,6 +638,7 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
         break;
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:
+    case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_uv_run:
         read_runtime_span(t, item, c);
         break;
@@ -640,6 +655,20 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
 
 /* ---- the turn ---- */
 
+/* Who could have gone on meanwhile lost the time in which the loop collected or encoded. */
+static void charge(struct analysis *a, struct thread *thread, const struct turn *turn, uint64_t start_ns,
+                   uint64_t end_ns)
+{
+    array_foreach (&thread->open, place) {
+        struct request *request = *place;
+        bool own = request->serial == turn->culprit;
+        uint64_t held_ns = own ? end_ns - start_ns : request_held_up_ns(request, start_ns, end_ns);
+        request->gc_ns += MIN(held_ns, turn->gc_ns);
+        request->encode_ns += MIN(held_ns, turn->encode_ns);
+        request->encode_what = turn->encode_ns ? turn->encode_what : request->encode_what;
+    }
+}
+
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
 {
     struct turn turn = {.a = a, .thread = thread};
@@ -651,8 +680,12 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     if (end_ns == start_ns)
         return;
     stretch_active(thread, start_ns, end_ns);
-    if (end_ns - start_ns < a->options.stall_ns)
+    loop_turn(a, thread, start_ns, end_ns);
+    if (end_ns - start_ns < a->options.stall_ns) {
+        if (turn.gc_ns || turn.encode_ns)
+            charge(a, thread, &turn, start_ns, end_ns);
         return;
+    }
     struct stretch *s = stretch_turn(a, thread, start_ns, end_ns, turn.culprit);
     if (!s)
         return;
@@ -661,6 +694,8 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     s->gc_ns = turn.gc_ns;
     s->sync_ns = turn.sync_ns;
     s->sync_kind = turn.sync_kind;
+    s->encode_ns = turn.encode_ns;
+    s->encode_what = turn.encode_what;
     s->callback = main_script ? "main script" : turn.callback;
     s->route = culprit ? endpoint_name(a, culprit) : NULL;
     s->unfinished = thread->unfinished;

@@ -5,7 +5,7 @@
 
 #include "analyze/model.h"
 
-enum { OCCUPANTS_MAX = 32, KIND_WORK = 64, KIND_GETADDRINFO = 65, KIND_GETNAMEINFO = 66 };
+enum { OCCUPANTS_MAX = 32, KIND_READ = 3, KIND_WORK = 64, KIND_GETADDRINFO = 65, KIND_GETNAMEINFO = 66 };
 
 void pool_op_free(struct pool_op *op)
 {
@@ -210,6 +210,14 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
         return;
     struct vspan *span = &owner->spans.at[op->span];
     span->end_ns = MAX(done_ns, span->start_ns);
+    span->gc_ns = gc_overlap_ns(thread, span->start_ns, span->end_ns);
+}
+
+static void count_read(struct process *process, const struct event *e)
+{
+    bool read = U(e, uv_run_kind) == KIND_READ;
+    process->file_reads += read;
+    process->file_read_ns += read ? event_duration(e) : 0;
 }
 
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e)
@@ -218,6 +226,7 @@ void pool_event(struct analysis *a, struct thread *thread, const struct event *e
         submitted(a, thread, e);
         return;
     }
+    count_read(thread->process, e);
     struct pool_op *op = pool_get(thread->process, U(e, uv_run_request));
     bool loop = thread->tid == thread->process->pid || thread->runs_loop;
     if (!op && !loop) /* how it was submitted was not seen */

@@ -271,9 +271,13 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     request->end_ns = MAX(end_ns, request->start_ns);
     leave_thread(a, request);
     request->process->answered_count++;
+    request->process->last_request_ns = request->end_ns;
+    request->process->latency_ns += request_latency_ns(request);
     if (request->process->endpoints.count < ENDPOINTS_MAX &&
         !map_put(&request->process->endpoints, endpoint_key(request), NULL))
         a->failed = true;
+    gc_request_done(a, request->process, request);
+    encode_request_done(a, request->process, request);
     request->process = NULL;
     request->spans.at[0].end_ns = request->end_ns;
     struct kept_endpoint *endpoint = endpoint_of(a, request);

@@ -28,11 +28,12 @@ enum vspan_kind {
     VSPAN_callback, /* JavaScript */
     VSPAN_gc,
     VSPAN_regexp,
-    VSPAN_pool,  /* an operation of libuv's thread pool, from submission to its completion callback */
-    VSPAN_sync,  /* the same done on the loop's own thread, which stands still */
-    VSPAN_http,  /* a request sent to another service, from sending to the end of the response */
-    VSPAN_redis, /* a command, from sending to the callback that reads its reply */
-    VSPAN_other, /* bytes sent on another connection, to the next bytes received */
+    VSPAN_encode, /* JSON or a buffer becomes text, or text an object */
+    VSPAN_pool,   /* an operation of libuv's thread pool, from submission to its completion callback */
+    VSPAN_sync,   /* the same done on the loop's own thread, which stands still */
+    VSPAN_http,   /* a request sent to another service, from sending to the end of the response */
+    VSPAN_redis,  /* a command, from sending to the callback that reads its reply */
+    VSPAN_other,  /* bytes sent on another connection, to the next bytes received */
 };
 
 #define VSPAN_NONE UINT32_MAX
@@ -91,6 +92,10 @@ struct request {
     uint32_t spans_left_out;                /* beyond REQUEST_SPANS_MAX */
     uint32_t ambiguous;                     /* operations that may be of this request */
     uint64_t pool_wait_ns, blocked_ns;
+    /* Lost to garbage collection and to encoding in turns that were no stalls; encodes: its own encoding. */
+    uint64_t gc_ns, encode_ns;
+    bool encodes;
+    uint8_t encode_what;
     /* While it is open: */
     ARRAY(uint64_t) async_ids;
     struct process *process;

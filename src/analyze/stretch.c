@@ -261,7 +261,7 @@ void stretch_victim_chain(struct analysis *a, struct stretch *s, const struct re
 
 /* How long a request in flight could not go on because of [start, end): from when what it waits for was done.
  * If that is still going on elsewhere, it lost nothing; if nothing is known of it, it could have gone on. */
-static uint64_t held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
+uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
 {
     uint64_t ready_ns = request->ready_ns;
     if (!ready_ns && request->open_calls)
@@ -289,7 +289,7 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
         bool over = request->state != REQUEST_OPEN && request->end_ns <= start_ns;
         if (over || request->start_ns >= start_ns)
             continue;
-        uint64_t delay_ns = held_up_ns(request, start_ns, end_ns);
+        uint64_t delay_ns = request_held_up_ns(request, start_ns, end_ns);
         if (delay_ns)
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }

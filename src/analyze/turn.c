@@ -117,6 +117,13 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         break;
     case SONDE_EVENT_v8_gc:
         item->small = (uint8_t)U(e, v8_gc_type);
+        gc_collected(a, thread, item->start_ns, e->time_ns, item->small, U(e, v8_gc_heap_before),
+                     U(e, v8_gc_heap_after));
+        break;
+    case SONDE_EVENT_v8_encode:
+        item->small = (uint8_t)U(e, v8_encode_what);
+        item->id = U(e, v8_encode_bytes);
+        encode_done(a, thread, item->start_ns, e->time_ns, item->small, item->id);
         break;
     }
 }
@@ -134,6 +141,8 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
     thread->had_phase |= e->id == SONDE_EVENT_uv_phase;
+    if (e->id == SONDE_EVENT_uv_phase && U(e, uv_phase_phase) == PHASE_POLL)
+        loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));
     thread->polls_since_stretch += e->id == SONDE_EVENT_uv_phase && U(e, uv_phase_phase) == PHASE_POLL;
 }
 

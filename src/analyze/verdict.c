@@ -90,7 +90,7 @@ static int add_affected(struct finding *f, struct fault *fault)
     return 0;
 }
 
-static void place_finding(struct finding *f, const struct fault *fault, const char *layer)
+void verdict_place(struct finding *f, const struct fault *fault, const char *layer)
 {
     f->where = (struct finding_place){.service = finding_say(f, "%s", fault->service),
                                       .process = fault->pid,
@@ -153,7 +153,7 @@ static void say_regexp(struct finding *f, const struct fault *fault)
     f->remedy =
         "Rewrite the pattern so that no repeated group can match the same text in two ways, limit the "
         "length of the text before matching, or match in linear time (the re2 package).";
-    place_finding(f, fault, "v8");
+    verdict_place(f, fault, "v8");
     finding_add_text(f, "pattern", pattern);
     add_stall_evidence(f, fault);
 }
@@ -206,7 +206,7 @@ static void say_blocked(struct finding *f, const struct fault *fault)
         f->remedy =
             "Load what requests need before listening; send each endpoint one request before taking traffic.";
     }
-    place_finding(f, fault, cause == CAUSE_GC ? "v8" : cause == CAUSE_WAITING ? "libuv" : "js");
+    verdict_place(f, fault, cause == CAUSE_GC ? "v8" : cause == CAUSE_WAITING ? "libuv" : "js");
     finding_add_text(f, "cause", event_label(SONDE_MEANING_stall_cause, cause));
     if (called)
         finding_add_text(f, "called", called);
@@ -270,7 +270,7 @@ static void say_slow_command(struct finding *f, const struct fault *fault)
                     "%s",
                     fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
     f->remedy = command_remedy(fault->command);
-    place_finding(f, fault, "redis");
+    verdict_place(f, fault, "redis");
     finding_add_text(f, "command", fault->command);
     finding_add_count(f, "calls_count", fault->count);
     finding_add_count(f, "executed_ns", fault->total_ns);
@@ -333,7 +333,7 @@ static void say_starved(struct finding *f, const struct fault *fault)
     f->remedy =
         "Give the pool more threads (UV_THREADPOOL_SIZE), let fewer of the long operations run at once, or "
         "move them to worker threads or another process.";
-    place_finding(f, fault, "libuv");
+    verdict_place(f, fault, "libuv");
     finding_add_count(f, "operations_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
@@ -357,7 +357,7 @@ static void say_run_queue(struct finding *f, const struct fault *fault)
         (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
         fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "");
     f->remedy = "Give the machine more processors or less work, or raise the service's CPU share.";
-    place_finding(f, fault, "kernel");
+    verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->run_queue_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
@@ -389,10 +389,24 @@ static bool worth_saying(const struct fault *fault, enum finding_severity severi
            fault->kind == FINDING_redis_slow_command;
 }
 
+int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault)
+{
+    int r = add_affected(f, fault);
+    if (r == 0 && f->affected.count)
+        f->link = finding_say(f, "sonde spans --request %s %s", f->affected.at[0].id,
+                              a->options.folder ? a->options.folder : "DIR");
+    return r;
+}
+
 int verdicts_report(struct analysis *a, struct report *report)
 {
+    int result = verdicts_runtime(a, report);
+    if (result < 0)
+        return result;
     array_foreach (&a->fault_list, place) {
         struct fault *fault = *place;
+        if (fault->absorbed || fault->kind == FINDING_gc_pressure || fault->kind == FINDING_serialisation)
+            continue; /* told of by verdicts_runtime(), if at all */
         enum finding_severity severity = severity_of(a, fault);
         if (!worth_saying(fault, severity))
             continue;
@@ -409,12 +423,9 @@ int verdicts_report(struct analysis *a, struct report *report)
             say_run_queue(f, fault);
         else
             say_blocked(f, fault);
-        int r = add_affected(f, fault);
+        int r = verdict_requests(a, f, fault);
         if (r < 0)
             return r;
-        if (f->affected.count)
-            f->link = finding_say(f, "sonde spans --request %s %s", f->affected.at[0].id,
-                                  a->options.folder ? a->options.folder : "DIR");
     }
     return 0;
 }

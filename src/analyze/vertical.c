@@ -193,6 +193,8 @@ static void add_words(struct text *to, const struct line *line)
         text_add(to, ", synchronous");
     if (span->detail && span->kind != VSPAN_redis)
         text_addf(to, span->kind == VSPAN_callback ? ": %s" : " %s", span->detail);
+    if (span->kind == VSPAN_encode && span->argument_bytes)
+        text_addf(to, ", %llu bytes", (unsigned long long)span->argument_bytes);
     if (span->gc_ns) {
         char time[32];
         text_addf(to, ", gc %s", clock_format_duration(span->gc_ns, time, sizeof(time)));
@@ -280,7 +282,8 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     static const char *const KINDS[] = {
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
-        [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange"};
+        [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
+        [VSPAN_encode] = "encode"};
     json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));
@@ -301,12 +304,12 @@ static json_t *span_json(const struct request *request, const struct vspan *span
         json_object_set_new(object, "work_ns",
                             json_integer((json_int_t)(span->work_end_ns - span->work_start_ns)));
     }
+    set_number(object, span->kind == VSPAN_encode ? "bytes" : "argument_bytes", span->argument_bytes);
     set_number(object, "gc_ns", span->gc_ns);
     set_number(object, "sequence", span->sequence);
     set_number(object, "client_id", span->client_id);
     set_number(object, "written_bytes", span->written_bytes);
     set_number(object, "write_messages", span->write_messages);
-    set_number(object, "argument_bytes", span->argument_bytes);
     set_number(object, "peer_process", (uint64_t)MAX(span->peer_pid, 0));
     set_number(object, "peer_thread", (uint64_t)MAX(span->peer_tid, 0));
     if (span->shared)
@@ -331,6 +334,8 @@ json_t *vertical_json(const struct request *request)
     set_number(object, "ambiguous_count", request->ambiguous);
     set_number(object, "pool_wait_ns", request->pool_wait_ns);
     set_number(object, "blocked_ns", request->blocked_ns);
+    set_number(object, "gc_ns", request->gc_ns);
+    set_number(object, "encode_ns", request->encode_ns);
     set_number(object, "spans_left_out_count", request->spans_left_out);
     json_t *spans = json_array();
     array_foreach (&request->spans, span)

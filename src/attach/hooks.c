@@ -113,6 +113,13 @@ const struct hook HOOKS[] = {
      V8I "10RegExpImpl12IrregexpExecEPNS0_7IsolateENS0_12DirectHandleINS0_12IrRegExpDataEEENS4_INS0_"
          "6StringEEEiPij",
      RUNTIME_NODE, 0, 0, NULL},
+    {"v8_json_parse", V8I "17Builtin_JsonParseEiPmPNS0_7IsolateE", RUNTIME_NODE, 0, 0, NULL},
+    {"v8_json_stringify", V8I "21Builtin_JsonStringifyEiPmPNS0_7IsolateE", RUNTIME_NODE, 0, 0,
+     "the time of JSON.stringify and JSON.parse"},
+    {"node_encode", "_ZN4node11StringBytes6EncodeEPN2v87IsolateEPKcmNS_8encodingEPNS1_5LocalINS1_5ValueEEE",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"node_encode", "_ZN4node11StringBytes6EncodeEPN2v87IsolateEPKcmNS_8encodingE", RUNTIME_NODE, 0, 0,
+     "the time of turning buffers into strings"},
 };
 
 const size_t HOOK_COUNT = ARRAY_SIZE(HOOKS);

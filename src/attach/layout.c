@@ -350,6 +350,7 @@ static void node_layout(struct target *target, struct sonde_config *config)
         config->v8.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */
         config->v8.string_length = value[1] - 1;
         config->v8.string_chars = value[2] - 1;
+        config->not_string_mask = (uint32_t)value[3];
         config->string_type_mask = (uint32_t)(value[3] | value[4] | value[5]);
         config->string_type_value = (uint32_t)(value[6] | value[7]);
     } else {
@@ -363,6 +364,10 @@ static void node_layout(struct target *target, struct sonde_config *config)
     config->uv_queue_work = address_of(target, "uv__queue_work");
     config->uv_getaddrinfo_work = address_of(target, "uv__getaddrinfo_work");
     config->uv_getnameinfo_work = address_of(target, "uv__getnameinfo_work");
+    config->v8_heap_size = address_of(target, "_ZN2v88internal4Heap13SizeOfObjectsEv");
+    if (!config->v8_heap_size)
+        target_miss(target, "the size of the heap after a collection", "this Node has no symbol for it",
+                    "Use an official build of Node.");
 }
 
 void target_layout(struct target *target, struct sonde_config *ret_config)

@@ -109,6 +109,7 @@
     L(4, "gc")                    \
     L(5, "native")                \
     L(6, "waiting")
+#define SONDE_ENUM_encoding(L) L(0, "JSON.parse") L(1, "JSON.stringify") L(2, "Buffer.toString")
 #define SONDE_ENUM_loss_reason(L)                                                             \
     L(0, "ring-full")                                                                         \
     L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */ \
@@ -128,6 +129,7 @@
     M(uv_phase)        \
     M(gc_type)         \
     M(stall_cause)     \
+    M(encoding)        \
     M(loss_reason)     \
     M(runtime)
 
@@ -303,6 +305,10 @@ enum sonde_meaning {
 
 #define SONDE_FIELDS_v8_regexp(F, e) F(e, u64, regexp, hex, "the regular expression's handle")
 
+#define SONDE_FIELDS_v8_encode(F, e)                                                      \
+    F(e, u64, bytes, bytes, "of the text (stringify, parse) or of the buffer; 0 unknown") \
+    F(e, u8, what, encoding, "what was done")
+
 #define SONDE_FIELDS_process_start(F, e)                        \
     F(e, u64, start_ns, ns, "when it started, CLOCK_MONOTONIC") \
     F(e, u32, pid, none, "the process")                         \
@@ -385,6 +391,7 @@ enum sonde_meaning {
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
     E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                         \
+    E(v8_encode, "v8:encode", SPAN, PROBE, "JSON or a buffer becomes text, or text JSON, in above 20 us")   \
     E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                        \
     E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                         \
     E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")         \

@@ -56,7 +56,7 @@ struct sonde_config {
     int32_t callback_scope_context; /* of async_context_ in node::InternalCallbackScope */
     uint32_t string_type_mask;      /* instance_type & mask == value for flat one-byte strings */
     uint32_t string_type_value;
-    uint32_t pad;
+    uint32_t not_string_mask; /* instance_type & mask == 0 for any string; 0 unknown */
     /* Addresses of functions of the program, 0 when absent. */
     uint64_t zmalloc_used_memory; /* size_t (void) */
     uint64_t ssl_pending;         /* int (SSL *) */
@@ -68,6 +68,7 @@ struct sonde_config {
     uint64_t uv_queue_work;
     uint64_t uv_getaddrinfo_work;
     uint64_t uv_getnameinfo_work;
+    uint64_t v8_heap_size; /* size_t (v8::internal::Heap *) */
 };
 
 /* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, sends a

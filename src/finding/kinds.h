@@ -38,9 +38,29 @@
          EVIDENCE("samples_agree_count", "of them saw this place")                                            \
          EVIDENCE("ended", "\"no\" when it was still running at the end of the trace")                        \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
-    KIND(gc_pressure, "gc-pressure", "Garbage collection takes much of the time of requests.", )              \
+    KIND(gc_pressure, "gc-pressure", "Garbage collection takes much of the time of requests.",                \
+         EVIDENCE("collections_count", "collections in all")                                                  \
+         EVIDENCE("major_count", "of them major ones (mark-sweep-compact)")                                   \
+         EVIDENCE("gc_ns", "time in collection while it weighed")                                             \
+         EVIDENCE("active_ns", "what the event loop was at work in that time")                                \
+         EVIDENCE("gc_share", "the first of the second, 0 to 1")                                              \
+         EVIDENCE("longest_ns", "the longest collection")                                                     \
+         EVIDENCE("tigc_ns", "mean time in a collection (TIGC)")                                              \
+         EVIDENCE("tbgc_ns", "mean time between two collections (TBGC)")                                      \
+         EVIDENCE("heap_bytes", "heap in use after the last collection")                                      \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(memory_leak_suspected, "memory-leak-suspected",                                                      \
-         "The heap grows from collection to collection and collecting takes ever more of the time.", )        \
+         "What is alive after major collections grows and goes on growing.",                                  \
+         EVIDENCE("collections_count", "collections in all")                                                  \
+         EVIDENCE("major_count", "of them major ones (mark-sweep-compact)")                                   \
+         EVIDENCE("heap_first_bytes", "heap in use after the first major collection")                         \
+         EVIDENCE("heap_last_bytes", "heap in use after the last one")                                        \
+         EVIDENCE("growth_bytes_per_s", "what it grew by, a second")                                          \
+         EVIDENCE("gc_ns", "time in collection in all")                                                       \
+         EVIDENCE("tigc_ns", "mean time in a collection (TIGC)")                                              \
+         EVIDENCE("tbgc_ns", "mean time between two collections (TBGC)")                                      \
+         EVIDENCE("tigc_tbgc_ratio", "the first of the second: above a third, they balance")                  \
+         EVIDENCE("delay_ns", "time lost by requests to collections, theirs together"))                       \
     KIND(thread_pool_starved, "thread-pool-starved",                                                          \
          "Operations waited for a thread of libuv's pool because other work held all of them.",               \
          EVIDENCE("operations_count", "operations that waited longer than the threshold")                     \
@@ -54,7 +74,19 @@
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(slow_io, "slow-io", "A file, DNS or device operation took long at the system.", )                    \
     KIND(slow_peer, "slow-peer", "Another service or data store answered late.", )                            \
-    KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.", )     \
+    KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.",       \
+         EVIDENCE("called", "what took most of it: JSON.stringify, JSON.parse or Buffer.toString")            \
+         EVIDENCE("calls_count", "calls of it that took a millisecond or more")                               \
+         EVIDENCE("encode_ns", "their time together")                                                         \
+         EVIDENCE("active_ns", "what the event loop was at work in all")                                      \
+         EVIDENCE("encode_share", "the first of the second, 0 to 1")                                          \
+         EVIDENCE("encoded_bytes", "text made or read by all its calls")                                      \
+         EVIDENCE("worst_ns", "the longest call")                                                             \
+         EVIDENCE("worst_bytes", "its text")                                                                  \
+         EVIDENCE("hurts_from_bytes", "the smallest text that took a millisecond or more")                    \
+         EVIDENCE("ns_per_byte", "time per byte of text")                                                     \
+         EVIDENCE("read_ns", "time of this process's file reads at work, for comparison")                     \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(run_queue_wait, "run-queue-wait",                                                                    \
          "Threads were ready to run but the machine had no processor for them.",                              \
          EVIDENCE("stalls_count", "callbacks that took long for this reason")                                 \

@@ -8,6 +8,9 @@
  * not worth a record. About 2 us. */
 enum { PHASE_MIN_TICKS = 5000 };
 
+/* Encoding that takes less is not worth a record either. About 20 us. */
+enum { ENCODE_MIN_TICKS = 50000 };
+
 /* libuv 1.x, uv.h and uv/unix.h */
 enum {
     UV_HANDLE_TYPE = 16,     /* uv_handle_t.type */
@@ -447,13 +450,21 @@ HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
 
 /* ---- V8 ---- */
 
+/* The collector itself asks for this sum over its spaces at the same places. */
+static uint64_t heap_size(void *heap)
+{
+    return sonde_config.v8_heap_size ? ((size_t(*)(void *))sonde_config.v8_heap_size)(heap) : 0;
+}
+
 /* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]): the collection begins
  */
 HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
 {
     struct probe_thread *self = probe_thread();
-    if (self)
+    if (self) {
         self->gc_start_tsc = ticks();
+        self->gc_heap_before = heap_size(heap);
+    }
     sonde_orig_v8_gc_prologue(heap, type, flags, scope);
 }
 
@@ -462,7 +473,8 @@ HOOK(void, v8_gc_epilogue, void *heap, int type, int flags, int scope)
     sonde_orig_v8_gc_epilogue(heap, type, flags, scope);
     struct probe_thread *self = probe_thread();
     if (self && self->gc_start_tsc) {
-        RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .type = (uint8_t)type);
+        RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .heap_before = self->gc_heap_before,
+               .heap_after = heap_size(heap), .type = (uint8_t)type);
         self->gc_start_tsc = 0;
     }
 }
@@ -489,3 +501,74 @@ REGEXP_BODY(sonde_orig_v8_regexp(isolate, regexp, subject, index, match, quirks)
 HOOK(void *, v8_regexp_data, void *isolate, void *regexp, void *subject, int index, int *result_offsets,
      unsigned size)
 REGEXP_BODY(sonde_orig_v8_regexp_data(isolate, regexp, subject, index, result_offsets, size))
+
+/* ---- text from objects and back ---- */
+
+/* The length of a tagged value when it is a string. */
+static uint64_t string_length(uint64_t value)
+{
+    if (!(value & 1) || sonde_config.v8.string_length < 0 || !sonde_config.not_string_mask)
+        return 0;
+    uint64_t map = READ(uint64_t, value, -1);
+    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
+    int32_t length = READ(int32_t, value, sonde_config.v8.string_length);
+    return type & sonde_config.not_string_mask || length < 0 ? 0 : (uint64_t)length;
+}
+
+static bool encode_enter(struct probe_thread *self)
+{
+    if (!self || self->in_encode)
+        return false;
+    self->in_encode = 1;
+    return true;
+}
+
+static void encode_leave(struct probe_thread *self, uint64_t start, uint64_t bytes, uint8_t what)
+{
+    uint64_t end = ticks();
+    self->in_encode = 0;
+    if (end - start > ENCODE_MIN_TICKS)
+        RECORD(self, v8_encode, start, end, .bytes = bytes, .what = what);
+}
+
+/* Address Builtin_JsonX(int argument count, Address *arguments, Isolate *): the builtins behind JSON.parse
+ * and JSON.stringify. The count holds the receiver and four words of V8's own; arguments points at the last
+ * argument, those before it stand below. */
+enum { BUILTIN_HIDDEN_ARGUMENTS = 5, JSON_PARSE = 0, JSON_STRINGIFY = 1, BUFFER_TO_STRING = 2 };
+
+HOOK(uint64_t, v8_json_parse, int count, uint64_t *arguments, void *isolate)
+{
+    struct probe_thread *self = probe_thread();
+    if (!encode_enter(self))
+        return sonde_orig_v8_json_parse(count, arguments, isolate);
+    uint64_t start = ticks();
+    int extra = count - BUILTIN_HIDDEN_ARGUMENTS - 1; /* arguments behind the first */
+    uint64_t bytes = extra >= 0 ? string_length(*(arguments - extra)) : 0;
+    uint64_t result = sonde_orig_v8_json_parse(count, arguments, isolate);
+    encode_leave(self, start, bytes, JSON_PARSE);
+    return result;
+}
+
+HOOK(uint64_t, v8_json_stringify, int count, uint64_t *arguments, void *isolate)
+{
+    struct probe_thread *self = probe_thread();
+    if (!encode_enter(self))
+        return sonde_orig_v8_json_stringify(count, arguments, isolate);
+    uint64_t start = ticks();
+    uint64_t result = sonde_orig_v8_json_stringify(count, arguments, isolate);
+    encode_leave(self, start, string_length(result), JSON_STRINGIFY);
+    return result;
+}
+
+/* MaybeLocal<Value> StringBytes::Encode(Isolate *, const char *, size_t, encoding[, Local<Value> *]): a
+ * buffer becomes a string. A MaybeLocal is one pointer. */
+HOOK(void *, node_encode, void *isolate, const char *bytes, size_t length, int encoding, void *error)
+{
+    struct probe_thread *self = probe_thread();
+    if (!encode_enter(self))
+        return sonde_orig_node_encode(isolate, bytes, length, encoding, error);
+    uint64_t start = ticks();
+    void *result = sonde_orig_node_encode(isolate, bytes, length, encoding, error);
+    encode_leave(self, start, length, BUFFER_TO_STRING);
+    return result;
+}

@@ -44,11 +44,12 @@ struct probe_thread {
     uint32_t stream_generation;
     uint32_t in_write;
     uint32_t in_submit;
+    uint32_t in_encode;
     uint32_t callback_count;
     uint32_t request_pending; /* an http:request waits for the callback that carries it */
     uint64_t request_parser;
     uint64_t read_parser; /* whose request began in the read that is handled now */
-    uint64_t gc_start_tsc;
+    uint64_t gc_start_tsc, gc_heap_before;
     struct probe_callback callbacks[PROBE_CALLBACKS];
     uint16_t path_length;
     uint64_t path_parser;

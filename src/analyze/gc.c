@@ -1,0 +1,231 @@
+/* Garbage collection: the time spent in it and between two of it (TIGC and TBGC, Node Compass 4.3), the heap
+ * that each collection leaves behind, what it cost requests, and the verdict on leaks.
+ *
+ * The paper suspects a leak when TIGC and TBGC balance each other. V8 marks and sweeps beside the program
+ * since, so that a leak shows in the two only when the heap is nearly full; and a program that makes much
+ * garbage balances them too. Hence the trend decides: what is alive after major collections must grow, in
+ * most steps, by an amount that matters, and still do so in the later half of the observation. A cache that
+ * fills up to its limit, or data that is loaded once, does not. The balance is told with it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "analyze/model.h"
+#include "base/clock.h"
+
+enum { SCAVENGE = 1, MINOR_MARK_SWEEP = 2, MARK_SWEEP = 4, MAJORS_MAX = 256, MAJORS_NEEDED = 4 };
+
+static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
+/* Of the time that the loop was active. A program that allocates much spends a tenth. */
+static const double PRESSURE_SHARE = 0.25;
+static const uint64_t PRESSURE_MIN_NS = 300 * NS_PER_MS;
+/* What a request loses to a scavenge or two is not worth naming it. */
+static const uint64_t HIT_MIN_NS = NS_PER_MS;
+
+/* ---- collections ---- */
+
+static void add_major(struct analysis *a, struct gc_watch *g, const struct gc_major *major)
+{
+    if (g->majors.count == MAJORS_MAX) { /* every second of them tells the same */
+        for (size_t i = 0; i < MAJORS_MAX / 2; i++)
+            g->majors.at[i] = g->majors.at[2 * i + 1];
+        g->majors.count = MAJORS_MAX / 2;
+    }
+    LIST_ADD(a, &g->majors, *major);
+}
+
+void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
+                  uint64_t heap_before, uint64_t heap_after)
+{
+    if (!thread->gc && !(thread->gc = calloc(1, sizeof(*thread->gc)))) {
+        a->failed = true;
+        return;
+    }
+    struct gc_watch *g = thread->gc;
+    struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
+    uint64_t took_ns = end_ns - start_ns;
+    g->recent[g->recent_count++ % GC_RECENT] = (struct gc_recent){start_ns, end_ns};
+    g->time_ns += took_ns;
+    if (bin)
+        bin->gc_ns += took_ns;
+    if (type != SCAVENGE && type != MINOR_MARK_SWEEP && type != MARK_SWEEP)
+        return; /* a step of one, not one */
+    bool major = type == MARK_SWEEP;
+    uint64_t between_ns = g->last_end_ns && start_ns > g->last_end_ns ? start_ns - g->last_end_ns : 0;
+    g->count[major]++;
+    g->collecting_ns[major] += took_ns;
+    g->longest_ns = MAX(g->longest_ns, took_ns);
+    g->between_ns += between_ns;
+    g->freed_bytes += heap_before > heap_after ? heap_before - heap_after : 0;
+    g->last_end_ns = end_ns;
+    g->heap_bytes = heap_after;
+    if (bin) {
+        bin->collections++;
+        bin->majors += major;
+        bin->between_ns += between_ns;
+        bin->heap_bytes = heap_after;
+    }
+    if (major && heap_after)
+        add_major(a, g, &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns});
+}
+
+uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct gc_watch *g = thread->gc;
+    uint64_t sum = 0;
+    for (size_t i = g ? g->recent_count : 0, seen = 0; i > 0 && seen < GC_RECENT; i--, seen++) {
+        const struct gc_recent *r = &g->recent[(i - 1) % GC_RECENT];
+        if (r->end_ns <= start_ns)
+            break;
+        uint64_t from = MAX(r->start_ns, start_ns), to = MIN(r->end_ns, end_ns);
+        sum += to > from ? to - from : 0;
+    }
+    return sum;
+}
+
+void gc_free(struct gc_watch *gc)
+{
+    if (gc)
+        array_done(&gc->majors);
+    free(gc);
+}
+
+/* ---- requests ---- */
+
+void gc_request_done(struct analysis *a, struct process *process, const struct request *request)
+{
+    if (request->gc_ns < HIT_MIN_NS)
+        return;
+    struct fault *fault = fault_get(a, FINDING_gc_pressure, process, "gc");
+    if (!fault)
+        return;
+    fault->from_ns = MIN(fault->from_ns, request->start_ns);
+    fault->to_ns = MAX(fault->to_ns, request->end_ns);
+    fault_add_request(a, fault, request, request->gc_ns, VICTIM_WAITED);
+}
+
+/* ---- verdicts ---- */
+
+/* The heap after the last collection until then. */
+static uint64_t heap_at(const struct thread *thread, uint64_t at_ns)
+{
+    const struct loop_watch *w = thread->loop;
+    uint64_t heap = 0;
+    for (size_t i = 0; i < LOOP_BINS && w->from_ns + i * w->width_ns < at_ns; i++)
+        heap = w->bins[i].heap_bytes ? w->bins[i].heap_bytes : heap;
+    return heap;
+}
+
+/* V8 runs a major collection each time the heap has grown by a factor, so a leak shows in few of them, far
+ * apart; many show a slow one. */
+static bool majors_grow(const struct gc_watch *g)
+{
+    size_t n = g->majors.count, rises = 0;
+    const struct gc_major *m = g->majors.at;
+    uint64_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        rises += i && m[i].heap_bytes > m[i - 1].heap_bytes;
+        most = MAX(most, m[i].heap_bytes);
+    }
+    if (n < 2 || m[n - 1].heap_bytes <= m[0].heap_bytes || m[n - 1].heap_bytes < most - most / 20)
+        return false;
+    uint64_t grown = m[n - 1].heap_bytes - m[0].heap_bytes;
+    if (n < MAJORS_NEEDED)
+        return rises == n - 1 && grown >= MAX(2 * GROWTH_MIN_BYTES, m[0].heap_bytes);
+    return rises * 4 >= (n - 1) * 3 && grown >= MAX(GROWTH_MIN_BYTES, m[0].heap_bytes / 2);
+}
+
+/* Still in the later half: not a cache that has filled up, not data that was loaded at the beginning. What
+ * was loaded just before the end would look the same, so without requests the end is the trace's. */
+static bool still_grows(const struct thread *thread, uint64_t end_ns)
+{
+    const struct gc_watch *g = thread->gc;
+    size_t n = g->majors.count;
+    const struct gc_major *m = g->majors.at;
+    if (thread->process->last_request_ns > m[n - 1].end_ns ||
+        thread->process->last_request_ns > g->last_end_ns)
+        end_ns = g->last_end_ns;
+    uint64_t middle_ns = m[0].end_ns + (end_ns - MIN(end_ns, m[0].end_ns)) / 2;
+    uint64_t first = m[0].heap_bytes, middle = first, last = m[n - 1].heap_bytes;
+    for (size_t i = 0; i < n && m[i].end_ns <= middle_ns; i++)
+        middle = m[i].heap_bytes;
+    if (n < MAJORS_NEEDED) {
+        middle = heap_at(thread, middle_ns);
+        last = g->heap_bytes;
+    }
+    return last > middle && (last - middle) * 5 >= last - first;
+}
+
+static bool grows(const struct thread *thread, uint64_t end_ns)
+{
+    return majors_grow(thread->gc) && still_grows(thread, end_ns);
+}
+
+/* Of the time that its threads were ready to run, the part in which they did: on a busy machine collections
+ * take long because the collector's threads have no processor. */
+double process_ran_share(const struct process *process)
+{
+    uint64_t run_ns = 0, wait_ns = 0;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        if (!thread->sched_count)
+            continue;
+        const struct sched_sample *last = &thread->sched[(thread->sched_count - 1) % SCHED_KEPT];
+        run_ns += last->run_ns;
+        wait_ns += last->wait_ns;
+    }
+    return run_ns ? (double)run_ns / (double)(run_ns + wait_ns) : 1;
+}
+
+/* Time in collection and loop activity of the bins in which collecting weighed. */
+static bool presses(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns)
+{
+    const struct loop_watch *w = thread->loop;
+    uint64_t gc_ns = 0, active_ns = 0;
+    for (size_t i = 0; w && i < LOOP_BINS; i++) {
+        const struct loop_bin *bin = &w->bins[i];
+        uint64_t busy_ns = MAX(bin->active_ns, bin->gc_ns);
+        if (busy_ns * 10 < w->width_ns || (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
+            continue;
+        gc_ns += bin->gc_ns;
+        active_ns += busy_ns;
+    }
+    double ran = process_ran_share(thread->process);
+    *ret_gc_ns = gc_ns;
+    *ret_active_ns = active_ns;
+    return (double)gc_ns * ran >= (double)PRESSURE_MIN_NS;
+}
+
+enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, uint64_t *ret_gc_ns,
+                         uint64_t *ret_active_ns)
+{
+    if (!thread->gc || !thread->loop)
+        return GC_HEALTHY;
+    bool pressure = presses(thread, ret_gc_ns, ret_active_ns);
+    if (grows(thread, end_ns))
+        return GC_LEAK;
+    return pressure ? GC_PRESSURE : GC_HEALTHY;
+}
+
+/* The mean time in and between collections of the later half of the majors: the paper's balance. */
+void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns)
+{
+    uint64_t all = g->count[0] + g->count[1];
+    *ret_in_ns = all ? g->time_ns / all : 0;
+    *ret_between_ns = all > 1 ? g->between_ns / (all - 1) : 0;
+}
+
+json_t *gc_json(const struct thread *thread)
+{
+    const struct gc_watch *g = thread->gc;
+    uint64_t in_ns, between_ns;
+    gc_balance(g, &in_ns, &between_ns);
+    json_t *majors = json_array();
+    array_foreach (&g->majors, m)
+        json_array_append_new(majors, json_pack("{s:I, s:I}", "end_ns", (json_int_t)m->end_ns, "heap_bytes",
+                                                (json_int_t)m->heap_bytes));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "minor_count", (json_int_t)g->count[0],
+                     "major_count", (json_int_t)g->count[1], "minor_ns", (json_int_t)g->collecting_ns[0],
+                     "major_ns", (json_int_t)g->collecting_ns[1], "longest_ns", (json_int_t)g->longest_ns,
+                     "tigc_ns", (json_int_t)in_ns, "tbgc_ns", (json_int_t)between_ns, "heap_bytes",
+                     (json_int_t)g->heap_bytes, "majors", majors);
+}

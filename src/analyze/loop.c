@@ -1,0 +1,173 @@
+/* What each event loop did over time: bins of equal width, which double when the trace outgrows them, so that
+ * memory is bounded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/loop.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "base/clock.h"
+
+static const uint64_t FIRST_WIDTH_NS = 100 * NS_PER_MS;
+
+static void merge_bin(struct loop_bin *to, const struct loop_bin *from)
+{
+    to->active_ns += from->active_ns;
+    to->gc_ns += from->gc_ns;
+    to->between_ns += from->between_ns;
+    to->encode_ns += from->encode_ns;
+    to->turns += from->turns;
+    to->ticks += from->ticks;
+    to->collections += from->collections;
+    to->majors += from->majors;
+    to->longest_ns = MAX(to->longest_ns, from->longest_ns);
+    to->late_ns = MAX(to->late_ns, from->late_ns);
+    to->heap_bytes = from->heap_bytes ? from->heap_bytes : to->heap_bytes;
+}
+
+static void halve(struct loop_watch *w)
+{
+    for (size_t i = 0; i < LOOP_BINS / 2; i++) {
+        struct loop_bin both = w->bins[2 * i];
+        merge_bin(&both, &w->bins[2 * i + 1]);
+        w->bins[i] = both;
+    }
+    memset(&w->bins[LOOP_BINS / 2], 0, sizeof(w->bins[0]) * (LOOP_BINS / 2));
+    w->width_ns *= 2;
+}
+
+static struct loop_watch *watch_of(struct analysis *a, struct thread *thread, uint64_t now_ns)
+{
+    if (thread->loop)
+        return thread->loop;
+    thread->loop = calloc(1, sizeof(*thread->loop));
+    if (!thread->loop) {
+        a->failed = true;
+        return NULL;
+    }
+    thread->loop->width_ns = FIRST_WIDTH_NS;
+    thread->loop->from_ns = now_ns;
+    return thread->loop;
+}
+
+struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns)
+{
+    struct loop_watch *w = watch_of(a, thread, at_ns);
+    if (!w)
+        return NULL;
+    uint64_t since_ns = at_ns - MIN(w->from_ns, at_ns);
+    while (since_ns / w->width_ns >= LOOP_BINS)
+        halve(w);
+    return &w->bins[since_ns / w->width_ns];
+}
+
+void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
+    if (!bin)
+        return;
+    struct loop_watch *w = thread->loop;
+    bin->turns++;
+    bin->longest_ns = MAX(bin->longest_ns, end_ns - start_ns);
+    w->active_ns += end_ns - start_ns;
+    w->turns++;
+    uint64_t from_ns = MAX(start_ns, w->from_ns);
+    for (uint64_t at_ns = from_ns; at_ns < end_ns;) { /* a long turn fills several bins */
+        size_t i = (size_t)((at_ns - w->from_ns) / w->width_ns);
+        uint64_t until_ns = MIN(end_ns, w->from_ns + (i + 1) * w->width_ns);
+        w->bins[i].active_ns += until_ns - at_ns;
+        at_ns = until_ns;
+    }
+}
+
+void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+               int32_t timeout_ms)
+{
+    struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
+    if (!bin)
+        return;
+    struct loop_watch *w = thread->loop;
+    bin->ticks++;
+    w->ticks++;
+    if (w->last_poll_ns && start_ns > w->last_poll_ns)
+        w->longest_tick_ns = MAX(w->longest_tick_ns, start_ns - w->last_poll_ns);
+    w->last_poll_ns = end_ns;
+    /* The poll was to end when the next timer was due: what it took longer, that timer was late. */
+    uint64_t due_ns = timeout_ms > 0 ? (uint64_t)timeout_ms * NS_PER_MS : UINT64_MAX;
+    if (end_ns - start_ns > due_ns) {
+        uint64_t late_ns = end_ns - start_ns - due_ns;
+        bin->late_ns = MAX(bin->late_ns, late_ns);
+        w->late_timers += late_ns > NS_PER_MS;
+        w->worst_late_ns = MAX(w->worst_late_ns, late_ns);
+    }
+}
+
+/* ---- for programs ---- */
+
+static json_t *series(const struct loop_watch *w, size_t count, size_t offset, bool wide)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const char *at = (const char *)&w->bins[i] + offset;
+        json_int_t value = wide ? (json_int_t) * (const uint64_t *)at : (json_int_t) * (const uint32_t *)at;
+        json_array_append_new(array, json_integer(value));
+    }
+    return array;
+}
+
+static json_t *bins_json(const struct loop_watch *w)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+        bool wide;
+    } SERIES[] = {
+        {"active_ns", offsetof(struct loop_bin, active_ns), true},
+        {"longest_ns", offsetof(struct loop_bin, longest_ns), true},
+        {"timer_late_ns", offsetof(struct loop_bin, late_ns), true},
+        {"turns_count", offsetof(struct loop_bin, turns), false},
+        {"ticks_count", offsetof(struct loop_bin, ticks), false},
+        {"gc_ns", offsetof(struct loop_bin, gc_ns), true},
+        {"between_ns", offsetof(struct loop_bin, between_ns), true},
+        {"collections_count", offsetof(struct loop_bin, collections), false},
+        {"major_count", offsetof(struct loop_bin, majors), false},
+        {"heap_bytes", offsetof(struct loop_bin, heap_bytes), true},
+        {"encode_ns", offsetof(struct loop_bin, encode_ns), true},
+    };
+    size_t count = LOOP_BINS;
+    while (count && !w->bins[count - 1].turns && !w->bins[count - 1].active_ns && !w->bins[count - 1].ticks)
+        count--;
+    json_t *object =
+        json_pack("{s:I, s:I}", "from_ns", (json_int_t)w->from_ns, "width_ns", (json_int_t)w->width_ns);
+    for (size_t i = 0; i < ARRAY_SIZE(SERIES); i++)
+        json_object_set_new(object, SERIES[i].name, series(w, count, SERIES[i].offset, SERIES[i].wide));
+    return object;
+}
+
+static json_t *loop_json(const struct process *process, const struct thread *thread)
+{
+    const struct loop_watch *w = thread->loop;
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", process->service, "process",
+        (json_int_t)process->pid, "thread", (json_int_t)thread->tid, "active_ns", (json_int_t)w->active_ns,
+        "turns_count", (json_int_t)w->turns, "ticks_count", (json_int_t)w->ticks, "longest_tick_ns",
+        (json_int_t)w->longest_tick_ns, "late_timers_count", (json_int_t)w->late_timers,
+        "worst_timer_late_ns", (json_int_t)w->worst_late_ns);
+    json_object_set_new(object, "bins", bins_json(w));
+    if (thread->gc)
+        json_object_set_new(object, "gc", gc_json(thread));
+    return object;
+}
+
+json_t *analysis_loops_json(const struct analysis *a)
+{
+    json_t *array = json_array();
+    array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->threads, slot) {
+            const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+            if (thread->loop && (*process)->runtime != 2)
+                json_array_append_new(array, loop_json(*process, thread));
+        }
+    return array;
+}

@@ -1,0 +1,17 @@
+/* The event loops and collectors of the traced Node processes over time, for programs that draw them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_LOOP_H
+#define ANALYZE_LOOP_H
+
+#include <jansson.h>
+
+#include "analyze/analyze.h"
+
+/* An array with one object for each thread that ran an event loop; a new reference, NULL when memory is
+ * exhausted. Times are in bins of one width: how long the loop was active, its turns and the longest of them,
+ * what garbage collection and encoding took, and the heap after the last collection of each bin. TIGC and
+ * TBGC of the paper (Node Compass 4.3) are gc_ns / collections_count and between_ns / collections_count of a
+ * bin. */
+json_t *analysis_loops_json(const struct analysis *analysis);
+
+#endif

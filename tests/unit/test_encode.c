@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, STRINGIFY = 1 };
+
+static const struct finding *find(const struct report *report, enum finding_kind kind)
+{
+    array_foreach (&report->findings, f)
+        if ((*f)->kind == kind)
+            return *f;
+    return NULL;
+}
+
+/* count requests of took_ns each in one callback, encode_ns of it in JSON.stringify. */
+static void requests(struct feed *feed, unsigned count, uint64_t took_ns, uint64_t encode_ns, uint64_t bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = MS(100 + 1000 * i);
+        FEED_TEXT(feed, "/files");
+        FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+        FEED(feed, v8_encode, API, API, at + US(500) + encode_ns, encode_ns, .what = STRINGIFY,
+             .bytes = bytes);
+        FEED(feed, http_response, API, API, at + took_ns - US(20), 0, .fd = 7, .generation = 1, .status = 200,
+             .header_bytes = 100, .content_length = 50);
+        FEED(feed, uv_write, API, API, at + took_ns - US(19), 0, .fd = 7, .generation = 1, .bytes = 150);
+        FEED(feed, node_callback, API, API, at + took_ns - US(10), took_ns - US(15), .async_id = 9);
+        FEED(feed, uv_io, API, API, at + took_ns, took_ns, .fd = 7, .generation = 1, .events = 1);
+    }
+}
+
+static struct report *run(struct feed *feed, unsigned count, uint64_t took_ns, uint64_t encode_ns)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    requests(feed, count, took_ns, encode_ns, 2000000);
+    return feed_finish(feed);
+}
+
+static void many_calls_are_serialisation(void **state)
+{
+    struct feed feed;
+    const struct report *report = run(&feed, 30, MS(24), MS(20));
+    const struct finding *f = find(report, FINDING_serialisation);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_int_equal(f->cost_ns, 30 * MS(20));
+    assert_int_equal(f->affected_count, 30);
+    assert_string_equal(f->affected.at[0].role, "ran it");
+    assert_string_equal(finding_get_evidence(f, "called")->text, "JSON.stringify");
+    assert_int_equal(finding_get_evidence(f, "hurts_from_bytes")->count, 2000000);
+    assert_int_equal(finding_get_evidence(f, "worst_ns")->count, MS(20));
+    const struct vspan *span = feed_span(feed_kept(&feed, "/files"), VSPAN_encode);
+    assert_int_equal(span->argument_bytes, 2000000);
+    feed_done(&feed);
+}
+
+static void short_calls_are_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(run(&feed, 100, MS(3), US(300))->findings.count, 0);
+    feed_done(&feed);
+}
+
+static void a_share_that_is_small_is_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(run(&feed, 100, MS(40), MS(3))->findings.count, 0);
+    feed_done(&feed);
+}
+
+/* Few calls that are long each are stalls, and named as that. */
+static void few_long_calls_are_stalls(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    feed_request(&feed, API, 6, "/files", MS(10), MS(11));
+    requests(&feed, 3, MS(204), MS(200), 20000000);
+    const struct report *report = feed_finish(&feed);
+    assert_null(find(report, FINDING_serialisation));
+    const struct finding *f = find(report, FINDING_event_loop_blocked);
+    assert_non_null(f);
+    assert_string_equal(finding_get_evidence(f, "called")->text, "JSON.stringify");
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_calls_are_serialisation),
+        cmocka_unit_test(short_calls_are_none),
+        cmocka_unit_test(a_share_that_is_small_is_none),
+        cmocka_unit_test(few_long_calls_are_stalls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

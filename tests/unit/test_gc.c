@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+#include "analyze/loop.h"
+
+enum { API = 10, SCAVENGE = 1, MAJOR = 4 };
+#define MB(n) ((uint64_t)(n) << 20)
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+}
+
+static void collect(struct feed *feed, uint64_t end_ns, uint64_t took_ns, uint8_t type, uint64_t heap)
+{
+    FEED(feed, v8_gc, API, API, end_ns, took_ns, .type = type, .heap_before = heap + MB(1),
+         .heap_after = heap);
+}
+
+/* A callback of took_ns that ends shortly after end_ns. */
+static void turn(struct feed *feed, uint64_t end_ns, uint64_t took_ns)
+{
+    FEED(feed, node_callback, API, API, end_ns + US(1), took_ns + US(2), .async_id = 5);
+    FEED(feed, uv_io, API, API, end_ns + US(2), took_ns + US(4), .fd = 5, .generation = 1, .events = 1);
+}
+
+static const struct finding *find(const struct report *report, enum finding_kind kind)
+{
+    array_foreach (&report->findings, f)
+        if ((*f)->kind == kind)
+            return *f;
+    return NULL;
+}
+
+/* One major collection a second that leaves what heap_of() says, and a request between each two. */
+static struct report *majors(struct feed *feed, unsigned count, uint64_t (*heap_of)(unsigned))
+{
+    start(feed);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        collect(feed, at, MS(5), MAJOR, heap_of(i));
+        turn(feed, at, MS(6));
+        feed_request(feed, API, 7, "/x", at + MS(100), at + MS(101));
+    }
+    return feed_finish(feed);
+}
+
+static uint64_t linear(unsigned i)
+{
+    return MB(10 + 5 * i);
+}
+
+static uint64_t filling_up(unsigned i)
+{
+    return MB(10 + 5 * (i < 4 ? i : 4));
+}
+
+static uint64_t doubling(unsigned i)
+{
+    return MB(30) << (2 * i);
+}
+
+static uint64_t sawtooth(unsigned i)
+{
+    return MB(10 + 20 * (i % 3));
+}
+
+static uint64_t small(unsigned i)
+{
+    return MB(10) + i * 200000;
+}
+
+static void growth_is_a_leak(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(majors(&feed, 12, linear), FINDING_memory_leak_suspected);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "heap_first_bytes")->count, MB(10));
+    assert_int_equal(finding_get_evidence(f, "heap_last_bytes")->count, MB(65));
+    assert_int_equal(finding_get_evidence(f, "tigc_ns")->count, MS(5));
+    assert_int_equal(finding_get_evidence(f, "tbgc_ns")->count, MS(995));
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    feed_done(&feed);
+}
+
+static void two_collections_far_apart_tell_when_the_growth_is_large(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 30; i++) {
+        collect(&feed, MS(100 * (i + 1)), MS(5), i % 14 == 13 ? MAJOR : SCAVENGE, MB(5 + 8 * i));
+        turn(&feed, MS(100 * (i + 1)), MS(6));
+        feed_request(&feed, API, 7, "/x", MS(100 * (i + 1) + 20), MS(100 * (i + 1) + 21));
+    }
+    assert_non_null(find(feed_finish(&feed), FINDING_memory_leak_suspected));
+    feed_done(&feed);
+}
+
+static void a_cache_that_fills_up_is_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(majors(&feed, 12, filling_up)->findings.count, 0);
+    feed_done(&feed);
+}
+
+static void a_sawtooth_is_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(majors(&feed, 12, sawtooth)->findings.count, 0);
+    feed_done(&feed);
+}
+
+static void small_growth_is_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(majors(&feed, 20, small)->findings.count, 0);
+    feed_done(&feed);
+}
+
+/* Without a request after it, what was loaded is what is there. */
+static void data_that_is_loaded_is_none(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 3; i++) {
+        collect(&feed, MS(100 * (i + 1)), MS(5), MAJOR, doubling(i));
+        turn(&feed, MS(100 * (i + 1)), MS(6));
+    }
+    turn(&feed, MS(5000), MS(1));
+    assert_int_equal(feed_finish(&feed)->findings.count, 0);
+    feed_done(&feed);
+}
+
+/* A request of 40 ms in one callback, gc_ns of it in a collection. */
+static void request_with_collection(struct feed *feed, uint64_t at, uint64_t gc_ns)
+{
+    FEED_TEXT(feed, "/x");
+    FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+    collect(feed, at + MS(1) + gc_ns, gc_ns, SCAVENGE, MB(10));
+    FEED(feed, http_response, API, API, at + MS(39), 0, .fd = 7, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 50);
+    FEED(feed, uv_write, API, API, at + MS(39), 0, .fd = 7, .generation = 1, .bytes = 150);
+    turn(feed, at + MS(40), MS(40));
+}
+
+static void collections_that_requests_wait_for_are_pressure(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 20; i++)
+        request_with_collection(&feed, MS(100 + 60 * i), MS(30));
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_gc_pressure);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_int_equal(f->affected_count, 20);
+    assert_int_equal(f->cost_ns, MS(600));
+    assert_int_equal(finding_get_evidence(f, "gc_ns")->count, MS(600));
+    feed_done(&feed);
+}
+
+static void few_collections_are_none(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 200; i++)
+        request_with_collection(&feed, MS(100 + 60 * i), MS(2));
+    assert_int_equal(feed_finish(&feed)->findings.count, 0);
+    feed_done(&feed);
+}
+
+/* A collection is charged to the operation that it hit. */
+static void operations_know_the_collections_in_them(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED_TEXT(&feed, "/file");
+    FEED(&feed, http_request, API, API, MS(1), 0, .fd = 7, .generation = 1, .method = 1);
+    FEED(&feed, uv_submit, API, API, MS(2), 0, .request = 99, .kind = 3);
+    FEED(&feed, node_callback, API, API, MS(3), MS(2), .async_id = 4);
+    FEED(&feed, uv_io, API, API, MS(3) + 1, MS(2), .fd = 7, .generation = 1, .events = 1);
+    FEED(&feed, uv_run, API, API + 1, MS(4), MS(1), .request = 99, .kind = 3);
+    collect(&feed, MS(9), MS(4), SCAVENGE, MB(10));
+    turn(&feed, MS(9), MS(5));
+    FEED(&feed, uv_done, API, API, MS(11), MS(1), .request = 99, .kind = 3);
+    feed_finish(&feed);
+    const struct vspan *span = feed_span(feed_kept(&feed, "/file"), VSPAN_pool);
+    assert_int_equal(span->gc_ns, MS(4));
+    feed_done(&feed);
+}
+
+static void loops_are_told_over_time(void **state)
+{
+    struct feed feed;
+    majors(&feed, 12, linear);
+    json_t *loops = analysis_loops_json(feed.analysis);
+    assert_int_equal(json_array_size(loops), 1);
+    const json_t *loop = json_array_get(loops, 0), *bins = json_object_get(loop, "bins");
+    const json_t *gc = json_object_get(loop, "gc");
+    assert_int_equal(json_integer_value(json_object_get(gc, "major_count")), 12);
+    assert_int_equal(json_array_size(json_object_get(gc, "majors")), 12);
+    json_int_t sum = 0;
+    size_t i;
+    json_t *value;
+    json_array_foreach (json_object_get(bins, "gc_ns"), i, value)
+        sum += json_integer_value(value);
+    assert_int_equal(sum, 12 * MS(5));
+    assert_int_equal(json_array_size(json_object_get(bins, "heap_bytes")),
+                     json_array_size(json_object_get(bins, "active_ns")));
+    json_decref(loops);
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(growth_is_a_leak),
+        cmocka_unit_test(two_collections_far_apart_tell_when_the_growth_is_large),
+        cmocka_unit_test(a_cache_that_fills_up_is_none),
+        cmocka_unit_test(a_sawtooth_is_none),
+        cmocka_unit_test(small_growth_is_none),
+        cmocka_unit_test(data_that_is_loaded_is_none),
+        cmocka_unit_test(collections_that_requests_wait_for_are_pressure),
+        cmocka_unit_test(few_collections_are_none),
+        cmocka_unit_test(operations_know_the_collections_in_them),
+        cmocka_unit_test(loops_are_told_over_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
