@@ -192,6 +192,52 @@ static __always_inline long step_pointer(struct walk *w, u32 why)
     return w->pc ? 0 : stop(w, END_COMPLETE);
 }
 
+/* The lazy binder's caller: see CFA_RESOLVE. */
+static long find_resolved(u32 i, void *context)
+{
+    struct walk *w = context;
+    u64 words[3], code = 0, at = (w->sp & ~15ull) + 16ull * i + 8;
+    if (bpf_probe_read_user(words, sizeof(words), (void *)(at - 16)))
+        return 1;
+    if (words[0] < 4096 || words[0] & 7 || words[1] >= UNWIND_RESOLVE_INDEX || words[2] < 4096 ||
+        bpf_probe_read_user(&code, sizeof(code), (void *)(words[2] - 8)) || !unwind_follows_call(code))
+        return 0;
+    w->pc = words[2];
+    w->sp = at + 8;
+    w->end = END_COMPLETE; /* found; step_resolve() puts it back */
+    return 1;
+}
+
+static __always_inline long step_resolve(struct walk *w)
+{
+    u32 end = w->end;
+    w->end = END_NO_ROW;
+    bpf_loop(UNWIND_RESOLVE_BYTES / 16, find_resolved, w, 0);
+    if (w->end == END_NO_ROW)
+        return 1;
+    w->end = end;
+    return 0;
+}
+
+/* Assembly without rules, innermost: what called it lies near the top of the stack. */
+static __always_inline long step_leaf(struct walk *w, u32 why)
+{
+    u64 words[UNWIND_LEAF_WORDS];
+    if (bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
+        return stop(w, END_NO_MEMORY);
+#pragma unroll
+    for (u32 i = 0; i < UNWIND_LEAF_WORDS; i++) {
+        u64 code = 0;
+        if (words[i] < 4096 || bpf_probe_read_user(&code, sizeof(code), (void *)(words[i] - 8)) ||
+            !unwind_follows_call(code))
+            continue;
+        w->sp += 8 * i + 8;
+        w->pc = words[i];
+        return 0;
+    }
+    return step_pointer(w, why);
+}
+
 static __always_inline long step_v8(struct walk *w, u32 first)
 {
     u64 words[7]; /* fp - 40 ... fp + 8 */
@@ -335,7 +381,7 @@ static long step(u32 i, void *context)
     struct unwind_row *row = row_at(w, m, pc);
     if (!row) {
         put(w, w->pc);
-        return step_pointer(w, END_NO_ROW);
+        return i == 0 ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
     }
     u32 cfa_rule = row->rule & 15, rbp_rule = row->rule >> 4;
     s64 offset = row->cfa_offset, rbp_offset = (s64)row->rbp_offset * 8;
@@ -367,8 +413,10 @@ static long step(u32 i, void *context)
         return 0;
     } else if (cfa_rule == CFA_END) {
         return stop(w, END_COMPLETE);
+    } else if (cfa_rule == CFA_RESOLVE) {
+        return step_resolve(w);
     } else {
-        return step_pointer(w, END_NO_ROW);
+        return i == 0 && code == CODE_ROWS ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
     }
     u64 ra;
     if (bpf_probe_read_user(&ra, 8, (void *)(cfa - 8)))
@@ -377,7 +425,7 @@ static long step(u32 i, void *context)
         bpf_probe_read_user(&w->fp, 8, (void *)(cfa + rbp_offset));
     else if (rbp_rule == RBP_AT_RBP)
         bpf_probe_read_user(&w->fp, 8, (void *)(w->fp + rbp_offset));
-    if (cfa <= w->sp)
+    if (cfa < w->sp || (cfa == w->sp && i)) /* equal: the innermost one took its return address away */
         return stop(w, END_NO_ROW);
     w->sp = cfa;
     w->pc = ra;
@@ -513,16 +561,15 @@ static __always_inline void send_copy(struct pt_regs *registers, u64 weight, u32
         copy->registers[0] = registers->ip;
         copy->registers[1] = registers->sp;
         copy->registers[2] = registers->bp;
-        /* Up to the end of what is mapped: halve until it can be read. */
-        u32 bytes = SAMPLER_COPY_BYTES;
+        /* By pages, because some in the middle may never have been touched: those are zero. */
+        u64 from = (registers->sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
+        u64 pages = 0;
 #pragma unroll
-        for (int i = 0; i < 5; i++) {
-            if (bpf_probe_read_user(copy->stack, bytes, (void *)registers->sp) == 0) {
-                size += bytes;
-                break;
-            }
-            bytes >>= 1;
-        }
+        for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++)
+            if (bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
+                                    (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
+                pages = i + 1;
+        size += pages * SAMPLER_COPY_STEP;
         copy->head.user_words = (size - sizeof(struct sampler_sample)) / 8;
     }
     HIDE(size);
@@ -585,7 +632,13 @@ int on_tick(struct bpf_perf_event_data *ctx)
         return 0;
     count(COUNT_SAMPLES);
     begin(&sample->head, SAMPLE_CPU, weight);
-    send(sample, fill(ctx, sample, process, registers, task));
+    u32 size = fill(ctx, sample, process, registers, task);
+    if ((sample->head.end == END_NO_MODULE || sample->head.end == END_NO_ROW) && registers &&
+        sample->head.time_ns < process->young_until_ns) {
+        send_copy(registers, weight, slot);
+        return 0;
+    }
+    send(sample, size);
     return 0;
 }
 
@@ -659,9 +712,14 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
     u32 pid = BPF_CORE_READ(parent, tgid), new_pid = BPF_CORE_READ(child, tgid), one = 1;
-    if (pid == new_pid || !only_targets || !bpf_map_lookup_elem(&targets, &pid))
+    if (pid == new_pid || !wanted(pid))
         return 0;
-    bpf_map_update_elem(&targets, &new_pid, &one, BPF_ANY);
+    /* Until it runs another program, it has what its parent has. */
+    struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
+    if (process)
+        bpf_map_update_elem(&processes, &new_pid, process, BPF_ANY);
+    if (only_targets)
+        bpf_map_update_elem(&targets, &new_pid, &one, BPF_ANY);
     return 0;
 }
 

@@ -16,8 +16,26 @@
 /* How long a name in a heap that moves is believed. */
 #define MOVING_NS NS_PER_S
 
+/* So long, a process loads its libraries and sets itself up. */
+#define YOUNG_NS  (2 * NS_PER_S)
+#define DETECT_NS (20 * NS_PER_MS)
+
 /* Reading a code cache takes milliseconds: not more often than this. */
 #define JAVA_MIN_NS (50 * NS_PER_MS)
+
+/* Interpreters are loaded as libraries, and set themselves up later: one that is not there yet is looked for
+ * again when more was mapped. */
+static void find_runtimes(struct process *p, uint64_t now_ns)
+{
+    p->detected_ns = now_ns;
+    p->detected_modules = native_modules(p->native)->list.count;
+    if (!p->v8 && v8_open_native(p->native, &p->v8, NULL) < 0)
+        p->v8 = NULL;
+    if (!p->has_python)
+        p->has_python = python_find(p->native, &p->python) == 0;
+    if (!p->hotspot && hotspot_open(p->native, &p->hotspot) < 0)
+        p->hotspot = NULL;
+}
 
 int process_open(pid_t pid, struct native_files *files, struct process **ret_process)
 {
@@ -26,6 +44,10 @@ int process_open(pid_t pid, struct native_files *files, struct process **ret_pro
         return -ENOMEM;
     p->pid = pid;
     int r = native_open_shared(pid, files, &p->native, NULL);
+    if (r == 0 && !native_modules(p->native)->mappings.count) { /* it ended: its maps are empty */
+        native_free(p->native);
+        r = -ESRCH;
+    }
     if (r < 0) {
         free(p);
         return r;
@@ -35,11 +57,27 @@ int process_open(pid_t pid, struct native_files *files, struct process **ret_pro
     snprintf(path, sizeof(path), "/proc/%d/comm", pid);
     if (file_read(path, 256, &name, NULL) == 0)
         snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(name, "\n"), name);
-    if (v8_open_native(p->native, &p->v8, NULL) < 0)
-        p->v8 = NULL;
-    p->has_python = python_find(p->native, &p->python) == 0;
-    if (hotspot_open(p->native, &p->hotspot) < 0)
-        p->hotspot = NULL;
+    p->born_ns = p->loaded_ns = clock_monotonic_ns();
+    find_runtimes(p, p->born_ns);
+    *ret_process = p;
+    return 0;
+}
+
+int process_open_ended(pid_t pid, struct modules *modules, struct native_files *files,
+                       struct process **ret_process)
+{
+    struct process *p = calloc(1, sizeof(*p));
+    if (!p) {
+        modules_done(modules);
+        return -ENOMEM;
+    }
+    int r = native_open_modules(modules, files, &p->native);
+    if (r < 0) {
+        free(p);
+        return r;
+    }
+    p->pid = pid;
+    p->gone = true;
     p->born_ns = p->loaded_ns = clock_monotonic_ns();
     *ret_process = p;
     return 0;
@@ -131,6 +169,10 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
     uint64_t java_low = 0, java_high = 0;
     memset(d, 0, sizeof(*d));
     d->has_v8 = p->v8 != NULL;
+    if (p->hotspot) /* it compiles all the time */
+        d->young_until_ns = UINT64_MAX;
+    else if (!p->v8 && !p->has_python)
+        d->young_until_ns = p->born_ns + YOUNG_NS;
     if (p->has_python)
         d->python = p->python.frames;
     bool has_java = describe_java(p, tables, &java, &java_low, &java_high);
@@ -146,9 +188,15 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
     }
 }
 
-void process_refresh(struct process *p)
+int process_refresh(struct process *p)
 {
-    native_refresh(p->native);
+    uint64_t now = clock_monotonic_ns();
+    int r = native_refresh(p->native);
+    if (native_modules(p->native)->list.count != p->detected_modules ||
+        (now - p->born_ns < YOUNG_NS && now - p->detected_ns > DETECT_NS &&
+         modules_named(native_modules(p->native), "libjvm.so")))
+        find_runtimes(p, now);
+    p->mapped = false;
     if (p->hotspot)
         hotspot_refresh(p->hotspot);
     perfmap_free(p->perfmap);
@@ -157,7 +205,8 @@ void process_refresh(struct process *p)
     map_clear(&p->names);
     array_clear(&p->named);
     p->refresh_wanted = false;
-    p->loaded_ns = clock_monotonic_ns();
+    p->loaded_ns = now;
+    return r;
 }
 
 /* ---- naming ---- */
@@ -372,6 +421,22 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         python = put_python(p, profile, python, python_end, lines, ret_stack);
 }
 
+static enum native_step step_and_name(struct process *p, struct profile *profile,
+                                      const struct stack_copy *copy, struct registers *r, bool call,
+                                      struct process_stack *out)
+{
+    uint64_t low = 0, high = 0, method, pc = r->pc;
+    if (p->hotspot)
+        hotspot_range(p->hotspot, &low, &high);
+    if (pc < low || pc >= high) {
+        name_native(p, profile, pc, call, out);
+        return native_step(p->native, copy, r, call);
+    }
+    enum native_step step = hotspot_step(p->hotspot, copy, r, call, &method);
+    name_java(p, profile, pc, call, method, out); /* reads the code cache again when the code is new */
+    return step == STEP_NO_MODULE ? hotspot_step(p->hotspot, copy, r, call, &method) : step;
+}
+
 void process_walk(struct process *p, struct profile *profile, const struct registers *registers,
                   const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
                   enum sampler_end *ret_end)
@@ -408,8 +473,7 @@ void process_walk(struct process *p, struct profile *profile, const struct regis
     }
     struct registers r = *registers;
     for (int i = 0; i < SAMPLER_DEPTH; i++) {
-        name_native(p, profile, r.pc, i > 0, ret_stack);
-        switch (native_step(p->native, copy, &r, i > 0)) {
+        switch (step_and_name(p, profile, copy, &r, i > 0, ret_stack)) {
         case STEP_CALLER:
             continue;
         case STEP_END:

@@ -29,20 +29,28 @@ struct process {
     bool perfmap_tried;
     bool refresh_wanted;
     uint64_t born_ns, loaded_ns, java_read_ns;
+    uint64_t detected_ns; /* when its runtimes were last looked for */
+    size_t detected_modules;
+    bool mapped;              /* code was mapped since it was read */
+    bool gone;                /* it ended; what is known is what the kernel announced */
     struct map names;         /* of frames: place in `named`, count in the low byte */
     ARRAY(uint32_t) named;    /* frame ids, the innermost first */
     struct profile *names_of; /* the profile whose ids these are */
 };
 
 int process_open(pid_t pid, struct native_files *files, struct process **ret_process);
+
+/* The same for a process that cannot be read any more; the modules are taken over, also on failure. */
+int process_open_ended(pid_t pid, struct modules *modules, struct native_files *files,
+                       struct process **ret_process);
 void process_free(struct process *process);
 
 /* Fills in what the kernel needs to walk the process's stacks. */
 void process_describe(struct process *process, struct tables *tables,
                       struct sampler_process *ret_description);
 
-/* Reads the mappings again, and forgets names of code that may have changed. */
-void process_refresh(struct process *process);
+/* Reads the mappings again, and forgets names of code that may have changed. -ESRCH when it ended. */
+int process_refresh(struct process *process);
 
 /* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
 const char *process_runtime(const struct process *process);

@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "profile/kernel.h"
 #include "profile/process.h"
+#include "profile/sideband.h"
 #include "profile/tables.h"
 #include "sampler.skel.h"
 
@@ -37,6 +38,7 @@ struct sampler {
     struct tables tables;
     struct native_files *files;
     struct kernel_symbols *kernel;
+    struct sideband *sideband;           /* NULL: not to be had */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
     struct process_stack *stack;
@@ -94,26 +96,68 @@ static void drop(struct sampler *s, pid_t pid)
     bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
 }
 
-/* The process, read when it is new. NULL when it is not wanted or gone. */
-static struct process *process_of(struct sampler *s, pid_t pid)
+static struct process *known_process(struct sampler *s, pid_t pid)
 {
-    bool added;
-    uint64_t *known = map_put(&s->processes, (uint64_t)pid, &added);
-    if (!known)
+    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
+    return known ? (struct process *)(uintptr_t)*known : NULL;
+}
+
+static struct process *keep(struct sampler *s, pid_t pid, struct process *process)
+{
+    uint64_t *known = map_put(&s->processes, (uint64_t)pid, NULL);
+    if (!known) {
+        process_free(process);
         return NULL;
-    if (!added)
-        return (struct process *)(uintptr_t)*known;
-    struct process *process = NULL;
+    }
+    *known = (uintptr_t)process;
+    if (process && !process->gone)
+        publish(s, process);
+    return process;
+}
+
+/* A process that could not be read, at time_ns: what the kernel announced of it, or, before it ran a program
+ * of its own, its parent. */
+static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time_ns)
+{
+    struct sideband_process seen;
+    struct modules modules;
+    struct process *process;
+    for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
+        bool own = seen.exec_ns && seen.exec_ns <= time_ns;
+        if (own && sideband_modules(s->sideband, pid, &modules) == 0)
+            return process_open_ended(pid, &modules, s->files, &process) < 0 ? NULL : keep(s, pid, process);
+        if (own || !seen.parent)
+            return NULL;
+        process = known_process(s, seen.parent);
+        if (process)
+            return process;
+        pid = seen.parent;
+    }
+    return NULL;
+}
+
+/* The process as it was at time_ns, read when it is new. NULL when it is not wanted or nothing is known. */
+static struct process *process_of(struct sampler *s, pid_t pid, uint64_t time_ns)
+{
+    struct sideband_process seen;
+    struct process *process = known_process(s, pid);
+    if (process)
+        return process;
+    if (map_get(&s->processes, (uint64_t)pid) && !s->sideband)
+        return NULL;
+    /* What can be read is the program that it will run a moment later. */
+    if (s->sideband && sideband_find(s->sideband, pid, &seen) && seen.next_exec_ns > time_ns)
+        return ended_process(s, pid, time_ns);
     if (s->options.cgroup && !in_cgroup(s->options.cgroup, pid)) {
+        keep(s, pid, NULL);
         ignore(s, pid);
         return NULL;
     }
-    if (process_open(pid, s->files, &process) < 0)
-        process = NULL;
-    known = map_get(&s->processes, (uint64_t)pid);
-    *known = (uintptr_t)process;
-    if (process)
-        publish(s, process);
+    if (process_open(pid, s->files, &process) == 0)
+        return keep(s, pid, process);
+    process = ended_process(s, pid, time_ns);
+    if (!process)
+        keep(s, pid, NULL);
     return process;
 }
 
@@ -121,26 +165,47 @@ int sampler_add(struct sampler *s, pid_t pid)
 {
     uint32_t key = (uint32_t)pid, one = 1;
     bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &one, BPF_ANY);
-    return process_of(s, pid) ? 0 : -ESRCH;
+    return process_of(s, pid, clock_monotonic_ns()) ? 0 : -ESRCH;
 }
 
 const char *sampler_runtime(struct sampler *s, pid_t pid)
 {
-    struct process *process = process_of(s, pid);
+    struct process *process = process_of(s, pid, clock_monotonic_ns());
     return process ? process_runtime(process) : NULL;
+}
+
+static void refresh(struct sampler *s, struct process *process)
+{
+    struct modules modules;
+    struct sideband_process seen;
+    if (process_refresh(process) == 0) {
+        publish(s, process);
+        return;
+    }
+    /* It ended since. What it mapped last, the kernel announced. */
+    if (s->sideband && sideband_find(s->sideband, process->pid, &seen) && seen.exec_ns &&
+        sideband_modules(s->sideband, process->pid, &modules) == 0) {
+        native_take_modules(process->native, &modules);
+        process->gone = true;
+    }
 }
 
 /* A young process loads its libraries: it is read again soon. An old one seldom changes. */
 static void refresh_if_due(struct sampler *s, struct process *process)
 {
+    if (process->gone)
+        return;
     uint64_t now = clock_monotonic_ns(), age = now - process->loaded_ns, life = now - process->born_ns;
+    if (process->mapped && process->loaded_ns < s->now_ns) { /* once in a batch of samples */
+        refresh(s, process);
+        return;
+    }
     uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
     if (process->hotspot)
         pause = MIN(pause, REFRESH_MIN_NS / 4);
     if (!(process->refresh_wanted && age > pause) && !(process->hotspot && age > JAVA_REFRESH))
         return;
-    process_refresh(process);
-    publish(s, process);
+    refresh(s, process);
 }
 
 /* ---- samples ---- */
@@ -196,7 +261,7 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
 static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
     struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
-    struct process *process = process_of(s, (pid_t)sample->pid);
+    struct process *process = process_of(s, (pid_t)sample->pid, sample->time_ns);
     if (!profile)
         return;
     s->stack->count = 0;
@@ -214,9 +279,9 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
 static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
                     size_t bytes)
 {
-    struct process *process = process_of(s, (pid_t)sample->pid);
-    if (process) /* the kernel's half may have lost it to an execve */
-        publish(s, process);
+    struct process *process = process_of(s, (pid_t)sample->pid, sample->time_ns);
+    if (process && !process->gone && process->pid == (pid_t)sample->pid)
+        publish(s, process); /* the kernel's half may have lost it to an execve */
     if (!s->on || !sample->weight || (s->options.cgroup && !process))
         return;
     s->stack->count = 0;
@@ -224,7 +289,8 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     enum sampler_end end = END_KERNEL;
     if (process && sample->user_words > 3) {
         struct registers registers = {words[0], words[1], words[2]};
-        struct stack_copy copy = {words[1], (const uint8_t *)(words + 3), bytes - 24};
+        struct stack_copy copy = {(words[1] - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull),
+                                  (const uint8_t *)(words + 3), bytes - 24};
         process_walk(process, s->on, &registers, &copy, s->options.lines, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
         refresh_if_due(s, process);
@@ -237,12 +303,22 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     add_stack(s, s->on, process, sample, NULL, end);
 }
 
+/* Code was mapped: the process is read again before its next stack is named. */
+static void on_mapped(void *context, pid_t pid)
+{
+    struct process *process = known_process(context, pid);
+    if (process)
+        process->mapped = true;
+}
+
 static int on_event(void *context, void *data, size_t size)
 {
     struct sampler *s = context;
     const struct sampler_sample *sample = data;
     if (size < sizeof(*sample))
         return 0;
+    if (s->sideband)
+        sideband_apply(s->sideband, sample->time_ns, on_mapped, s);
     const uint64_t *words = (const uint64_t *)(sample + 1);
     size_t count = (size - sizeof(*sample)) / 8;
     switch (sample->kind) {
@@ -274,7 +350,17 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         nanosleep(&pause, NULL);
     }
     s->now_ns = clock_monotonic_ns();
+    if (s->sideband)
+        sideband_read(s->sideband);
     int r = ring_buffer__consume(s->ring);
+    if (s->sideband) {
+        sideband_apply(s->sideband, UINT64_MAX, on_mapped, s);
+        map_foreach (&s->processes, slot) {
+            struct process *process = (struct process *)(uintptr_t)slot->value;
+            if (process && process->mapped)
+                refresh_if_due(s, process);
+        }
+    }
     return r < 0 ? r : s->polled;
 }
 
@@ -378,6 +464,8 @@ int sampler_start(struct sampler *s, struct problem *problem)
     if (!s->events)
         return -ENOMEM;
     s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+    if (!s->sideband && sideband_open(&s->sideband) < 0)
+        s->sideband = NULL;
     if (!bpf_program__attach(s->bpf->progs.on_exec) || !bpf_program__attach(s->bpf->progs.on_exit) ||
         !bpf_program__attach(s->bpf->progs.on_fork) ||
         (s->options.off_cpu && !bpf_program__attach(s->bpf->progs.on_switch)))
@@ -419,6 +507,7 @@ void sampler_close(struct sampler *s)
     if (s->stats_fd >= 0)
         close(s->stats_fd);
     ring_buffer__free(s->ring);
+    sideband_free(s->sideband);
     map_foreach (&s->processes, slot)
         process_free((struct process *)(uintptr_t)slot->value);
     map_done(&s->processes);

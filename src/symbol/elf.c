@@ -665,6 +665,11 @@ uint16_t elf_machine(const struct elf *elf)
     return elf->header.e_machine;
 }
 
+uint64_t elf_entry(const struct elf *elf)
+{
+    return elf->header.e_entry;
+}
+
 uint16_t elf_type(const struct elf *elf)
 {
     return elf->header.e_type;

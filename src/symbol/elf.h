@@ -97,6 +97,7 @@ int elf_section_named(const struct elf *elf, const char *name, struct elf_sectio
 int elf_segment_at(const struct elf *elf, size_t index, struct elf_segment *ret_segment);
 
 uint16_t elf_machine(const struct elf *elf); /* EM_X86_64, ... */
+uint64_t elf_entry(const struct elf *elf);   /* where it begins; 0 for a library */
 uint16_t elf_type(const struct elf *elf);    /* ET_DYN, ET_EXEC, ... */
 const char *elf_label(const struct elf *elf);
 size_t elf_size(const struct elf *elf);

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -163,6 +165,76 @@ int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem
     return 0;
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const struct mapping *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Makes room in [start, end): what was mapped there is cut or gone. */
+static int make_room(struct modules *modules, uint64_t start, uint64_t end)
+{
+    size_t kept = 0, count = modules->mappings.count;
+    for (size_t i = 0; i < count; i++) {
+        struct mapping m = modules->mappings.at[i], tail = m;
+        if (m.end <= start || m.start >= end) {
+            modules->mappings.at[kept++] = m;
+            continue;
+        }
+        if (m.end > end) {
+            tail.offset += end - m.start;
+            tail.start = end;
+        }
+        if (m.start < start) {
+            m.end = start;
+            modules->mappings.at[kept++] = m;
+            if (tail.start == end && array_add(&modules->mappings, tail) < 0)
+                return -ENOMEM;
+        } else if (tail.start == end) {
+            modules->mappings.at[kept++] = tail;
+        }
+    }
+    size_t added = modules->mappings.count - count; /* tails, at the end */
+    memmove(modules->mappings.at + kept, modules->mappings.at + count, added * sizeof(*modules->mappings.at));
+    modules->mappings.count = kept + added;
+    return 0;
+}
+
+int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count, struct modules *ret_modules)
+{
+    struct modules modules = {.pid = pid};
+    struct map known = {0};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const struct mapping_note *n = &notes[i];
+        struct mapping mapping = {.start = n->start,
+                                  .end = n->end,
+                                  .offset = n->offset,
+                                  .module = UINT32_MAX,
+                                  .readable = true,
+                                  .executable = true};
+        if (n->start >= n->end)
+            continue;
+        r = make_room(&modules, n->start, n->end);
+        if (r == 0 && n->path && (n->inode || strcmp(n->path, "[vdso]") == 0))
+            r = module_of(&modules, &known, &mapping, n->device, n->inode, n->path, strlen(n->path),
+                          &mapping.module);
+        if (r == 0)
+            r = array_add(&modules.mappings, mapping);
+    }
+    map_done(&known);
+    if (r < 0) {
+        modules_done(&modules);
+        return r;
+    }
+    if (modules.mappings.count)
+        qsort(modules.mappings.at, modules.mappings.count, sizeof(*modules.mappings.at), by_address);
+    array_foreach (&modules.list, m)
+        find_biases(&modules, m);
+    *ret_modules = modules;
+    return 0;
+}
+
 void modules_done(struct modules *modules)
 {
     array_foreach (&modules->list, m)
@@ -225,6 +297,9 @@ static int open_vdso(const struct modules *modules, const struct module *module,
     if (!copy)
         return -ENOMEM;
     int r = memory_read(modules->pid, module->start, copy, size);
+    uint64_t own = getauxval(AT_SYSINFO_EHDR);
+    if (r < 0 && own && size <= 16384 && kill(modules->pid, 0) < 0 && errno == ESRCH)
+        r = memory_read(getpid(), own, copy, size); /* the kernel has one for all */
     if (r < 0) {
         free(copy);
         return problem_set(problem, r, "process %d: cannot read the vDSO: %s", modules->pid, strerror(-r));
@@ -247,6 +322,9 @@ static int open_file(const struct modules *modules, const struct module *module,
     char path[4200];
     snprintf(path, sizeof(path), "/proc/%d/root%s", modules->pid, module->path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT &&
+        *module->path == '/') /* it ended: its root was ours, or is not to be had */
+        fd = open(module->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return problem_set(problem, -errno, "%s (of process %d): %s", module->path, modules->pid,
                            strerror(errno));

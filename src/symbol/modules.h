@@ -48,6 +48,18 @@ struct modules {
 int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 
+/* One executable mapping, as the kernel announced it when it was made. */
+struct mapping_note {
+    uint64_t start, end, offset; /* as in struct mapping */
+    uint64_t device, inode;      /* 0: anonymous memory */
+    const char *path;
+};
+
+/* The same from announced mappings, for a process that ended before its own could be read. Later notes cover
+ * what earlier ones mapped there. */
+int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count,
+                       struct modules *ret_modules);
+
 /* The module that an address of the process belongs to, or NULL; ret_mapping (may be NULL) gets its mapping.
  */
 const struct module *modules_at(const struct modules *modules, uint64_t address,
@@ -63,8 +75,9 @@ const struct module *modules_named(const struct modules *modules, const char *pr
 const struct module *modules_main(const struct modules *modules);
 
 /* Opens the file behind a module: through /proc/PID/map_files where that is allowed, otherwise by its path
- * below /proc/PID/root when the inode is still the mapped one. The vDSO is copied from the process. -ESTALE
- * when the path names another file by now. */
+ * below /proc/PID/root, or below our own root when the process is gone, as long as the inode is still the
+ * mapped one. The vDSO is copied from the process, or is our own. -ESTALE when the path names another file by
+ * now. */
 int modules_open(const struct modules *modules, const struct module *module, struct elf **ret_elf,
                  struct problem *problem);
 

@@ -16,7 +16,7 @@
 #include "base/array.h"
 #include "unwind/go.h"
 
-enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
+enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
 enum { REMEMBERED = 16 };
 
 struct cursor {
@@ -182,9 +182,14 @@ static void add_rules(struct reader *r, uint64_t pc, const struct rules *rules)
 
 /* ---- call frame instructions ---- */
 
-static void set_cfa_register(struct rules *s, uint64_t reg)
+/* rbx, 32 bytes below: only the dynamic linker's _dl_runtime_resolve does that. */
+static void set_cfa_register(struct rules *s, uint64_t reg, int64_t offset)
 {
-    s->cfa = reg == REG_RSP ? CFA_RSP : reg == REG_RBP ? CFA_RBP : CFA_GAP;
+    s->cfa = reg == REG_RSP                   ? CFA_RSP
+             : reg == REG_RBP                 ? CFA_RBP
+             : reg == REG_RBX && offset == 32 ? CFA_RESOLVE
+                                              : CFA_GAP;
+    s->cfa_offset = offset;
 }
 
 /* The three expressions that occur: lazy binding stubs, a dereferenced slot of rbp, and signal frames. */
@@ -320,11 +325,11 @@ static void run(struct reader *r, struct cursor c, const struct cie *cie, struct
                 *s = stack[--depth];
             break;
         case 0x0c:
-            set_cfa_register(s, take_uleb(&c));
-            s->cfa_offset = (int64_t)take_uleb(&c);
+            reg = take_uleb(&c);
+            set_cfa_register(s, reg, (int64_t)take_uleb(&c));
             break;
         case 0x0d:
-            set_cfa_register(s, take_uleb(&c));
+            set_cfa_register(s, take_uleb(&c), s->cfa_offset);
             break;
         case 0x0e:
             s->cfa_offset = (int64_t)take_uleb(&c);
@@ -344,8 +349,8 @@ static void run(struct reader *r, struct cursor c, const struct cie *cie, struct
             set_saved(s, reg, (int64_t)((uint64_t)take_sleb(&c) * (uint64_t)cie->data_align));
             break;
         case 0x12:
-            set_cfa_register(s, take_uleb(&c));
-            s->cfa_offset = (int64_t)((uint64_t)take_sleb(&c) * (uint64_t)cie->data_align);
+            reg = take_uleb(&c);
+            set_cfa_register(s, reg, (int64_t)((uint64_t)take_sleb(&c) * (uint64_t)cie->data_align));
             break;
         case 0x13:
             s->cfa_offset = (int64_t)((uint64_t)take_sleb(&c) * (uint64_t)cie->data_align);
@@ -544,6 +549,25 @@ static void add_go(struct reader *r)
     free(rows);
 }
 
+/* Where the program, or the dynamic linker, begins: written in assembly, often without a rule, and nothing
+ * calls it. */
+static int add_entry(struct unwind_table *table, uint64_t entry)
+{
+    const struct unwind_row *known = unwind_table_find(table, entry);
+    if (!entry || entry < table->base || entry - table->base > UINT32_MAX ||
+        (known && (known->rule & 15) != CFA_GAP))
+        return 0;
+    size_t at = known ? (size_t)(known - table->rows) + 1 : 0;
+    struct unwind_row *rows = realloc(table->rows, (table->count + 1) * sizeof(*rows));
+    if (!rows)
+        return -ENOMEM;
+    memmove(rows + at + 1, rows + at, (table->count - at) * sizeof(*rows));
+    rows[at] = (struct unwind_row){.pc = (unsigned)(entry - table->base), .rule = CFA_END};
+    table->rows = rows;
+    table->count++;
+    return 0;
+}
+
 int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
 {
     struct reader r = {.elf = elf, .cie_at = UINT64_MAX};
@@ -577,6 +601,10 @@ int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
         return -ENOMEM;
     }
     finish(&r);
+    if (add_entry(r.table, elf_entry(elf)) < 0) {
+        unwind_table_free(r.table);
+        return -ENOMEM;
+    }
     *ret_table = r.table;
     return 0;
 }

@@ -358,23 +358,112 @@ static void add_compiled(const struct blob *b, uint64_t base, struct unwind_row 
         add_row(rows, limit, count, body, CFA_RSP, size, -2);
 }
 
+static void add_blob(const struct hotspot *h, const struct blob *b, struct unwind_row *rows, size_t limit,
+                     size_t *count)
+{
+    uint64_t start = b->start - h->low;
+    if (b->kind == BLOB_INTERPRETER)
+        add_row(rows, limit, count, start, CFA_RBP, SAMPLER_JAVA_INTERPRETED, 0);
+    else if (b->kind == BLOB_NO_FRAME)
+        add_row(rows, limit, count, start, CFA_RSP, 8, 0);
+    else if (b->frame_words > 1)
+        add_compiled(b, h->low, rows, limit, count);
+    else
+        add_row(rows, limit, count, start, CFA_RBP, 16, -2);
+    add_row(rows, limit, count, b->end - h->low, CFA_GAP, 0, 0);
+}
+
 size_t hotspot_rows(const struct hotspot *h, struct unwind_row *rows, size_t limit)
 {
     size_t count = 0;
     add_row(rows, limit, &count, 0, CFA_GAP, 0, 0);
-    array_foreach (&h->blobs, b) {
-        uint64_t start = b->start - h->low;
-        if (b->kind == BLOB_INTERPRETER)
-            add_row(rows, limit, &count, start, CFA_RBP, SAMPLER_JAVA_INTERPRETED, 0);
-        else if (b->kind == BLOB_NO_FRAME)
-            add_row(rows, limit, &count, start, CFA_RSP, 8, 0);
-        else if (b->frame_words > 1)
-            add_compiled(b, h->low, rows, limit, &count);
-        else
-            add_row(rows, limit, &count, start, CFA_RBP, 16, -2);
-        add_row(rows, limit, &count, b->end - h->low, CFA_GAP, 0, 0);
-    }
+    array_foreach (&h->blobs, b)
+        add_blob(h, b, rows, limit, &count);
     return count;
+}
+
+static const struct blob *blob_at(const struct hotspot *h, uint64_t address)
+{
+    size_t low = 0, high = h->blobs.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (h->blobs.at[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && address < h->blobs.at[low - 1].end ? &h->blobs.at[low - 1] : NULL;
+}
+
+/* ---- stepping on a copy: the same as the kernel's half does on the stack itself ---- */
+
+/* Interpreter: rbp - 8 the caller's stack pointer, rbp - 24 the method. */
+static enum native_step step_interpreted(const struct stack_copy *stack, struct registers *r,
+                                         uint64_t *ret_method)
+{
+    uint64_t sender, method, fp, pc;
+    if (r->fp < r->sp || r->fp % 8 || !stack_word(stack, r->fp - 24, &method) ||
+        !stack_word(stack, r->fp - 8, &sender) || !stack_word(stack, r->fp, &fp) ||
+        !stack_word(stack, r->fp + 8, &pc))
+        return STEP_NO_STACK;
+    *ret_method = method;
+    *r = (struct registers){.pc = pc, .sp = MAX(sender, r->fp + 16), .fp = fp};
+    return pc ? STEP_CALLER : STEP_END;
+}
+
+/* The last instructions of a compiled method, its frame partly gone. */
+static bool leave_method(const struct hotspot *h, const struct stack_copy *stack, struct registers *r,
+                         uint64_t *ret_cfa)
+{
+    uint64_t bytes = 0;
+    memory_read(h->pid, r->pc, &bytes, sizeof(bytes));
+    if ((uint8_t)bytes == 0xc3 || (bytes & 0xffffff) == 0xa73b49 ||
+        ((bytes & 0xffff) == 0x870f && (uint8_t)(bytes >> 48) == 0xc3)) {
+        *ret_cfa = r->sp + 8;
+        return true;
+    }
+    if ((uint8_t)bytes == 0x5d) { /* pop rbp */
+        *ret_cfa = r->sp + 16;
+        return stack_word(stack, r->sp, &r->fp);
+    }
+    return false;
+}
+
+enum native_step hotspot_step(const struct hotspot *h, const struct stack_copy *stack,
+                              struct registers *registers, bool call, uint64_t *ret_method)
+{
+    struct unwind_row rows[8], row;
+    struct registers r = *registers;
+    size_t count = 0;
+    uint64_t pc = r.pc - call, cfa;
+    const struct blob *b = blob_at(h, pc);
+    *ret_method = 0;
+    if (!b)
+        return STEP_NO_MODULE;
+    if (b->kind == BLOB_INTERPRETER)
+        return step_interpreted(stack, registers, ret_method);
+    add_blob(h, b, rows, ARRAY_SIZE(rows), &count);
+    row = rows[0];
+    for (size_t i = 1; i < count && rows[i].pc <= pc - h->low; i++)
+        row = rows[i];
+    bool same = true;
+    if (!call && leave_method(h, stack, &r, &cfa)) {
+        /* done */
+    } else if (!call && (row.rule & 15) == CFA_RBP && r.fp - r.sp > 1 << 16) {
+        cfa = r.sp + 8; /* a stub that makes no frame */
+    } else if ((row.rule & 15) == CFA_RSP || (row.rule & 15) == CFA_RBP) {
+        cfa = ((row.rule & 15) == CFA_RSP ? r.sp : r.fp) + (uint64_t)(int64_t)row.cfa_offset;
+        same = row.rule >> 4 != RBP_AT_CFA;
+    } else {
+        return STEP_NO_TABLE;
+    }
+    if (!stack_word(stack, cfa - 8, &r.pc) || (!same && !stack_word(stack, cfa - 16, &r.fp)))
+        return STEP_NO_STACK;
+    if (cfa <= r.sp)
+        return STEP_NO_TABLE;
+    r.sp = cfa;
+    *registers = r;
+    return r.pc ? STEP_CALLER : STEP_END;
 }
 
 /* ---- names ---- */
@@ -519,22 +608,14 @@ static size_t name_scopes(struct hotspot *h, const struct blob *b, uint64_t pc, 
 size_t hotspot_name(struct hotspot *h, uint64_t pc, bool call, uint64_t method, struct hotspot_frame *frames,
                     size_t limit)
 {
-    size_t low = 0, high = h->blobs.count, count = 0;
+    size_t count = 0;
     if (method) {
         const char *name = method_name(h, method);
         add_frame(frames, limit, &count, name ? name : "[interpreted method]", name != NULL);
         return count;
     }
-    uint64_t address = pc - call;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->blobs.at[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct blob *b = low ? &h->blobs.at[low - 1] : NULL;
-    if (!b || address >= b->end)
+    const struct blob *b = blob_at(h, pc - call);
+    if (!b)
         return 0;
     if (b->kind == BLOB_METHOD) {
         count = name_scopes(h, b, pc, frames, limit);

@@ -30,6 +30,11 @@ void hotspot_range(const struct hotspot *hotspot, uint64_t *ret_start, uint64_t 
 /* Rows for the whole code cache, pc relative to its start; at most limit. How many. */
 size_t hotspot_rows(const struct hotspot *hotspot, struct unwind_row *rows, size_t limit);
 
+/* One frame up, from code in the code cache, on a copy of the stack. ret_method gets the method of an
+ * interpreter's frame, else 0. STEP_NO_MODULE when the code is not there (any more). */
+enum native_step hotspot_step(const struct hotspot *hotspot, const struct stack_copy *stack,
+                              struct registers *registers, bool call, uint64_t *ret_method);
+
 struct hotspot_frame {
     char name[512]; /* "java.util.UUID.randomUUID", or the name of a stub */
     bool is_method;

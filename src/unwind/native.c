@@ -83,6 +83,20 @@ int native_open_shared(pid_t pid, struct native_files *files, struct native **re
     return 0;
 }
 
+int native_open_modules(struct modules *modules, struct native_files *files, struct native **ret_native)
+{
+    struct native *native = calloc(1, sizeof(*native));
+    if (!native) {
+        modules_done(modules);
+        return -ENOMEM;
+    }
+    native->files = files;
+    native->modules = *modules;
+    *modules = (struct modules){0};
+    *ret_native = native;
+    return 0;
+}
+
 int native_open(pid_t pid, struct native **ret_native, struct problem *problem)
 {
     struct native_files *files = NULL;
@@ -112,9 +126,19 @@ int native_refresh(struct native *native)
     int r = modules_read(native->modules.pid, &modules, NULL);
     if (r < 0)
         return r;
-    modules_done(&native->modules);
-    native->modules = modules;
+    if (!modules.mappings.count) { /* it ended */
+        modules_done(&modules);
+        return -ESRCH;
+    }
+    native_take_modules(native, &modules);
     return 0;
+}
+
+void native_take_modules(struct native *native, struct modules *modules)
+{
+    modules_done(&native->modules);
+    native->modules = *modules;
+    *modules = (struct modules){0};
 }
 
 const struct modules *native_modules(const struct native *native)
@@ -228,6 +252,43 @@ static enum native_step step_frame_pointer(const struct stack_copy *stack, struc
     return STEP_CALLER;
 }
 
+/* Does the code before an address end in a call? */
+static bool follows_call(struct native *native, uint64_t pc)
+{
+    uint64_t address, bytes;
+    struct native_file *file = pc > 8 ? loaded_file_at(native, pc - 1, &address, NULL) : NULL;
+    return file && elf_read(file->elf, address - 7, &bytes, sizeof(bytes)) == 0 && unwind_follows_call(bytes);
+}
+
+/* See CFA_RESOLVE. */
+static enum native_step step_resolve(struct native *native, const struct stack_copy *stack,
+                                     struct registers *r)
+{
+    uint64_t map, number, pc;
+    for (uint64_t at = (r->sp & ~15ull) + 8; at < r->sp + UNWIND_RESOLVE_BYTES; at += 16) {
+        if (!stack_word(stack, at - 16, &map) || !stack_word(stack, at - 8, &number) ||
+            !stack_word(stack, at, &pc))
+            return STEP_NO_STACK;
+        if (map < 4096 || map % 8 || number >= UNWIND_RESOLVE_INDEX || !follows_call(native, pc))
+            continue;
+        *r = (struct registers){.pc = pc, .sp = at + 8, .fp = r->fp};
+        return STEP_CALLER;
+    }
+    return STEP_NO_TABLE;
+}
+
+/* Assembly without rules, innermost: what called it lies near the top of the stack. */
+static enum native_step step_leaf(struct native *native, const struct stack_copy *stack, struct registers *r)
+{
+    uint64_t pc;
+    for (uint64_t at = r->sp; at < r->sp + 8 * UNWIND_LEAF_WORDS && stack_word(stack, at, &pc); at += 8)
+        if (follows_call(native, pc)) {
+            *r = (struct registers){.pc = pc, .sp = at + 8, .fp = r->fp};
+            return STEP_CALLER;
+        }
+    return step_frame_pointer(stack, r, STEP_NO_TABLE);
+}
+
 enum native_step native_step(struct native *native, const struct stack_copy *stack,
                              struct registers *registers, bool call)
 {
@@ -262,8 +323,11 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
     }
     case CFA_END:
         return STEP_END;
+    case CFA_RESOLVE:
+        return step_resolve(native, stack, registers);
     default:
-        return step_frame_pointer(stack, registers, STEP_NO_TABLE);
+        return call ? step_frame_pointer(stack, registers, STEP_NO_TABLE)
+                    : step_leaf(native, stack, registers);
     }
     if (!stack_word(stack, cfa - 8, &r.pc))
         return STEP_NO_STACK;
@@ -281,7 +345,9 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
         return STEP_NO_STACK;
     if (r.pc == 0)
         return STEP_END;
-    if (cfa <= registers->sp) /* a frame that does not shrink the stack would be walked for ever */
+    /* A frame that does not shrink the stack would be walked for ever; the innermost one may have taken its
+     * return address off (vfork). */
+    if (cfa < registers->sp || (cfa == registers->sp && call))
         return STEP_NO_TABLE;
     r.sp = cfa;
     *registers = r;

@@ -45,11 +45,18 @@ int native_open(pid_t pid, struct native **ret_native, struct problem *problem);
 /* The same, with files that are shared; they must outlive the object. */
 int native_open_shared(pid_t pid, struct native_files *files, struct native **ret_native,
                        struct problem *problem);
+
+/* The same for mappings that are known already; they are taken over, also when this fails. */
+int native_open_modules(struct modules *modules, struct native_files *files, struct native **ret_native);
 void native_free(struct native *native);
 DEFINE_FREEP(struct native, native_free)
 
-/* Reads the mappings again (libraries load, code is generated). Files already open stay open. */
+/* Reads the mappings again (libraries load, code is generated). Files already open stay open. On failure, or
+ * when the process ended (-ESRCH), what was known stays. */
 int native_refresh(struct native *native);
+
+/* Replaces the mappings by others, which are taken over. */
+void native_take_modules(struct native *native, struct modules *modules);
 
 const struct modules *native_modules(const struct native *native);
 

@@ -49,6 +49,35 @@ static void knows_signal_frames(void **state)
     elf_free(elf);
 }
 
+static void knows_the_dynamic_linkers_assembly(void **state)
+{
+    struct elf *elf = NULL;
+    struct unwind_table *table = NULL;
+    size_t resolvers = 0;
+    assert_int_equal(elf_open("/lib64/ld-linux-x86-64.so.2", &elf, NULL), 0);
+    assert_int_equal(unwind_table_read(elf, &table), 0);
+    for (size_t i = 0; i < table->count; i++)
+        resolvers += (table->rows[i].rule & 15) == CFA_RESOLVE;
+    assert_true(resolvers > 0);
+    /* Nothing calls its first instruction. */
+    assert_int_equal(unwind_table_find(table, elf_entry(elf))->rule & 15, CFA_END);
+    for (size_t i = 1; i < table->count; i++)
+        assert_true(table->rows[i - 1].pc < table->rows[i].pc);
+    unwind_table_free(table);
+    elf_free(elf);
+}
+
+/* The 8 bytes before a return address, as a little-endian word. */
+static void tells_calls(void **state)
+{
+    assert_true(unwind_follows_call(0x00001234e8909090ull));  /* call rel32 */
+    assert_true(unwind_follows_call(0xd0ff909090909090ull));  /* call rax */
+    assert_true(unwind_follows_call(0x0855ff9090909090ull));  /* call [rbp + 8] */
+    assert_true(unwind_follows_call(0x0000123415ff9090ull));  /* call [rip + n] */
+    assert_false(unwind_follows_call(0xc3ff909090909090ull)); /* inc ebx */
+    assert_false(unwind_follows_call(0x9090909090909090ull));
+}
+
 static void survives_lies(void **state)
 {
     char *data;
@@ -82,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reads_the_c_librarys_table),
                                        cmocka_unit_test(knows_signal_frames),
-                                       cmocka_unit_test(survives_lies)};
+                                       cmocka_unit_test(knows_the_dynamic_linkers_assembly),
+                                       cmocka_unit_test(tells_calls), cmocka_unit_test(survives_lies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

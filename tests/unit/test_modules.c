@@ -134,9 +134,41 @@ static void reads_memory_up_to_the_hole(void **state)
     munmap(pages, 4096);
 }
 
+static void knows_announced_mappings(void **state)
+{
+    struct modules live, noted;
+    const struct mapping *mapping, *same;
+    assert_int_equal(modules_read(getpid(), &live, NULL), 0);
+    const struct module *self = modules_at(&live, (uintptr_t)modules_landmark, &mapping);
+    struct mapping_note notes[] = {
+        /* Something else lay there first; what came later covers its middle. */
+        {mapping->start - 0x2000, mapping->end + 0x2000, 0x100000, 1, 999999999, "/not/there"},
+        {mapping->start, mapping->end, mapping->offset, self->device, self->inode, self->path},
+        {mapping->end + 0x5000, mapping->end + 0x5000, 0, 1, 1, "/empty"},
+        {mapping->end + 0x8000, mapping->end + 0x9000, 0, 0, 0, "//anon"},
+    };
+    assert_int_equal(modules_from_notes(getpid(), notes, ARRAY_SIZE(notes), &noted), 0);
+    assert_int_equal(noted.mappings.count, 4);
+    for (size_t i = 1; i < noted.mappings.count; i++)
+        assert_true(noted.mappings.at[i - 1].end <= noted.mappings.at[i].start);
+    const struct module *found = modules_at(&noted, (uintptr_t)modules_landmark, &same);
+    assert_non_null(found);
+    assert_string_equal(found->path, self->path);
+    assert_true(same->has_bias);
+    assert_int_equal(same->load_bias, mapping->load_bias);
+    const struct module *tail = modules_at(&noted, mapping->end + 0x1000, &same);
+    assert_string_equal(tail->path, "/not/there");
+    assert_int_equal(same->offset, 0x100000 + mapping->end - mapping->start + 0x2000);
+    assert_false(same->has_bias);
+    modules_done(&noted);
+    modules_done(&live);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_itself), cmocka_unit_test(finds_libc_and_vdso),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_itself),
+                                       cmocka_unit_test(knows_announced_mappings),
+                                       cmocka_unit_test(finds_libc_and_vdso),
                                        cmocka_unit_test(opens_the_mapped_file_not_its_successor),
                                        cmocka_unit_test(names_a_missing_process),
                                        cmocka_unit_test(reads_memory_up_to_the_hole)};
