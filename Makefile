@@ -3,7 +3,7 @@ BUILD  ?= build
 ASAN   ?= build-asan
 PREFIX ?= /usr/local
 
-.PHONY: help deps build demo test bench lint fuzz soak docs picture install clean
+.PHONY: help deps build demo test bench verdicts lint fuzz soak docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -27,6 +27,10 @@ test: deps build ## dependency rules, formatting, unit tests (also with sanitize
 bench: build ## measure, against the peers named in each benchmark (minutes)
 	@tools/install-deps bench
 	@meson test -C $(BUILD) --benchmark --verbose
+
+verdicts: build ## how right the findings are: generated programs with known faults (10 minutes; SEED=N)
+	@tools/install-deps bench
+	@node bench/verdicts/run.mjs --seed $(or $(SEED),1) --json verdicts.json
 
 lint: ## formatting and dependency rules
 	@tools/check-deps

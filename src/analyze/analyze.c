@@ -304,6 +304,10 @@ int analysis_new(const struct analyze_options *options, struct analysis **ret_an
     if (!a)
         return -ENOMEM;
     a->options = *options;
+    if (options->breakdown && !(a->breakdown = breakdown_new())) {
+        free(a);
+        return -ENOMEM;
+    }
     *ret_analysis = a;
     return 0;
 }
@@ -354,6 +358,7 @@ void analysis_free(struct analysis *a)
     array_foreach (&a->all_processes, process)
         process_free(a, *process);
     faults_free(a);
+    breakdown_free(a->breakdown);
     array_done(&a->all_processes);
     array_done(&a->endpoints);
     array_done(&a->endpoint_list);

@@ -34,6 +34,8 @@ struct analyze_options {
     const char *path;
     /* Only the request of this name is kept; NULL for all. */
     const char *request;
+    /* Sum up what the latency of each endpoint consists of (breakdown.h). */
+    bool breakdown;
     /* The folder that findings name in their link to the worst request; NULL: "DIR". */
     const char *folder;
 };

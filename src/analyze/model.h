@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "analyze/analyze.h"
+#include "analyze/breakdown.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "event/event.h"
@@ -371,7 +372,8 @@ struct analysis {
     ARRAY(struct connection *) lingering;
     size_t first_lingering;
     ARRAY(struct open_span) open_spans;
-    struct map faults; /* hash of the key -> struct fault * */
+    struct breakdown *breakdown; /* NULL: not wanted */
+    struct map faults;           /* hash of the key -> struct fault * */
     ARRAY(struct fault *) fault_list;
     struct {
         uint64_t count[8];

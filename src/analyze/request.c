@@ -292,6 +292,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     }
     if (endpoint)
         endpoint->endpoint.worst_ns = MAX(endpoint->endpoint.worst_ns, request_latency_ns(request));
+    breakdown_request(a, request);
     keep(a, request, endpoint);
     request_unref(a, request);
 }

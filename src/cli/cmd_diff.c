@@ -1,4 +1,4 @@
-/* sonde diff: two profiles compared: which functions cost more, which less. */
+/* sonde diff: two profiles compared: which functions cost more, which less; two traces: trace_diff.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <getopt.h>
@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/trace_diff.h"
 #include "profile/formats.h"
 
 /* A function's share of both profiles. */
@@ -138,7 +139,14 @@ static int run_diff(const struct command *self, int argc, char **argv)
             return cli_usage(self, "unknown option");
     }
     if (argc - optind != 2)
-        return cli_usage(self, "two profiles are compared: BEFORE and AFTER");
+        return cli_usage(self, "two profiles or two traces are compared: BEFORE and AFTER");
+    bool traces = trace_diff_is_trace(argv[optind]);
+    if (traces != trace_diff_is_trace(argv[optind + 1]))
+        return cli_usage(self, "%s is a trace and %s is not", argv[optind + !traces], argv[optind + traces]);
+    if (traces && output)
+        return cli_usage(self, "--output is for profiles; traces are compared in words or with --json");
+    if (traces)
+        return trace_diff(argv[optind], argv[optind + 1], json, top);
     _cleanup_(profile_freep) struct profile *before = NULL;
     _cleanup_(profile_freep) struct profile *after = NULL;
     struct problem problem = {0};
@@ -172,15 +180,19 @@ static int run_diff(const struct command *self, int argc, char **argv)
 const struct command command_diff = {
     "diff",
     "[-o FILE.html] [--json] BEFORE AFTER",
-    "Compare two profiles: which functions cost more, which less",
-    "Reads pprof and folded files. Functions are compared by their share of the whole, so that profiles of "
-    "different\n"
-    "length can be.\n\n"
+    "Compare two traces of a service, or two profiles: what became slower, what faster",
+    "Two trace folders: for each endpoint what its latency consists of (layers, operations, waits), how "
+    "long\n"
+    "each kind of operation took, and which findings are new or gone; what differs by no more than the "
+    "traces\n"
+    "vary in themselves is said to be within noise.\n"
+    "Two profiles (pprof, folded): functions by their share of the whole, so that lengths may differ.\n\n"
     "Options:\n"
-    "  -o, --output FILE  a flame graph of the difference: red grew, blue shrank\n"
+    "  -o, --output FILE  profiles: a flame graph of the difference: red grew, blue shrank\n"
     "      --json         one JSON document\n"
-    "  -n, --top N        how many functions to list (30)\n\n"
+    "  -n, --top N        how many functions, parts or operations to list (30)\n\n"
     "Examples:\n"
+    "  sonde diff /tmp/monday /tmp/tuesday\n"
     "  sonde diff before.pb.gz after.pb.gz\n"
     "  sonde diff -o diff.html monday.folded tuesday.folded\n",
     run_diff,

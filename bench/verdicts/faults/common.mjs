@@ -1,0 +1,50 @@
+// What the planted faults share. A fault is planted into an App and answers
+//   { routes: [{ target(), everyMs, warm }], expect: [expectation], env, flags, peers }
+// An expectation is what a true analysis says:
+//   cause     the row of the table
+//   kinds     the kinds of finding that say so
+//   places    where it is: any of { file, first, last, function } in the program, or { text } in the finding
+//   blamed(book)   ns that it cost by the program's or the peer's own clock; absent when there is no such time
+//   evidence  where the finding says how long; by default the evidence that its kind has for it
+// SPDX-License-Identifier: Apache-2.0
+
+export const STALL_MS = 50; // a shorter turn is no stall to sonde (sonde report --stall-ms)
+
+// Processor time, so that what else the machine does makes no fault smaller than it was meant to be.
+export function timed(f) {
+    const before = process.cpuUsage();
+    f();
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
+}
+
+// The smallest input of the sequence first, grow(first), ... for which f takes targetMs of processor time.
+export function calibrate(f, targetMs, first, grow) {
+    let n = first;
+    for (let i = 0; i < 200; i++) {
+        if (timed(() => f(n)) >= targetMs && timed(() => f(n)) >= targetMs) return n;
+        n = grow(n);
+    }
+    throw new Error('a fault cannot be made to take long enough');
+}
+
+// The time of entries of the program's book that are named what, those shorter than atLeastMs left out.
+export const booked = (what, atLeastMs = 0) => ({ lines }) =>
+    lines.reduce((sum, [name, since, until]) => sum + (name === what && until - since >= atLeastMs * 1e6 ? until - since : 0), 0);
+
+// A handler that runs core(NUMBER or text of the query) on the loop's own thread and notes how long that took.
+export function plantSync(app, { file, core, argument = "Number(query.get('n'))", mark, module }) {
+    const { chance } = app, handler = chance.name(), own = app.newFile();
+    app.require(own, `{ ${core} }`, `@/${file}`);
+    return app.addHandler(own, handler, [...app.pause(own), 'const since = clock();', `const result = ${core}(${argument});`, `note('${mark}', since);`, "ANSWER(String(result).length + '\\n');"]);
+}
+
+// Once the program is written it is known where a function lies.
+export const placeOf = (app, ...names) => names.map((name) => ({ get place() { return { function: name, ...app.places.get(name) }; } }));
+
+export function evaluate(name, lines, scope = {}) {
+    return new Function(...Object.keys(scope), `${lines.join('\n')}\nreturn ${name};`)(...Object.values(scope));
+}
+
+// How often a fault of so many ms is asked for: it shall happen some times in the run, and not fill it.
+export const faultGap = (ms) => Math.min(Math.max(ms * 5, 350), 1700);

@@ -1,0 +1,47 @@
+// The load: requests that come at random times, each endpoint at a rate of its own, over kept-alive connections.
+// SPDX-License-Identifier: Apache-2.0
+import http from 'node:http';
+
+const IN_FLIGHT_MAX = 60;
+
+function ask(agent, port, path) {
+    return new Promise((resolve) => {
+        const request = http.get({ host: '127.0.0.1', port, path, agent }, (response) => {
+            response.resume().on('end', () => resolve(response.statusCode)).on('error', () => resolve(0));
+        });
+        request.on('error', () => resolve(0));
+    });
+}
+
+// routes: [{ target(): path with query, everyMs, warm: path or null, atOnce: requests in flight, if limited }]. Answers { sent, failed } when all are
+// answered or have had graceMs for it.
+export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) {
+    const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT_MAX });
+    const counts = { sent: 0, failed: 0 };
+    let inFlight = 0;
+    const send = async (path, route = {}) => {
+        if (inFlight >= IN_FLIGHT_MAX || (route.pending ??= 0) >= (route.atOnce || IN_FLIGHT_MAX)) return;
+        inFlight++;
+        route.pending++;
+        counts.sent++;
+        const status = await ask(agent, port, path);
+        counts.failed += status !== 200;
+        inFlight--;
+        route.pending--;
+    };
+    for (const route of routes) for (let i = 0; route.warm && i < 3; i++) await send(route.warm);
+    const end = performance.now() + seconds * 1000;
+    const drive = async (route) => {
+        for (;;) {
+            const gap = Math.min(chance.gap(route.everyMs), route.everyMs * 3);
+            if (performance.now() + gap > end) return;
+            await new Promise((resolve) => setTimeout(resolve, gap));
+            void send(route.target(), route);
+        }
+    };
+    await Promise.all(routes.map(drive));
+    const late = performance.now() + graceMs;
+    while (inFlight && performance.now() < late) await new Promise((resolve) => setTimeout(resolve, 20));
+    agent.destroy();
+    return counts;
+}

@@ -1,0 +1,64 @@
+// The scenarios of a seed: each cause at several strengths, pairs of causes, and healthy twins, spread over the
+// frameworks and styles.
+// SPDX-License-Identifier: Apache-2.0
+import { FRAMEWORKS, STYLES } from './app.mjs';
+import { Chance } from './chance.mjs';
+import { javascript, json, lock, regexp, regexpModule, REGEXP_MODULES, syncCall, SYNC_CALLS } from './faults/loop.mjs';
+import { gcPressure, leak, LEAK_TYPES, serialisation } from './faults/memory.mjs';
+import { ipc, pool, redisSlow, runQueue, slowIo, SLOW_OPERATIONS, slowPeer } from './faults/wait.mjs';
+
+const f = (label, plant, strengthMs, options = {}) => ({ label, plant, strengthMs, ...options });
+const healthy = (label, plant, options = {}) => [{ ...f(label, plant, 0, options), healthy: true }];
+
+function shuffled(chance, list) {
+    const left = [...list], out = [];
+    while (left.length) out.push(...left.splice(chance.whole(0, left.length - 1), 1));
+    return out;
+}
+
+function singles(chance) {
+    const leaks = shuffled(chance, LEAK_TYPES), calls = shuffled(chance, SYNC_CALLS);
+    return [
+        ...[85, 140, 300, 600, 1200].map((ms) => [f('regexp', regexp, ms)]),
+        ...REGEXP_MODULES.map((module, i) => [f(`regexp of ${module}`, regexpModule, [110, 200, 350][i % 3], { module })]),
+        healthy('regexp', regexp), healthy('regexp of fresh', regexpModule, { module: 'fresh' }), healthy('regexp of ms', regexpModule, { module: 'ms' }),
+        ...[85, 140, 260, 500, 1000].map((ms) => [f('javascript', javascript, ms)]), healthy('javascript', javascript), healthy('javascript', javascript),
+        ...[85, 160, 320].map((ms) => [f('json', json, ms)]), healthy('json', json),
+        ...calls.slice(0, 5).map((what, i) => [f(`sync ${what}`, syncCall, [90, 180, 350][i % 3], { what })]), healthy('sync call', syncCall, { what: calls[5] }),
+        ...[10, 25].map((ms) => [f('gc', gcPressure, ms)]), healthy('gc', gcPressure),
+        ...leaks.slice(0, 5).map((type, i) => [f(`leak: ${type}`, leak, [80, 160][i % 2], { type })]), ...leaks.slice(0, 3).map((type) => healthy(`leak: ${type}`, leak, { type })[0]).map((x) => [{ ...x, strengthMs: 40 }]),
+        ...['crypto', 'scrypt', 'zlib', 'dns', 'fs', 'crypto'].map((occupant, i) => [f(`pool: ${occupant}`, pool, [90, 180][i % 2], { occupant })]), healthy('pool: crypto', pool, { occupant: 'crypto' }), healthy('pool: fs', pool, { occupant: 'fs' }),
+        ...SLOW_OPERATIONS.map((what, i) => [f(`slow ${what}`, slowIo, [80, 160, 320, 120][i % 4], { what })]), healthy('slow fs_read', slowIo, { what: 'fs_read' }),
+        ...['http', 'fetch', 'redis', 'tcp', 'http'].map((peer, i) => [f(`slow ${peer}`, slowPeer, [90, 180, 120, 240, 500][i], { peer })]), healthy('slow http', slowPeer, { peer: 'http' }),
+        ...[15, 35, 100].map((ms) => [f('serialisation', serialisation, ms)]), healthy('serialisation', serialisation),
+        ...['late', 'pipe', 'busy', 'late'].map((how, i) => [f(`ipc: ${how}`, ipc, [120, 150, 200, 400][i], { how })]), healthy('ipc: late', ipc, { how: 'late' }),
+        ...[f('redis EVAL', redisSlow, 40, { command: 'EVAL' }), f('redis EVAL', redisSlow, 150, { command: 'EVAL' }), f('redis KEYS', redisSlow, 60, { command: 'KEYS' }), f('redis ZUNIONSTORE', redisSlow, 80, { command: 'ZUNIONSTORE' })].map((x) => [x]),
+        healthy('redis EVAL', redisSlow, { command: 'EVAL' }),
+        ...[20, 30].map((ms) => [f('run queue', runQueue, ms)]), [{ ...f('run queue', runQueue, 8), healthy: true }],
+        ...[100, 250].map((ms) => [f('lock', lock, ms)]), healthy('lock', lock),
+    ];
+}
+
+function pairs() {
+    return [
+        [f('regexp', regexp, 200), f('slow http', slowPeer, 150, { peer: 'http' })],
+        [f('regexp', regexp, 150), f('javascript', javascript, 150)],
+        [f('json', json, 120), f('slow fs_read', slowIo, 120, { what: 'fs_read' })],
+        [f('javascript', javascript, 150), f('slow tcp', slowPeer, 200, { peer: 'tcp' })],
+        [f('pool: crypto', pool, 100, { occupant: 'crypto' }), f('regexp of forwarded', regexpModule, 200, { module: 'forwarded' })],
+        [f('redis EVAL', redisSlow, 100, { command: 'EVAL' }), f('javascript', javascript, 120)],
+        [f('leak: cache', leak, 80, { type: 'cache' }), f('regexp', regexp, 200)],
+        [f('serialisation', serialisation, 30), f('slow getaddrinfo', slowIo, 150, { what: 'getaddrinfo' })],
+        [f('sync readFileSync', syncCall, 120, { what: 'readFileSync' }), f('slow redis', slowPeer, 120, { peer: 'redis' })],
+    ];
+}
+
+export function scenarios(seed) {
+    const chance = new Chance(seed), turn = chance.whole(0, 5);
+    return [...singles(chance), ...pairs()].map((faults, i) => {
+        const framework = FRAMEWORKS[(i + turn) % 3], style = STYLES[((i + turn) / 3 | 0) % 2];
+        const jittered = faults.map((fault) => ({ ...fault, strengthMs: Math.round(fault.strengthMs * chance.between(0.9, 1.25)) }));
+        const what = jittered.map((x) => (x.healthy ? `healthy ${x.label}` : `${x.label} ${x.strengthMs} ms`)).join(' + ');
+        return { number: i + 1, faults: jittered, framework, style, seed: chance.whole(1, 2 ** 31), name: `${what}, ${framework}, ${style}s` };
+    });
+}

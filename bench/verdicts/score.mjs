@@ -1,0 +1,101 @@
+// Compares what sonde found with what was planted. Only warnings and worse are claims: information accuses nobody.
+// SPDX-License-Identifier: Apache-2.0
+
+// Where each kind says how long.
+const AMOUNT = {
+    'blocking-regexp': 'blocked_ns', 'event-loop-blocked': 'blocked_ns', 'gc-pressure': 'gc_ns', 'thread-pool-starved': 'waited_ns', 'slow-io': 'waited_ns', 'slow-peer': 'waited_ns',
+    serialisation: 'encoding_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'waited_ns',
+};
+export const TOLERANCE = 0.1;
+
+// A place is right when all that is asked of it holds.
+function isAt(finding, wanted, context) {
+    const source = finding.where?.source || {}, text = JSON.stringify(finding);
+    const place = wanted.place;
+    if (place?.first) return Boolean(source.file?.endsWith('/' + place.file) && (source.function === place.function || (source.line >= place.first && source.line <= place.last)));
+    if (place) return Boolean(source.file?.includes(place.file));
+    if (wanted.text) return wanted.text.test(text);
+    if (wanted.peer) return text.includes(`:${context.ports[wanted.peer]}`);
+    return finding.where?.service === context.service;
+}
+
+const amount = (finding) => finding.evidence?.[AMOUNT[finding.kind]] ?? finding.evidence?.blocked_ns ?? finding.evidence?.waited_ns;
+
+// book: the program's own notes; context: { service, ports, slowlog }.
+export function score(expectations, report, book, context) {
+    const claims = report.findings.filter((finding) => finding.severity !== 'info');
+    const taken = new Set(), verdicts = [];
+    for (const expected of expectations) {
+        const candidates = (expected.info ? report.findings : claims).filter((finding) => expected.kinds.includes(finding.kind) && !taken.has(finding));
+        const right = candidates.filter((finding) => expected.places.some((place) => isAt(finding, place, context)));
+        const matched = right.length ? right : candidates.slice(0, 1);
+        matched.forEach((finding) => taken.add(finding));
+        const verdict = { cause: expected.cause, kinds: expected.kinds, kind: matched.length > 0, place: right.length > 0, found: matched.map((finding) => finding.kind), claims: matched.filter((finding) => finding.severity !== 'info').length };
+        if (expected.blamed && matched.length) {
+            verdict.true_ns = expected.blamed(book, context);
+            verdict.blamed_ns = matched.reduce((sum, finding) => sum + (amount(finding) ?? NaN), 0);
+            verdict.error = verdict.blamed_ns / verdict.true_ns - 1;
+            verdict.time = Math.abs(verdict.error) <= TOLERANCE;
+        }
+        verdicts.push(verdict);
+    }
+    const also = new Set(expectations.flatMap((expected) => expected.also || []));
+    const alarms = claims.filter((finding) => !taken.has(finding) && !also.has(finding.kind)).map((finding) => ({ kind: finding.kind, title: finding.title }));
+    return { verdicts, alarms };
+}
+
+const ratio = (a, b) => (b ? a / b : 1);
+const percent = (x) => `${(100 * x).toFixed(1)} %`;
+
+export function summarise(results) {
+    const all = results.flatMap((result) => result.verdicts), timed = all.filter((v) => v.time !== undefined);
+    const found = all.filter((v) => v.kind).length, placed = all.filter((v) => v.place).length, alarms = results.reduce((sum, result) => sum + result.alarms.length, 0);
+    return {
+        scenarios: results.length, planted: all.length, found, placed, alarms, timed: timed.length, timely: timed.filter((v) => v.time).length,
+        recall: ratio(found, all.length), precision: ratio(found, found + alarms), place_recall: ratio(placed, all.length), place_precision: ratio(placed, found + alarms), time_share: ratio(timed.filter((v) => v.time).length, timed.length),
+    };
+}
+
+function table(head, rows) {
+    const widths = head.map((_, i) => Math.max(...[head, ...rows].map((row) => String(row[i]).length)));
+    const line = (row) => '| ' + row.map((cell, i) => (i ? String(cell).padStart(widths[i]) : String(cell).padEnd(widths[i]))).join(' | ') + ' |';
+    return [line(head), '|' + widths.map((width, i) => (i ? '-'.repeat(width + 1) + ':' : '-'.repeat(width + 2))).join('|') + '|', ...rows.map(line)].join('\n');
+}
+
+// One row a cause, in the order in which they come.
+export function causeTable(results) {
+    const rows = new Map();
+    for (const { verdicts } of results)
+        for (const v of verdicts) {
+            const row = rows.get(v.cause) || rows.set(v.cause, []).get(v.cause);
+            row.push(v);
+        }
+    const middle = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+    return table(['cause', 'planted', 'kind', 'place', 'time within 10 %', 'median error'], [...rows].map(([cause, list]) => {
+        const timed = list.filter((v) => v.time !== undefined);
+        return [cause, list.length, list.filter((v) => v.kind).length, list.filter((v) => v.place).length, timed.length ? `${timed.filter((v) => v.time).length} of ${timed.length}` : '-', timed.length ? percent(middle(timed.map((v) => Math.abs(v.error)))) : '-'];
+    }));
+}
+
+// Planted kinds against claimed ones.
+export function confusionTable(results) {
+    const counts = new Map(), columns = new Set(), nothing = '(nothing)';
+    const add = (row, column) => {
+        const cells = counts.get(row) || counts.set(row, new Map()).get(row);
+        cells.set(column, (cells.get(column) || 0) + 1);
+        columns.add(column);
+    };
+    for (const { verdicts, alarms } of results) {
+        for (const v of verdicts) add(v.kinds[0], v.found[0] || nothing);
+        const row = verdicts.length ? 'beside what was planted' : 'healthy';
+        if (!verdicts.length && !alarms.length) add(row, nothing);
+        for (const alarm of alarms) add(row, alarm.kind);
+    }
+    const heads = [...columns].sort();
+    return table(['planted \\ claimed', ...heads], [...counts].map(([row, cells]) => [row, ...heads.map((column) => cells.get(column) || '.')]));
+}
+
+export function sentence(summary) {
+    return `${summary.scenarios} scenarios, ${summary.planted} planted faults: kind recall ${summary.recall.toFixed(3)}, precision ${summary.precision.toFixed(3)}; ` +
+        `place recall ${summary.place_recall.toFixed(3)}, precision ${summary.place_precision.toFixed(3)}; blamed time within 10 %: ${summary.timely} of ${summary.timed}`;
+}
