@@ -103,6 +103,7 @@ static struct probe_thread *prepare_probe(void)
     self->ring = (char *)self + SONDE_PAGE;
     self->ring_mask = RING_BYTES - 1;
     self->stream_fd = -1;
+    self->holder = &probe_self;
     probe_self = self;
     self->shared.owner = 1;
     probe_live = live;

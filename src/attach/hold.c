@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,36 +20,61 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 enum {
     XSTATE_MAX = 16 << 10,
     STACK_GAP = 4096,   /* below the thread's own stack: red zone and more */
     RETURN_TO = 0x5d0f, /* never mapped: a call that is done faults here */
     STOP_TIMEOUT_MS = 2000,
+    /* While some threads are stopped already, the others have this long to stop too: one that writes to a
+     * slow disk, or waits for its vforked child, must not keep the service still. One that only waits for a
+     * processor gets one soon, now that the others want none. */
+    STOP_ALL_TIMEOUT_MS = 5,
+    STOP_ALL_RUNNABLE_MS = 100,
     CALL_TIMEOUT_MS = 10000,
+    WAKE_MS = 1, /* a look without having been called */
 };
 
-static void pause_us(long us)
+/* ---- our own turn ---- */
+
+/* While threads of somebody else's service stand still we do not queue behind other programs. Without the
+ * privilege we do. */
+static void hurry(bool on)
 {
-    const struct timespec t = {.tv_nsec = us * 1000};
-    nanosleep(&t, NULL);
+    const struct sched_param first = {.sched_priority = 1}, normal = {0};
+    (void)sched_setscheduler(0, on ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, on ? &first : &normal);
+}
+
+static void begin(struct hold *hold)
+{
+    hurry(true);
+    hold->since_ns = clock_monotonic_ns();
 }
 
 /* ---- stopping ---- */
 
-/* Waits for a thread's next stop; its wait status, or a negative errno (-ESRCH: gone). */
+/* Waits for a thread's next stop; its wait status, or a negative errno (-ESRCH: gone). A stop is announced
+ * with SIGCHLD, which is taken here before anybody else sees it. */
 static int wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
 {
-    for (;;) {
+    const struct timespec wake = {.tv_nsec = WAKE_MS * 1000000};
+    sigset_t child, before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before);
+    int result = -ETIMEDOUT;
+    do {
         pid_t r = waitpid(tid, ret_status, __WALL | WNOHANG);
         if (r < 0)
-            return errno == ECHILD ? -ESRCH : -errno;
-        if (r == tid)
-            return WIFSTOPPED(*ret_status) ? 0 : -ESRCH;
-        if (clock_monotonic_ns() > deadline_ns)
-            return -ETIMEDOUT;
-        pause_us(20);
-    }
+            result = errno == ECHILD ? -ESRCH : -errno;
+        else if (r == tid)
+            result = WIFSTOPPED(*ret_status) ? 0 : -ESRCH;
+        else
+            (void)sigtimedwait(&child, NULL, &wake);
+    } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return result;
 }
 
 static bool is_syscall_stop(int status)
@@ -62,6 +89,7 @@ static int pending_signal(int status)
     return status >> 16 || signal == SIGTRAP || is_syscall_stop(status) ? 0 : signal;
 }
 
+/* Makes us the thread's tracer; it goes on running. */
 static int seize(struct hold *hold, pid_t tid, struct problem *problem)
 {
     if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
@@ -73,18 +101,12 @@ static int seize(struct hold *hold, pid_t tid, struct problem *problem)
                        "Is a debugger attached? Otherwise run sonde as root or with CAP_SYS_PTRACE.");
         return r;
     }
-    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
-        int r = -errno;
-        ptrace(PTRACE_DETACH, tid, NULL, NULL);
-        return r;
-    }
     return 0;
 }
 
 /* Waits until a seized thread is stopped by our interrupt; signals that come before are passed on. */
-static int wait_interrupted(pid_t tid)
+static int wait_interrupted(pid_t tid, uint64_t deadline)
 {
-    uint64_t deadline = clock_monotonic_ns() + STOP_TIMEOUT_MS * NS_PER_MS;
     for (;;) {
         int status, r = wait_stop(tid, deadline, &status);
         if (r < 0)
@@ -95,19 +117,57 @@ static int wait_interrupted(pid_t tid)
     }
 }
 
+static uint64_t in_ms(uint64_t ms)
+{
+    return clock_monotonic_ns() + ms * NS_PER_MS;
+}
+
+static bool asked_to_end(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+/* Seized threads that did not stop in time cannot be let go before they have: then they are, at once, each as
+ * soon as it stops. When we are asked to end meanwhile the kernel lets them go with us. */
+static void await_late(struct hold *late)
+{
+    while (late->threads.count && !asked_to_end()) {
+        size_t kept = 0;
+        array_foreach (&late->threads, t) {
+            int status, r = wait_stop(*t, in_ms(1), &status);
+            bool done = r == -ESRCH || (r == 0 && ptrace(PTRACE_DETACH, *t, NULL, NULL) == 0);
+            if (!done)
+                late->threads.at[kept++] = *t;
+        }
+        late->threads.count = kept;
+    }
+}
+
+static void await_late_thread(pid_t tid)
+{
+    struct hold late = {.threads = {.at = &tid, .count = 1, .capacity = 1}};
+    await_late(&late);
+}
+
+/* One thread, which is not stopped yet: the first of a hold. */
 static int stop_thread(struct hold *hold, pid_t tid, struct problem *problem)
 {
     int r = seize(hold, tid, problem);
     if (r < 0)
         return r;
-    r = wait_interrupted(tid);
-    if (r < 0)
-        return r == -ESRCH ? r : problem_set(problem, r, "thread %d did not stop: %s", tid, strerror(-r));
-    if (array_add(&hold->threads, tid) < 0) {
+    if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || array_add(&hold->threads, tid) < 0) {
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
-        return -ENOMEM;
+        return -ESRCH;
     }
-    return 0;
+    r = wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS));
+    if (r == 0)
+        return 0;
+    hold->threads.count--;
+    if (r == -ESRCH)
+        return r;
+    await_late_thread(tid);
+    return problem_set(problem, r, "thread %d did not stop: %s", tid, strerror(-r));
 }
 
 static bool holds(const struct hold *hold, pid_t tid)
@@ -118,41 +178,102 @@ static bool holds(const struct hold *hold, pid_t tid)
     return false;
 }
 
-int hold_rest(struct hold *hold, struct problem *problem)
+/* Seizes the threads that are not ours yet; how many there were, or a negative errno. */
+static int seize_others(struct hold *hold, struct problem *problem)
 {
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/task", hold->pid);
-    /* Again until a pass finds nobody new: threads that were not stopped yet may have made more. */
-    for (bool found = true; found;) {
-        found = false;
-        DIR *tasks = opendir(path);
-        if (!tasks)
-            return problem_set(problem, -ESRCH, "process %d has ended", hold->pid);
-        for (struct dirent *entry; (entry = readdir(tasks));) {
-            pid_t tid = (pid_t)atoi(entry->d_name);
-            if (tid <= 0 || holds(hold, tid))
-                continue;
-            int r = stop_thread(hold, tid, problem);
-            found |= r == 0;
-            if (r < 0 && r != -ESRCH) {
-                closedir(tasks);
-                return r;
-            }
+    DIR *tasks = opendir(path);
+    if (!tasks)
+        return -ESRCH;
+    int found = 0, r = 0;
+    for (struct dirent *entry; r >= 0 && (entry = readdir(tasks));) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+        if (tid <= 0 || holds(hold, tid))
+            continue;
+        r = seize(hold, tid, problem);
+        if (r == 0) {
+            r = array_add(&hold->threads, tid);
+            found++;
+        } else if (r == -ESRCH) {
+            r = 0;
         }
-        closedir(tasks);
     }
-    return 0;
+    closedir(tasks);
+    return r < 0 ? r : found;
+}
+
+/* In an uninterruptible wait inside the kernel. */
+static bool is_unstoppable(pid_t pid, pid_t tid)
+{
+    char path[64];
+    _cleanup_(freep) char *stat = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+    const char *end = file_read(path, 4096, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
+    return end && end[1] == ' ' && end[2] == 'D';
+}
+
+/* Interrupts threads that were seized, all at once, and waits for them together: those that are the main
+ * thread or those that are not, from the first on. Who did not stop in time is moved to late, who is gone
+ * forgotten. */
+static void interrupt(struct hold *hold, size_t first, bool main, struct hold *late)
+{
+    for (size_t i = first; i < hold->threads.count; i++)
+        if ((hold->threads.at[i] == hold->pid) == main)
+            ptrace(PTRACE_INTERRUPT, hold->threads.at[i], NULL, NULL);
+    uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
+    size_t kept = first;
+    for (size_t i = first; i < hold->threads.count; i++) {
+        pid_t tid = hold->threads.at[i];
+        int r = (tid == hold->pid) == main ? wait_interrupted(tid, deadline) : 0;
+        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->pid, tid))
+            r = wait_interrupted(tid, in_ms(1));
+        if (r == 0)
+            hold->threads.at[kept++] = tid;
+        else if (r != -ESRCH && array_add(&late->threads, tid) < 0)
+            await_late_thread(tid);
+    }
+    hold->threads.count = kept;
+}
+
+/* A thread that did not stop in time keeps nobody waiting: all others go on, and it does when it stops. */
+static int give_up(struct hold *hold, struct hold *late, struct problem *problem)
+{
+    int r = problem_set(problem, -EAGAIN, "thread %d of process %d does not stop (it waits for a disk?)",
+                        late->threads.at[0], hold->pid);
+    size_t seized = hold->threads.count;
+    for (size_t i = 0; i < seized; i++)
+        if (ptrace(PTRACE_DETACH, hold->threads.at[i], NULL, NULL) < 0 && errno == ESRCH) {
+            ptrace(PTRACE_INTERRUPT, hold->threads.at[i], NULL, NULL); /* it was not stopped yet */
+            (void)array_add(&late->threads, hold->threads.at[i]);
+        }
+    hold->threads.count = 0;
+    hold_release(hold);
+    await_late(late);
+    return r;
 }
 
 int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem)
 {
-    struct hold hold = {.pid = pid, .since_ns = clock_monotonic_ns()};
-    int r = stop_thread(&hold, pid, problem);
-    if (r >= 0)
-        r = hold_rest(&hold, problem);
+    struct hold hold = {.pid = pid}, late = {0};
+    int r;
+    /* Again until a pass finds nobody new: threads that were not stopped yet may have made more. The main
+     * thread, which serves requests, stops last. */
+    do {
+        size_t held = hold.threads.count;
+        r = seize_others(&hold, problem);
+        if (!hold.since_ns)
+            begin(&hold);
+        interrupt(&hold, held, false, &late);
+        if (!late.threads.count)
+            interrupt(&hold, held, true, &late);
+    } while (r > 0 && !late.threads.count);
+    if (late.threads.count)
+        r = give_up(&hold, &late, problem);
+    else if (r == -ESRCH || (r >= 0 && !hold.threads.count))
+        r = problem_set(problem, -ESRCH, "process %d has ended", pid);
+    array_done(&late.threads);
     if (r < 0) {
-        if (r == -ESRCH)
-            problem_set(problem, r, "process %d has ended", pid);
         hold_release(&hold);
         return r;
     }
@@ -160,11 +281,16 @@ int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem)
     return 0;
 }
 
-void hold_release(struct hold *hold)
+uint64_t hold_release(struct hold *hold)
 {
     array_foreach (&hold->threads, t)
         ptrace(PTRACE_DETACH, *t, NULL, NULL);
     array_done(&hold->threads);
+    uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
+    if (hold->since_ns)
+        hurry(false);
+    hold->since_ns = 0;
+    return held_ns;
 }
 
 /* ---- the safe point ---- */
@@ -215,23 +341,101 @@ static int run_to_wait(pid_t pid, uint64_t deadline_ns)
     }
 }
 
-int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
+/* ---- breakpoints of the processor: nothing is written into the code ---- */
+
+enum { BREAKPOINTS = 4 };
+
+static int set_debug_register(pid_t tid, int number, uint64_t value)
+{
+    size_t at = offsetof(struct user, u_debugreg) + (size_t)number * sizeof(uint64_t);
+    return ptrace(PTRACE_POKEUSER, tid, (void *)at, (void *)value) < 0 ? -errno : 0;
+}
+
+/* On the first instruction of each function; none with count 0. */
+static int set_breakpoints(pid_t tid, const uint64_t *functions, size_t count)
+{
+    uint64_t enabled = 0;
+    int r = set_debug_register(tid, 7, 0);
+    for (size_t i = 0; i < MIN(count, (size_t)BREAKPOINTS) && r == 0; i++) {
+        r = set_debug_register(tid, (int)i, functions[i]);
+        enabled |= 1ull << (2 * i); /* local; to be executed, one byte */
+    }
+    return r == 0 && enabled ? set_debug_register(tid, 7, enabled) : r;
+}
+
+static bool stands_at(pid_t tid, const uint64_t *functions, size_t count)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (regs.rip == functions[i])
+            return true;
+    return false;
+}
+
+/* Runs at full speed until it begins one of the functions. -ETIMEDOUT when it does not; it is stopped then.
+ */
+static int run_to_function(pid_t tid, const uint64_t *functions, size_t count, uint64_t deadline_ns)
+{
+    int deliver = 0, status, r = count ? set_breakpoints(tid, functions, count) : -ENOTSUP;
+    bool running = false;
+    while (r == 0) {
+        if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)deliver) < 0)
+            r = -errno;
+        running = r == 0;
+        if (r == 0)
+            r = wait_stop(tid, deadline_ns, &status);
+        if (r < 0)
+            break;
+        running = false;
+        if (WSTOPSIG(status) == SIGTRAP && !(status >> 16) && stands_at(tid, functions, count))
+            break;
+        deliver = pending_signal(status);
+    }
+    if (r == -ESRCH)
+        return r;
+    if (running && r == -ETIMEDOUT) {
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+        int stopped = wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS));
+        if (stopped < 0)
+            return stopped;
+    }
+    (void)set_breakpoints(tid, NULL, 0);
+    return r == -ENOTSUP ? -ETIMEDOUT : r;
+}
+
+/* ---- the safe point ---- */
+
+static bool is_safe(pid_t pid, const struct modules *modules)
+{
+    struct user_regs_struct regs;
+    return ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0 &&
+           (waits_for_events(&regs) || in_generated_code(modules, regs.rip));
+}
+
+int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
               struct problem *problem)
 {
-    struct hold hold = {.pid = pid, .since_ns = clock_monotonic_ns()};
-    struct user_regs_struct regs;
+    struct hold hold = {.pid = pid};
+    begin(&hold);
     int r = stop_thread(&hold, pid, problem);
-    if (r < 0)
+    if (r < 0) {
+        hold_release(&hold);
         return r == -ESRCH ? problem_set(problem, r, "there is no process %d", pid) : r;
-    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-        r = -errno;
-    else if (!waits_for_events(&regs) && !in_generated_code(modules, regs.rip))
-        r = run_to_wait(pid, clock_monotonic_ns() + timeout_ns);
-    if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
-        ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
-        r = wait_interrupted(pid);
-        if (r == 0 && (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0 || !in_generated_code(modules, regs.rip)))
-            r = -ETIMEDOUT;
+    }
+    uint64_t deadline = clock_monotonic_ns() + point->timeout_ns;
+    if (!is_safe(pid, modules)) {
+        hurry(false); /* it runs, and we wait */
+        r = run_to_function(pid, point->functions, point->count, deadline - point->timeout_ns / 2);
+        if (r == -ETIMEDOUT)
+            r = is_safe(pid, modules) ? 0 : run_to_wait(pid, deadline);
+        if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
+            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
+            r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
+            r = r == 0 && !is_safe(pid, modules) ? -ETIMEDOUT : r;
+        }
+        begin(&hold);
     }
     if (r < 0) {
         hold_release(&hold);
@@ -345,20 +549,27 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
 
 /* ---- out of the way ---- */
 
-int hold_clear(struct hold *hold, uint64_t start, uint64_t end)
+static bool is_inside(const struct hold_range *ranges, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; i++) /* at the start itself the new bytes are as good */
+        if (address > ranges[i].start && address < ranges[i].end)
+            return true;
+    return false;
+}
+
+int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count)
 {
     array_foreach (&hold->threads, t) {
         for (int steps = 0;; steps++) {
             struct user_regs_struct regs;
             int status;
             if (ptrace(PTRACE_GETREGS, *t, NULL, &regs) < 0)
-                break;                                /* it is gone */
-            if (regs.rip <= start || regs.rip >= end) /* at the start itself the new bytes are as good */
+                break; /* it is gone */
+            if (!is_inside(ranges, count, regs.rip))
                 break;
             if (steps == 16)
                 return -EAGAIN;
-            if (ptrace(PTRACE_SINGLESTEP, *t, NULL, NULL) < 0 ||
-                wait_stop(*t, clock_monotonic_ns() + NS_PER_S, &status) < 0)
+            if (ptrace(PTRACE_SINGLESTEP, *t, NULL, NULL) < 0 || wait_stop(*t, in_ms(1000), &status) < 0)
                 return -EAGAIN;
         }
     }

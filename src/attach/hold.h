@@ -1,8 +1,7 @@
 /* Threads of another process held still with ptrace, and functions called in one of them.
  *
- * Order: hold_main(), then any number of hold_call(), then hold_rest() to stop everybody, then
- * hold_release(). While only the main thread is held the others run, so that it can take locks they hold
- * (malloc, the loader). */
+ * Order: hold_main(), then any number of hold_call(), or hold_all(); then hold_release(). While only the main
+ * thread is held the others run, so that it can take locks they hold (malloc, the loader). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTACH_HOLD_H
 #define ATTACH_HOLD_H
@@ -18,13 +17,27 @@
 struct hold {
     pid_t pid;
     ARRAY(pid_t) threads; /* all stopped; the main thread first */
-    uint64_t since_ns;    /* when the first was stopped */
+    uint64_t since_ns;    /* when the first was about to be stopped */
 };
 
-/* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
- * compiled JavaScript, never inside the allocator or the loader. -ETIMEDOUT when it does not get there in
- * time, -EPERM when the process may not be traced or is traced already. */
-int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
+/* Code addresses [start, end). */
+struct hold_range {
+    uint64_t start, end;
+};
+
+/* Where the main thread is safe, apart from a wait for events: functions (up to four) that it calls again and
+ * again with no lock held, such as an iteration of its event loop. */
+struct hold_point {
+    uint64_t functions[4];
+    size_t count;
+    uint64_t timeout_ns;
+};
+
+/* Stops the main thread at a safe point: in a wait for events (epoll_wait, poll, ...), at the beginning of
+ * one of the functions, which breakpoints of the processor find while it runs at full speed, or in compiled
+ * JavaScript; never inside the allocator or the loader. -ETIMEDOUT when it does not get there in time, -EPERM
+ * when the process may not be traced or is traced already. */
+int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
               struct problem *problem);
 
 /* Calls a function in the main thread with up to six integer arguments; signals wait meanwhile. data (may be
@@ -34,17 +47,15 @@ int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, str
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
 
-/* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). */
+/* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
+ * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());
+ * then nobody is held. */
 int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem);
 
-/* Stops the other threads too. */
-int hold_rest(struct hold *hold, struct problem *problem);
+/* Moves every held thread out of the ranges, instruction by instruction. -EAGAIN when one does not leave. */
+int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count);
 
-/* Moves every held thread out of [start, end), instruction by instruction. -EAGAIN when one does not leave.
- */
-int hold_clear(struct hold *hold, uint64_t start, uint64_t end);
-
-/* Lets everybody go. Accepts a hold that holds nobody. */
-void hold_release(struct hold *hold);
+/* Lets everybody go; returns for how long they were held, ns. Accepts a hold that holds nobody. */
+uint64_t hold_release(struct hold *hold);
 
 #endif

@@ -6,37 +6,23 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
 
 #define PROBE_NAME "libsonde-probe.so"
-
-int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
-                      struct problem *problem)
-{
-    const struct module *module = modules_named(&target->modules, PROBE_NAME);
-    if (!module)
-        module = modules_named(&target->modules, "memfd:" PROBE_NAME);
-    if (!module)
-        return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules", target->pid);
-    struct elf *elf = NULL;
-    int r = modules_open(&target->modules, module, &elf, NULL);
-    if (r < 0) /* a memfd may only be opened with privilege; ours is the same file */
-        r = elf_open(probe_path, &elf, problem);
-    if (r < 0)
-        return r;
-    if (!module->has_bias) { /* the probe's first segment is at address 0 of its file */
-        ((struct module *)module)->load_bias = module->start - module->first_offset;
-        ((struct module *)module)->has_bias = true;
-    }
-    *ret_probe = (struct target_module){module, elf};
-    return 0;
-}
+/* The same probe for loaders that give no static TLS to what is opened later (musl). */
+#define PROBE_DYNAMIC "libsonde-probe-dynamic.so"
 
 /* A function of the C library or the loader, in whatever module it is. */
 static int find_library_function(const struct modules *modules, const char *name, uint64_t *ret_address)
@@ -58,29 +44,76 @@ static int find_library_function(const struct modules *modules, const char *name
     return -ENOENT;
 }
 
-/* Copies our file into the memfd that the process has made. */
-static int fill_memfd(pid_t pid, int fd, const char *probe_path, struct problem *problem)
+/* Which of the two probes a process takes: path as given, or its sister beside it. */
+static void probe_for(const struct modules *modules, const char *probe_path, char path[static PATH_MAX])
 {
-    char path[64];
-    _cleanup_(freep) char *data = NULL;
-    size_t length;
-    int r = file_read(probe_path, 64 << 20, &data, &length);
-    if (r < 0)
-        return problem_set(problem, r, "%s: %s", probe_path, strerror(-r));
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
-    _cleanup_(file_closep) int memfd = open(path, O_WRONLY | O_CLOEXEC);
-    if (memfd < 0)
-        return problem_set(problem, -errno, "%s: %s", path, strerror(errno));
-    r = file_write_all(memfd, data, length);
-    return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
+    uint64_t ignored;
+    const char *slash = strrchr(probe_path, '/');
+    int folder = slash ? (int)(slash + 1 - probe_path) : 0;
+    snprintf(path, PATH_MAX, "%s", probe_path);
+    if (find_library_function(modules, "dlopen", &ignored) == 0 &&
+        find_library_function(modules, "gnu_get_libc_version", &ignored) < 0)
+        snprintf(path, PATH_MAX, "%.*s" PROBE_DYNAMIC, folder, probe_path);
 }
 
-static int explain_dlopen(struct hold *hold, const struct modules *modules, struct problem *problem)
+int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
+                      struct problem *problem)
 {
-    uint64_t dlerror_address, text = 0;
+    const struct module *module = modules_named(&target->modules, PROBE_NAME);
+    if (!module)
+        module = modules_named(&target->modules, "memfd:" PROBE_NAME);
+    if (!module)
+        return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules", target->pid);
+    struct elf *elf = NULL;
+    int r = modules_open(&target->modules, module, &elf, NULL);
+    if (r < 0) { /* a memfd may only be opened with privilege; ours is the same file */
+        char path[PATH_MAX];
+        probe_for(&target->modules, probe_path, path);
+        r = elf_open(path, &elf, problem);
+    }
+    if (r < 0)
+        return r;
+    if (!module->has_bias) { /* the probe's first segment is at address 0 of its file */
+        ((struct module *)module)->load_bias = module->start - module->first_offset;
+        ((struct module *)module)->has_bias = true;
+    }
+    *ret_probe = (struct target_module){module, elf};
+    return 0;
+}
+
+int injector_init(const struct modules *modules, const char *probe_path, struct injector *ret_injector,
+                  struct problem *problem)
+{
+    struct injector injector = {0};
+    char path[PATH_MAX];
+    if (find_library_function(modules, "dlopen", &injector.open_function) < 0 ||
+        find_library_function(modules, "syscall", &injector.system_call) < 0) {
+        problem_set(problem, -ENOTSUP,
+                    "process %d: it has no dynamic loader that can be asked to load the probe", modules->pid);
+        problem_remedy(problem, "Statically linked programs cannot be traced.");
+        return -ENOTSUP;
+    }
+    (void)find_library_function(modules, "dlerror", &injector.error_function);
+    probe_for(modules, probe_path, path);
+    int r = file_read(path, 64 << 20, &injector.probe, &injector.probe_bytes);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    *ret_injector = injector;
+    return 0;
+}
+
+void injector_done(struct injector *injector)
+{
+    free(injector->probe);
+    injector->probe = NULL;
+}
+
+static int explain_dlopen(struct hold *hold, const struct injector *injector, struct problem *problem)
+{
+    uint64_t text = 0;
     char words[200] = "";
-    if (find_library_function(modules, "dlerror", &dlerror_address) == 0 &&
-        hold_call(hold, dlerror_address, NULL, 0, NULL, 0, &text, NULL) == 0 && text) {
+    if (injector->error_function &&
+        hold_call(hold, injector->error_function, NULL, 0, NULL, 0, &text, NULL) == 0 && text) {
         struct iovec local = {words, sizeof(words) - 1},
                      remote = {(void *)(uintptr_t)text, sizeof(words) - 1};
         (void)!process_vm_readv(hold->pid, &local, 1, &remote, 1, 0);
@@ -88,40 +121,96 @@ static int explain_dlopen(struct hold *hold, const struct modules *modules, stru
     return problem_set(problem, -ENOEXEC, "process %d: its loader refused the probe: %s", hold->pid, words);
 }
 
-int inject_load(struct hold *hold, const struct modules *modules, const char *probe_path,
-                struct problem *problem)
+/* dlopen(path) as the process sees it. */
+static int open_in_process(struct hold *hold, const struct injector *injector, const char *path,
+                           struct problem *problem)
 {
-    uint64_t open_function, system_call;
-    if (find_library_function(modules, "dlopen", &open_function) < 0 ||
-        find_library_function(modules, "syscall", &system_call) < 0) {
-        problem_set(problem, -ENOTSUP,
-                    "process %d: it has no dynamic loader that can be asked to load the probe", hold->pid);
-        problem_remedy(problem, "Statically linked programs cannot be traced.");
-        return -ENOTSUP;
-    }
+    const uint64_t load[] = {HOLD_DATA, RTLD_NOW};
+    uint64_t handle = 0;
+    int r = hold_call(hold, injector->open_function, load, 2, path, strlen(path) + 1, &handle, problem);
+    if (r >= 0 && !handle)
+        r = explain_dlopen(hold, injector, problem);
+    return r;
+}
+
+/* Copies our file into what path, as we see it, names. */
+static int fill(const char *path, int flags, const struct injector *injector, struct problem *problem)
+{
+    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0755);
+    if (fd < 0)
+        return problem_set(problem, -errno, "%s: %s", path, strerror(errno));
+    int r = file_write_all(fd, injector->probe, injector->probe_bytes);
+    return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+static int load_memfd(struct hold *hold, const struct injector *injector, struct problem *problem)
+{
     static const char MEMFD_NAME[] = PROBE_NAME;
     const uint64_t create[] = {SYS_memfd_create, HOLD_DATA, 0};
     uint64_t result;
-    int r = hold_call(hold, system_call, create, 3, MEMFD_NAME, sizeof(MEMFD_NAME), &result, problem);
+    int r =
+        hold_call(hold, injector->system_call, create, 3, MEMFD_NAME, sizeof(MEMFD_NAME), &result, problem);
     if (r < 0)
         return r;
     int fd = (int)result;
     if (fd < 0)
         return problem_set(problem, -EPERM, "process %d may not make a memfd (a system call filter?)",
                            hold->pid);
-    char path[32];
-    uint64_t handle = 0;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", hold->pid, fd);
+    r = fill(path, 0, injector, problem);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    r = fill_memfd(hold->pid, fd, probe_path, problem);
-    if (r >= 0) {
-        const uint64_t load[] = {HOLD_DATA, RTLD_NOW};
-        r = hold_call(hold, open_function, load, 2, path, sizeof(path), &handle, problem);
-    }
-    if (r >= 0 && !handle)
-        r = explain_dlopen(hold, modules, problem);
+    if (r >= 0)
+        r = open_in_process(hold, injector, path, problem);
     const uint64_t close_it[] = {SYS_close, (uint64_t)fd};
-    int closed = hold_call(hold, system_call, close_it, 2, NULL, 0, &result, r < 0 ? NULL : problem);
+    int closed =
+        hold_call(hold, injector->system_call, close_it, 2, NULL, 0, &result, r < 0 ? NULL : problem);
     return r < 0 ? r : closed;
+}
+
+/* In a folder of the process's file system where something may be written and executed; for the moment. */
+static int load_file(struct hold *hold, const struct injector *injector, struct problem *problem)
+{
+    static const char *const FOLDERS[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/run", ""};
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
+        char ours[128];
+        int root = snprintf(ours, sizeof(ours), "/proc/%d/root", hold->pid);
+        struct statvfs fs;
+        snprintf(ours + root, sizeof(ours) - (size_t)root, "%s/" PROBE_NAME ".%d", FOLDERS[i], getpid());
+        char folder[128];
+        snprintf(folder, sizeof(folder), "/proc/%d/root%s/", hold->pid, FOLDERS[i]);
+        if (statvfs(folder, &fs) < 0 || fs.f_flag & (ST_RDONLY | ST_NOEXEC))
+            continue;
+        int r = fill(ours, O_CREAT | O_EXCL | O_NOFOLLOW, injector, NULL);
+        if (r == 0)
+            r = open_in_process(hold, injector, ours + root, problem);
+        else if (r != -EEXIST)
+            r = r == -EACCES || r == -ENOSPC || r == -EROFS || r == -ENOENT ? r : -EACCES;
+        if (r != -EEXIST)
+            unlink(ours);
+        if (r == 0 || r == -ESRCH || r == -ENOEXEC)
+            return r;
+    }
+    problem_set(
+        problem, -EACCES,
+        "process %d sees no /proc, and no folder of its file system takes a file that may be executed",
+        hold->pid);
+    problem_remedy(problem, "Mount /proc in its mount namespace, or make /run or /tmp there writable.");
+    return -EACCES;
+}
+
+static bool sees_proc(pid_t pid)
+{
+    char path[64];
+    struct statfs fs;
+    snprintf(path, sizeof(path), "/proc/%d/root/proc", pid);
+    return statfs(path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
+                struct problem *problem)
+{
+    return sees_proc(modules->pid) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
 }
 
 int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
@@ -134,4 +223,40 @@ int inject_call(struct hold *hold, const struct target_module *probe, const char
                            hold->pid, function);
     return hold_call(hold, symbol.value + probe->module->load_bias, arguments, count, NULL, 0, ret_result,
                      problem);
+}
+
+static bool is_sonde(pid_t pid)
+{
+    char path[64], exe[PATH_MAX];
+    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(exe, '/');
+    return n > 0 && strncmp(slash ? slash + 1 : exe, "sonde", 5) == 0;
+}
+
+static int find_owner(const struct target_module *probe, uint64_t *ret_address)
+{
+    struct elf_symbol symbol;
+    int r = elf_find(probe->elf, "sonde_owner", &symbol);
+    if (r == 0)
+        *ret_address = symbol.value + probe->module->load_bias;
+    return r;
+}
+
+pid_t inject_owner(struct target *target, const struct target_module *probe)
+{
+    uint64_t address = 0;
+    uint32_t owner;
+    if (find_owner(probe, &address) < 0 || target_read(target, address, &owner, sizeof(owner)) < 0)
+        return 0;
+    return owner && is_sonde((pid_t)owner) ? (pid_t)owner : 0;
+}
+
+int inject_own(struct target *target, const struct target_module *probe, pid_t owner)
+{
+    uint64_t address = 0;
+    uint32_t value = (uint32_t)owner;
+    int r = find_owner(probe, &address);
+    return r < 0 ? r : target_write(target, address, &value, sizeof(value));
 }

@@ -11,13 +11,34 @@
 int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
                       struct problem *problem);
 
+/* What loading needs, found while the process runs: its loader's functions, and our file in memory. */
+struct injector {
+    uint64_t open_function, error_function, system_call;
+    char *probe;
+    size_t probe_bytes;
+};
+
+/* Reads the probe for this process and finds dlopen in it. Release with injector_done(). -ENOTSUP when the
+ * process has no loader (it is statically linked). */
+int injector_init(const struct modules *modules, const char *probe_path, struct injector *ret_injector,
+                  struct problem *problem);
+void injector_done(struct injector *injector);
+
 /* Loads the probe with the process's own dlopen, in the held main thread. The file is handed over in a memfd:
- * the process's file system need not have it, and may be mounted noexec. */
-int inject_load(struct hold *hold, const struct modules *modules, const char *probe_path,
+ * the process's file system need not have it, and may be mounted noexec. Where the process sees no /proc, by
+ * which a memfd is named, the file lies in its file system for the moment. */
+int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem);
 
 /* Calls a function of the probe in the held main thread. */
 int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
                 const uint64_t *arguments, int count, uint64_t *ret_result, struct problem *problem);
+
+/* The process id of the sonde whose hooks are in the process; 0 when there are none, or that sonde is dead.
+ */
+pid_t inject_owner(struct target *target, const struct target_module *probe);
+
+/* Writes whose hooks they are from now on; 0 nobody's. */
+int inject_own(struct target *target, const struct target_module *probe, pid_t owner);
 
 #endif

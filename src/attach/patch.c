@@ -419,6 +419,64 @@ int patch_remove(struct target *target, const struct patch_set *set)
     return result;
 }
 
+/* ---- what a killed sonde left ---- */
+
+static bool in_pools(const struct sonde_pool *pools, uint64_t address)
+{
+    for (size_t i = 0; i < SONDE_POOLS; i++)
+        if (address >= pools[i].address && address < pools[i].address + pools[i].size)
+            return true;
+    return false;
+}
+
+/* How many bytes of ours stand in front of the file's code: 0 when they are not ours. */
+static size_t own_bytes(const struct sonde_pool *pools, uint64_t address, const uint8_t *now,
+                        const uint8_t *code, size_t size)
+{
+    int32_t distance;
+    size_t own = JUMP_BYTES;
+    if (size < JUMP_BYTES || now[0] != 0xe9)
+        return 0;
+    memcpy(&distance, now + 1, sizeof(distance));
+    if (!in_pools(pools, address + JUMP_BYTES + (uint64_t)(int64_t)distance))
+        return 0;
+    for (size_t i = JUMP_BYTES; i < size; i++)
+        if (now[i] != code[i]) {
+            if (now[i] != 0x90)
+                return 0;
+            own = i + 1;
+        }
+    return own;
+}
+
+int patch_leftover(struct target *target, const struct target_module *probe, struct patch_set *ret_set)
+{
+    struct sonde_pool pools[SONDE_POOLS];
+    uint64_t known = 0;
+    int r = find_in_probe(probe, "sonde_", "pools", &known);
+    if (r >= 0)
+        r = target_read(target, known, pools, sizeof(pools));
+    for (size_t i = 0; i < HOOK_COUNT && r >= 0; i++) {
+        const struct target_module *module;
+        struct elf_symbol symbol;
+        struct patch patch = {.hook = &HOOKS[i]};
+        uint8_t now[PATCH_BYTES_MAX];
+        size_t available = 0;
+        if (HOOKS[i].runtime != target->runtime ||
+            target_find(target, HOOKS[i].symbol, &patch.address, &symbol, &module) < 0)
+            continue;
+        const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
+        size_t size = MIN(available, sizeof(now));
+        if (!code || target_read(target, patch.address, now, size) < 0 || memcmp(now, code, size) == 0)
+            continue;
+        patch.length = (uint8_t)own_bytes(pools, patch.address, now, code, size);
+        memcpy(patch.before, code, patch.length);
+        if (patch.length)
+            r = array_add(&ret_set->patches, patch);
+    }
+    return r;
+}
+
 void patch_set_done(struct patch_set *set)
 {
     array_done(&set->patches);

@@ -41,6 +41,11 @@ int patch_apply(struct target *target, const struct patch_set *set, struct probl
 /* Puts the bytes of before back, under the same conditions. */
 int patch_remove(struct target *target, const struct patch_set *set);
 
+/* Hooks that stand in the process because the sonde that wrote them was killed: jumps into the pools that the
+ * probe's memory lists, in front of what is otherwise the file's code. patch_remove() takes them out, under
+ * its conditions. 0 also when there are none. */
+int patch_leftover(struct target *target, const struct target_module *probe, struct patch_set *ret_set);
+
 void patch_set_done(struct patch_set *set);
 
 /* Copies the instructions that a jump at the start of code would replace to out, as they must read at

@@ -8,10 +8,13 @@
 #include "attach/inject.h"
 #include "collect/session_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,17 +22,38 @@
 
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
 
+/* Each is called by the event loop itself, which holds no lock. */
+static struct hold_point safe_point(struct target *target)
+{
+    static const char *const FUNCTIONS[] = {"aeProcessEvents", "beforeSleep", "uv__io_poll",
+                                            "uv__run_timers"};
+    struct hold_point point = {.timeout_ns = SAFE_POINT_TIMEOUT_NS};
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++)
+        if (target_find(target, FUNCTIONS[i], &point.functions[point.count], NULL, NULL) == 0)
+            point.count++;
+    return point;
+}
+
 /* What the probe in the process has prepared. */
 struct prepared {
     struct sonde_attached attached;
     int shared_fd; /* ours */
 };
 
+static void let_go(struct hold *hold, struct stops *stops)
+{
+    uint64_t held_ns = hold_release(hold);
+    stops->count++;
+    stops->total_ns += held_ns;
+    stops->longest_ns = MAX(stops->longest_ns, held_ns);
+}
+
 /* Loads the probe unless it is there already. */
-static int load_probe(struct session *session, pid_t pid, struct problem *problem)
+static int load_probe(struct session *session, pid_t pid, struct stops *stops, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct target_module probe;
+    struct injector injector;
     int r = target_open(pid, &session->files, &target, problem);
     if (r < 0)
         return r;
@@ -42,25 +66,48 @@ static int load_probe(struct session *session, pid_t pid, struct problem *proble
         elf_free(probe.elf);
         return 0;
     }
-    struct hold hold;
-    r = hold_main(pid, &target->modules, SAFE_POINT_TIMEOUT_NS, &hold, problem);
+    r = injector_init(&target->modules, session->probe_path, &injector, problem);
     if (r < 0)
         return r;
-    r = inject_load(&hold, &target->modules, session->probe_path, problem);
-    hold_release(&hold);
+    const struct hold_point point = safe_point(target);
+    struct hold hold;
+    r = hold_main(pid, &target->modules, &point, &hold, problem);
+    if (r >= 0) {
+        r = inject_load(&hold, &target->modules, &injector, problem);
+        let_go(&hold, stops);
+    }
+    injector_done(&injector);
     return r;
 }
 
-static int prepare(struct target *target, const struct target_module *probe, struct prepared *ret,
-                   struct problem *problem)
+/* One more than the highest descriptor that the process has open. */
+static int count_descriptors(pid_t pid)
 {
+    char path[64];
+    int highest = -1;
+    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            highest = MAX(highest, atoi(entry->d_name));
+    if (dir)
+        closedir(dir);
+    return highest + 1;
+}
+
+static int prepare(struct target *target, const struct target_module *probe, struct prepared *ret,
+                   struct stops *stops, struct problem *problem)
+{
+    enum { OPENED_MEANWHILE = 64 };
     struct hold hold;
+    const uint64_t descriptors[] = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE};
+    const struct hold_point point = safe_point(target);
     uint64_t address = 0, ignored;
-    int r = hold_main(target->pid, &target->modules, SAFE_POINT_TIMEOUT_NS, &hold, problem);
+    int r = hold_main(target->pid, &target->modules, &point, &hold, problem);
     if (r < 0)
         return r;
     ret->shared_fd = -1;
-    r = inject_call(&hold, probe, "sonde_attach_prepare", NULL, 0, &address, problem);
+    r = inject_call(&hold, probe, "sonde_attach_prepare", descriptors, 1, &address, problem);
     if (r >= 0)
         r = target_read(target, address, &ret->attached, sizeof(ret->attached));
     if (r >= 0 && ret->attached.shared_fd < 0)
@@ -75,7 +122,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
             inject_call(&hold, probe, "sonde_attach_done", NULL, 0, &ignored, r < 0 ? NULL : problem);
         r = r < 0 ? r : closed;
     }
-    hold_release(&hold);
+    let_go(&hold, stops);
     if (r < 0 && ret->shared_fd >= 0)
         close(ret->shared_fd);
     return r;
@@ -85,6 +132,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
 struct mapper {
     struct target *target;
     const struct target_module *probe;
+    struct stops *stops;
 };
 
 static int map_in_target(void *context, uint64_t address, uint64_t size)
@@ -92,12 +140,13 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
     const struct mapper *mapper = context;
     struct hold hold;
     const uint64_t arguments[] = {address, size};
+    const struct hold_point point = safe_point(mapper->target);
     uint64_t result = 0;
-    int r = hold_main(mapper->target->pid, &mapper->target->modules, SAFE_POINT_TIMEOUT_NS, &hold, NULL);
+    int r = hold_main(mapper->target->pid, &mapper->target->modules, &point, &hold, NULL);
     if (r < 0)
         return r;
     r = inject_call(&hold, mapper->probe, "sonde_attach_map", arguments, 2, &result, NULL);
-    hold_release(&hold);
+    let_go(&hold, mapper->stops);
     if (r < 0)
         return r;
     if ((int64_t)result < 0 && (int64_t)result > -4096)
@@ -105,47 +154,80 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
     return result == address ? 0 : -EEXIST;
 }
 
-/* All threads stopped, none inside bytes that will change. */
+/* All threads stopped, none inside bytes that will change. A thread that does not stop is left alone for a
+ * while: nobody else waits for it. */
 static int hold_for_patching(pid_t pid, const struct patch_set *set, struct hold *ret_hold,
-                             struct problem *problem)
+                             struct stops *stops, struct problem *problem)
 {
-    for (int attempt = 0; attempt < 50; attempt++) {
+    enum { ATTEMPTS = 50 };
+    const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
+    ARRAY(struct hold_range) ranges = {0};
+    int r = 0;
+    array_foreach (&set->patches, p)
+        if (r == 0)
+            r = array_add(&ranges, (struct hold_range){p->address, p->address + p->length});
+    for (int attempt = 0; r == 0; attempt++) {
         struct hold hold;
-        int r = hold_all(pid, &hold, problem);
-        if (r < 0)
-            return r;
-        array_foreach (&set->patches, p)
-            if (r >= 0)
-                r = hold_clear(&hold, p->address, p->address + p->length);
+        r = hold_all(pid, &hold, problem);
         if (r == 0) {
-            *ret_hold = hold;
-            return 0;
+            r = hold_clear(&hold, ranges.at, ranges.count);
+            if (r == 0) {
+                *ret_hold = hold;
+                break;
+            }
+            let_go(&hold, stops);
+            problem_set(problem, r, "process %d: a thread stays inside a function's first bytes", pid);
         }
-        hold_release(&hold);
+        if (r != -EAGAIN || attempt == ATTEMPTS)
+            break;
+        nanosleep(&pause, NULL);
+        r = 0;
     }
-    return problem_set(problem, -EAGAIN, "process %d: a thread stays inside a function's first bytes", pid);
+    array_done(&ranges);
+    return r;
+}
+
+/* Takes out what a sonde left that was killed, as if it had detached. */
+static int clean_up(struct target *target, const struct target_module *probe, struct stops *stops,
+                    struct problem *problem)
+{
+    struct patch_set left = {0};
+    struct hold hold;
+    int r = patch_leftover(target, probe, &left);
+    if (r >= 0 && left.patches.count) {
+        r = hold_for_patching(target->pid, &left, &hold, stops, problem);
+        if (r >= 0) {
+            r = patch_remove(target, &left);
+            let_go(&hold, stops);
+        }
+    }
+    patch_set_done(&left);
+    if (r < 0 && problem && !problem->what[0])
+        problem_set(problem, r, "process %d: what an earlier sonde left cannot be taken out: %s", target->pid,
+                    strerror(-r));
+    return r;
 }
 
 static int switch_on(struct target *target, const struct patch_set *set, uint64_t live_address,
-                     struct problem *problem)
+                     struct stops *stops, struct problem *problem)
 {
     const uint32_t on = 1;
     struct hold hold;
-    int r = hold_for_patching(target->pid, set, &hold, problem);
+    int r = hold_for_patching(target->pid, set, &hold, stops, problem);
     if (r < 0)
         return r;
     r = patch_apply(target, set, problem);
     if (r >= 0)
         r = target_write(target, live_address, &on, sizeof(on));
-    hold_release(&hold);
+    let_go(&hold, stops);
     return r;
 }
 
 static int patch_running(struct target *target, const struct target_module *probe, struct prepared *prepared,
-                         struct patch_set *ret_set, struct problem *problem)
+                         struct patch_set *ret_set, struct stops *stops, struct problem *problem)
 {
     struct sonde_config config;
-    struct mapper mapper = {target, probe};
+    struct mapper mapper = {target, probe, stops};
     if (prepared->attached.version != SONDE_SHARED_VERSION)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
     target_layout(target, &config);
@@ -153,7 +235,40 @@ static int patch_running(struct target *target, const struct target_module *prob
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);
     if (r >= 0)
-        r = switch_on(target, ret_set, prepared->attached.live, problem);
+        r = inject_own(target, probe, getpid());
+    if (r >= 0)
+        r = switch_on(target, ret_set, prepared->attached.live, stops, problem);
+    return r;
+}
+
+/* Everything that is done to the process; *ret_program takes target. */
+static int attach(struct session *session, struct target **target, struct stops *stops,
+                  struct program **ret_program, struct problem *problem)
+{
+    struct target_module probe = {0};
+    struct prepared prepared = {.shared_fd = -1};
+    struct patch_set patches = {0};
+    int r = inject_find_probe(*target, session->probe_path, &probe, problem);
+    if (r < 0)
+        return r;
+    pid_t owner = inject_owner(*target, &probe), pid = (*target)->pid;
+    if (owner)
+        r = problem_set(problem, -EALREADY, "process %d is traced already, by sonde %d", pid, owner);
+    else
+        r = clean_up(*target, &probe, stops, problem);
+    if (r >= 0)
+        r = prepare(*target, &probe, &prepared, stops, problem);
+    if (r >= 0) {
+        r = patch_running(*target, &probe, &prepared, &patches, stops, problem);
+        if (r >= 0)
+            r = program_new(*target, &patches, prepared.shared_fd, prepared.attached.live, ret_program,
+                            problem);
+        close(prepared.shared_fd);
+        if (r >= 0)
+            *target = NULL;
+    }
+    elf_free(probe.elf);
+    patch_set_done(&patches);
     return r;
 }
 
@@ -167,32 +282,19 @@ static bool is_traced(const struct session *session, pid_t pid)
 
 int session_attach(struct session *session, pid_t pid, struct problem *problem)
 {
+    _cleanup_(target_freep) struct target *target = NULL;
+    struct program *program = NULL;
+    struct stops stops = {0};
     if (is_traced(session, pid))
         return problem_set(problem, -EALREADY, "process %d is traced already", pid);
-    int r = load_probe(session, pid, problem);
+    int r = load_probe(session, pid, &stops, problem);
+    if (r >= 0)
+        r = target_open(pid, &session->files, &target, problem);
+    if (r >= 0)
+        r = attach(session, &target, &stops, &program, problem);
     if (r < 0)
         return r;
-    _cleanup_(target_freep) struct target *target = NULL;
-    struct target_module probe = {0};
-    struct prepared prepared = {.shared_fd = -1};
-    struct patch_set patches = {0};
-    struct program *program = NULL;
-    r = target_open(pid, &session->files, &target, problem);
-    if (r >= 0)
-        r = inject_find_probe(target, session->probe_path, &probe, problem);
-    if (r >= 0)
-        r = prepare(target, &probe, &prepared, problem);
-    if (r >= 0) {
-        r = patch_running(target, &probe, &prepared, &patches, problem);
-        if (r >= 0)
-            r = program_new(target, &patches, prepared.shared_fd, prepared.attached.live, &program, problem);
-        close(prepared.shared_fd);
-    }
-    elf_free(probe.elf);
-    patch_set_done(&patches);
-    if (r < 0)
-        return r;
-    target = NULL;
+    program->stops = stops;
     r = array_add(&session->programs, program);
     if (r < 0) {
         session_detach(session, program);
@@ -205,15 +307,25 @@ int session_attach(struct session *session, pid_t pid, struct problem *problem)
     return 0;
 }
 
+static void disown(struct session *session, struct program *program)
+{
+    struct target_module probe;
+    if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
+        return;
+    (void)inject_own(program->target, &probe, 0);
+    elf_free(probe.elf);
+}
+
 void session_detach(struct session *session, struct program *program)
 {
     struct problem problem = {0};
     struct hold hold;
     program_silence(program);
-    int r = hold_for_patching(program->pid, &program->patches, &hold, &problem);
+    int r = hold_for_patching(program->pid, &program->patches, &hold, &program->stops, &problem);
     if (r >= 0) {
         r = patch_remove(program->target, &program->patches);
-        hold_release(&hold);
+        let_go(&hold, &program->stops);
+        disown(session, program);
     }
     if (r < 0 && r != -ESRCH)
         session_note(session, "%s (%d): its hooks stay in place and pass through: %s", program->name,

@@ -66,12 +66,14 @@ static json_t *process_object(const struct program *program)
                               json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid, "events_written",
                                         (json_int_t)program->threads[i].shared->written));
     return json_pack(
-        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "pid", (int)program->pid,
-        "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime], "name", program->name,
-        "command", program->command, "exe", program->exe, "build_id", program->build_id, "start_ns",
-        (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns, "events_written",
-        (json_int_t)program_events_written(program), "threads_without_slot",
-        (int)program->shared->threads_without_slot, "threads", threads, "hooks", hooks, "missing", missing);
+        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o}", "pid",
+        (int)program->pid, "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime], "name",
+        program->name, "command", program->command, "exe", program->exe, "build_id", program->build_id,
+        "start_ns", (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns,
+        "events_written", (json_int_t)program_events_written(program), "threads_without_slot",
+        (int)program->shared->threads_without_slot, "stops", "count", (int)program->stops.count, "longest_ns",
+        (json_int_t)program->stops.longest_ns, "total_ns", (json_int_t)program->stops.total_ns, "threads",
+        threads, "hooks", hooks, "missing", missing);
 }
 
 static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)

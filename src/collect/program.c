@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/program.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -184,16 +185,58 @@ void program_thread_open(const struct program *program, struct program_thread *t
     t->sched_fd = open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void thread_begins(struct program *program, uint32_t slot, uint32_t tid)
+/* The last number of "NSpid:": what a thread is called in the innermost PID namespace; *ret_levels how many
+ * it is in from ours on. 0 when the thread is gone. */
+static uint32_t innermost_tid(pid_t pid, const char *tid, int *ret_levels)
+{
+    char path[300];
+    _cleanup_(freep) char *status = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, tid);
+    if (file_read(path, 1 << 16, &status, NULL) < 0)
+        return 0;
+    const char *line = strstr(status, "\nNSpid:");
+    uint32_t last = 0;
+    *ret_levels = 0;
+    for (char *at = line ? (char *)line + 7 : NULL, *end; at && *at != '\n'; at = end) {
+        last = (uint32_t)strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        (*ret_levels)++;
+    }
+    return last;
+}
+
+/* A thread of the program by the number it has in its own PID namespace: the number that it has in ours. */
+static uint32_t host_tid(const struct program *program, uint32_t owner)
+{
+    char path[64];
+    int levels = 0;
+    snprintf(path, sizeof(path), "%d", program->pid);
+    (void)innermost_tid(program->pid, path, &levels);
+    if (levels < 2)
+        return owner;
+    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
+    DIR *tasks = opendir(path);
+    uint32_t found = 0;
+    for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.' && innermost_tid(program->pid, entry->d_name, &levels) == owner)
+            found = (uint32_t)strtoul(entry->d_name, NULL, 10);
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+static void thread_begins(struct program *program, uint32_t slot, uint32_t owner)
 {
     struct program_thread *t = &program->threads[slot];
+    t->owner = owner;
     if (!t->shared) {
         char *at =
             (char *)program->shared + SONDE_PAGE + (size_t)slot * (SONDE_PAGE + program->shared->ring_bytes);
         t->shared = (struct sonde_thread *)at;
         t->ring = at + SONDE_PAGE;
     }
-    program_thread_open(program, t, tid);
+    program_thread_open(program, t, host_tid(program, owner));
 }
 
 /* Slots that were claimed since we last looked. */
@@ -282,7 +325,7 @@ unsigned program_drain(struct program *program, struct ctf_writer *writer, const
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
         uint32_t owner = __atomic_load_n(&t->shared->owner, __ATOMIC_ACQUIRE);
-        if (owner && owner != t->tid) { /* the slot was given to another thread */
+        if (owner && owner != t->owner) { /* the slot was given to another thread */
             ctf_stream_free(t->stream);
             t->stream = NULL;
             if (t->sched_fd >= 0)

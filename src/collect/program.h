@@ -16,7 +16,8 @@
 struct program_thread {
     struct sonde_thread *shared; /* NULL until the slot is first used */
     const char *ring;
-    uint32_t tid; /* in our PID namespace */
+    uint32_t tid;   /* in our PID namespace; 0 when it ended before we looked */
+    uint32_t owner; /* the same in its own, as it stands in the slot */
     struct ctf_stream *stream;
     uint64_t tail;
     uint64_t lost_full, lost_signal, lost_depth; /* already reported */
@@ -32,6 +33,12 @@ struct program_thread {
     uint32_t stall_samples;
 };
 
+/* How often and how long we held threads of a program still. */
+struct stops {
+    unsigned count;
+    uint64_t longest_ns, total_ns;
+};
+
 struct program {
     pid_t pid, parent;
     int pidfd;
@@ -42,6 +49,7 @@ struct program {
     char build_id[48];
     struct target *target; /* what is missing, modules; kept for the manifest and for detaching */
     struct patch_set patches;
+    struct stops stops;
     uint64_t live_address;
     struct sonde_shared *shared;
     size_t shared_bytes;

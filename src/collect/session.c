@@ -253,7 +253,7 @@ static void free_slots(struct program *program)
         snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
         if (!t->shared->owner || access(path, F_OK) == 0)
             continue;
-        if (__atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE) == t->tail && t->shared->owner == t->tid)
+        if (__atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE) == t->tail && t->shared->owner == t->owner)
             __atomic_store_n(&t->shared->owner, 0, __ATOMIC_RELEASE);
     }
 }

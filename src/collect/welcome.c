@@ -99,6 +99,8 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     if (r >= 0)
         r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
     if (r >= 0)
+        r = inject_own(target, &probe, getpid());
+    if (r >= 0)
         r = patch_apply(target, ret_patches, problem);
     elf_free(probe.elf);
     return r;

@@ -80,9 +80,12 @@ void descriptor_close(int fd, uint64_t key)
     }
 }
 
-void descriptors_begin_midway(void)
+void descriptors_begin_midway(int count)
 {
-    for (int fd = 0; fd < DESCRIPTORS; fd++)
-        descriptors[fd] = (struct descriptor){.generation = descriptors[fd].generation,
-                                              .midway = SYSTEM_CALL(SYS_fcntl, fd, F_GETFD) >= 0};
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        struct descriptor *d = &descriptors[fd];
+        bool open = fd < count && SYSTEM_CALL(SYS_fcntl, fd, F_GETFD) >= 0;
+        if (open || d->generation || d->midway) /* memory that was never used is not touched */
+            *d = (struct descriptor){.generation = d->generation, .midway = open};
+    }
 }

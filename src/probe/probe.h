@@ -19,6 +19,10 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define EXPORTED    __attribute__((visibility("protected"))) /* reached without a detour through the GOT */
 
+#ifndef PROBE_TLS_MODEL
+#define PROBE_TLS_MODEL "initial-exec"
+#endif
+
 #define HOOK(result, name, ...)                        \
     EXPORTED result (*sonde_orig_##name)(__VA_ARGS__); \
     EXPORTED result sonde_wrap_##name(__VA_ARGS__);    \
@@ -39,6 +43,7 @@ struct probe_thread {
     struct sonde_thread shared;
     char *ring;
     uint32_t ring_mask;
+    const void *holder; /* &probe_self of the thread whose slot this is */
     /* Node */
     int32_t stream_fd; /* of the stream whose events are handled now; -1 */
     uint32_t stream_generation;
@@ -80,7 +85,8 @@ extern uint32_t *probe_live;
 /* In a forked child, once: asks sonde for memory of its own. Does nothing anywhere else. */
 void probe_forked(void);
 
-extern __thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
+/* NULL; or the thread's slot; or an odd number: there was none to be had. */
+extern __thread struct probe_thread *probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
 
 /* The thread's state, claimed now, or NULL when there is none to be had (counted). */
 struct probe_thread *probe_thread_claim(void);
@@ -95,14 +101,16 @@ static inline struct probe_thread *probe_thread(void)
             return NULL;
     }
     struct probe_thread *self = probe_self;
-    /* Its slot has no owner when sonde came back and the memory is new. */
-    return LIKELY((uintptr_t)self > 1 && self->shared.owner) ? self : probe_thread_claim();
+    /* When sonde came back the memory is new: the slot is empty, or another thread has taken it. */
+    return LIKELY(self && !((uintptr_t)self & 1) && self->holder == &probe_self) ? self
+                                                                                 : probe_thread_claim();
 }
 
-/* True in a child that was forked while a hooked function ran: what self points at is the parent's. */
+/* True when what self points at is no longer this thread's: in a child that was forked while a hooked
+ * function ran, and when sonde went and came back meanwhile. */
 static inline bool probe_stale(const struct probe_thread *self)
 {
-    return UNLIKELY(!*probe_live || probe_self != self);
+    return UNLIKELY(!*probe_live || probe_self != self || self->holder != &probe_self);
 }
 
 /* ---- records ---- */
@@ -265,8 +273,8 @@ struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t ke
 /* The descriptor is closed: its next use is a new generation. */
 void descriptor_close(int fd, uint64_t key);
 
-/* Sonde comes to a program that runs: what is open now began unseen. */
-void descriptors_begin_midway(void);
+/* Sonde comes to a program that runs: what is open now, below count, began unseen. */
+void descriptors_begin_midway(int count);
 
 /* ---- what is written to streams (write.c) ---- */
 

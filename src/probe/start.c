@@ -27,11 +27,15 @@ EXPORTED struct sonde_pool sonde_pools[SONDE_POOLS];
 
 static uint32_t never_live[2] = {0, 1};
 uint32_t *probe_live = never_live;
-__thread struct probe_thread *probe_self __attribute__((tls_model("initial-exec")));
+__thread struct probe_thread *probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
+
+/* Which sonde has its hooks in this program: its process id, 0 none. Written and read by sonde alone. */
+EXPORTED uint32_t sonde_owner;
 
 struct sonde_shared *probe_shared;
 static int shared_fd = -1; /* closed once sonde has it: descriptors are the program's own business */
 static uint32_t slots = SONDE_THREADS;
+static uint32_t attachments = 1; /* counted by odd numbers: what threads without a slot have in its place */
 
 /* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
 extern int uv_run(void *, int) __attribute__((weak));
@@ -61,7 +65,7 @@ static char *slot_address(uint32_t i)
 
 struct probe_thread *probe_thread_claim(void)
 {
-    if ((uintptr_t)probe_self == 1) { /* no slot for this thread */
+    if ((uintptr_t)probe_self == attachments) { /* no slot for this thread */
         __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
         return NULL;
     }
@@ -81,6 +85,7 @@ struct probe_thread *probe_thread_claim(void)
             if (__atomic_compare_exchange_n(&probe_shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED))
                 break;
+        thread->holder = &probe_self;
         thread->ring = (char *)thread + SONDE_PAGE;
         thread->ring_mask = RING_BYTES - 1;
         thread->stream_fd = -1;
@@ -93,7 +98,7 @@ struct probe_thread *probe_thread_claim(void)
         probe_self = thread;
         return thread;
     }
-    probe_self = (struct probe_thread *)1;
+    probe_self = (struct probe_thread *)(uintptr_t)attachments;
     __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
     return NULL;
 }
@@ -270,13 +275,15 @@ void probe_forked(void)
     register_with_sonde(SONDE_FORKED);
 }
 
-/* Called by sonde in the main thread of a program that runs, while no function is hooked. */
-EXPORTED struct sonde_attached *sonde_attach_prepare(void);
-struct sonde_attached *sonde_attach_prepare(void)
+/* Called by sonde in the main thread of a program that runs, while no function is hooked. descriptors: one
+ * more than the highest that is open. */
+EXPORTED struct sonde_attached *sonde_attach_prepare(int descriptors);
+struct sonde_attached *sonde_attach_prepare(int descriptors)
 {
     static struct sonde_attached attached;
+    attachments += 2;
     names_forget();
-    descriptors_begin_midway();
+    descriptors_begin_midway(descriptors);
     bool made = make_shared_memory();
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
     attached.live = (uint64_t)(uintptr_t)probe_live;

@@ -70,7 +70,11 @@ async function cycles(t, pid, folder, event, load) {
         const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '-o', trace, '--duration', '0.2', pid]);
         assert.ok(status === 0 || status === 4, `cycle ${i}: status ${status}: ${stderr}`);
         assert.equal(codeOf(pid), before, `cycle ${i}: the code is as before`);
-        assert.ok(manifestOf(trace).processes[0].events_written > 0, `cycle ${i}: something was recorded`);
+        const manifest = manifestOf(trace), [program] = manifest.processes, tids = program.threads.map((thread) => thread.tid);
+        assert.ok(program.events_written > 0, `cycle ${i}: something was recorded`);
+        assert.ok(program.stops.count >= 3 && program.stops.longest_ns > 0, `cycle ${i}: how long it was stopped`);
+        assert.equal(new Set(tids).size, tids.length, `cycle ${i}: every thread has a ring of its own`);
+        assert.deepEqual(manifest.losses.filter((loss) => loss.reason === 'unreadable-record'), [], `cycle ${i}: no ring has two writers`);
         mapped ??= mappings(pid);
         opened ??= descriptors(pid);
         if (i < CYCLES - 1) fs.rmSync(trace, { recursive: true });
@@ -144,6 +148,29 @@ test('a loop that is stuck in a regular expression can be attached to, and is ex
     assert.equal(status, 0, stderr);
     assert.match(stderr, /event loop blocked for .*: regular expression \/\^\(a\+\)\+\$\/ in wedge \(.*stuck\.js:4:\d+\)/);
     kill(node.pid, 'SIGKILL');
+});
+
+test('a second sonde is told of the first; what a killed one left is taken out by the next', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'service.js');
+    fs.writeFileSync(script, `setInterval(() => require('fs').stat(__filename, () => {}), 1); console.log('up');`);
+    const node = start(t, process.execPath, [script]);
+    await node.until(/up/, { stream: 'stdout' });
+    const before = codeOf(node.pid);
+    const first = start(t, SONDE, ['attach', '-o', path.join(folder, 'first'), node.pid]);
+    await first.until(/attached to 1 process/);
+    assert.notEqual(codeOf(node.pid), before, 'hooks are in place');
+    const second = await finish(t, SONDE, ['attach', '-q', '-o', path.join(folder, 'second'), '--duration', '1', node.pid]);
+    assert.equal(second.status, 1);
+    assert.match(second.stderr, new RegExp(`traced already, by sonde ${first.pid}`));
+    kill(first.pid, 'SIGKILL');
+    await first.ended;
+    assert.notEqual(codeOf(node.pid), before, 'nobody has taken them out');
+    const third = await finish(t, SONDE, ['attach', '-q', '-o', path.join(folder, 'third'), '--duration', '1', node.pid]);
+    assert.ok(third.status === 0 || third.status === 4, third.stderr);
+    const manifest = manifestOf(path.join(folder, 'third'));
+    assert.ok(manifest.processes[0].events_written > 0);
+    assert.ok(manifest.processes[0].hooks.includes('uv__fs_work'), 'the hooks are in place again');
+    assert.equal(codeOf(node.pid), before, 'the code is as before');
 });
 
 test('what cannot be attached to is explained', async (t) => {

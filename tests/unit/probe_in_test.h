@@ -27,6 +27,7 @@ static struct probe_thread *make_thread(uint32_t ring_bytes)
     thread->ring = memory + SONDE_PAGE;
     thread->ring_mask = ring_bytes - 1;
     thread->stream_fd = -1;
+    thread->holder = &probe_self;
     probe_self = thread;
     return thread;
 }

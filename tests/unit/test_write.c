@@ -157,6 +157,7 @@ static void full_rings_drop_and_count(void **state)
     RECORD(small, redis_bus_read, 0, 1, .fd = 4711);
     assert_non_null(take_record(small, &payload));
     free(small);
+    thread->holder = &probe_self;
     probe_self = thread;
 }
 

@@ -1,0 +1,258 @@
+/* Threads of another process are held, called and let go; those that cannot stop keep nobody waiting. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hold.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "test.h"
+
+/* What the child and we share. */
+struct board {
+    volatile uint64_t turns[3]; /* of each thread */
+    volatile pid_t stuck;       /* the child of vfork */
+    volatile uint64_t called_with;
+    volatile bool leave;
+};
+static struct board *board;
+
+/* Called again and again by the child's main thread, which holds no lock then. */
+__attribute__((noinline)) static void turn(void)
+{
+    board->turns[0]++;
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) static uint64_t called(uint64_t value, const char *text)
+{
+    board->called_with = value;
+    return value + (uint64_t)text[0];
+}
+
+static void *count(void *place)
+{
+    volatile uint64_t *turns = place;
+    while (!board->leave)
+        (*turns)++;
+    return NULL;
+}
+
+/* A thread that waits for its child of vfork() cannot be stopped before that ends. */
+static void *wait_for_vfork(void *unused)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    pid_t pid = vfork();
+#pragma GCC diagnostic pop
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        board->stuck = getpid();
+        while (!board->leave)
+            ;
+        _exit(0);
+    }
+    return unused;
+}
+
+static pid_t start_child(bool with_vfork)
+{
+    memset(board, 0, sizeof(*board));
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_t thread;
+    for (int i = 1; i < 3; i++)
+        pthread_create(&thread, NULL, count, (void *)&board->turns[i]);
+    if (with_vfork)
+        pthread_create(&thread, NULL, wait_for_vfork, NULL);
+    while (!board->leave)
+        turn();
+    _exit(0);
+}
+
+static void wait_for(volatile uint64_t *value, uint64_t more_than)
+{
+    while (*value <= more_than)
+        usleep(1000);
+}
+
+static void end_child(pid_t pid)
+{
+    board->leave = true;
+    waitpid(pid, NULL, 0);
+}
+
+/* On a busy machine a thread may not get the processor that it needs to stop on. */
+static int hold_soon(pid_t pid, struct hold *hold, struct problem *problem)
+{
+    int r = -EAGAIN;
+    for (int i = 0; i < 1000 && r == -EAGAIN; i++)
+        r = hold_all(pid, hold, problem);
+    return r;
+}
+
+static bool may_trace(pid_t pid)
+{
+    struct hold hold;
+    struct problem problem = {0};
+    int r = hold_all(pid, &hold, &problem);
+    if (r == 0)
+        hold_release(&hold);
+    return r != -EPERM;
+}
+
+static void test_all_are_held_and_let_go(void **state)
+{
+    pid_t pid = start_child(false);
+    struct problem problem = {0};
+    struct hold hold;
+    for (int i = 0; i < 3; i++)
+        wait_for(&board->turns[i], 0);
+    if (!may_trace(pid)) {
+        end_child(pid);
+        skip();
+    }
+    for (int round = 0; round < 20; round++) {
+        assert_int_equal(hold_soon(pid, &hold, &problem), 0);
+        assert_int_equal(hold.threads.count, 3);
+        assert_int_equal(hold.threads.at[0], pid);
+        uint64_t turns[3];
+        for (int i = 0; i < 3; i++)
+            turns[i] = board->turns[i];
+        usleep(2000);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(board->turns[i], turns[i]);
+        assert_true(hold_release(&hold) > 0);
+        for (int i = 0; i < 3; i++)
+            wait_for(&board->turns[i], turns[i]);
+    }
+    end_child(pid);
+}
+
+static pid_t tracer_of(pid_t pid, const char *tid)
+{
+    char path[300], line[256];
+    pid_t tracer = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, tid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof(line), file))
+        if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return tracer;
+}
+
+/* Is the main thread free while another is still ours? */
+static bool was_given_up(pid_t pid)
+{
+    char path[64], main[16];
+    bool others = false;
+    snprintf(main, sizeof(main), "%d", pid);
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, main) != 0)
+            others |= tracer_of(pid, entry->d_name) != 0;
+    if (tasks)
+        closedir(tasks);
+    return others && tracer_of(pid, main) == 0;
+}
+
+static bool over; /* hold_all() has returned */
+
+/* Ends what keeps a thread from stopping once the others have been seen to go on. */
+static void *end_soon(void *child)
+{
+    pid_t pid = *(pid_t *)child;
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE) && !was_given_up(pid))
+        usleep(1000);
+    if (!__atomic_load_n(&over, __ATOMIC_ACQUIRE))
+        wait_for(&board->turns[0], board->turns[0] + 1000);
+    kill(board->stuck, SIGKILL);
+    return NULL;
+}
+
+static void test_threads_that_do_not_stop(void **state)
+{
+    pid_t pid = start_child(true);
+    struct problem problem = {0};
+    struct hold hold;
+    pthread_t helper;
+    while (!board->stuck)
+        usleep(1000);
+    over = false;
+    pthread_create(&helper, NULL, end_soon, &pid);
+    int r = hold_all(pid, &hold, &problem);
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    pthread_join(helper, NULL);
+    if (r == -EPERM) {
+        end_child(pid);
+        skip();
+    }
+    assert_int_equal(r, -EAGAIN);
+    assert_non_null(strstr(problem.what, "does not stop"));
+    for (int i = 0; i < 3; i++) /* nobody was left behind */
+        wait_for(&board->turns[i], board->turns[i]);
+    assert_int_equal(hold_soon(pid, &hold, &problem), 0);
+    hold_release(&hold);
+    end_child(pid);
+}
+
+static void test_a_call_in_the_main_thread(void **state)
+{
+    pid_t pid = start_child(false);
+    struct problem problem = {0};
+    struct modules modules;
+    struct hold hold;
+    const struct hold_point point = {
+        .functions = {(uint64_t)(uintptr_t)turn}, .count = 1, .timeout_ns = 60 * NS_PER_S};
+    wait_for(&board->turns[0], 0);
+    assert_int_equal(modules_read(pid, &modules, &problem), 0);
+    int r = hold_main(pid, &modules, &point, &hold, &problem);
+    if (r == -EPERM || r == -ETIMEDOUT) { /* forbidden, or a machine without debug registers */
+        modules_done(&modules);
+        end_child(pid);
+        skip();
+    }
+    assert_int_equal(r, 0);
+    assert_int_equal(hold.threads.count, 1);
+    uint64_t turns = board->turns[0], others = board->turns[1], result = 0;
+    const uint64_t arguments[] = {4711, HOLD_DATA};
+    assert_int_equal(hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem),
+                     0);
+    assert_int_equal(result, 4711 + 'A');
+    assert_int_equal(board->called_with, 4711);
+    assert_int_equal(board->turns[0], turns);
+    wait_for(&board->turns[1], others); /* only the main thread stands still */
+    const uint64_t nowhere[] = {0};
+    assert_int_equal(hold_call(&hold, 0x10, nowhere, 1, NULL, 0, &result, &problem), -EFAULT);
+    hold_release(&hold);
+    wait_for(&board->turns[0], turns); /* it goes on as if nothing had been */
+    modules_done(&modules);
+    end_child(pid);
+}
+
+int main(void)
+{
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_are_held_and_let_go),
+        cmocka_unit_test(test_threads_that_do_not_stop),
+        cmocka_unit_test(test_a_call_in_the_main_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
