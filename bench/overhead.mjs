@@ -1,6 +1,6 @@
 // What tracing costs real services, traced against untraced in pairs that take turns: processor time per request
 // of redis-server under redis-benchmark (one command at a time, and 16 in a pipeline) and of a Node HTTP service
-// under wrk, with all hooks; then the collector's processor time per million events, and the speed of
+// under wrk, with all hooks and without kernel events (bench/kernel.mjs has those); then the collector's processor time per million events, and the speed of
 // `sonde report`. The service has processor 0, the load and sonde processor 1. Every pair starts new processes, so
 // that the luck of one memory layout is averaged out.
 //   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]]    20 pairs; scenes redis, redis-p16, node
@@ -39,7 +39,7 @@ function launch(traced, command, stdout) {
     if (traced) {
         if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
         lastTrace = path.join(work, `trace-${traces++}`);
-        words = pinned(1, sonde, 'record', '--quiet', '-o', lastTrace, '--', ...service);
+        words = pinned(1, sonde, 'record', '--quiet', '--no-kernel', '-o', lastTrace, '--', ...service);
     }
     const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'] });
     let said = '';

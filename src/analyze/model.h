@@ -376,7 +376,7 @@ struct analysis {
     struct map faults;           /* hash of the key -> struct fault * */
     ARRAY(struct fault *) fault_list;
     struct {
-        uint64_t count[8];
+        uint64_t count[16];
     } losses; /* by loss_reason */
     uint64_t sched_events;
     /* Times in which the machine stood still (machine:stall), the newest at stall_count - 1, modulo

@@ -10,6 +10,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s32 s32;
 typedef __s64 s64;
 
 /* x86-64, as the user-space ABI has it. */
@@ -32,13 +33,108 @@ struct thread_struct {
 
 struct mm_struct;
 
+struct ns_common {
+    unsigned int inum;
+};
+
+struct pid_namespace {
+    struct ns_common ns;
+};
+
+struct upid {
+    int nr;
+    struct pid_namespace *ns;
+};
+
+struct pid {
+    unsigned int level;
+    struct upid numbers[1];
+};
+
+struct inode {
+    unsigned short i_mode;
+};
+
+struct file {
+    struct inode *f_inode;
+    void *private_data;
+};
+
+struct fdtable {
+    unsigned int max_fds;
+    struct file **fd;
+};
+
+struct files_struct {
+    struct fdtable *fdt;
+};
+
 struct task_struct {
     int pid;
     int tgid;
+    struct task_struct *group_leader;
+    struct pid *thread_pid;
+    struct files_struct *files;
     struct mm_struct *mm;
     unsigned int flags;
     struct thread_struct thread;
     char comm[16];
+};
+
+/* ---- sockets ---- */
+
+struct in6_addr {
+    union {
+        u8 u6_addr8[16];
+    } in6_u;
+};
+
+struct sock_common {
+    u32 skc_daddr;
+    u32 skc_rcv_saddr;
+    u16 skc_dport;
+    u16 skc_num;
+    unsigned short skc_family;
+    struct in6_addr skc_v6_daddr;
+    struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+    struct sock_common __sk_common;
+    u16 sk_protocol;
+    int sk_err;
+};
+
+struct socket {
+    struct sock *sk;
+};
+
+/* ---- disks ---- */
+
+struct gendisk {
+    int major;
+    int first_minor;
+};
+
+struct request_queue {
+    struct gendisk *disk;
+};
+
+struct request {
+    struct request_queue *q;
+    unsigned int cmd_flags;
+    unsigned int __data_len;
+    u64 __sector;
+    u64 start_time_ns;
+};
+
+/* ---- what iterators get ---- */
+
+struct bpf_iter_meta;
+
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
 };
 
 #pragma clang attribute pop

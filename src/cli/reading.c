@@ -52,18 +52,24 @@ static void add_manifest_losses(struct report *report, const json_t *losses)
     }
 }
 
+static void add_missing(struct report *report, const json_t *all)
+{
+    size_t i;
+    json_t *missing;
+    json_array_foreach (all, i, missing) {
+        const char *what = json_string_value(json_object_get(missing, "what"));
+        const char *why = json_string_value(json_object_get(missing, "why"));
+        if (what && why)
+            add_once(report, what, why, json_string_value(json_object_get(missing, "remedy")));
+    }
+}
+
 static void add_manifest_processes(struct report *report, const json_t *processes)
 {
-    size_t i, k;
-    json_t *process, *missing;
-    json_array_foreach (processes, i, process) {
-        json_array_foreach (json_object_get(process, "missing"), k, missing) {
-            const char *what = json_string_value(json_object_get(missing, "what"));
-            const char *why = json_string_value(json_object_get(missing, "why"));
-            if (what && why)
-                add_once(report, what, why, json_string_value(json_object_get(missing, "remedy")));
-        }
-    }
+    size_t i;
+    json_t *process;
+    json_array_foreach (processes, i, process)
+        add_missing(report, json_object_get(process, "missing"));
 }
 
 static void add_manifest(struct report *report, const char *folder)
@@ -80,6 +86,7 @@ static void add_manifest(struct report *report, const char *folder)
     }
     add_manifest_losses(report, json_object_get(manifest, "losses"));
     add_manifest_processes(report, json_object_get(manifest, "processes"));
+    add_missing(report, json_object_get(manifest, "missing"));
     size_t i;
     json_t *untraced;
     json_array_foreach (json_object_get(manifest, "untraced"), i, untraced) {

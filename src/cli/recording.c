@@ -21,6 +21,10 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->quiet = true;
     else if (c == 'j')
         recording->json = true;
+    else if (c == OPTION_KERNEL)
+        recording->kernel = value ? value : "";
+    else if (c == OPTION_NO_KERNEL)
+        recording->kernel = NULL, recording->no_kernel = true;
     else
         return false;
     return true;
@@ -41,9 +45,18 @@ int recording_open(struct recording *recording, struct problem *problem)
                  localtime(&now));
         recording->folder = recording->folder_name;
     }
+    uint32_t families = recording->no_kernel ? 0 : kernel_default_families();
+    if (recording->kernel && recording->kernel[0]) {
+        int r = kernel_parse_families(recording->kernel, &families, problem);
+        if (r < 0)
+            return r;
+    }
     _cleanup_(freep) char *probe = cli_probe_path();
-    const struct session_options options = {
-        .folder = recording->folder, .probe_path = probe, .note = note, .context = recording};
+    const struct session_options options = {.folder = recording->folder,
+                                            .probe_path = probe,
+                                            .families = families,
+                                            .note = note,
+                                            .context = recording};
     return session_new(&options, &recording->session, problem);
 }
 

@@ -9,28 +9,36 @@
 #include <sys/types.h>
 
 #include "cli/cli.h"
+#include "collect/kernel.h"
 #include "collect/session.h"
 
 struct recording {
     const char *folder; /* NULL until recording_open(): then a folder named by the time */
     bool quiet, json, report;
+    const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
+    bool no_kernel;
     struct session *session;
     char folder_name[64];
 };
 
 /* The options that all recording commands have; true when c was one of them. */
-#define RECORDING_OPTIONS                                                        \
-    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'}, \
-        {"json", no_argument, NULL, 'j'},                                        \
-    {                                                                            \
-        "help", no_argument, NULL, 'h'                                           \
+#define RECORDING_OPTIONS                                                                     \
+    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'},              \
+        {"json", no_argument, NULL, 'j'}, {"kernel", optional_argument, NULL, OPTION_KERNEL}, \
+        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                   \
+    {                                                                                         \
+        "help", no_argument, NULL, 'h'                                                        \
     }
+enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL };
 bool recording_option(struct recording *recording, int c, const char *value);
 
-#define RECORDING_HELP                                               \
-    "Options:\n"                                                     \
-    "  -o, --output DIR  where the trace goes (must not hold one)\n" \
-    "  -q, --quiet       no notes on stderr while it runs\n"
+#define RECORDING_HELP                                                                                 \
+    "Options:\n"                                                                                       \
+    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                   \
+    "  -q, --quiet       no notes on stderr while it runs\n"                                           \
+    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, " \
+    "block)\n"                                                                                         \
+    "      --no-kernel   none\n"
 
 /* Makes the session. */
 int recording_open(struct recording *recording, struct problem *problem);

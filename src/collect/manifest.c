@@ -85,11 +85,50 @@ static json_t *losses_array(const struct session *session, const struct ctf_tota
                 json_array_append_new(losses, json_pack("{s:i, s:s, s:I}", "pid", (int)(*p)->pid, "reason",
                                                         event_label(SONDE_MEANING_loss_reason, i), "count",
                                                         (json_int_t)(*p)->losses[i]));
+    for (uint32_t i = 0; i < SONDE_KERNEL_COUNTS; i++)
+        if (session->kernel_lost[i])
+            json_array_append_new(
+                losses, json_pack("{s:i, s:s, s:I}", "pid", 0, "reason",
+                                  event_label(SONDE_MEANING_loss_reason, session_kernel_loss_reason(i)),
+                                  "count", (json_int_t)session->kernel_lost[i]));
     if (totals->lost_events)
         json_array_append_new(losses, json_pack("{s:i, s:s, s:I, s:s}", "pid", 0, "reason",
                                                 "disk-write-failed", "count", (json_int_t)totals->lost_events,
                                                 "error", strerror(-totals->write_error)));
     return losses;
+}
+
+/* What no process is to blame for. */
+static json_t *session_missing_array(const struct session *session)
+{
+    json_t *missing = json_array();
+    const struct problem *p = &session->kernel_problem;
+    if (p->what[0])
+        json_array_append_new(missing,
+                              json_pack("{s:s, s:s, s:s}", "what",
+                                        "the kernel's side: system calls, scheduling, wake-ups, TCP, disks",
+                                        "why", p->what, "remedy", p->remedy));
+    return missing;
+}
+
+static json_t *kernel_object(const struct session *session)
+{
+    if (!session->kernel)
+        return json_null();
+    struct kernel_cost cost;
+    uint64_t lost[SONDE_KERNEL_COUNTS];
+    kernel_cost(session->kernel, &cost);
+    kernel_losses(session->kernel, lost);
+    json_t *families = json_object();
+    for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
+        if (session->options.families & 1u << i)
+            json_object_set_new(families, kernel_family_name((enum sonde_family)i),
+                                json_pack("{s:b, s:I, s:I, s:I}", "on",
+                                          kernel_families(session->kernel) >> i & 1, "events",
+                                          (json_int_t)cost.events[i], "lost", (json_int_t)lost[i],
+                                          "measured_run_ns", (json_int_t)cost.run_ns[i]));
+    return json_pack("{s:o, s:I, s:I}", "families", families, "measured_ns", (json_int_t)cost.watched_ns,
+                     "memory_bytes", (json_int_t)cost.memory_bytes);
 }
 
 /* Room on the disk that is kept for the last manifest: when the disk is full, that is the one file which must
@@ -133,11 +172,12 @@ int session_write_manifest(struct session *session, bool complete)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();
     json_t *root = json_pack(
-        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "version", SONDE_VERSION, "complete",
-        complete, "start_ns", (json_int_t)session->started_ns, "end_ns", (json_int_t)now, "events",
-        (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes, "collector_cpu_ns",
+        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", SONDE_VERSION,
+        "complete", complete, "start_ns", (json_int_t)session->started_ns, "end_ns", (json_int_t)now,
+        "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes, "collector_cpu_ns",
         (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock", clock_object(session),
-        "processes", processes, "untraced", untraced, "losses", losses_array(session, &totals));
+        "processes", processes, "untraced", untraced, "losses", losses_array(session, &totals), "missing",
+        session_missing_array(session), "kernel", kernel_object(session));
     session->manifest_ns = now;
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

@@ -93,6 +93,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
         r = stall_sampler_new(&session->sampler);
     if (r >= 0)
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
+    if (r >= 0)
+        r = session_kernel_begin(session);
     if (r < 0)
         return r;
     raise_descriptor_limit(session);
@@ -119,6 +121,8 @@ void session_free(struct session *session)
     array_done(&session->untraced);
     stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
+    ctf_stream_free(session->kernel_stream);
+    kernel_free(session->kernel);
     ctf_writer_free(session->writer);
     if (session->listener >= 0)
         close(session->listener);
@@ -213,6 +217,8 @@ static void end_program(struct session *session, struct program *program, bool g
     program->ended_ns = clock_monotonic_ns();
     if (gone) {
         tell_exit(session, program);
+        if (session->kernel)
+            kernel_remove(session->kernel, program->pid);
         stall_forget(session->sampler, program->pid);
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {
@@ -240,6 +246,9 @@ static void flush_all(struct session *session)
             if ((*p)->threads[i].stream)
                 (void)ctf_stream_flush((*p)->threads[i].stream);
     }
+    session_kernel_tell_losses(session);
+    if (session->kernel_stream)
+        (void)ctf_stream_flush(session->kernel_stream);
     (void)ctf_stream_flush(session->own);
     note_write_error(session);
 }
@@ -300,7 +309,7 @@ int session_step(struct session *session, int *ret_status)
         clock_fit_anchor(&session->fit);
         session->anchored_ns = now;
     }
-    unsigned fullest = 0;
+    unsigned fullest = session_kernel_drain(session);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
@@ -356,9 +365,11 @@ int session_finish(struct session *session, struct problem *problem)
         if (!gone)
             (*p)->ended_ns = 0;
     }
+    session_kernel_finish(session);
     flush_all(session);
     ctf_stream_free(session->own);
-    session->own = NULL;
+    ctf_stream_free(session->kernel_stream);
+    session->own = session->kernel_stream = NULL;
     int r = session_write_manifest(session, true);
     if (r < 0)
         return problem_set(problem, r, "%s: the manifest cannot be written: %s",
@@ -379,6 +390,8 @@ void session_summarise(const struct session *session, struct session_summary *re
     s.collector_cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
                          (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
     s.lost = totals.lost_events;
+    for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
+        s.lost += session->kernel_lost[i];
     array_foreach (&session->programs, p) {
         s.alive += !(*p)->ended_ns;
         for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)

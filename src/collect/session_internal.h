@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/array.h"
+#include "collect/kernel.h"
 #include "collect/program.h"
 #include "collect/session.h"
 #include "collect/stall.h"
@@ -20,7 +21,11 @@ struct session {
     struct rlimit descriptors; /* the limit we were given */
     pid_t child;
     struct ctf_writer *writer;
-    struct ctf_stream *own; /* the collector's events */
+    struct ctf_stream *own;     /* the collector's events */
+    struct kernel_side *kernel; /* NULL: without */
+    struct ctf_stream *kernel_stream;
+    struct problem kernel_problem;             /* why it is missing though asked for */
+    uint64_t kernel_lost[SONDE_KERNEL_COUNTS]; /* told */
     struct clock_fit fit;
     struct stall_sampler *sampler;
     struct target_cache files; /* of all programs met */
@@ -49,6 +54,14 @@ void session_tell_open(struct session *session, struct program *program, bool fi
 
 /* Losses since they were last told, into the trace and the program's account. */
 void session_tell_losses(struct session *session, struct program *program);
+
+/* The kernel's side: begins it as far as it may, moves its records (how full its ring was, in parts of 256),
+ * tells its losses, and ends it. */
+int session_kernel_begin(struct session *session);
+unsigned session_kernel_drain(struct session *session);
+void session_kernel_tell_losses(struct session *session);
+uint8_t session_kernel_loss_reason(uint32_t count); /* of an index of kernel_losses() */
+void session_kernel_finish(struct session *session);
 
 /* Takes the hooks out of a program that lives on. */
 void session_detach(struct session *session, struct program *program);

@@ -84,6 +84,8 @@ void session_tell_start(struct session *session, const struct program *program)
     char strings[2 * PATH_MAX];
     snprintf(strings, sizeof(strings), "%s%s", program->name, program->command);
     ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record, strings);
+    if (session->kernel)
+        kernel_add(session->kernel, program->pid);
 }
 
 static int patch(struct session *session, struct guest *guest, struct target *target,

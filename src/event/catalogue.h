@@ -4,8 +4,8 @@
  * Included by the probe and by user space; no libc needed.
  *
  * An event is a SPAN (written once, when it ends; its time is its end and it has a duration) or an INSTANT.
- * Its origin is the PROBE (a record in a thread's ring; the thread is the stream's) or the COLLECTOR (one
- * stream of its own; pid and tid are fields).
+ * Its origin is the PROBE (a record in a thread's ring; the thread is the stream's), the COLLECTOR or the
+ * KERNEL (a stream of their own each; pid and tid are fields).
  *
  * A field's type is u8 u16 u32 u64 i32 i64 or str; its meaning is a unit or an enumeration. Fields stand in
  * order of falling size, strings last, so that records have no holes but at their end. */
@@ -14,6 +14,8 @@
 #define EVENT_CATALOGUE_H
 
 #include <stdint.h>
+
+#include "event/syscalls.h"
 
 /* ---- what a field's number means ---- */
 
@@ -116,8 +118,27 @@
     L(2, "no-thread-slot")                                                                    \
     L(3, "disk-write-failed")                                                                 \
     L(4, "unreadable-record")                                                                 \
-    L(5, "open-span-depth") /* nested deeper than the open-span slots */
-#define SONDE_ENUM_runtime(L) L(0, "other") L(1, "node") L(2, "redis")
+    L(5, "open-span-depth") /* nested deeper than the open-span slots */                      \
+    L(6, "kernel-ring-full-sys")                                                              \
+    L(7, "kernel-ring-full-sched")                                                            \
+    L(8, "kernel-ring-full-wakeup")                                                           \
+    L(9, "kernel-ring-full-tcp")                                                              \
+    L(10, "kernel-ring-full-block")                                                           \
+    L(11, "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */
+#define SONDE_ENUM_call_outcome(L) \
+    L(0, "ok")                     \
+    L(1, "error")                  \
+    L(2, "again") /* EAGAIN */     \
+    L(3, "interrupted")            \
+    L(4, "unfinished") /* the thread or the recording ended in it */
+#define SONDE_ENUM_off_reason(L)                                         \
+    L(0, "preempted")       /* it could have gone on */                  \
+    L(1, "blocked")         /* it slept until something woke it */       \
+    L(2, "uninterruptible") /* the same, for a disk, a page or a lock */ \
+    L(3, "stopped")         /* by a signal or a debugger */
+#define SONDE_ENUM_woken_by(L)        L(0, "nobody") L(1, "thread") L(2, "interrupt") L(3, "unknown")
+#define SONDE_ENUM_block_operation(L) L(0, "read") L(1, "write") L(2, "flush") L(3, "discard") L(255, "other")
+#define SONDE_ENUM_runtime(L)         L(0, "other") L(1, "node") L(2, "redis")
 
 #define SONDE_ENUMS(M) \
     M(side)            \
@@ -131,6 +152,11 @@
     M(stall_cause)     \
     M(encoding)        \
     M(loss_reason)     \
+    M(syscall)         \
+    M(call_outcome)    \
+    M(off_reason)      \
+    M(woken_by)        \
+    M(block_operation) \
     M(runtime)
 
 enum sonde_meaning {
@@ -359,9 +385,100 @@ enum sonde_meaning {
     F(e, u32, tid, none, "the thread, 0 for all")                        \
     F(e, u8, reason, loss_reason, "why")
 
+/* From the kernel. */
+
+#define SONDE_FIELDS_sys_call(F, e)                                                      \
+    F(e, i64, result, none, "what it returned: a count, a descriptor, a negative errno") \
+    F(e, u32, pid, none, "the process")                                                  \
+    F(e, u32, tid, none, "the thread")                                                   \
+    F(e, i32, fd, fd, "the descriptor it was about, -1 for none")                        \
+    F(e, u16, call, syscall, "which call")                                               \
+    F(e, u8, outcome, call_outcome, "how it ended")
+
+#define SONDE_FIELDS_sched_switch(F, e)                                                            \
+    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a processor")               \
+    F(e, u32, waker_pid, none, "the process that woke it, 0 for none; \"unknown\": what ran then") \
+    F(e, u32, waker_tid, none, "the thread that woke it, 0 for none; \"unknown\": what ran then")  \
+    F(e, u32, pid, none, "the process")                                                            \
+    F(e, u32, tid, none, "the thread")                                                             \
+    F(e, i32, fd, fd, "the descriptor of the system call it was in, -1 for none")                  \
+    F(e, u16, call, syscall, "the system call it was in")                                          \
+    F(e, u16, processor, none, "where it goes on")                                                 \
+    F(e, u8, reason, off_reason, "why it left its processor")                                      \
+    F(e, u8, woken_by, woken_by, "who made it runnable")                                           \
+    F(e, u8, unfinished, none, "1 when the recording ended before it came back")
+
+#define SONDE_FIELDS_sched_wakeup(F, e)                     \
+    F(e, u32, pid, none, "the process that wakes")          \
+    F(e, u32, tid, none, "the thread that wakes")           \
+    F(e, u32, woken_pid, none, "the process that is woken") \
+    F(e, u32, woken_tid, none, "the thread that is woken")
+
+#define SONDE_FIELDS_tcp_connect(F, e)                                                         \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian") \
+    F(e, u64, local_low, none, "last 8 bytes")                                                 \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                    \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                  \
+    F(e, i64, result, none, "0 or a negative errno (connection refused, timed out)")           \
+    F(e, u32, pid, none, "the process")                                                        \
+    F(e, u32, tid, none, "the thread")                                                         \
+    F(e, i32, fd, fd, "the descriptor, -1 unknown")                                            \
+    F(e, u16, local_port, none, "TCP port")                                                    \
+    F(e, u16, peer_port, none, "TCP port")                                                     \
+    F(e, u16, family, none, "AF_INET or AF_INET6")
+
+#define SONDE_FIELDS_tcp_accept(F, e)                                                          \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian") \
+    F(e, u64, local_low, none, "last 8 bytes")                                                 \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                    \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                  \
+    F(e, i64, result, none, "the new descriptor")                                              \
+    F(e, u32, pid, none, "the process")                                                        \
+    F(e, u32, tid, none, "the thread")                                                         \
+    F(e, i32, fd, fd, "the descriptor, -1 unknown")                                            \
+    F(e, u16, local_port, none, "TCP port")                                                    \
+    F(e, u16, peer_port, none, "TCP port")                                                     \
+    F(e, u16, family, none, "AF_INET or AF_INET6")
+
+#define SONDE_FIELDS_tcp_send(F, e)                                                            \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian") \
+    F(e, u64, local_low, none, "last 8 bytes")                                                 \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                    \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                  \
+    F(e, i64, result, bytes, "bytes taken")                                                    \
+    F(e, u32, pid, none, "the process")                                                        \
+    F(e, u32, tid, none, "the thread")                                                         \
+    F(e, i32, fd, fd, "the descriptor, -1 unknown")                                            \
+    F(e, u16, local_port, none, "TCP port")                                                    \
+    F(e, u16, peer_port, none, "TCP port")                                                     \
+    F(e, u16, family, none, "AF_INET or AF_INET6")
+
+#define SONDE_FIELDS_tcp_recv(F, e)                                                            \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian") \
+    F(e, u64, local_low, none, "last 8 bytes")                                                 \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                    \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                  \
+    F(e, i64, result, bytes, "bytes received, 0 at the end")                                   \
+    F(e, u32, pid, none, "the process")                                                        \
+    F(e, u32, tid, none, "the thread")                                                         \
+    F(e, i32, fd, fd, "the descriptor, -1 unknown")                                            \
+    F(e, u16, local_port, none, "TCP port")                                                    \
+    F(e, u16, peer_port, none, "TCP port")                                                     \
+    F(e, u16, family, none, "AF_INET or AF_INET6")
+
+#define SONDE_FIELDS_block_io(F, e)                                                               \
+    F(e, u64, queued_ns, ns, "from its making until it was given to the device, before the span") \
+    F(e, u64, sector, none, "first sector of 512 bytes")                                          \
+    F(e, u32, bytes, bytes, "how much")                                                           \
+    F(e, u32, device, none, "major << 20 | minor")                                                \
+    F(e, u32, pid, none, "the process that gave it to the device")                                \
+    F(e, u32, tid, none, "the thread")                                                            \
+    F(e, i32, error, none, "0, or the kernel's status of the failure")                            \
+    F(e, u8, operation, block_operation, "what is done")
+
 /* ---- the events ---- */
 
-/* EVENT(ident, "name", SPAN or INSTANT, PROBE or COLLECTOR, text) */
+/* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text) */
 #define SONDE_EVENTS(E)                                                                                     \
     E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
@@ -399,7 +516,15 @@ enum sonde_meaning {
       "the machine was stopped or overloaded: sonde itself was not run")                                    \
     E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long")     \
     E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                              \
-    E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")
+    E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")                                                \
+    E(sys_call, "sys:call", SPAN, KERNEL, "a system call")                                                  \
+    E(sched_switch, "sched:switch", SPAN, KERNEL, "a thread was off its processor, and why")                \
+    E(sched_wakeup, "sched:wakeup", INSTANT, KERNEL, "a thread makes another one runnable")                 \
+    E(tcp_connect, "tcp:connect", SPAN, KERNEL, "a connection is made, until it is answered")               \
+    E(tcp_accept, "tcp:accept", SPAN, KERNEL, "a connection is taken from its listener")                    \
+    E(tcp_send, "tcp:send", SPAN, KERNEL, "a system call that writes to a TCP socket")                      \
+    E(tcp_recv, "tcp:recv", SPAN, KERNEL, "a system call that reads from a TCP socket")                     \
+    E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")
 
 /* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */
 enum sonde_event_id {

@@ -39,8 +39,9 @@ SONDE_EVENTS(E)
 
 #define SHAPE_SPAN       true
 #define SHAPE_INSTANT    false
-#define ORIGIN_PROBE     true
-#define ORIGIN_COLLECTOR false
+#define ORIGIN_PROBE     true, false
+#define ORIGIN_COLLECTOR false, false
+#define ORIGIN_KERNEL    false, true
 
 const struct event_description event_catalogue[] = {{0},
 #define E(ident, name, shape, origin, text)              \

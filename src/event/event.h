@@ -42,8 +42,9 @@ struct event_field {
 struct event_description {
     const char *name; /* "redis:command" */
     const char *text;
-    bool span;  /* has a duration; its time is its end */
-    bool probe; /* from a ring; else from the collector */
+    bool span;   /* has a duration; its time is its end */
+    bool probe;  /* from a ring; else from the collector */
+    bool kernel; /* written by the BPF program, else by the collector */
     uint16_t record_size;
     uint8_t field_count;              /* with the duration at index 0, which every event reserves */
     const struct event_field *fields; /* in the order of FIELD_x constants; fields[0] is the duration */

@@ -9,7 +9,7 @@ import { SHOP, SONDE, finish, manifestOf, reportOf, root, temporary } from './he
 
 // The build with sanitizers reads damaged traces, where there is one.
 const CAREFUL = [path.join(root, 'build-asan', 'sonde'), SONDE].find(fs.existsSync);
-const FROM_COLLECTOR = /^(process:|thread:|machine:|stall:|span:open|trace:)/;
+const FROM_COLLECTOR = /^(process:|thread:|machine:|stall:|span:open|trace:)/, FROM_KERNEL = /^(sys|sched|tcp|block):/;
 
 let recorded;
 async function trace(t) {
@@ -29,10 +29,12 @@ test('babeltrace2 reads it without a warning, and as many events as the probes w
     assert.equal(stderr, '');
     const names = stdout.trimEnd().split('\n').map((line) => /^\[[^\]]*\] (?:\S+ )?([a-z0-9]+:[a-z_0-9]+): /.exec(line)?.[1] ?? line);
     assert.equal(names.length, manifest.events);
-    const fromProbes = names.filter((name) => !FROM_COLLECTOR.test(name)).length;
+    const fromProbes = names.filter((name) => !FROM_COLLECTOR.test(name) && !FROM_KERNEL.test(name)).length;
     const written = manifest.processes.reduce((sum, process) => sum + process.events_written, 0);
     const lostOnTheWay = manifest.losses.filter((loss) => ['disk-write-failed', 'unreadable-record'].includes(loss.reason)).reduce((sum, loss) => sum + loss.count, 0);
     assert.equal(fromProbes, written - lostOnTheWay);
+    const ofFamilies = Object.values(manifest.kernel?.families ?? {}).reduce((sum, family) => sum + family.events, 0);
+    assert.equal(names.filter((name) => FROM_KERNEL.test(name)).length, ofFamilies);
     assert.equal(manifest.complete, true);
 });
 

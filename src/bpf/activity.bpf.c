@@ -1,0 +1,608 @@
+/* The kernel's side of the traced processes: their system calls, the times their threads were off a
+ * processor and who woke them, their TCP connections and what they ask of disks. Everything else is turned
+ * away with a look-up or two. One record per finished thing goes into one ring buffer; what finds it full is
+ * counted by family.
+ *
+ * The state of a traced thread lies in its task (task storage): made for all threads of a process when it
+ * becomes a target (adopt), and for each that they make; a thread without one is not traced. User space
+ * switches families off by the word `families`, and by taking the programs away that only they need: system
+ * calls cost nothing while sys and tcp are off. */
+/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+#include "bpf/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "event/kernel.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before loading: what each call is (enum sonde_call_kind), and sonde's own PID namespace, 0 for the
+ * first one. */
+const volatile unsigned char call_kinds[SONDE_SYSCALLS];
+const volatile unsigned int pid_namespace = 0;
+
+/* Bits by enum sonde_family, changed while it runs. */
+volatile unsigned int families = 0;
+
+#define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
+
+enum { AF_INET = 2, AF_INET6 = 10, TCP = 6, FOLLOWED = 4096 };
+enum { STATE_ESTABLISHED = 1, STATE_SYN_SENT = 2, STATE_CLOSE = 7 };
+/* Task states, as the kernel has had them for a long time. */
+enum { TASK_SLEEPING = 1, TASK_DEEP = 2, TASK_HALTED = 4 | 8 };
+
+/* A traced thread. */
+struct thread_state {
+    u64 enter_ns; /* of the system call that it is in; 0: in none */
+    u64 off_ns;   /* since when it is off its processor; 0: it is on one */
+    u64 ready_ns; /* since when it could go on; 0: not yet */
+    u32 pid, tid; /* as sonde's namespace has them */
+    u32 waker_pid, waker_tid;
+    s32 fd;     /* of that call */
+    s32 off_fd; /* the same when it left its processor */
+    u16 call, off_call;
+    u8 reason, woken_by;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct thread_state);
+} threads SEC(".maps");
+
+/* The traced processes, as sonde's namespace has them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, u32);
+    __type(value, u32);
+    __uint(max_entries, 4096);
+} targets SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 22);
+} events SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, u32);
+    __type(value, u64);
+    __uint(max_entries, SONDE_KERNEL_COUNTS);
+} counts SEC(".maps");
+
+/* Connections being made and disk requests under way: whose they are. */
+struct started {
+    u64 start_ns, queued_ns;
+    u32 pid, tid;
+    s32 fd;
+    u32 bytes;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, u64); /* struct sock * */
+    __type(value, struct started);
+    __uint(max_entries, FOLLOWED);
+} connects SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, u64); /* struct request * */
+    __type(value, struct started);
+    __uint(max_entries, FOLLOWED);
+} requests SEC(".maps");
+
+static __always_inline void count(u32 what)
+{
+    u64 *n = bpf_map_lookup_elem(&counts, &what);
+    if (n)
+        *n += 1;
+}
+
+/* A record, or one more lost of its family. */
+#define RECORD(ident, family, end, duration, ...)             \
+    do {                                                      \
+        struct {                                              \
+            struct sonde_kernel_record head;                  \
+            struct record_##ident body;                       \
+        } *r_ = bpf_ringbuf_reserve(&events, sizeof(*r_), 0); \
+        if (r_) {                                             \
+            r_->head.end_ns = (end);                          \
+            r_->head.duration_ns = (duration);                \
+            r_->head.event = SONDE_EVENT_##ident;             \
+            r_->head.pad = 0;                                 \
+            r_->body = (struct record_##ident){__VA_ARGS__};  \
+            bpf_ringbuf_submit(r_, BPF_RB_NO_WAKEUP);         \
+        } else {                                              \
+            count(SONDE_FAMILY_##family);                     \
+        }                                                     \
+    } while (0)
+
+/* ---- who ---- */
+
+/* The number of a process or thread in sonde's namespace; 0 when it is not in it. */
+static __always_inline u32 number_of(struct task_struct *task)
+{
+    struct pid *pid = BPF_CORE_READ(task, thread_pid);
+    u32 level = BPF_CORE_READ(pid, level), first = bpf_core_field_offset(struct pid, numbers);
+    u32 size = bpf_core_type_size(struct upid);
+    for (u32 i = 0; i < 8 && i <= level; i++) {
+        struct upid *at = (void *)pid + first + i * size;
+        if (BPF_CORE_READ(at, ns, ns.inum) == pid_namespace)
+            return BPF_CORE_READ(at, nr);
+    }
+    return 0;
+}
+
+static __always_inline void identify(struct task_struct *task, u32 *pid, u32 *tid)
+{
+    if (!pid_namespace) {
+        *pid = BPF_CORE_READ(task, tgid);
+        *tid = BPF_CORE_READ(task, pid);
+    } else {
+        *tid = number_of(task);
+        *pid = number_of(BPF_CORE_READ(task, group_leader));
+    }
+}
+
+static __always_inline struct thread_state *state_of(struct task_struct *task)
+{
+    return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* Begins to trace a thread if its process is a target. Only where memory may be had. */
+static __always_inline void follow(struct task_struct *task)
+{
+    u32 pid, tid;
+    identify(task, &pid, &tid);
+    if (!bpf_map_lookup_elem(&targets, &pid))
+        return;
+    struct thread_state *s = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (!s) {
+        count(SONDE_COUNT_THREADS_LOST);
+        return;
+    }
+    s->pid = pid;
+    s->tid = tid;
+    if (!s->enter_ns) {
+        s->fd = -1;
+        s->call = SONDE_SYSCALL_NONE;
+    }
+}
+
+/* User space reads this iterator when it has added a target. */
+SEC("iter/task")
+int adopt(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    if (task)
+        follow(task);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+    if (BPF_CORE_READ(parent, tgid) == BPF_CORE_READ(child, tgid))
+        follow(child);
+    return 0;
+}
+
+/* The system call that a thread is in, from what it brought into the kernel; SONDE_SYSCALL_NONE when it is
+ * there for another reason or not at all. */
+static __always_inline u32 call_of(struct task_struct *task, s32 *fd)
+{
+    struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+    s64 number = (s64)regs->orig_ax; /* -1 at interrupts and faults */
+    *fd = -1;
+    if (number < 0 || number >= SONDE_SYSCALLS)
+        return SONDE_SYSCALL_NONE;
+    if (call_kinds[number & (SONDE_SYSCALLS - 1)] & SONDE_CALL_FD)
+        *fd = (s32)regs->di;
+    return (u32)number;
+}
+
+/* ---- sockets ---- */
+
+struct ends {
+    u64 local_high, local_low, peer_high, peer_low;
+    u16 local_port, peer_port, family;
+};
+
+static __always_inline u64 half(const struct in6_addr *address, int from)
+{
+    u64 word;
+    __builtin_memcpy(&word, address->in6_u.u6_addr8 + from, sizeof(word));
+    return __builtin_bswap64(word);
+}
+
+static __always_inline void read_ends(struct sock *sk, struct ends *ends)
+{
+    ends->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+    ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    if (ends->family == AF_INET6) {
+        struct in6_addr address;
+        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_rcv_saddr);
+        ends->local_high = half(&address, 0);
+        ends->local_low = half(&address, 8);
+        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_daddr);
+        ends->peer_high = half(&address, 0);
+        ends->peer_low = half(&address, 8);
+    } else {
+        ends->local_high = ends->peer_high = 0;
+        ends->local_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr));
+        ends->peer_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_daddr));
+    }
+}
+
+#define ENDS(e)                                                                           \
+    .local_high = (e).local_high, .local_low = (e).local_low, .peer_high = (e).peer_high, \
+    .peer_low = (e).peer_low, .local_port = (e).local_port, .peer_port = (e).peer_port, .family = (e).family
+
+/* The TCP socket behind a descriptor of the current process, or NULL. */
+static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
+{
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    if (fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    struct file **slots = BPF_CORE_READ(table, fd), *file = 0;
+    bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & 0170000) != 0140000) /* S_IFMT, S_IFSOCK */
+        return 0;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    struct sock *sk = BPF_CORE_READ(socket, sk);
+    u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != TCP)
+        return 0;
+    return sk;
+}
+
+static __always_inline void socket_call(struct task_struct *task, const struct thread_state *s, u8 kind,
+                                        u64 now, s64 result)
+{
+    struct sock *sk = tcp_socket(task, kind & SONDE_CALL_ACCEPT ? (u32)result : (u32)s->fd);
+    if (!sk)
+        return;
+    struct ends ends;
+    read_ends(sk, &ends);
+    u64 took = now - s->enter_ns;
+    if (kind & SONDE_CALL_ACCEPT)
+        RECORD(tcp_accept, tcp, now, took, .result = result, .pid = s->pid, .tid = s->tid, .fd = (s32)result,
+               ENDS(ends));
+    else if (kind & SONDE_CALL_SEND)
+        RECORD(tcp_send, tcp, now, took, .result = result, .pid = s->pid, .tid = s->tid, .fd = s->fd,
+               ENDS(ends));
+    else
+        RECORD(tcp_recv, tcp, now, took, .result = result, .pid = s->pid, .tid = s->tid, .fd = s->fd,
+               ENDS(ends));
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
+{
+    u64 key = (u64)sk;
+    if (after == STATE_SYN_SENT) {
+        struct thread_state *s = state_of(bpf_get_current_task_btf());
+        if (!s || !WANTED(tcp))
+            return 0;
+        struct started new = {.start_ns = bpf_ktime_get_ns(), .pid = s->pid, .tid = s->tid, .fd = s->fd};
+        if (bpf_map_update_elem(&connects, &key, &new, BPF_ANY))
+            count(SONDE_COUNT_NOT_FOLLOWED);
+    } else if (before == STATE_SYN_SENT) {
+        struct started *known = bpf_map_lookup_elem(&connects, &key);
+        if (!known)
+            return 0;
+        struct started c = *known;
+        bpf_map_delete_elem(&connects, &key);
+        struct ends ends;
+        read_ends(sk, &ends);
+        s64 result = 0;
+        if (after == STATE_CLOSE) {
+            int error = BPF_CORE_READ(sk, sk_err);
+            result = error ? -error : -125; /* ECANCELED: it was closed before there was an answer */
+        }
+        u64 now = bpf_ktime_get_ns();
+        RECORD(tcp_connect, tcp, now, now - c.start_ns, .result = result, .pid = c.pid, .tid = c.tid,
+               .fd = c.fd, ENDS(ends));
+    }
+    return 0;
+}
+
+/* ---- system calls ---- */
+
+/* Outcomes as SONDE_ENUM_call_outcome has them. */
+enum { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_AGAIN, OUTCOME_INTERRUPTED, OUTCOME_UNFINISHED };
+
+static __always_inline u8 outcome_of(s64 result)
+{
+    if (result >= 0 || result < -4095)
+        return OUTCOME_OK;
+    if (result == -11) /* EAGAIN */
+        return OUTCOME_AGAIN;
+    if (result == -4 || (result <= -512 && result >= -516)) /* EINTR, ERESTART* */
+        return OUTCOME_INTERRUPTED;
+    return OUTCOME_ERROR;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_enter, struct pt_regs *regs, long id)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct thread_state *s = state_of(task);
+    if (!s)
+        return 0;
+    u32 call = (u32)id;
+    s32 fd = -1;
+    if (call < SONDE_SYSCALLS) {
+        u8 kind = call_kinds[call];
+        if (kind & SONDE_CALL_FD)
+            fd = (s32)regs->di;
+        else if (kind & SONDE_CALL_FD_5)
+            fd = (s32)regs->r8;
+    }
+    s->call = (u16)call;
+    s->fd = fd;
+    s->enter_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_exit, struct pt_regs *regs, long result)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct thread_state *s = state_of(task);
+    if (!s || !s->enter_ns)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    u32 call = s->call;
+    if (WANTED(sys))
+        RECORD(sys_call, sys, now, now - s->enter_ns, .result = result, .pid = s->pid, .tid = s->tid,
+               .fd = s->fd, .call = s->call, .outcome = outcome_of(result));
+    if (WANTED(tcp) && call < SONDE_SYSCALLS) {
+        u8 kind = call_kinds[call];
+        if (result >= 0 && kind & (SONDE_CALL_SEND | SONDE_CALL_RECEIVE | SONDE_CALL_ACCEPT))
+            socket_call(task, s, kind, now, result);
+    }
+    s->enter_ns = 0;
+    s->call = SONDE_SYSCALL_NONE;
+    s->fd = -1;
+    return 0;
+}
+
+static __always_inline void tell_open(struct thread_state *s, u64 now)
+{
+    if (s->enter_ns && WANTED(sys))
+        RECORD(sys_call, sys, now, now - s->enter_ns, .result = 0, .pid = s->pid, .tid = s->tid, .fd = s->fd,
+               .call = s->call, .outcome = OUTCOME_UNFINISHED);
+    s->enter_ns = 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_thread_end, struct task_struct *task)
+{
+    struct thread_state *s = state_of(task);
+    if (s)
+        tell_open(s, bpf_ktime_get_ns());
+    return 0;
+}
+
+/* ---- the scheduler ---- */
+
+enum { REASON_PREEMPTED, REASON_BLOCKED, REASON_UNINTERRUPTIBLE, REASON_STOPPED };
+enum { WOKEN_BY_NOBODY, WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT, WOKEN_BY_UNKNOWN };
+
+/* Where the kernel counts its interrupts; the place has moved from version to version, and kernels without
+ * names for their variables (CONFIG_KALLSYMS_ALL) do not show it. */
+extern const int __preempt_count __ksym __weak;
+extern const struct pcpu_hot pcpu_hot __ksym __weak;
+struct pcpu_hot {
+    int preempt_count;
+} __attribute__((preserve_access_index));
+
+enum context { CONTEXT_THREAD, CONTEXT_SOFT_INTERRUPT, CONTEXT_INTERRUPT, CONTEXT_UNKNOWN };
+
+static __always_inline enum context counted_context(void)
+{
+    u32 n;
+    if (bpf_core_type_exists(struct pcpu_hot) && &pcpu_hot)
+        n = ((struct pcpu_hot *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
+    else if (&__preempt_count)
+        n = *(int *)bpf_this_cpu_ptr(&__preempt_count);
+    else
+        return CONTEXT_UNKNOWN;
+    if (n & 0xff0000)
+        return CONTEXT_INTERRUPT;
+    return n & 0x100 ? CONTEXT_SOFT_INTERRUPT : CONTEXT_THREAD;
+}
+
+/* Packets to a socket of the same machine are delivered in an interrupt at the end of the call that sent
+ * them; where interrupts are not counted, what the thread is doing must tell. */
+static __always_inline enum context context_of(struct task_struct *current, enum context counted)
+{
+    if (counted == CONTEXT_THREAD || counted == CONTEXT_INTERRUPT)
+        return counted;
+    s32 fd;
+    u32 call = BPF_CORE_READ(current, pid) && BPF_CORE_READ(current, mm) ? call_of(current, &fd)
+                                                                         : SONDE_SYSCALL_NONE;
+    if (call == SONDE_SYSCALL_NONE)
+        return CONTEXT_INTERRUPT;
+    if (call_kinds[call & (SONDE_SYSCALLS - 1)] & (SONDE_CALL_SEND | SONDE_CALL_WAKES))
+        return CONTEXT_THREAD;
+    return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
+}
+
+static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
+                                  u32 task_state, u64 now)
+{
+    s->ready_ns = 0;
+    if (preempted || task_state == 0) {
+        s->reason = REASON_PREEMPTED;
+        s->ready_ns = now;
+    } else if (task_state & TASK_HALTED) {
+        s->reason = REASON_STOPPED;
+    } else if (task_state & TASK_SLEEPING) {
+        s->reason = REASON_BLOCKED;
+    } else if (task_state & TASK_DEEP) {
+        s->reason = REASON_UNINTERRUPTIBLE;
+    } else {
+        return; /* it is dead */
+    }
+    s->off_call = call_of(task, &s->off_fd);
+    s->off_ns = now;
+}
+
+static __always_inline void come_back(struct thread_state *s, u64 now, u8 unfinished)
+{
+    if (!s->off_ns)
+        return;
+    if (WANTED(sched))
+        RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = s->ready_ns ? now - s->ready_ns : 0,
+               .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
+               .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
+               .reason = s->reason, .woken_by = s->woken_by, .unfinished = unfinished);
+    s->off_ns = 0;
+    s->waker_pid = s->waker_tid = 0;
+    s->woken_by = WOKEN_BY_NOBODY;
+}
+
+static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
+                                     u32 task_state)
+{
+    struct thread_state *out = state_of(previous);
+    if (out)
+        leave(previous, out, preempted, task_state, bpf_ktime_get_ns());
+    struct thread_state *in = state_of(next);
+    if (in)
+        come_back(in, bpf_ktime_get_ns(), 0);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, _Bool preempted, struct task_struct *previous, struct task_struct *next,
+             unsigned int task_state)
+{
+    switched(preempted, previous, next, task_state);
+    return 0;
+}
+
+/* The same before Linux 5.18, where the state is not told. */
+struct task_struct___stated {
+    unsigned int __state;
+} __attribute__((preserve_access_index));
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previous, struct task_struct *next)
+{
+    switched(preempted, previous, next, BPF_CORE_READ((struct task_struct___stated *)previous, __state));
+    return 0;
+}
+
+/* Who wakes is known when it begins to; that the thread can run, when it is in a queue. Between the two it
+ * may still be on its way off the processor. */
+static __always_inline void waking(struct task_struct *task, enum context counted)
+{
+    struct task_struct *current = bpf_get_current_task_btf();
+    struct thread_state *s = state_of(task), *waker = state_of(current);
+    if (waker && WANTED(wakeup) && context_of(current, counted) == CONTEXT_THREAD) {
+        u32 pid, tid;
+        identify(task, &pid, &tid);
+        RECORD(sched_wakeup, wakeup, bpf_ktime_get_ns(), 0, .pid = waker->pid, .tid = waker->tid,
+               .woken_pid = pid, .woken_tid = tid);
+    }
+    if (!s)
+        return;
+    enum context context = context_of(current, counted);
+    s->waker_pid = s->waker_tid = 0;
+    s->woken_by = context == CONTEXT_THREAD    ? WOKEN_BY_THREAD
+                  : context == CONTEXT_UNKNOWN ? WOKEN_BY_UNKNOWN
+                                               : WOKEN_BY_INTERRUPT;
+    if (s->woken_by != WOKEN_BY_INTERRUPT)
+        identify(current, &s->waker_pid, &s->waker_tid);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+    waking(task, counted_context());
+    return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking_uncounted, struct task_struct *task)
+{
+    waking(task, CONTEXT_UNKNOWN);
+    return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+    struct thread_state *s = state_of(task);
+    if (!s)
+        return 0;
+    if (s->off_ns && !s->ready_ns) {
+        s->ready_ns = bpf_ktime_get_ns();
+    } else if (!s->off_ns) { /* it had not left yet, and will not */
+        s->waker_pid = s->waker_tid = 0;
+        s->woken_by = WOKEN_BY_NOBODY;
+    }
+    return 0;
+}
+
+/* ---- disks ---- */
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *rq)
+{
+    struct thread_state *s = state_of(bpf_get_current_task_btf());
+    if (!s || !WANTED(block))
+        return 0;
+    u64 key = (u64)rq, now = bpf_ktime_get_ns(), made = BPF_CORE_READ(rq, start_time_ns);
+    struct started new = {.start_ns = now,
+                          .queued_ns = made && made < now ? now - made : 0,
+                          .pid = s->pid,
+                          .tid = s->tid,
+                          .bytes = BPF_CORE_READ(rq, __data_len)};
+    if (bpf_map_update_elem(&requests, &key, &new, BPF_ANY))
+        count(SONDE_COUNT_NOT_FOLLOWED);
+    return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
+{
+    u64 key = (u64)rq;
+    struct started *known = bpf_map_lookup_elem(&requests, &key);
+    if (!known || (!error && bytes < BPF_CORE_READ(rq, __data_len))) /* the rest will follow */
+        return 0;
+    struct started r = *known;
+    bpf_map_delete_elem(&requests, &key);
+    u32 operation = BPF_CORE_READ(rq, cmd_flags) & 0xff;
+    u32 major = BPF_CORE_READ(rq, q, disk, major), minor = BPF_CORE_READ(rq, q, disk, first_minor);
+    u64 now = bpf_ktime_get_ns();
+    RECORD(block_io, block, now, now - r.start_ns, .queued_ns = r.queued_ns,
+           .sector = BPF_CORE_READ(rq, __sector), .bytes = r.bytes, .device = major << 20 | minor,
+           .pid = r.pid, .tid = r.tid, .error = error, .operation = operation <= 3 ? operation : 255);
+    return 0;
+}
+
+/* ---- the end ---- */
+
+/* What has not ended when sonde stops: read once, over all threads. */
+SEC("iter/task")
+int tell_unfinished(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    if (!task)
+        return 0;
+    struct thread_state *s = state_of(task);
+    if (!s)
+        return 0;
+    u64 now = bpf_ktime_get_ns();
+    come_back(s, now, 1);
+    tell_open(s, now);
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* The kernel's side within a session: what it follows is what is traced, its losses stand with the others. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+int session_kernel_begin(struct session *session)
+{
+    if (!session->options.families)
+        return 0;
+    int r = kernel_new(session->options.families, &session->kernel, &session->kernel_problem);
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0)
+        return 0; /* the rest works; the manifest says why */
+    return ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->kernel_stream);
+}
+
+unsigned session_kernel_drain(struct session *session)
+{
+    if (!session->kernel)
+        return 0;
+    kernel_measure(session->kernel, clock_monotonic_ns());
+    return kernel_drain(session->kernel, session->kernel_stream, false);
+}
+
+uint8_t session_kernel_loss_reason(uint32_t count)
+{
+    enum { RING_FULL_FIRST = 6, NOT_FOLLOWED = 11 }; /* of SONDE_ENUM_loss_reason, by family */
+    return (uint8_t)(count < SONDE_FAMILY_COUNT ? RING_FULL_FIRST + count : NOT_FOLLOWED);
+}
+
+void session_kernel_tell_losses(struct session *session)
+{
+    uint64_t lost[SONDE_KERNEL_COUNTS];
+    if (!session->kernel || !session->kernel_stream)
+        return;
+    kernel_losses(session->kernel, lost);
+    for (uint32_t i = 0; i < SONDE_KERNEL_COUNTS; i++) {
+        uint64_t new = lost[i] - session->kernel_lost[i];
+        if (!new)
+            continue;
+        session->kernel_lost[i] = lost[i];
+        ctf_stream_discarded(session->kernel_stream, new);
+        struct record_loss record = {.count = new, .reason = session_kernel_loss_reason(i)};
+        ctf_stream_write(session->own, SONDE_EVENT_loss, clock_monotonic_ns(), 0, &record, NULL);
+    }
+}
+
+void session_kernel_finish(struct session *session)
+{
+    if (!session->kernel)
+        return;
+    kernel_tell_unfinished(session->kernel);
+    (void)kernel_drain(session->kernel, session->kernel_stream, true);
+}

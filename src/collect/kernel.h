@@ -1,0 +1,62 @@
+/* The kernel's side of a recording: loads the BPF program (bpf/activity.bpf.c), says which processes it
+ * follows, and moves its records into a stream, in order of time. Needs privileges; a recording without it
+ * works, and says what is missing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_KERNEL_H
+#define COLLECT_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/macro.h"
+#include "base/problem.h"
+#include "event/kernel.h"
+#include "trace/ctf_writer.h"
+
+struct kernel_side;
+
+/* The families that are on unless asked otherwise, as bits by enum sonde_family. */
+uint32_t kernel_default_families(void);
+
+/* "sys,tcp" or "all" to bits. -EINVAL with the problem when a name is none. */
+int kernel_parse_families(const char *list, uint32_t *ret_families, struct problem *problem);
+
+const char *kernel_family_name(enum sonde_family family);
+
+/* Loads and attaches. -EPERM, -ENOTSUP (an old kernel, or one that does not describe its types) with a
+ * problem that says what mends it. */
+int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct problem *problem);
+void kernel_free(struct kernel_side *kernel);
+DEFINE_FREEP(struct kernel_side, kernel_free)
+
+/* Follows a process, all its threads; and no more. */
+void kernel_add(struct kernel_side *kernel, pid_t pid);
+void kernel_remove(struct kernel_side *kernel, pid_t pid);
+
+/* Moves records into the stream: those of the last milliseconds stay, since a processor may be late with one
+ * that belongs before them; all when final. Returns how full the ring was, in parts of 256. */
+unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final);
+
+/* System calls and waits that have not ended are told as they are now. Before the last drain. */
+void kernel_tell_unfinished(struct kernel_side *kernel);
+
+/* Families that are on now, and takes one away. */
+uint32_t kernel_families(const struct kernel_side *kernel);
+void kernel_drop(struct kernel_side *kernel, enum sonde_family family);
+
+/* What was lost so far, by enum sonde_family and then SONDE_COUNT_*. */
+void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS]);
+
+struct kernel_cost {
+    uint64_t events[SONDE_FAMILY_COUNT];
+    uint64_t watched_ns;                 /* for how long the kernel measured its programs */
+    uint64_t run_ns[SONDE_FAMILY_COUNT]; /* in that time; sys has what all families need */
+    uint64_t memory_bytes;
+};
+
+/* Measures the programs' run time for some milliseconds of each second; cheap to call often. */
+void kernel_measure(struct kernel_side *kernel, uint64_t now_ns);
+void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost);
+
+#endif

@@ -1,0 +1,49 @@
+/* What the BPF program that watches the kernel's side (bpf/activity.bpf.c) and its user-space half
+ * (collect/kernel.c) share: the families of events, the records in the ring buffer, the table of calls.
+ * Compiles for BPF and for user space. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EVENT_KERNEL_H
+#define EVENT_KERNEL_H
+
+#include "event/catalogue.h"
+
+/* Events that are switched on and off together. FAMILY(ident, "name", on by default, text) */
+#define SONDE_FAMILIES(F)                                                                     \
+    F(sys, "sys", 1, "every system call")                                                     \
+    F(sched, "sched", 1, "when a thread leaves its processor, why, and who makes it go on")   \
+    F(wakeup, "wakeup", 0, "whom a traced thread wakes")                                      \
+    F(tcp, "tcp", 0, "TCP connections made, taken, written to and read from, with addresses") \
+    F(block, "block", 1, "requests to disks")
+
+enum sonde_family {
+#define F(ident, name, on, text) SONDE_FAMILY_##ident,
+    SONDE_FAMILIES(F)
+#undef F
+        SONDE_FAMILY_COUNT
+};
+
+/* In the ring buffer: this, then the catalogue's struct record_X of the event. Times are CLOCK_MONOTONIC. */
+struct sonde_kernel_record {
+    uint64_t end_ns, duration_ns;
+    uint32_t event; /* enum sonde_event_id */
+    uint32_t pad;
+};
+
+/* What a system call is, by its number: bits. */
+enum sonde_call_kind {
+    SONDE_CALL_FD = 1,      /* its first argument is a descriptor */
+    SONDE_CALL_SEND = 2,    /* its result is a number of bytes written to it */
+    SONDE_CALL_RECEIVE = 4, /* ... read from it */
+    SONDE_CALL_ACCEPT = 8,  /* its result is a new connection */
+    SONDE_CALL_FD_5 = 16,   /* its fifth argument is a descriptor (mmap) */
+    SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
+};
+
+/* Counters of the program: what was lost by family, then these. */
+enum {
+    SONDE_COUNT_NOT_FOLLOWED = SONDE_FAMILY_COUNT, /* connections and disk requests beyond those kept */
+    SONDE_COUNT_THREADS_LOST,                      /* threads that no memory was there for */
+    SONDE_KERNEL_COUNTS
+};
+
+#endif

@@ -1,0 +1,183 @@
+// The kernel's side of a recording: system calls as strace counts them, waits and who ends them, connections and disks,
+// losses counted, nothing left behind, and everything else working without it.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { SONDE, eventually, finish, isRoot, kill, manifestOf, reportOf, root, sonde, start, temporary } from './helper.mjs';
+
+const PROGRAMS = path.join(root, 'tests', 'system', 'programs');
+const CALLS = path.join(PROGRAMS, 'calls.js');
+
+// Why kernel events cannot be had here; false when they can.
+const missing = (() => {
+    if (!isRoot) return 'needs root, to load eBPF programs';
+    const doctor = spawnSync(SONDE, ['doctor', '--json'], { encoding: 'utf8', maxBuffer: 1 << 24 });
+    const check = JSON.parse(doctor.stdout || '{"checks":[]}').checks.find((c) => c.what.includes('eBPF'));
+    return check && check.verdict !== 'fails' ? false : `eBPF programs cannot be loaded: ${check?.why}`;
+})();
+const has = (command) => spawnSync('sh', ['-c', `command -v ${command}`], { stdio: 'ignore' }).status === 0;
+
+function events(folder, ...options) {
+    const run = spawnSync(SONDE, ['trace', 'events', '--json', ...options, folder], { encoding: 'utf8', maxBuffer: 1 << 30 });
+    assert.ok(run.status === 0 || run.status === 4, run.stderr);
+    return run.stdout.split('\n').filter(Boolean).map((line) => JSON.parse(line)).map(({ time_ns, name, fields }) => {
+        const words = Object.entries(fields).filter(([key]) => key.endsWith('.label')).map(([key, label]) => [key.slice(0, -6), label]);
+        return { name, end: time_ns, start: time_ns - (fields.duration ?? 0), ...fields, ...Object.fromEntries(words) };
+    });
+}
+
+test('system calls are counted as strace counts them', { skip: missing || (!has('strace') && 'strace is not installed') }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), counts = path.join(base, 'counts'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--kernel=sys', '--', 'strace', '-f', '-c', '-U', 'calls,errors,name', '-o', counts, process.execPath, CALLS, work, 41]);
+    assert.equal(status, 0, stderr);
+    const said = fs.readFileSync(counts, 'utf8');
+    const strace = new Map(said.split('\n').map((line) => /^\s*(\d+)\s+(?:(\d+)\s+)?([a-z]\w+)\s*$/.exec(line)).filter(Boolean).map(([, calls, errors, name]) => [name, { calls: Number(calls), errors: Number(errors ?? 0) }]));
+    const calls = events(folder, '--name', 'sys:call');
+    for (const name of ['rename', 'link', 'symlink', 'mkdir', 'rmdir', 'fsync', 'pwrite64']) {
+        const ours = calls.filter((e) => e.call === name);
+        assert.ok(strace.has(name), said);
+        assert.deepEqual({ name, calls: ours.length, errors: ours.filter((e) => e.outcome === 'error').length }, { name, ...strace.get(name) });
+    }
+    const failed = calls.filter((e) => e.call === 'rmdir' && e.outcome === 'error');
+    assert.ok(failed.length === 41 && failed.every((e) => e.result === -2), 'ENOENT');
+    assert.equal(manifestOf(folder).kernel.families.sys.lost, 0);
+});
+
+// The dirty way in: what runs is cut off in the middle of its calls.
+test('a thread that ends in a call, and calls that are open at the end', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    const run = start(t, SONDE, ['record', '-o', folder, '--kernel=all', '--', process.execPath, CALLS, work, 3, 'wait'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await run.until(/done/, { stream: 'stdout' });
+    const pid = await eventually('the program is known', () => manifestOf(folder).processes[0]?.pid);
+    run.child.stdin.end();
+    await run.ended;
+    const calls = events(folder, '--name', 'sys:call').filter((e) => e.pid === pid);
+    const open = calls.filter((e) => e.outcome === 'unfinished');
+    assert.ok(open.some((e) => e.call === 'exit_group' && e.tid === pid), JSON.stringify(open));
+    // Pool threads that slept in futex() ended there.
+    assert.ok(calls.every((e) => e.duration >= 0 && e.tid > 0), 'no call without a thread');
+});
+
+test('what has not ended when sonde leaves a program is told', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    const program = start(t, process.execPath, [CALLS, work, 3, 'wait'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await program.until(/done/, { stream: 'stdout' });
+    const run = sonde(t, 'attach', '-o', folder, '--kernel=all', program.pid);
+    await run.until(/attached to 1/);
+    kill(program.pid, 'SIGWINCH'); // it goes through its loop once
+    program.child.stdin.write('');
+    await eventually('the loop sleeps again', () => events(folder, '--name', 'sched:switch').length >= 0);
+    process.kill(run.pid, 'SIGINT');
+    await run.ended;
+    const sched = events(folder, '--name', 'sched:switch').filter((e) => e.unfinished);
+    assert.ok(sched.every((e) => e.pid === program.pid), JSON.stringify(sched));
+    program.child.stdin.end();
+    assert.equal((await program.ended).status, 0, program.describe());
+});
+
+test('the ring of the kernel overflows because sonde stands still', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace');
+    const script = "const fs=require('fs');const go=()=>{const end=Date.now()+50;while(Date.now()<end)fs.statSync('/');if(!fs.existsSync(process.argv[1]))setImmediate(go)};go()";
+    const stop = path.join(base, 'stop');
+    const run = sonde(t, 'run', '-o', folder, '--kernel=sys', '--', process.execPath, '-e', script, stop);
+    const pid = await eventually('the program is traced', () => fs.existsSync(path.join(folder, 'manifest.json')) && manifestOf(folder).processes[0]?.pid);
+    kill(run.pid, 'SIGSTOP');
+    t.after(() => kill(run.pid, 'SIGCONT'));
+    const used = () => { // utime and stime
+        const fields = fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+        return Number(fields[11]) + Number(fields[12]);
+    };
+    const before = used();
+    await eventually('the program has made more calls than the ring takes', () => used() - before > 60); // 0.6 s of processor time
+    fs.writeFileSync(stop, '');
+    kill(run.pid, 'SIGCONT');
+    const { status } = await run.ended;
+    assert.equal(status, 4, run.describe());
+    const loss = manifestOf(folder).losses.find((l) => l.reason === 'kernel-ring-full-sys');
+    assert.ok(loss?.count > 0, JSON.stringify(manifestOf(folder).losses));
+    assert.equal(manifestOf(folder).kernel.families.sys.lost, loss.count);
+    const report = await reportOf(t, folder, [4]);
+    assert.ok(report.losses.some((l) => l.reason === 'kernel-ring-full-sys' && l.count === loss.count), JSON.stringify(report.losses));
+});
+
+// The numbers of the programs that a process has loaded, and whether one is still in the kernel.
+function loadedBy(pid) {
+    return fs.readdirSync(`/proc/${pid}/fdinfo`).map((fd) => /^prog_id:\s+(\d+)$/m.exec(fs.readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'))?.[1]).filter(Boolean);
+}
+const isLoaded = (id) => spawnSync('bpftool', ['prog', 'show', 'id', id], { env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` } }).status === 0;
+
+test('sonde killed leaves no program in the kernel', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    const run = start(t, SONDE, ['record', '-o', folder, '--kernel=all', '--', process.execPath, CALLS, work, 3, 'wait'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await run.until(/done/, { stream: 'stdout' });
+    const loaded = loadedBy(run.pid);
+    assert.ok(loaded.length > 5 && loaded.every(isLoaded), 'they are there while it runs');
+    const pid = manifestOf(folder).processes[0]?.pid;
+    kill(run.pid, 'SIGKILL');
+    await eventually('they are gone', () => !loaded.some(isLoaded));
+    assert.ok(pid && fs.existsSync(`/proc/${pid}`), 'the program lives on');
+    run.child.stdin.end(); // it ends
+    await eventually('the program has ended', () => !fs.existsSync(`/proc/${pid}`));
+});
+
+test('without the privilege everything else works, and the report says what to grant', { skip: !isRoot && 'needs root, to become somebody else' }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    for (const at of [base, work]) fs.chmodSync(at, 0o777);
+    const env = { ...process.env, TMPDIR: base, HOME: base };
+    const { status, stdout, stderr } = await finish(t, 'setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', SONDE, 'run', '--json', '-o', folder, '--', process.execPath, CALLS, work, 5], { env });
+    assert.equal(status, 0, stderr);
+    const report = JSON.parse(stdout.slice(stdout.indexOf('{')));
+    const line = report.missing.find((m) => m.what.startsWith("the kernel's side"));
+    assert.ok(line && /cap_bpf,cap_perfmon/.test(line.remedy) && /eBPF/.test(line.why), JSON.stringify(report.missing));
+    assert.ok(manifestOf(folder).processes[0].events_written > 0, 'the probe recorded');
+    assert.equal(events(folder, '--name', 'sys:call').length, 0);
+});
+
+test('connections with their addresses, and who wakes whom', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace');
+    const refused = net.createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => refused.on('listening', resolve));
+    const closed = refused.address().port;
+    await new Promise((resolve) => refused.close(resolve));
+    const script = `const net=require('net');const s=net.createServer(c=>{c.on('data',d=>c.end(Buffer.alloc(d.length,98)))}).listen(0,'127.0.0.1',()=>{
+        const c=net.connect(s.address().port,'127.0.0.1',()=>c.write(Buffer.alloc(777,97)));
+        c.resume().on('close',()=>{net.connect(${closed},'127.0.0.1').on('error',()=>s.close())});
+        console.log('port '+s.address().port)})`;
+    const { status, stdout, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--kernel=all', '--', process.execPath, '-e', script]);
+    assert.equal(status, 0, stderr);
+    const port = Number(/port (\d+)/.exec(stdout)[1]), all = events(folder, '--name', 'tcp:*');
+    const LOOPBACK = 0xffff7f000001;
+    const connect = all.find((e) => e.name === 'tcp:connect' && e.peer_port === port);
+    assert.ok(connect && connect.result === 0 && connect.local_low === LOOPBACK && connect.peer_low === LOOPBACK && connect.fd > 2, JSON.stringify(all));
+    const accept = all.find((e) => e.name === 'tcp:accept' && e.local_port === port);
+    assert.equal(accept?.peer_port, connect.local_port);
+    const sent = all.filter((e) => e.name === 'tcp:send' && e.peer_port === port).reduce((sum, e) => sum + e.result, 0);
+    const received = all.filter((e) => e.name === 'tcp:recv' && e.peer_port === port).reduce((sum, e) => sum + e.result, 0);
+    assert.deepEqual({ sent, received }, { sent: 777, received: 777 });
+    assert.equal(all.find((e) => e.name === 'tcp:connect' && e.peer_port === closed)?.result, -111, 'ECONNREFUSED');
+    // The listening end's own view of the same bytes.
+    assert.equal(all.filter((e) => e.name === 'tcp:recv' && e.local_port === port).reduce((sum, e) => sum + e.result, 0), 777);
+    const waits = events(folder, '--name', 'sched:switch');
+    assert.ok(waits.every((e) => e.runnable_ns <= e.duration), 'waiting for a processor is part of the time off it');
+    assert.ok(waits.some((e) => e.reason === 'blocked' && e.call === 'epoll_wait' || e.call === 'epoll_pwait' || e.call === 'futex'), JSON.stringify(waits.slice(0, 5)));
+});
+
+test('processes that are not traced leave no event', { skip: missing }, async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const script = `require('child_process').execFileSync('ls',['/']);require('child_process').execFileSync(process.execPath,['-e','0'],{env:{...process.env,LD_PRELOAD:''}})`;
+    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--kernel=all', '--', process.execPath, '-e', script]);
+    assert.equal(status, 0, stderr);
+    const traced = new Set(manifestOf(folder).processes.map((p) => p.pid));
+    assert.equal(traced.size, 1);
+    for (const name of ['sys:call', 'sched:switch', 'sched:wakeup', 'block:io'])
+        for (const e of events(folder, '--name', name)) assert.ok(traced.has(e.pid), JSON.stringify(e));
+});
