@@ -330,6 +330,27 @@ static int32_t v8_constant(struct target *target, const char *name)
     return value;
 }
 
+/* The parser's accessors, or what its state machine uses itself where a build left them out (Debian's). */
+static void http_layout(struct target *target, struct sonde_config *config)
+{
+    config->llhttp_get_method = address_of(target, "llhttp_get_method");
+    if (!config->llhttp_get_method)
+        config->llhttp_get_method = address_of(target, "llhttp__internal__c_load_method");
+    config->llhttp_get_type = address_of(target, "llhttp_get_type");
+    if (!config->llhttp_get_type)
+        config->llhttp_get_type = address_of(target, "llhttp__internal__c_load_type");
+    config->llhttp_get_status = address_of(target, "llhttp_get_status_code");
+    struct walk walk;
+    if (!config->llhttp_get_status &&
+        walk_function(target, "llhttp__internal__c_mul_add_status_code", false, &walk) == 0) {
+        config->llhttp_status = access_offset(&walk, ACCESS_LOAD, 2, 1, NULL, 0);
+        array_done(&walk.accesses);
+    }
+    if (!config->llhttp_get_type)
+        target_miss(target, "HTTP requests and responses", "this build has no symbol llhttp_get_type",
+                    "Use an official build of Node.");
+}
+
 static void node_layout(struct target *target, struct sonde_config *config)
 {
     static const char *const NEEDED[] = {"class_Map__instance_type__uint16_t",
@@ -357,9 +378,7 @@ static void node_layout(struct target *target, struct sonde_config *config)
         target_miss(target, "types of asynchronous resources", "this Node has no v8dbg_ metadata for strings",
                     "Use an official build of Node.");
     }
-    config->llhttp_get_method = address_of(target, "llhttp_get_method");
-    config->llhttp_get_type = address_of(target, "llhttp_get_type");
-    config->llhttp_get_status = address_of(target, "llhttp_get_status_code");
+    http_layout(target, config);
     config->uv_fs_work = address_of(target, "uv__fs_work");
     config->uv_queue_work = address_of(target, "uv__queue_work");
     config->uv_getaddrinfo_work = address_of(target, "uv__getaddrinfo_work");
@@ -379,7 +398,7 @@ void target_layout(struct target *target, struct sonde_config *ret_config)
 #define O(name, text) config.v8.name = SONDE_NO_OFFSET;
     SONDE_V8_OFFSETS(O)
 #undef O
-    config.callback_scope_context = SONDE_NO_OFFSET;
+    config.callback_scope_context = config.llhttp_status = SONDE_NO_OFFSET;
     if (target->runtime == RUNTIME_REDIS)
         redis_layout(target, &config);
     else if (target->runtime == RUNTIME_NODE)

@@ -48,8 +48,13 @@ static int open_modules(struct target *target, struct target_cache *cache)
         if (!wanted)
             continue;
         struct elf *elf = open_file(cache, &target->modules, module);
-        if (elf && array_add(&target->code, (struct target_module){module, elf}) < 0)
+        if (!elf)
+            continue;
+        struct target_module code = {module, elf, {{0}}};
+        if (unnamed_find(elf, &code.unnamed) < 0 || array_add(&target->code, code) < 0) {
+            array_done(&code.unnamed.list);
             return -ENOMEM;
+        }
     }
     return 0;
 }
@@ -102,6 +107,8 @@ void target_free(struct target *target)
 {
     if (!target)
         return;
+    array_foreach (&target->code, m)
+        array_done(&m->unnamed.list);
     array_done(&target->code);
     array_done(&target->missing);
     modules_done(&target->modules);
@@ -111,12 +118,24 @@ void target_free(struct target *target)
     free(target);
 }
 
+static int module_find(const struct target_module *module, const char *symbol, struct elf_symbol *ret_symbol)
+{
+    if (elf_find(module->elf, symbol, ret_symbol) == 0)
+        return 0;
+    array_foreach (&module->unnamed.list, s)
+        if (strcmp(s->name, symbol) == 0) {
+            *ret_symbol = *s;
+            return 0;
+        }
+    return -ENOENT;
+}
+
 int target_find(struct target *target, const char *symbol, uint64_t *ret_address,
                 struct elf_symbol *ret_symbol, const struct target_module **ret_module)
 {
     array_foreach (&target->code, m) {
         struct elf_symbol found;
-        if (elf_find(m->elf, symbol, &found) < 0)
+        if (module_find(m, symbol, &found) < 0)
             continue;
         if (ret_address)
             *ret_address = found.value + m->module->load_bias;

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "attach/hooks.h"
+#include "attach/unnamed.h"
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/problem.h"
@@ -37,6 +38,7 @@ void target_cache_done(struct target_cache *cache);
 struct target_module {
     const struct module *module;
     struct elf *elf;
+    struct unnamed unnamed; /* functions that have no symbol, but were found */
 };
 
 struct target {

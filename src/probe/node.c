@@ -377,6 +377,14 @@ static uint8_t message_type(void *parser)
     return sonde_config.llhttp_get_type ? ((uint8_t(*)(void *))sonde_config.llhttp_get_type)(parser) : 0;
 }
 
+/* 0 when it cannot be known. */
+static int message_status(void *parser)
+{
+    if (sonde_config.llhttp_get_status)
+        return ((int (*)(void *))sonde_config.llhttp_get_status)(parser);
+    return sonde_config.llhttp_status >= 0 ? READ(uint16_t, parser, sonde_config.llhttp_status) : 0;
+}
+
 /* The path grows over on_url calls, up to the query string. */
 HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 {
@@ -420,8 +428,8 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     if (!self)
         return sonde_orig_llhttp_headers(parser, p, end);
     uint8_t type = message_type(parser);
-    if (type == HTTP_RESPONSE && sonde_config.llhttp_get_status) {
-        int status = ((int (*)(void *))sonde_config.llhttp_get_status)(parser);
+    if (type == HTTP_RESPONSE) {
+        int status = message_status(parser);
         RECORD(self, http_response, 0, ticks(), .parser = (uintptr_t)parser, .content_length = -1,
                .generation = self->stream_generation, .fd = self->stream_fd, .status = (uint16_t)status,
                .side = 1);

@@ -1,0 +1,19 @@
+/* What a stripped file still tells: where its functions begin and end (its unwind tables), and which function
+ * of another file a call goes to (its procedure linkage table). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SYMBOL_STRIPPED_H
+#define SYMBOL_STRIPPED_H
+
+#include <stdint.h>
+
+#include "symbol/elf.h"
+
+/* The function that begins at exactly this address of the file's image, and its length in bytes. -ENOENT when
+ * none does, or the file has no search table (.eh_frame_hdr). */
+int stripped_function(const struct elf *elf, uint64_t address, uint64_t *ret_size);
+
+/* The name of the function that the linkage entry at this address jumps to, in the file's string table; NULL
+ * when the address is none of an entry. */
+const char *stripped_linkage(const struct elf *elf, uint64_t address);
+
+#endif
