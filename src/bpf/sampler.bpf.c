@@ -86,7 +86,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 24);
+    __uint(max_entries, SAMPLER_RING_BYTES);
 } samples SEC(".maps");
 
 /* Stacks of threads that left the CPU, until they are back. */
@@ -563,10 +563,15 @@ static __always_inline void send_copy(struct pt_regs *registers, u64 weight, u32
         copy->registers[2] = registers->bp;
         /* By pages, because some in the middle may never have been touched: those are zero. */
         u64 from = (registers->sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
-        u64 pages = 0;
+        u64 pages = 0, limit = SAMPLER_COPY_STEPS;
+        /* While the user's half is busy, room for more of them matters more. */
+        u64 waiting_bytes = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
+        if (waiting_bytes > SAMPLER_RING_BYTES / 4)
+            limit = waiting_bytes > SAMPLER_RING_BYTES / 2 ? 1 : 2;
 #pragma unroll
         for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++)
-            if (bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
+            if (i <= limit && /* the first may hold little of the stack */
+                bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
                                     (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
                 pages = i + 1;
         size += pages * SAMPLER_COPY_STEP;

@@ -281,6 +281,17 @@ static void print_business(FILE *to, const struct profile *p, unsigned top)
     free(list);
 }
 
+/* Memory of our own: files that are mapped to be read can be dropped at any time, and maps are counted apart.
+ */
+static long own_memory(void)
+{
+    _cleanup_(freep) char *status = NULL;
+    if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
+        return 0;
+    const char *line = strstr(status, "\nRssAnon:");
+    return line ? strtol(line + 9, NULL, 10) * 1024 : 0;
+}
+
 static void print_quality(const struct sampler_counts *c, uint64_t elapsed_ns)
 {
     static const char *const names[FRAME_KINDS] = {
@@ -300,10 +311,15 @@ static void print_quality(const struct sampler_counts *c, uint64_t elapsed_ns)
                     (unsigned long long)c->runtime_stacks[i]);
             separator = ", ";
         }
-    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB\n",
+    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB and %zu MB of maps\n",
             c->stacks ? ")" : "", (unsigned long long)c->lost,
             c->program_runs ? (double)c->program_ns / (double)c->program_runs : 0.0,
-            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0, usage.ru_maxrss / 1024);
+            elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0, own_memory() >> 20,
+            c->map_bytes >> 20);
+    if (c->announcements_lost)
+        fprintf(stderr,
+                "sonde: %llu of the kernel's announcements were lost: some processes could not be named\n",
+                (unsigned long long)c->announcements_lost);
 }
 
 static int write_output(const struct profile_options *o, const struct profile *p)
@@ -367,7 +383,8 @@ static int sample(struct profile_options *o, struct sampler *sampler, struct pro
             running = false;
     }
     sampler_stop(sampler);
-    sampler_poll(sampler, 0, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL);
+    while (sampler_poll(sampler, 0, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL) > 0)
+        ;
     profile->end_ns = clock_realtime_ns();
     if (running) { /* our time is over, or Ctrl-C: the command is told, and waited for */
         kill(child, SIGTERM);
@@ -428,7 +445,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                  : o.output ? profile_format_of_path(o.output)
                                             : FORMAT_FOLDED;
     if (format == FORMAT_UNKNOWN)
-        return cli_usage(self, "'%s' names no format; --format is folded, pprof, html, speedscope or firefox",
+        return cli_usage(self, "'%s' names no format; --format is folded, pprof, html, speedscope, firefox or otlp",
                          o.format ? o.format : o.output);
     _cleanup_(profile_freep) struct profile *profile = NULL;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
@@ -494,10 +511,11 @@ const struct command command_profile = {
     "sampler and\n"
     "without an agent, a flag or a restart. Without -o the functions are listed; FILE's ending names the "
     "format:\n"
-    ".html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json.\n\n"
+    ".html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json, .otlp "
+    "(OpenTelemetry).\n\n"
     "Options:\n"
     "  -o, --output FILE       where to write; - with --format: standard output\n"
-    "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox\n"
+    "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox, otlp\n"
     "  -F, --frequency N       samples per second and CPU (99)\n"
     "  -d, --duration SECONDS  stop after this time (until Ctrl-C or the end)\n"
     "  -a, --all               the whole machine\n"

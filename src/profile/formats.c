@@ -19,7 +19,7 @@ static const struct {
     enum profile_format format;
 } NAMES[] = {{"folded", FORMAT_FOLDED},         {"collapsed", FORMAT_FOLDED}, {"pprof", FORMAT_PPROF},
              {"speedscope", FORMAT_SPEEDSCOPE}, {"firefox", FORMAT_FIREFOX},  {"html", FORMAT_HTML},
-             {"flamegraph", FORMAT_HTML}};
+             {"flamegraph", FORMAT_HTML},       {"otlp", FORMAT_OTLP}};
 
 static const struct {
     const char *ending;
@@ -29,6 +29,7 @@ static const struct {
                {".html", FORMAT_HTML},
                {".pb.gz", FORMAT_PPROF},
                {".pprof", FORMAT_PPROF},
+               {".otlp", FORMAT_OTLP},
                {".folded", FORMAT_FOLDED},
                {".txt", FORMAT_FOLDED},
                {".collapsed", FORMAT_FOLDED}};
@@ -64,6 +65,8 @@ int profile_write(const struct profile *profile, enum profile_format format, con
         return speedscope_write(profile, title, ret_text);
     case FORMAT_FIREFOX:
         return firefox_write(profile, title, ret_text);
+    case FORMAT_OTLP:
+        return otlp_write(profile, title, ret_text);
     case FORMAT_HTML:
         return page_write(profile, NULL, title, ret_text);
     default:

@@ -15,10 +15,12 @@ enum profile_format {
     FORMAT_SPEEDSCOPE,
     FORMAT_FIREFOX,
     FORMAT_HTML,
+    FORMAT_OTLP,
     FORMAT_UNKNOWN,
 };
 
-/* By name ("pprof") or by a file's ending ("x.pb.gz", "x.html", "x.folded", "x.speedscope.json"). */
+/* By name ("pprof") or by a file's ending ("x.pb.gz", "x.html", "x.folded", "x.speedscope.json", "x.otlp").
+ */
 enum profile_format profile_format_named(const char *name);
 enum profile_format profile_format_of_path(const char *path);
 
@@ -34,6 +36,9 @@ int folded_read(struct profile *into, const char *data, size_t length, struct pr
 /* pprof's profile.proto, gzip-compressed; compressed or not when read. */
 int pprof_write(const struct profile *profile, struct text *out);
 int pprof_read(struct profile *into, const void *data, size_t length, struct problem *problem);
+
+/* OpenTelemetry's ProfilesData, which a request to a collector equals. */
+int otlp_write(const struct profile *profile, const char *service, struct text *out);
 
 int speedscope_write(const struct profile *profile, const char *title, struct text *out);
 int firefox_write(const struct profile *profile, const char *title, struct text *out);

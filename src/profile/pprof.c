@@ -15,50 +15,18 @@
 
 #include <zlib.h>
 
+#include "profile/wire.h"
+
 #define INFLATED_LIMIT (4ull << 30)
 
 /* ---- writing ---- */
 
-static void add_varint(struct text *out, uint64_t value)
-{
-    char bytes[10];
-    size_t n = 0;
-    do {
-        bytes[n++] = (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        value >>= 7;
-    } while (value);
-    text_add_bytes(out, bytes, n);
-}
-
-static void add_number(struct text *out, unsigned field, uint64_t value)
-{
-    if (!value)
-        return;
-    add_varint(out, field << 3);
-    add_varint(out, value);
-}
-
-static void add_bytes(struct text *out, unsigned field, const char *bytes, size_t length)
-{
-    add_varint(out, field << 3 | 2);
-    add_varint(out, length);
-    text_add_bytes(out, bytes, length);
-}
-
-/* Adds message as a field and empties it. */
-static void add_message(struct text *out, unsigned field, struct text *message)
-{
-    add_bytes(out, field, text_get(message), message->length);
-    out->failed |= message->failed;
-    text_clear(message);
-}
-
 static void add_value_type(struct text *out, unsigned field, uint32_t type, uint32_t unit,
                            struct text *scratch)
 {
-    add_number(scratch, 1, type);
-    add_number(scratch, 2, unit);
-    add_message(out, field, scratch);
+    wire_number(scratch, 1, type);
+    wire_number(scratch, 2, unit);
+    wire_message(out, field, scratch);
 }
 
 /* Strings that the profile itself does not hold come after its own. */
@@ -79,12 +47,12 @@ static void add_samples(const struct profile *p, struct text *out, struct text *
         if (!n->count && !n->weight)
             continue;
         for (uint32_t at = (uint32_t)i; at; at = p->nodes.at[at].parent)
-            add_varint(&ids, p->nodes.at[at].frame);
-        add_message(scratch, 1, &ids);
-        add_varint(&ids, n->count);
-        add_varint(&ids, n->weight);
-        add_message(scratch, 2, &ids);
-        add_message(out, 2, scratch);
+            wire_varint(&ids, p->nodes.at[at].frame);
+        wire_message(scratch, 1, &ids);
+        wire_varint(&ids, n->count);
+        wire_varint(&ids, n->weight);
+        wire_message(scratch, 2, &ids);
+        wire_message(out, 2, scratch);
     }
     text_done(&ids);
 }
@@ -117,28 +85,28 @@ int pprof_write(const struct profile *p, struct text *out)
     add_samples(p, &plain, &scratch);
     for (size_t i = 1; i < p->frames.count; i++) { /* location and function have the frame's number */
         const struct profile_frame *f = &p->frames.at[i];
-        add_number(&scratch, 1, i);
-        add_number(&line, 1, i);
-        add_number(&line, 2, f->line);
-        add_message(&scratch, 4, &line);
-        add_message(&plain, 4, &scratch);
-        add_number(&scratch, 1, i);
-        add_number(&scratch, 2, f->name);
-        add_number(&scratch, 3, extra + EXTRA_KIND + f->kind);
-        add_number(&scratch, 4, f->file ? f->file : f->module);
-        add_message(&plain, 5, &scratch);
+        wire_number(&scratch, 1, i);
+        wire_number(&line, 1, i);
+        wire_number(&line, 2, f->line);
+        wire_message(&scratch, 4, &line);
+        wire_message(&plain, 4, &scratch);
+        wire_number(&scratch, 1, i);
+        wire_number(&scratch, 2, f->name);
+        wire_number(&scratch, 3, extra + EXTRA_KIND + f->kind);
+        wire_number(&scratch, 4, f->file ? f->file : f->module);
+        wire_message(&plain, 5, &scratch);
     }
     for (size_t i = 0; i < p->strings.count; i++)
-        add_bytes(&plain, 6, p->strings.at[i], strlen(p->strings.at[i]));
+        wire_bytes(&plain, 6, p->strings.at[i], strlen(p->strings.at[i]));
     const char *extras[EXTRAS] = {"samples", "count", p->event, p->unit};
     for (int i = 0; i < FRAME_KINDS; i++)
         extras[EXTRA_KIND + i] = profile_kind_name((enum profile_frame_kind)i);
     for (int i = 0; i < EXTRAS; i++)
-        add_bytes(&plain, 6, extras[i], strlen(extras[i]));
-    add_number(&plain, 9, p->start_ns);
-    add_number(&plain, 10, p->end_ns - p->start_ns);
+        wire_bytes(&plain, 6, extras[i], strlen(extras[i]));
+    wire_number(&plain, 9, p->start_ns);
+    wire_number(&plain, 10, p->end_ns - p->start_ns);
     add_value_type(&plain, 11, extra + EXTRA_EVENT, extra + EXTRA_UNIT, &scratch);
-    add_number(&plain, 12, p->period);
+    wire_number(&plain, 12, p->period);
     int r = plain.failed || scratch.failed || line.failed ? -ENOMEM : compress_gzip(&plain, out);
     text_done(&plain);
     text_done(&scratch);

@@ -29,6 +29,8 @@
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
 #define JAVA_REFRESH     NS_PER_S
+#define FORGET_NS        (20 * NS_PER_S)
+#define POLL_NS          (100 * NS_PER_MS)
 #define PROCESS_LIMIT    4096
 
 struct sampler {
@@ -38,7 +40,9 @@ struct sampler {
     struct tables tables;
     struct native_files *files;
     struct kernel_symbols *kernel;
-    struct sideband *sideband;           /* NULL: not to be had */
+    struct sideband *sideband; /* NULL: not to be had */
+    uint64_t forgot_ns;
+    uint64_t announced_ns;               /* its news are known until then */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
     struct process_stack *stack;
@@ -49,6 +53,7 @@ struct sampler {
     uint64_t now_ns;
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS];
     int polled;
+    unsigned taken;
 };
 
 static const char *const ENDS[] = {"",
@@ -311,14 +316,23 @@ static void on_mapped(void *context, pid_t pid)
         process->mapped = true;
 }
 
+static void listen(struct sampler *s)
+{
+    s->announced_ns = clock_monotonic_ns(); /* what happened until now is in the buffers */
+    sideband_read(s->sideband);
+}
+
 static int on_event(void *context, void *data, size_t size)
 {
     struct sampler *s = context;
     const struct sampler_sample *sample = data;
     if (size < sizeof(*sample))
         return 0;
-    if (s->sideband)
+    if (s->sideband) {
+        if (sample->time_ns > s->announced_ns) /* it came while others were named */
+            listen(s);
         sideband_apply(s->sideband, sample->time_ns, on_mapped, s);
+    }
     const uint64_t *words = (const uint64_t *)(sample + 1);
     size_t count = (size - sizeof(*sample)) / 8;
     switch (sample->kind) {
@@ -337,7 +351,27 @@ static int on_event(void *context, void *data, size_t size)
         drop(s, (pid_t)sample->pid);
         break;
     }
-    return 0;
+    /* Where more comes than can be named, the caller still gets its turn. */
+    return ++s->taken % 64 == 0 && clock_monotonic_ns() - s->now_ns > POLL_NS ? -ECANCELED : 0;
+}
+
+/* Files come and go for hours, but the room for their rows is bounded: when it is used up, everything is
+ * forgotten, and what still runs is read again. */
+static void forget_when_full(struct sampler *s)
+{
+    ARRAY(pid_t) pids = {0};
+    struct native_files *files = NULL;
+    if (!s->tables.full || s->now_ns - s->forgot_ns < FORGET_NS || native_files_new(&files) < 0)
+        return;
+    s->forgot_ns = s->now_ns;
+    map_foreach (&s->processes, slot)
+        (void)array_add(&pids, (pid_t)slot->key);
+    array_foreach (&pids, pid)
+        drop(s, *pid);
+    array_done(&pids);
+    native_files_free(s->files);
+    s->files = files;
+    tables_clear(&s->tables);
 }
 
 int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct profile *off)
@@ -350,8 +384,9 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         nanosleep(&pause, NULL);
     }
     s->now_ns = clock_monotonic_ns();
+    forget_when_full(s);
     if (s->sideband)
-        sideband_read(s->sideband);
+        listen(s);
     int r = ring_buffer__consume(s->ring);
     if (s->sideband) {
         sideband_apply(s->sideband, UINT64_MAX, on_mapped, s);
@@ -361,7 +396,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
                 refresh_if_due(s, process);
         }
     }
-    return r < 0 ? r : s->polled;
+    return r < 0 && r != -ECANCELED ? r : s->polled;
 }
 
 /* ---- start and end ---- */
@@ -457,6 +492,54 @@ static int open_event(const struct sampler_options *o, int cpu)
     return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* ---- the whole machine: the busiest processes are read before the clock starts ---- */
+
+#define READ_AHEAD_NS  NS_PER_S
+#define READ_AHEAD_MAX 256
+
+struct busy {
+    pid_t pid;
+    uint64_t ticks; /* of processor time */
+};
+
+static int by_ticks(const void *a, const void *b)
+{
+    const struct busy *x = a, *y = b;
+    return x->ticks > y->ticks ? -1 : x->ticks < y->ticks;
+}
+
+static bool processor_time(pid_t pid, uint64_t *ret_ticks)
+{
+    char path[64];
+    unsigned long user, system;
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    const char *at = file_read(path, 4096, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
+    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        return false;
+    *ret_ticks = user + system;
+    return true;
+}
+
+static void read_ahead(struct sampler *s)
+{
+    ARRAY(struct busy) list = {0};
+    uint64_t end = clock_monotonic_ns() + READ_AHEAD_NS;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct busy busy = {.pid = atoi(e->d_name)};
+        if (busy.pid > 0 && busy.pid != getpid() && processor_time(busy.pid, &busy.ticks) && busy.ticks)
+            (void)array_add(&list, busy);
+    }
+    if (dir)
+        closedir(dir);
+    if (list.count)
+        qsort(list.at, list.count, sizeof(*list.at), by_ticks);
+    for (size_t i = 0; i < list.count && i < READ_AHEAD_MAX && clock_monotonic_ns() < end; i++)
+        process_of(s, list.at[i].pid, clock_monotonic_ns());
+    array_done(&list);
+}
+
 int sampler_start(struct sampler *s, struct problem *problem)
 {
     int cpus = libbpf_num_possible_cpus();
@@ -470,6 +553,11 @@ int sampler_start(struct sampler *s, struct problem *problem)
         !bpf_program__attach(s->bpf->progs.on_fork) ||
         (s->options.off_cpu && !bpf_program__attach(s->bpf->progs.on_switch)))
         return refused(problem, -errno, "cannot watch processes");
+    /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
+        errno = 0;
+    if (s->options.whole_machine)
+        read_ahead(s);
     for (int cpu = 0; s->options.on_cpu && cpu < cpus; cpu++) {
         int fd = open_event(&s->options, cpu);
         if (fd < 0 && (errno == ENODEV || errno == ENXIO)) /* this CPU is off */
@@ -557,6 +645,10 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));
     memcpy(c.runtime_complete, s->runtime_complete, sizeof(c.runtime_complete));
     c.rows = s->tables.rows_used;
+    c.map_bytes = (size_t)s->tables.row_limit * sizeof(struct unwind_row) +
+                  (size_t)s->tables.page_limit * sizeof(uint64_t) + SAMPLER_RING_BYTES +
+                  s->processes.count * sizeof(struct sampler_process);
+    c.announcements_lost = s->sideband ? sideband_lost(s->sideband) : 0;
     c.processes = s->processes.count;
     add_program_time(s->bpf->progs.on_tick, &c);
     if (s->options.off_cpu)

@@ -38,7 +38,9 @@ struct sampler_counts {
     /* of user stacks by the runtime that dominates them, named complete and all */
     uint64_t runtime_complete[FRAME_KINDS], runtime_stacks[FRAME_KINDS];
     uint64_t program_ns, program_runs; /* time in the BPF programs, when the kernel counts it */
+    uint64_t announcements_lost;       /* of the kernel, about processes and their mappings */
     size_t rows;                       /* unwind rows in the kernel */
+    size_t map_bytes;                  /* what is shared with the kernel */
     size_t processes;
 };
 

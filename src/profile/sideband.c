@@ -23,7 +23,7 @@
 #include "base/map.h"
 
 enum {
-    RING_PAGES = 32, /* of each CPU */
+    RING_PAGES = 64, /* of each CPU */
     PENDING_LIMIT = 200000,
     KNOWN_LIMIT = 16384, /* processes; those that ended are forgotten first */
 };

@@ -35,8 +35,12 @@ const struct table_range *tables_of(struct tables *t, struct native_file *file)
         return &t->ranges.at[*note - 1];
     *note = UINT64_MAX;
     struct unwind_table *table = native_file_table(file);
-    if (!table || table->count == 0 || table->count > t->row_limit - t->rows_used)
+    if (!table || table->count == 0)
         return NULL;
+    if (table->count > t->row_limit - t->rows_used) {
+        t->full = true;
+        return NULL;
+    }
     if (t->pages_used == 0)
         t->pages_used = 1; /* 0 means none */
     struct table_range range = {
@@ -53,12 +57,21 @@ const struct table_range *tables_of(struct tables *t, struct native_file *file)
     return &t->ranges.at[*note - 1];
 }
 
+void tables_clear(struct tables *t)
+{
+    t->rows_used = t->pages_used = 0;
+    t->full = false;
+    array_clear(&t->ranges);
+}
+
 uint32_t tables_reserve(struct tables *t, uint32_t count)
 {
     if (t->rows_used == 0)
         t->rows_used = 1;
-    if (count > t->row_limit - t->rows_used)
+    if (count > t->row_limit - t->rows_used) {
+        t->full = true;
         return 0;
+    }
     uint32_t at = t->rows_used;
     t->rows_used += count;
     return at;

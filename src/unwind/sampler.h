@@ -15,7 +15,8 @@ typedef unsigned int sampler_u32;
 #define SAMPLER_PYTHON     128  /* Python frames of one stack */
 #define SAMPLER_WORDS      1536 /* of one sample */
 #define SAMPLER_PAGE_BITS  10   /* a page of the row index covers 1 KiB of code */
-#define SAMPLER_RED_ZONE   128  /* a copy begins with the page of what lies so far below the stack pointer */
+#define SAMPLER_RING_BYTES (16 << 20)
+#define SAMPLER_RED_ZONE   128 /* a copy begins with the page of what lies so far below the stack pointer */
 #define SAMPLER_COPY_STEP  4096
 #define SAMPLER_COPY_STEPS 7
 #define SAMPLER_COPY_BYTES \
