@@ -359,6 +359,7 @@ void analysis_free(struct analysis *a)
         process_free(a, *process);
     faults_free(a);
     breakdown_free(a->breakdown);
+    attl_free(a);
     array_done(&a->all_processes);
     array_done(&a->endpoints);
     array_done(&a->endpoint_list);

@@ -200,6 +200,7 @@ struct call *call_add(struct analysis *a, struct connection *c, const struct cal
         return NULL;
     }
     c->calls.at[c->calls.count - 1].span = VSPAN_NONE;
+    c->calls.at[c->calls.count - 1].peer = c->peer_name;
     *ret_index = c->calls_gone + calls_open(c) - 1;
     return &c->calls.at[c->calls.count - 1];
 }
@@ -232,6 +233,25 @@ void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns)
         owner->ready_ns = ready_ns;
 }
 
+static void call_ended(struct analysis *a, const struct connection *c, const struct call *call,
+                       struct vspan *span, uint64_t end_ns)
+{
+    struct vspan own = {.start_ns = call->sent_ns,
+                        .end_ns = MAX(end_ns, call->sent_ns),
+                        .kind = call->kind,
+                        .name = call->name,
+                        .work_start_ns = call->work_start_ns,
+                        .work_end_ns = call->work_end_ns};
+    uint64_t *slot = map_get(&c->process->threads, (uint64_t)c->process->pid);
+    if (slot)
+        own.gc_ns = gc_overlap_ns((const struct thread *)(uintptr_t)*slot, own.start_ns, own.end_ns);
+    float unusual = attl_add(a, c->process->service, &own);
+    if (span) {
+        span->gc_ns = own.gc_ns;
+        span->unusual = unusual;
+    }
+}
+
 void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns)
 {
     if (!calls_open(c))
@@ -240,6 +260,7 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
     struct vspan *span = call_span(a, call);
     if (span && !span->end_ns)
         span->end_ns = MAX(end_ns, span->start_ns);
+    call_ended(a, c, call, span, end_ns);
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;
@@ -283,6 +304,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .kind = call->kind,
                          .known = (uint8_t)known,
                          .name = call->name,
+                         .peer = call->peer,
                          .work_start_ns = call->work_start_ns,
                          .work_end_ns = call->work_end_ns,
                          .sequence = call->number,

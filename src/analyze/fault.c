@@ -96,7 +96,7 @@ static void merge_victims(struct analysis *a, struct fault *fault, struct stretc
 void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
                        uint64_t delay_ns, enum victim_role role)
 {
-    fault->cost_ns += delay_ns;
+    fault->cost_ns += role == VICTIM_UPSTREAM ? 0 : delay_ns;
     if (fault->victims.count >= VICTIMS_KEPT) {
         fault->victims_left_out++;
         return;

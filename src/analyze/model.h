@@ -43,8 +43,8 @@ struct call {
     uint64_t written_bytes, argument_bytes, client_id;
     uint32_t write_messages;
     int64_t peer_pid, peer_tid;
-    const char *name;
-    struct request *child; /* http: a reference */
+    const char *name, *peer; /* peer: its address */
+    struct request *child;   /* http: a reference */
 };
 
 /* A command that was executed before its sender's record of sending it: the sender writes that down after the
@@ -223,6 +223,19 @@ struct gc_watch {
 
 enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK };
 
+/* Turns that are long enough to have kept others waiting. */
+struct long_turn {
+    uint64_t start_ns, end_ns;
+};
+enum { LONG_TURNS = 32 };
+
+struct attl {
+    const char *service, *name;
+    uint8_t kind;
+    uint64_t count, worst_ns, gc_ns, gc_hits;
+    struct sketch latency, work;
+};
+
 struct encode_sum {
     uint64_t count, total_ns, bytes, worst_ns, worst_bytes;
     /* Calls that take long enough to be felt; felt_bytes: the smallest of them. */
@@ -262,6 +275,8 @@ struct thread {
     uint64_t pool_busy_until_ns;       /* pool thread: end of its last run */
     struct loop_watch *loop;           /* NULL until its loop ran */
     struct gc_watch *gc;               /* NULL until it collected */
+    struct long_turn long_turns[LONG_TURNS];
+    size_t long_turn_count; /* ever; the last LONG_TURNS are kept */
     uint8_t runs_pool, runs_loop;
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
@@ -330,7 +345,8 @@ struct fault {
     struct map victim_of; /* serial -> index into victims */
     uint64_t victims_left_out;
     /* redis */
-    const char *command, *inner, *caller;
+    const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
+    const char *asked;                    /* slow-peer: the call, when command is an address */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
     struct map clients;
     int64_t arguments;
@@ -373,7 +389,9 @@ struct analysis {
     size_t first_lingering;
     ARRAY(struct open_span) open_spans;
     struct breakdown *breakdown; /* NULL: not wanted */
-    struct map faults;           /* hash of the key -> struct fault * */
+    ARRAY(struct attl) attl;
+    struct map attl_of; /* hash of service, kind and name -> index */
+    struct map faults;  /* hash of the key -> struct fault * */
     ARRAY(struct fault *) fault_list;
     struct {
         uint64_t count[16];
@@ -477,6 +495,19 @@ double process_ran_share(const struct process *process);
 void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
 json_t *gc_json(const struct thread *thread);
 void gc_free(struct gc_watch *gc);
+
+/* critical.c: after the request has ended; its own operations' requests in other services have theirs
+ * already. */
+void critical_find(struct analysis *a, struct request *request, const struct thread *thread);
+
+/* slow.c: whom the request waited for on its path. */
+void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it
+ * took, 0 when that is nothing unusual. */
+float attl_add(struct analysis *a, const char *service, const struct vspan *span);
+const struct attl *attl_of(const struct analysis *a, const char *service, const char *name);
+void attl_free(struct analysis *a);
 
 /* encode.c */
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,

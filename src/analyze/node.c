@@ -17,6 +17,7 @@ enum {
     ASYNC_IDS_MAX = 100000,
     REGEXP_SHOWN_NS = 50000,
     MISSED_MIN_NS = 1000000,
+    LONG_TURN_NS = 2000000,
 };
 
 struct context {
@@ -386,6 +387,8 @@ static struct request *request_missed_in(const struct turn *t, const struct item
     return NULL;
 }
 
+static void end_resource(struct turn *t, const struct item *callback, struct context *c);
+
 static void read_callback(struct turn *t, const struct item *item, struct context *outer)
 {
     struct request *begun = request_begun_in(t, item);
@@ -409,6 +412,7 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
     uint32_t span = VSPAN_NONE;
     if (c.owner) {
         c.owner->ready_ns = 0;
+        end_resource(t, item, &c);
         span = add_callback(t, item, &c, name);
         outer->cause = VSPAN_NONE;
         if (span != VSPAN_NONE)
@@ -605,6 +609,53 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
         request_add_span(t->a, c->owner, &span);
 }
 
+/* Resources that are operations of their own and use neither the pool nor a connection that is seen: a query
+ * of c-ares, the establishment of a connection. Theirs ends with their callback. */
+static const char *resource_operation(const char *type)
+{
+    return !type                                 ? NULL
+           : strcmp(type, "QUERYWRAP") == 0      ? "DNS query (c-ares)"
+           : strcmp(type, "TCPCONNECTWRAP") == 0 ? "connecting"
+                                                 : NULL;
+}
+
+static void read_init(struct turn *t, const struct item *item, const struct context *c)
+{
+    const char *operation = resource_operation(item->name);
+    if (!c->owner)
+        return;
+    own_async_id(t, item->id, c);
+    if (!operation)
+        return;
+    c->owner->open_calls++;
+    request_add_span(t->a, c->owner,
+                     &(struct vspan){.start_ns = item->start_ns,
+                                     .parent = c->parent,
+                                     .cause = VSPAN_NONE,
+                                     .layer = LAYER_libuv,
+                                     .kind = VSPAN_other,
+                                     .known = c->known,
+                                     .name = operation,
+                                     .sequence = item->id});
+}
+
+/* The operation that this callback completes. */
+static void end_resource(struct turn *t, const struct item *callback, struct context *c)
+{
+    if (!resource_operation(type_of(t->thread, callback->id)))
+        return;
+    for (uint32_t i = (uint32_t)c->owner->spans.count; i-- > 1;) {
+        struct vspan *span = &c->owner->spans.at[i];
+        if (span->kind != VSPAN_other || span->sequence != callback->id || span->end_ns)
+            continue;
+        span->end_ns = callback->start_ns;
+        c->owner->open_calls -= c->owner->open_calls > 0;
+        c->cause = i;
+        span->unusual = attl_add(t->a, t->thread->process->service, span);
+        return;
+    }
+}
+
 static void read_item(struct turn *t, uint32_t index, struct context *c)
 {
     const struct item *item = item_at(t, index);
@@ -613,8 +664,7 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
         read_callback(t, item, c);
         break;
     case SONDE_EVENT_node_async_init:
-        if (c->owner)
-            own_async_id(t, item->id, c);
+        read_init(t, item, c);
         t->newest_id = MAX(t->newest_id, item->id);
         if (item->name && strcmp(item->name, "HTTPCLIENTREQUEST") == 0)
             t->client_trigger = item->trigger;
@@ -681,6 +731,8 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
         return;
     stretch_active(thread, start_ns, end_ns);
     loop_turn(a, thread, start_ns, end_ns);
+    if (end_ns - start_ns >= LONG_TURN_NS)
+        thread->long_turns[thread->long_turn_count++ % LONG_TURNS] = (struct long_turn){start_ns, end_ns};
     if (end_ns - start_ns < a->options.stall_ns) {
         if (turn.gc_ns || turn.encode_ns)
             charge(a, thread, &turn, start_ns, end_ns);

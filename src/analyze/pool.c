@@ -201,6 +201,17 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
 
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns)
 {
+    const char *kind = event_label(SONDE_MEANING_uv_kind, op->kind);
+    struct vspan own = {.start_ns = op->submit_ns ? op->submit_ns : op->run_start_ns,
+                        .kind = VSPAN_pool,
+                        .name = op->kind >= KIND_WORK && op->type ? op->type
+                                : kind                            ? kind
+                                                                  : "operation",
+                        .work_start_ns = op->run_start_ns,
+                        .work_end_ns = op->run_end_ns};
+    own.end_ns = MAX(done_ns, own.start_ns);
+    own.gc_ns = gc_overlap_ns(thread, own.start_ns, own.end_ns);
+    own.unusual = attl_add(a, thread->process->service, &own);
     struct request *owner = request_open(a, op->owner);
     if (!owner)
         return;
@@ -210,7 +221,8 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
         return;
     struct vspan *span = &owner->spans.at[op->span];
     span->end_ns = MAX(done_ns, span->start_ns);
-    span->gc_ns = gc_overlap_ns(thread, span->start_ns, span->end_ns);
+    span->gc_ns = own.gc_ns;
+    span->unusual = own.unusual;
 }
 
 static void count_read(struct process *process, const struct event *e)

@@ -110,6 +110,7 @@ void request_unref(struct analysis *a, struct request *request)
             request_unref(a, span->child);
         }
     array_done(&request->spans);
+    array_done(&request->path_steps);
     array_done(&request->async_ids);
     free(request->path);
     free(request);
@@ -269,6 +270,8 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
         return;
     request->state = (uint8_t)state;
     request->end_ns = MAX(end_ns, request->start_ns);
+    uint64_t *slot = map_get(&request->process->threads, (uint64_t)request->tid);
+    critical_find(a, request, slot ? (const struct thread *)(uintptr_t)*slot : NULL);
     leave_thread(a, request);
     request->process->answered_count++;
     request->process->last_request_ns = request->end_ns;
@@ -278,6 +281,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
         a->failed = true;
     gc_request_done(a, request->process, request);
     encode_request_done(a, request->process, request);
+    slow_request_done(a, request->process, request);
     request->process = NULL;
     request->spans.at[0].end_ns = request->end_ns;
     struct kept_endpoint *endpoint = endpoint_of(a, request);

@@ -50,11 +50,13 @@ struct vspan {
     uint8_t known;      /* enum known */
     uint8_t shared;     /* callback: other requests may be served in it too */
     const char *name;   /* interned: resource type, kind of operation, command, collection */
+    const char *peer;   /* interned: the other end's address; NULL */
     const char *detail; /* interned: function, peer, how the operation was asked for; NULL */
     /* The operation at work: pool: on a pool thread; redis: executing; 0 unknown or not begun. The ATTL of
      * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
     uint64_t work_start_ns, work_end_ns;
-    uint64_t gc_ns; /* callback: in garbage collection */
+    uint64_t gc_ns; /* callback, operation: garbage collection meanwhile */
+    float unusual;  /* operation: how many times the middle of its kind it took; 0: as usual */
     uint32_t times; /* sync: calls in a row; the work is theirs together, work_start_ns the first one's */
     /* redis: number of the command on its connection, client id at the server, process of the server;
      * bytes of the write that carried it (all its commands), bytes of the arguments as Redis saw them. */
@@ -62,6 +64,30 @@ struct vspan {
     uint32_t write_messages; /* commands in that write */
     int64_t peer_pid, peer_tid;
     struct request *child; /* http: the request as the other service saw it; a reference */
+};
+
+/* One step of the critical path: what the request waited for in [start_ns, end_ns). Times in which somebody
+ * worked for it: PATH_RUN, PATH_POOL, PATH_STORE, PATH_PEER; the others are waiting. */
+enum path_class {
+    PATH_RUN,        /* its JavaScript runs */
+    PATH_LOOP,       /* what it waited for is there, the event loop is not */
+    PATH_POOL_QUEUE, /* for a thread of the pool */
+    PATH_POOL,       /* a thread of the pool works for it */
+    PATH_QUEUE,      /* on its way to another service or store, or queued there */
+    PATH_STORE,      /* Redis executes its command */
+    PATH_PEER,       /* the other end of a connection works, unseen */
+    PATH_OTHER,      /* a timer, or something that was not seen */
+    PATH_CLASSES
+};
+const char *path_class_name(enum path_class class);
+bool path_works(enum path_class class);
+
+struct path_step {
+    uint64_t start_ns, end_ns;
+    const char *name;    /* interned: the operation, callback or call; NULL */
+    const char *service; /* interned: where, when it is not this request's own */
+    uint32_t span;       /* index of the own span that it lies in; VSPAN_NONE */
+    uint8_t class;       /* enum path_class */
 };
 
 enum request_state {
@@ -89,6 +115,7 @@ struct request {
     int64_t pid, tid;
     uint64_t start_ns, response_ns, end_ns; /* response_ns: first bytes of the response; 0 none */
     ARRAY(struct vspan) spans;              /* spans.at[0] is the request itself */
+    ARRAY(struct path_step) path_steps;     /* in order of time; found when it has ended */
     uint32_t spans_left_out;                /* beyond REQUEST_SPANS_MAX */
     uint32_t ambiguous;                     /* operations that may be of this request */
     uint64_t pool_wait_ns, blocked_ns;
@@ -105,6 +132,9 @@ struct request {
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };
+
+/* Of the path's steps, the one that together with those like it took most; NULL when there is no path. */
+const struct path_step *path_dominant(const struct request *request);
 
 static inline uint64_t request_latency_ns(const struct request *request)
 {

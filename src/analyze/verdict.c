@@ -15,6 +15,10 @@ static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
 /* Warming up is worth one when requests lost this by it. */
 static const uint64_t WARMING_COST_NS = 100 * NS_PER_MS;
 
+/* Slow operations and peers: a fault when requests lost so much to them, more than once or at once so much.
+ */
+static const uint64_t SLOW_COST_NS = 100 * NS_PER_MS, SLOW_ALONE_NS = 500 * NS_PER_MS;
+
 struct duration {
     char text[32];
 };
@@ -365,6 +369,86 @@ static void say_run_queue(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
+/* ---- others ---- */
+
+static void say_slow_io(struct finding *f, const struct analysis *a, const struct fault *fault)
+{
+    struct duration worst, total, usual;
+    const char *what = fault->command ? fault->command : "an operation";
+    bool dns =
+        strncmp(what, "getaddr", 7) == 0 || strncmp(what, "getname", 7) == 0 || strncmp(what, "DNS", 3) == 0;
+    const struct attl *attl = attl_of(a, fault->service, what);
+    f->title =
+        finding_say(f, "%s of %s took long: requests waited %llu time%s, for up to %s, %s in all", what,
+                    fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                    say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+    uint64_t usual_ns =
+        attl ? (uint64_t)sketch_quantile(attl->count && attl->work.count ? &attl->work : &attl->latency, 0.5)
+             : 0;
+    f->detail = finding_say(
+        f, "%s. It waited at the system, not for a thread of the pool and not for the event loop.%s",
+        dns ? strncmp(what, "DNS", 3) == 0
+                  ? "A query that c-ares sent to a name server was answered late"
+                  : "dns.lookup asks the system's resolver on a thread of the pool, which was answered late"
+            : "The file system or the device behind it answered late",
+        attl ? finding_say(f, " Half of the %llu such operations took at most %s.",
+                           (unsigned long long)attl->count, say_ns(&usual, usual_ns))
+             : "");
+    f->remedy =
+        dns ? "Look at the resolver (/etc/resolv.conf, search domains, timeouts), cache answers, keep "
+              "connections alive so that fewer names are asked for."
+            : "Look at the device and the file system behind it (iostat, network mounts, a pipe nobody "
+              "writes to); keep what is read often in memory.";
+    verdict_place(f, fault, dns ? "libuv" : "kernel");
+    finding_add_text(f, "operation", what);
+    finding_add_count(f, "operations_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "usual_ns", usual_ns);
+    finding_add_count(f, "all_count", attl ? attl->count : 0);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+static void say_slow_peer(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, total;
+    const char *name = fault->command ? fault->command : "a call";
+    const char *peer = fault->caller ? fault->caller : name;
+    const char *asked = fault->asked ? finding_say(f, " (%s)", fault->asked) : "";
+    f->title =
+        finding_say(f, "%s%s answered %s late: requests waited %llu time%s, for up to %s, %s in all", peer,
+                    asked, fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                    say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+    f->detail =
+        fault->caller && fault->others_unknown
+            ? finding_say(
+                  f,
+                  "%s had read the request and waited itself, for a timer or for something that is not "
+                  "traced; neither its event loop nor its thread pool was busy with it.",
+                  fault->caller)
+        : fault->caller
+            ? finding_say(f, "%s had read the request and had not answered it.", fault->caller)
+            : finding_say(
+                  f,
+                  "What was sent to %s was answered late. It is not traced, so only its socket is known; "
+                  "the event loop of %s and its processor were free meanwhile.",
+                  peer, fault->service);
+    f->remedy =
+        "Look into the peer (trace it, its own logs or slow query log); ask it less, in parallel, with a "
+        "timeout or from a cache.";
+    verdict_place(f, fault, "http");
+    if (!fault->caller)
+        f->where.layer = "kernel";
+    finding_add_text(f, "peer", peer);
+    if (fault->asked || fault->caller)
+        finding_add_text(f, "call", fault->asked ? fault->asked : name);
+    finding_add_text(f, "traced", fault->caller ? "yes" : "no");
+    finding_add_count(f, "calls_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
 /* ---- all ---- */
 
 static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
@@ -376,6 +460,10 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
         return SEVERITY_INFO;
     if (fault->unfinished)
         return SEVERITY_CRITICAL;
+    if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer)
+        return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)
+                   ? SEVERITY_WARNING
+                   : SEVERITY_INFO;
     /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
     bool unseen = fault->kind == FINDING_redis_slow_command && fault->others_unknown;
     return fault->cost_ns >= limit_ns || unseen ? SEVERITY_WARNING : SEVERITY_INFO;
@@ -421,6 +509,10 @@ int verdicts_report(struct analysis *a, struct report *report)
             say_starved(f, fault);
         else if (fault->kind == FINDING_run_queue_wait)
             say_run_queue(f, fault);
+        else if (fault->kind == FINDING_slow_io)
+            say_slow_io(f, a, fault);
+        else if (fault->kind == FINDING_slow_peer)
+            say_slow_peer(f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -199,6 +199,8 @@ static void add_words(struct text *to, const struct line *line)
         char time[32];
         text_addf(to, ", gc %s", clock_format_duration(span->gc_ns, time, sizeof(time)));
     }
+    if (span->unusual > 0)
+        text_addf(to, ", %.0f times the usual", (double)span->unusual);
     if (line->open)
         text_add(to, span->kind == VSPAN_callback ? ", had not returned" : ", no answer");
     text_add(to, how_known(span));
@@ -234,6 +236,63 @@ static void print_line(struct text *to, const struct line *line, uint64_t origin
     text_add(to, "\n");
 }
 
+/* ---- the critical path in words ---- */
+
+struct share {
+    const struct path_step *like;
+    uint64_t took_ns;
+};
+
+static int largest_first(const void *x, const void *y)
+{
+    const struct share *a = x, *b = y;
+    return (a->took_ns < b->took_ns) - (a->took_ns > b->took_ns);
+}
+
+/* "151 ms it waits for an answer (GET /stock of stock), ...": the largest shares. */
+static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
+                       unsigned width)
+{
+    enum { SHARES_MAX = 32, SHOWN = 4 };
+    struct share shares[SHARES_MAX];
+    size_t count = 0;
+    uint64_t works_ns = 0, all_ns = request_latency_ns(request);
+    array_foreach (&request->path_steps, step) {
+        size_t i = 0;
+        while (i < count && (shares[i].like->class != step->class || shares[i].like->name != step->name ||
+                             shares[i].like->service != step->service))
+            i++;
+        if (i == SHARES_MAX)
+            continue;
+        if (i == count)
+            shares[count++] = (struct share){.like = step};
+        shares[i].took_ns += step->end_ns - step->start_ns;
+        works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
+    }
+    if (!count || all_ns < NS_PER_MS)
+        return;
+    qsort(shares, count, sizeof(*shares), largest_first);
+    char time[32];
+    struct text words = {0};
+    text_addf(&words, "critical path: %s at work (T),",
+              clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
+    text_addf(&words, " %s of waiting;",
+              clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
+    for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
+        const struct path_step *step = shares[i].like;
+        text_addf(&words, "%s %s %s", i ? ";" : "",
+                  clock_format_duration(shares[i].took_ns, time, sizeof(time)), path_class_name(step->class));
+        if (step->name || step->service)
+            text_addf(&words, " (%s%s%s)", step->name ? step->name : "",
+                      step->name && step->service ? ", " : "", step->service ? step->service : "");
+    }
+    text_addf(to, "%s%*s  ", style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "");
+    prose_wrap(to, text_get(&words), OFFSET_COLUMNS + TIME_COLUMNS + 4, OFFSET_COLUMNS + TIME_COLUMNS + 6,
+               width);
+    text_addf(to, "%s\n", style->none);
+    text_done(&words);
+}
+
 void vertical_print(struct text *to, const struct request *request, const struct prose_style *style,
                     unsigned width, unsigned limit)
 {
@@ -251,6 +310,7 @@ void vertical_print(struct text *to, const struct request *request, const struct
     if (hidden)
         text_addf(to, "%s%*s  %zu shorter spans are not shown%s\n", style->dim,
                   OFFSET_COLUMNS + TIME_COLUMNS + 2, "", hidden, style->none);
+    print_path(to, request, style, width);
     if (request->ambiguous)
         text_addf(to, "%s%*s  not shown: what callbacks started that served other requests too (%u)%s\n",
                   style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->ambiguous, style->none);
@@ -275,6 +335,35 @@ static void set_number(json_t *object, const char *key, uint64_t number)
 {
     if (number)
         json_object_set_new(object, key, json_integer((json_int_t)number));
+}
+
+static void set_state(json_t *object, const char *name, bool on_path, uint64_t from_ns, uint64_t to_ns)
+{
+    json_object_set_new(object, name,
+                        on_path ? json_integer((json_int_t)(to_ns > from_ns ? to_ns - from_ns : 0))
+                                : json_null());
+}
+
+/* The states of an atomic operation (Node Compass 3.3) in ns; null: not applicable, it is not on its path, or
+ * has no duration (S0, the call; S2, taken by the loop). */
+static json_t *states_json(const struct request *request, const struct vspan *span)
+{
+    bool pool = span->kind == VSPAN_pool, worked = span->work_end_ns != 0;
+    bool system = span->kind == VSPAN_http || span->kind == VSPAN_redis || span->kind == VSPAN_other;
+    if (!pool && !system && span->kind != VSPAN_callback)
+        return NULL;
+    uint64_t end_ns = end_of(request, span);
+    json_t *object = json_object();
+    set_state(object, "S0", false, 0, 0);
+    set_state(object, "S1", system && worked, span->start_ns, span->work_start_ns);
+    set_state(object, "S2", false, 0, 0);
+    set_state(object, "S3", span->kind == VSPAN_callback, span->start_ns, end_ns);
+    set_state(object, "S4", pool, span->start_ns, worked ? span->work_start_ns : end_ns);
+    set_state(object, "S5", pool && worked, span->work_start_ns, span->work_end_ns);
+    set_state(object, "S6", system, worked ? span->work_start_ns : span->start_ns,
+              worked ? span->work_end_ns : end_ns);
+    set_state(object, "S7", (pool || system) && worked, span->work_end_ns, end_ns);
+    return object;
 }
 
 static json_t *span_json(const struct request *request, const struct vspan *span)
@@ -306,6 +395,12 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     }
     set_number(object, span->kind == VSPAN_encode ? "bytes" : "argument_bytes", span->argument_bytes);
     set_number(object, "gc_ns", span->gc_ns);
+    set_text(object, "peer", span->peer);
+    if (span->unusual > 0)
+        json_object_set_new(object, "times_usual", json_real((double)span->unusual));
+    json_t *states = states_json(request, span);
+    if (states)
+        json_object_set_new(object, "states", states);
     set_number(object, "sequence", span->sequence);
     set_number(object, "client_id", span->client_id);
     set_number(object, "written_bytes", span->written_bytes);
@@ -316,6 +411,35 @@ static json_t *span_json(const struct request *request, const struct vspan *span
         json_object_set_new(object, "shared", json_true());
     if (span->child)
         json_object_set_new(object, "request", vertical_json(span->child));
+    return object;
+}
+
+/* T and L as in equations 5 and 6 of the paper; the rest of L is waiting. */
+static json_t *path_json(const struct request *request)
+{
+    uint64_t works_ns = 0;
+    json_t *steps = json_array();
+    array_foreach (&request->path_steps, step) {
+        works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
+        json_t *object =
+            json_pack("{s:s, s:I, s:I}", "what", path_class_name(step->class), "start_ns",
+                      (json_int_t)step->start_ns, "duration_ns", (json_int_t)(step->end_ns - step->start_ns));
+        set_text(object, "name", step->name);
+        set_text(object, "service", step->service);
+        if (step->span != VSPAN_NONE)
+            json_object_set_new(object, "span", json_integer((json_int_t)step->span));
+        json_array_append_new(steps, object);
+    }
+    const struct path_step *most = path_dominant(request);
+    json_t *object = json_pack(
+        "{s:I, s:I, s:I}", "t_ns", (json_int_t)works_ns, "l_ns", (json_int_t)request_latency_ns(request),
+        "waits_ns", (json_int_t)(request_latency_ns(request) - MIN(works_ns, request_latency_ns(request))));
+    if (most) {
+        set_text(object, "dominant", path_class_name(most->class));
+        set_text(object, "dominant_name", most->name);
+        set_text(object, "dominant_service", most->service);
+    }
+    json_object_set_new(object, "steps", steps);
     return object;
 }
 
@@ -337,6 +461,8 @@ json_t *vertical_json(const struct request *request)
     set_number(object, "gc_ns", request->gc_ns);
     set_number(object, "encode_ns", request->encode_ns);
     set_number(object, "spans_left_out_count", request->spans_left_out);
+    if (request->path_steps.count)
+        json_object_set_new(object, "critical_path", path_json(request));
     json_t *spans = json_array();
     array_foreach (&request->spans, span)
         json_array_append_new(spans, span_json(request, span));

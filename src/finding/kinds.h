@@ -72,8 +72,22 @@
          EVIDENCE("occupied_share", "its share of the pool's time meanwhile, 0 to 1")                         \
          EVIDENCE("occupant_worst_ns", "its longest run")                                                     \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
-    KIND(slow_io, "slow-io", "A file, DNS or device operation took long at the system.", )                    \
-    KIND(slow_peer, "slow-peer", "Another service or data store answered late.", )                            \
+    KIND(slow_io, "slow-io", "A file, DNS or device operation took long at the system.",                      \
+         EVIDENCE("operation", "the operation: fs_read, getaddrinfo, ...")                                    \
+         EVIDENCE("operations_count", "how often requests waited for it for so long")                         \
+         EVIDENCE("waited_ns", "their waiting for it together")                                               \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("usual_ns", "what half of all such operations of the service take at most")                 \
+         EVIDENCE("all_count", "all such operations of the service")                                          \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(slow_peer, "slow-peer", "Another service or data store answered late.",                              \
+         EVIDENCE("peer", "the service, or its address where it is not traced")                               \
+         EVIDENCE("call", "what was asked, where known")                                                      \
+         EVIDENCE("traced", "\"yes\" when the peer is traced")                                                \
+         EVIDENCE("calls_count", "calls that requests waited for so long")                                    \
+         EVIDENCE("waited_ns", "their waiting together, without what the own event loop or a lack of processors explains") \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.",       \
          EVIDENCE("called", "what took most of it: JSON.stringify, JSON.parse or Buffer.toString")            \
          EVIDENCE("calls_count", "calls of it that took a millisecond or more")                               \

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, STOCK = 11 };
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_process(feed, STOCK, 1, "stock", US(1));
+    feed_connection(feed, API, 7, 1, 1, 50000, 8080, US(2));
+    feed_connection(feed, STOCK, 9, 1, 3, 8080, 50000, US(2));
+    feed_connection(feed, API, 8, 1, 1, 50001, 3306, US(2));
+}
+
+static void begin(struct feed *feed, int64_t pid, int32_t fd, const char *path, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, pid, pid, at, 0, .fd = fd, .generation = 1, .method = 1);
+}
+
+static void answer(struct feed *feed, int64_t pid, int32_t fd, uint64_t at)
+{
+    FEED(feed, http_response, pid, pid, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 100,
+         .content_length = 50);
+    FEED(feed, uv_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
+}
+
+static void end_turn(struct feed *feed, int64_t pid, int32_t fd, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, node_callback, pid, pid, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 9999);
+    FEED(feed, uv_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+}
+
+static uint64_t class_ns(const struct request *request, enum path_class class, const char *service)
+{
+    uint64_t sum = 0;
+    array_foreach (&request->path_steps, s)
+        if (s->class == class && (!service || (s->service && strcmp(s->service, service) == 0)))
+            sum += s->end_ns - s->start_ns;
+    return sum;
+}
+
+/* The steps cover the request and do not overlap. */
+static void assert_covered(const struct request *request)
+{
+    uint64_t at = request->start_ns;
+    array_foreach (&request->path_steps, s) {
+        assert_int_equal(s->start_ns, at);
+        assert_true(s->end_ns > s->start_ns);
+        at = s->end_ns;
+    }
+    assert_int_equal(at, request->end_ns);
+}
+
+static void pool_work_is_queue_run_and_loop(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/file", MS(1));
+    FEED(&feed, uv_submit, API, API, MS(2), 0, .request = 99, .kind = 3);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    FEED(&feed, uv_run, API, API + 1, MS(60), MS(40), .request = 99, .kind = 3);
+    answer(&feed, API, 30, MS(71));
+    FEED(&feed, node_callback, API, API, MS(72), MS(2) - US(10), .async_id = 5);
+    FEED(&feed, uv_done, API, API, MS(72), MS(2), .request = 99, .kind = 3);
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/file");
+    assert_covered(r);
+    assert_int_equal(class_ns(r, PATH_POOL_QUEUE, NULL), MS(18));
+    assert_int_equal(class_ns(r, PATH_POOL, NULL), MS(40));
+    assert_in_range(class_ns(r, PATH_LOOP, NULL), MS(10), MS(10) + US(20));
+    assert_int_equal(path_dominant(r)->class, PATH_POOL);
+    assert_string_equal(path_dominant(r)->name, "fs_read");
+    feed_done(&feed);
+}
+
+/* The other service's own path is part of the caller's. */
+static void a_traced_service_is_followed(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/a", MS(1));
+    FEED_TEXT(&feed, "/stock");
+    FEED(&feed, http_request, API, API, MS(2), 0, .fd = 7, .generation = 1, .side = 1, .method = 1);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    begin(&feed, STOCK, 9, "/stock", MS(12)); /* read 10 ms late */
+    FEED(&feed, uv_submit, STOCK, STOCK, MS(13), 0, .request = 99, .kind = 65);
+    end_turn(&feed, STOCK, 9, MS(12) - US(50), MS(14));
+    FEED(&feed, uv_run, STOCK, STOCK + 1, MS(113), MS(100), .request = 99, .kind = 65);
+    answer(&feed, STOCK, 9, MS(114));
+    FEED(&feed, node_callback, STOCK, STOCK, MS(115), MS(1), .async_id = 5);
+    FEED(&feed, uv_done, STOCK, STOCK, MS(115), MS(2), .request = 99, .kind = 65);
+    FEED(&feed, http_response, API, API, MS(116), 0, .fd = 7, .generation = 1, .status = 200, .side = 1);
+    FEED(&feed, http_end, API, API, MS(116), 0, .fd = 7, .generation = 1, .side = 1);
+    answer(&feed, API, 30, MS(117));
+    end_turn(&feed, API, 7, MS(116) - US(50), MS(118));
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/a");
+    assert_covered(r);
+    assert_int_equal(class_ns(r, PATH_QUEUE, "stock"), MS(10));
+    assert_int_equal(class_ns(r, PATH_POOL, "stock"), MS(100));
+    assert_int_equal(path_dominant(r)->class, PATH_POOL);
+    assert_string_equal(path_dominant(r)->service, "stock");
+    feed_done(&feed);
+}
+
+/* An untraced peer is known by its socket only; that the own loop was busy when the answer came is not its
+ * doing. */
+static void an_opaque_peer_is_not_blamed_for_the_own_loop(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/db", MS(1));
+    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    end_turn(&feed, API, 40, MS(60), MS(102)); /* somebody else's turn, below a stall */
+    answer(&feed, API, 30, MS(103));
+    FEED(&feed, node_callback, API, API, MS(104), MS(2) - US(10), .async_id = 7);
+    FEED(&feed, uv_io, API, API, MS(104), MS(2), .fd = 8, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/db");
+    assert_covered(r);
+    assert_in_range(class_ns(r, PATH_LOOP, NULL), MS(42), MS(42) + US(20));
+    assert_int_equal(class_ns(r, PATH_PEER, NULL), MS(58));
+    feed_done(&feed);
+}
+
+/* Nothing is known of what a timer continues. */
+static void a_timer_is_something_unseen(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/later", MS(1));
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    answer(&feed, API, 30, MS(201));
+    FEED(&feed, node_callback, API, API, MS(202), MS(2), .async_id = 7);
+    FEED(&feed, uv_phase, API, API, MS(202), MS(2), .phase = 0);
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/later");
+    assert_covered(r);
+    assert_int_equal(path_dominant(r)->class, PATH_OTHER);
+    assert_true(class_ns(r, PATH_OTHER, NULL) >= MS(197));
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pool_work_is_queue_run_and_loop),
+        cmocka_unit_test(a_traced_service_is_followed),
+        cmocka_unit_test(an_opaque_peer_is_not_blamed_for_the_own_loop),
+        cmocka_unit_test(a_timer_is_something_unseen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, STOCK = 11, FS_READ = 3, WORK = 64, GETADDRINFO = 65 };
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_process(feed, STOCK, 1, "stock", US(1));
+    feed_connection(feed, API, 7, 1, 1, 50000, 8080, US(2));
+    feed_connection(feed, STOCK, 9, 1, 3, 8080, 50000, US(2));
+    feed_connection(feed, API, 8, 1, 1, 50001, 3306, US(2));
+}
+
+static void begin(struct feed *feed, int64_t pid, int32_t fd, const char *path, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, pid, pid, at, 0, .fd = fd, .generation = 1, .method = 1);
+}
+
+static void answer(struct feed *feed, int64_t pid, int32_t fd, uint64_t at)
+{
+    FEED(feed, http_response, pid, pid, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 100,
+         .content_length = 50);
+    FEED(feed, uv_write, pid, pid, at, 0, .fd = fd, .generation = 1, .bytes = 150);
+}
+
+static void end_turn(struct feed *feed, int64_t pid, int32_t fd, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, node_callback, pid, pid, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = 9999);
+    FEED(feed, uv_io, pid, pid, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+}
+
+static void pool_request(struct feed *feed, uint64_t at, uint8_t kind, uint64_t took_ns)
+{
+    begin(feed, API, 30, "/x", at);
+    FEED(feed, uv_submit, API, API, at + US(50), 0, .request = 99, .kind = kind);
+    end_turn(feed, API, 30, at - US(50), at + US(100));
+    FEED(feed, uv_run, API, API + 1, at + US(200) + took_ns, took_ns, .request = 99, .kind = kind);
+    answer(feed, API, 30, at + US(400) + took_ns);
+    FEED(feed, node_callback, API, API, at + US(500) + took_ns, US(180), .async_id = 5);
+    FEED(feed, uv_done, API, API, at + US(500) + took_ns, US(200), .request = 99, .kind = kind);
+}
+
+static const struct finding *find(const struct report *report, enum finding_kind kind)
+{
+    array_foreach (&report->findings, f)
+        if ((*f)->kind == kind)
+            return *f;
+    return NULL;
+}
+
+static void slow_files_and_names_are_named(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 20; i++)
+        pool_request(&feed, MS(1000 * (i + 1)), FS_READ, i < 3 ? MS(120) : US(80));
+    for (unsigned i = 0; i < 3; i++)
+        pool_request(&feed, MS(30000 + 1000 * i), GETADDRINFO, MS(300));
+    const struct report *report = feed_finish(&feed);
+    assert_int_equal(report->findings.count, 2);
+    const struct finding *dns = report->findings.at[0], *file = report->findings.at[1];
+    assert_int_equal(dns->kind, FINDING_slow_io);
+    assert_int_equal(file->kind, FINDING_slow_io);
+    assert_string_equal(finding_get_evidence(dns, "operation")->text, "getaddrinfo");
+    assert_string_equal(finding_get_evidence(file, "operation")->text, "fs_read");
+    assert_int_equal(finding_get_evidence(file, "operations_count")->count, 3);
+    assert_int_equal(file->cost_ns, 3 * MS(120));
+    assert_true(finding_get_evidence(file, "usual_ns")->count < US(90));
+    assert_int_equal(file->severity, SEVERITY_WARNING);
+    feed_done(&feed);
+}
+
+/* Hashing a password takes its time. */
+static void work_is_not_io(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 5; i++)
+        pool_request(&feed, MS(1000 * (i + 1)), WORK, MS(120));
+    assert_int_equal(feed_finish(&feed)->findings.count, 0);
+    feed_done(&feed);
+}
+
+static void quick_operations_are_none(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 20; i++)
+        pool_request(&feed, MS(1000 * (i + 1)), FS_READ, MS(20));
+    assert_int_equal(feed_finish(&feed)->findings.count, 0);
+    feed_done(&feed);
+}
+
+static void an_opaque_peer_is_named_by_its_address(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(1000 * (i + 1)), took_ns = i ? MS(150) : MS(1);
+        begin(&feed, API, 30, "/db", at);
+        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    assert_string_equal(finding_get_evidence(f, "traced")->text, "no");
+    assert_int_equal(finding_get_evidence(f, "calls_count")->count, 3);
+    assert_string_equal(f->where.service, "api");
+    feed_done(&feed);
+}
+
+/* A traced peer that waits for a timer is named, with its caller as who suffered. */
+static void a_traced_peer_that_waits_is_named(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        begin(&feed, API, 30, "/a", at);
+        FEED_TEXT(&feed, "/stock");
+        FEED(&feed, http_request, API, API, at + US(50), 0, .fd = 7, .generation = 1, .side = 1, .method = 1);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        begin(&feed, STOCK, 9, "/stock", at + US(200));
+        end_turn(&feed, STOCK, 9, at + US(150), at + US(300));
+        answer(&feed, STOCK, 9, at + MS(200));
+        FEED(&feed, node_callback, STOCK, STOCK, at + MS(201), MS(2), .async_id = 7);
+        FEED(&feed, uv_phase, STOCK, STOCK, at + MS(201), MS(2), .phase = 0);
+        FEED(&feed, http_response, API, API, at + MS(202), 0, .fd = 7, .generation = 1, .status = 200,
+             .side = 1);
+        FEED(&feed, http_end, API, API, at + MS(202), 0, .fd = 7, .generation = 1, .side = 1);
+        answer(&feed, API, 30, at + MS(203));
+        end_turn(&feed, API, 7, at + MS(202) - US(50), at + MS(204));
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "stock");
+    assert_string_equal(finding_get_evidence(f, "traced")->text, "yes");
+    assert_int_equal(f->affected_count, 3);
+    assert_string_equal(f->affected.at[0].service, "api");
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_files_and_names_are_named),
+        cmocka_unit_test(work_is_not_io),
+        cmocka_unit_test(quick_operations_are_none),
+        cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
+        cmocka_unit_test(a_traced_peer_that_waits_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
