@@ -213,6 +213,50 @@ static bool is_unstoppable(pid_t pid, pid_t tid)
     return end && end[1] == ' ' && end[2] == 'D';
 }
 
+static uint64_t times_run(pid_t pid, pid_t tid)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    unsigned long long run, wait, times = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+    if (file_read(path, 256, &text, NULL) < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &times) != 3)
+        return 0;
+    return times;
+}
+
+/* Is it asleep in a system call? *ret_at: where it will go on. */
+static bool is_asleep(pid_t pid, pid_t tid, uint64_t *ret_at)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+    if (is_unstoppable(pid, tid) || file_read(path, 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
+        return false;
+    const char *last = strrchr(text, ' '); /* number, arguments, stack pointer, program counter */
+    *ret_at = last ? strtoull(last, NULL, 16) : 0;
+    return *ret_at != 0;
+}
+
+/* Interrupts a seized thread. One that sleeps in a system call and has not run since need not be waited for:
+ * it cannot execute an instruction of its program any more before it stops, and when there are more programs
+ * than processors its turn may be far. */
+static int interrupt_one(struct hold *hold, pid_t tid)
+{
+    struct hold_asleep asleep = {.tid = tid};
+    uint64_t times = times_run(hold->pid, tid);
+    bool sleeps = times && is_asleep(hold->pid, tid, &asleep.at);
+    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    return sleeps && times_run(hold->pid, tid) == times ? array_add(&hold->asleep, asleep) : 0;
+}
+
+static bool sleeps(const struct hold *hold, pid_t tid)
+{
+    array_foreach (&hold->asleep, a)
+        if (a->tid == tid)
+            return true;
+    return false;
+}
+
 /* Interrupts threads that were seized, all at once, and waits for them together: those that are the main
  * thread or those that are not, from the first on. Who did not stop in time is moved to late, who is gone
  * forgotten. */
@@ -220,12 +264,13 @@ static void interrupt(struct hold *hold, size_t first, bool main, struct hold *l
 {
     for (size_t i = first; i < hold->threads.count; i++)
         if ((hold->threads.at[i] == hold->pid) == main)
-            ptrace(PTRACE_INTERRUPT, hold->threads.at[i], NULL, NULL);
+            (void)interrupt_one(hold, hold->threads.at[i]);
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
     size_t kept = first;
     for (size_t i = first; i < hold->threads.count; i++) {
         pid_t tid = hold->threads.at[i];
-        int r = (tid == hold->pid) == main ? wait_interrupted(tid, deadline) : 0;
+        bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid);
+        int r = awaited ? wait_interrupted(tid, deadline) : 0;
         while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->pid, tid))
             r = wait_interrupted(tid, in_ms(1));
         if (r == 0)
@@ -283,12 +328,17 @@ int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem)
 
 uint64_t hold_release(struct hold *hold)
 {
+    struct hold late = {0};
     array_foreach (&hold->threads, t)
-        ptrace(PTRACE_DETACH, *t, NULL, NULL);
-    array_done(&hold->threads);
+        if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t))
+            (void)array_add(&late.threads, *t); /* its turn has not come yet */
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
+    await_late(&late);
     if (hold->since_ns)
         hurry(false);
+    array_done(&late.threads);
+    array_done(&hold->threads);
+    array_done(&hold->asleep);
     hold->since_ns = 0;
     return held_ns;
 }
@@ -559,7 +609,12 @@ static bool is_inside(const struct hold_range *ranges, size_t count, uint64_t ad
 
 int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count)
 {
+    array_foreach (&hold->asleep, a)
+        if (is_inside(ranges, count, a->at))
+            return -EAGAIN;
     array_foreach (&hold->threads, t) {
+        if (sleeps(hold, *t))
+            continue;
         for (int steps = 0;; steps++) {
             struct user_regs_struct regs;
             int status;

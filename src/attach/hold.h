@@ -14,10 +14,17 @@
 #include "base/problem.h"
 #include "symbol/modules.h"
 
+/* A thread that sleeps in a system call and stops when it wakes up, before it executes anything. */
+struct hold_asleep {
+    pid_t tid;
+    uint64_t at; /* the address where it will go on */
+};
+
 struct hold {
     pid_t pid;
-    ARRAY(pid_t) threads; /* all stopped; the main thread first */
-    uint64_t since_ns;    /* when the first was about to be stopped */
+    ARRAY(pid_t) threads; /* all stopped, or asleep; the main thread first */
+    ARRAY(struct hold_asleep) asleep;
+    uint64_t since_ns; /* when the first was about to be stopped */
 };
 
 /* Code addresses [start, end). */

@@ -23,11 +23,11 @@
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
 
 /* Each is called by the event loop itself, which holds no lock. */
-static struct hold_point safe_point(struct target *target)
+static struct hold_point safe_point(struct target *target, uint64_t timeout_ns)
 {
     static const char *const FUNCTIONS[] = {"aeProcessEvents", "beforeSleep", "uv__io_poll",
                                             "uv__run_timers"};
-    struct hold_point point = {.timeout_ns = SAFE_POINT_TIMEOUT_NS};
+    struct hold_point point = {.timeout_ns = timeout_ns};
     for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++)
         if (target_find(target, FUNCTIONS[i], &point.functions[point.count], NULL, NULL) == 0)
             point.count++;
@@ -69,7 +69,7 @@ static int load_probe(struct session *session, pid_t pid, struct stops *stops, s
     r = injector_init(&target->modules, session->probe_path, &injector, problem);
     if (r < 0)
         return r;
-    const struct hold_point point = safe_point(target);
+    const struct hold_point point = safe_point(target, stops->patience_ns);
     struct hold hold;
     r = hold_main(pid, &target->modules, &point, &hold, problem);
     if (r >= 0) {
@@ -101,7 +101,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
     enum { OPENED_MEANWHILE = 64 };
     struct hold hold;
     const uint64_t descriptors[] = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE};
-    const struct hold_point point = safe_point(target);
+    const struct hold_point point = safe_point(target, stops->patience_ns);
     uint64_t address = 0, ignored;
     int r = hold_main(target->pid, &target->modules, &point, &hold, problem);
     if (r < 0)
@@ -140,7 +140,7 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
     const struct mapper *mapper = context;
     struct hold hold;
     const uint64_t arguments[] = {address, size};
-    const struct hold_point point = safe_point(mapper->target);
+    const struct hold_point point = safe_point(mapper->target, mapper->stops->patience_ns);
     uint64_t result = 0;
     int r = hold_main(mapper->target->pid, &mapper->target->modules, &point, &hold, NULL);
     if (r < 0)
@@ -280,11 +280,11 @@ static bool is_traced(const struct session *session, pid_t pid)
     return false;
 }
 
-int session_attach(struct session *session, pid_t pid, struct problem *problem)
+int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_ns, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct program *program = NULL;
-    struct stops stops = {0};
+    struct stops stops = {.patience_ns = timeout_ns};
     if (is_traced(session, pid))
         return problem_set(problem, -EALREADY, "process %d is traced already", pid);
     int r = load_probe(session, pid, &stops, problem);
@@ -301,10 +301,21 @@ int session_attach(struct session *session, pid_t pid, struct problem *problem)
         program_free(program);
         return r;
     }
-    program->midway = true;
+    program->midway = program->attached = true;
     session_tell_start(session, program);
     (void)session_write_manifest(session, false);
     return 0;
+}
+
+int session_attach(struct session *session, pid_t pid, struct problem *problem)
+{
+    return session_attach_within(session, pid, SAFE_POINT_TIMEOUT_NS, problem);
+}
+
+bool session_may_attach(struct session *session, pid_t pid)
+{
+    _cleanup_(target_freep) struct target *target = NULL;
+    return target_open(pid, &session->files, &target, NULL) == 0 && target->runtime != RUNTIME_OTHER;
 }
 
 static void disown(struct session *session, struct program *program)

@@ -80,6 +80,20 @@ static void describe(struct program *program)
     program->command = text_take(&command);
 }
 
+uint64_t program_stack_of(pid_t pid)
+{
+    enum { FIELD_STATE = 3, FIELD_START_STACK = 28 };
+    char path[64];
+    _cleanup_(freep) char *stat = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    char *at = file_read(path, 8192, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
+    for (int field = FIELD_STATE - 1; at && field < FIELD_START_STACK; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
 pid_t program_parent_of(pid_t pid)
 {
     char path[64];
@@ -128,6 +142,7 @@ int program_new(struct target *target, struct patch_set *patches, int shared_fd,
     program->patches = *patches;
     *patches = (struct patch_set){0};
     program->live_address = live_address;
+    program->stack_start = program_stack_of(target->pid);
     program->started_ns = clock_monotonic_ns();
     describe(program);
     if (target->code.count)

@@ -35,6 +35,7 @@ struct program_thread {
 
 /* How often and how long we held threads of a program still. */
 struct stops {
+    uint64_t patience_ns; /* how long to wait for a safe point */
     unsigned count;
     uint64_t longest_ns, total_ns;
 };
@@ -58,6 +59,9 @@ struct program {
     /* Attached to while it ran: its main thread, until it shows itself. It may be stuck in a callback that
      * began before we came, and then no slot tells of it. */
     bool midway;
+    bool children_checked;
+    bool attached;        /* not started under us: neither are its children */
+    uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
     uint64_t events_without_slot;  /* already reported */
@@ -70,6 +74,9 @@ struct program {
 int program_new(struct target *target, struct patch_set *patches, int shared_fd, uint64_t live_address,
                 struct program **ret_program, struct problem *problem);
 void program_free(struct program *program);
+
+/* Where the stack of a process begins, which no two programs share; 0 when that cannot be read. */
+uint64_t program_stack_of(pid_t pid);
 
 /* The parent of a process, 0 when it is gone. */
 pid_t program_parent_of(pid_t pid);

@@ -119,6 +119,7 @@ void session_free(struct session *session)
     array_foreach (&session->untraced, u)
         free(*u);
     array_done(&session->untraced);
+    array_done(&session->newcomers);
     stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
     ctf_stream_free(session->kernel_stream);
@@ -209,7 +210,7 @@ static bool has_ended(const struct program *program)
     return program->pidfd >= 0 && poll(&wait, 1, 0) > 0;
 }
 
-static void end_program(struct session *session, struct program *program, bool gone)
+void session_end_program(struct session *session, struct program *program, bool gone)
 {
     program_drain(program, session->writer, &session->fit);
     session_tell_open(session, program, true);
@@ -317,7 +318,7 @@ int session_step(struct session *session, int *ret_status)
         unsigned fullness = program_drain(*p, session->writer, &session->fit);
         fullest = MAX(fullest, fullness);
         if (gone)
-            end_program(session, *p, true);
+            session_end_program(session, *p, true);
     }
     /* Rings should be about an eighth full when we come: sooner next time when they were fuller. */
     if (fullest > 32)
@@ -335,11 +336,12 @@ int session_step(struct session *session, int *ret_status)
             if (!(*p)->ended_ns)
                 free_slots(*p);
     }
+    session_follow(session, now);
     if (now - session->manifest_ns > 2 * NS_PER_S)
         (void)session_write_manifest(session, false);
     if (!session->child) {
         *ret_status = 0;
-        return has_living_program(session);
+        return has_living_program(session) || session_expects(session);
     }
     int status;
     pid_t ended = waitpid(session->child, &status, WNOHANG);
@@ -361,7 +363,7 @@ int session_finish(struct session *session, struct problem *problem)
         bool gone = has_ended(*p);
         if (!gone)
             session_detach(session, *p);
-        end_program(session, *p, gone);
+        session_end_program(session, *p, gone);
         if (!gone)
             (*p)->ended_ns = 0;
     }

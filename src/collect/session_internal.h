@@ -13,6 +13,16 @@
 #include "collect/session.h"
 #include "collect/stall.h"
 
+/* A descendant of a program that was attached to (later.c). */
+struct newcomer {
+    pid_t pid;
+    uint64_t image; /* which file it executes */
+    uint64_t seen_ns, met_ns, next_ns;
+    unsigned tries;
+    bool settled;  /* traced, or nothing for us */
+    bool replaced; /* it was traced, and has executed another program since */
+};
+
 struct session {
     struct session_options options;
     char *probe_path;
@@ -30,6 +40,8 @@ struct session {
     struct stall_sampler *sampler;
     struct target_cache files; /* of all programs met */
     ARRAY(struct program *) programs;
+    ARRAY(struct newcomer) newcomers;
+    uint64_t followed_ns;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
     uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;
     uint64_t lost_reported;
@@ -62,6 +74,25 @@ unsigned session_kernel_drain(struct session *session);
 void session_kernel_tell_losses(struct session *session);
 uint8_t session_kernel_loss_reason(uint32_t count); /* of an index of kernel_losses() */
 void session_kernel_finish(struct session *session);
+
+/* session_attach() with a limit to how long the program may take to come to a safe point. */
+int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_ns, struct problem *problem);
+
+/* Is there a runtime in the process, and a loader? False for what is just starting, and for all other
+ * programs. */
+bool session_may_attach(struct session *session, pid_t pid);
+
+/* Looks for processes that attached programs have started since, and attaches to them. */
+void session_follow(struct session *session, uint64_t now_ns);
+
+/* Are there processes that will be attached to soon? */
+bool session_expects(const struct session *session);
+
+/* What is in its rings is drained, open spans are noted. gone: there is no such program any more. */
+void session_end_program(struct session *session, struct program *program, bool gone);
+
+/* A program runs untraced: said, and written to the manifest. */
+void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem);
 
 /* Takes the hooks out of a program that lives on. */
 void session_detach(struct session *session, struct program *program);

@@ -157,7 +157,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     return 0;
 }
 
-static void remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
+void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
 {
     char path[64], *line = NULL;
     _cleanup_(freep) char *name = NULL;
@@ -184,7 +184,7 @@ void session_welcome(struct session *session)
         (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
         /* A library user of libuv that is not Node is met without a word. */
         if (r < 0 && r != -ENOTSUP)
-            remember_untraced(session, guest.pid, &problem);
+            session_remember_untraced(session, guest.pid, &problem);
     }
     if (guest.shared_fd >= 0)
         close(guest.shared_fd);
