@@ -2,7 +2,7 @@
  * taken from real spans, over many seeds. Each method sees the same data and nothing of the truth. Then a
  * year of windows without any slow-down, and rollouts watched every minute.
  *
- *     regression_simulation [SEEDS] [FOLDER OF SPAN FILES FOR THE NOISE] */
+ *     regression_simulation [SEEDS] [FOLDER OF SPAN FILES FOR THE NOISE] [all | watch | year | table] */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
@@ -281,6 +281,25 @@ static void print_rates(const char *name, struct rates *rates)
     array_done(&rates->precision);
 }
 
+/* The spread between hosts as the detector would see it: from the data of all buckets. */
+static double estimated_spread(const struct setting *setting, uint64_t seed)
+{
+    enum { LOOKED_AT = 160 }; /* of the buckets: every third */
+    struct bucket *buckets = calloc(LOOKED_AT, sizeof(*buckets));
+    struct contrast contrasts[LOOKED_AT];
+    if (!buckets)
+        exit(1);
+    for (uint64_t i = 0; i < LOOKED_AT; i++) {
+        fill(&buckets[i], setting, EFFECT_NONE, seed * 100003 + 3 * i, (3 * i) % 2);
+        contrasts[i] = buckets[i].contrast;
+    }
+    double spread = regress_host_spread(contrasts, LOOKED_AT, NULL);
+    for (uint64_t i = 0; i < LOOKED_AT; i++)
+        empty(&buckets[i]);
+    free(buckets);
+    return spread;
+}
+
 /* The null buckets once per seed; the slowed ones anew per effect. */
 static void run_setting(const char *title, const struct setting *setting, int seeds)
 {
@@ -293,10 +312,11 @@ static void run_setting(const char *title, const struct setting *setting, int se
         {EFFECT_HALF, "1.5 times"}, {EFFECT_SMALL, "1.15 times"}, {EFFECT_TAIL, "tail: 10 % take 3 times"}};
     static struct rates rates[3][METHODS];
     for (int seed = 1; seed <= seeds; seed++) {
+        double spread = estimated_spread(setting, (uint64_t)seed);
         for (int i = 0; i < BUCKETS; i++) {
             memset(&bucket, 0, sizeof(bucket));
             fill(&bucket, setting, EFFECT_NONE, (uint64_t)seed * 100003 + (uint64_t)i, i % 2);
-            score(&bucket, HOST_SPREAD, &null_scores[i]);
+            score(&bucket, spread, &null_scores[i]);
             empty(&bucket);
         }
         for (int e = 0; e < 3; e++) {
@@ -307,7 +327,7 @@ static void run_setting(const char *title, const struct setting *setting, int se
                 slowed[i] = true;
                 memset(&bucket, 0, sizeof(bucket));
                 fill(&bucket, setting, effects[e].effect, (uint64_t)seed * 100003 + (uint64_t)i, i % 2);
-                score(&bucket, HOST_SPREAD, &scores[i]);
+                score(&bucket, spread, &scores[i]);
                 empty(&bucket);
             }
             for (int m = 0; m < METHODS; m++) {
@@ -358,8 +378,43 @@ static void steady_year(void)
            alarms, (double)alarms / 365, confirmed, (double)confirmed / 365);
 }
 
-/* Rollouts watched every minute for a day: 10 requests a minute and host, 6 older and 6 newer hosts. */
-static void watched_rollouts(int rollouts)
+/* One rollout watched every minute for a day: 10 requests a minute and host, 6 older and 6 newer hosts.
+ * Returns the minute of the alarm, or 0. */
+static int watch_rollout(uint64_t seed, enum effect effect, const number_list *pool)
+{
+    static struct bucket bucket;
+    struct stats_random random;
+    double level[12], base = log(2e7), sigma = 0.5;
+    int alarm = 0;
+    memset(&bucket, 0, sizeof(bucket));
+    stats_random_init(&random, seed);
+    double version_level = VERSION_SPREAD * stats_random_normal(&random);
+    for (int h = 0; h < 12; h++)
+        level[h] = HOST_SPREAD * stats_random_normal(&random) + (h < 6 ? 0 : version_level);
+    for (int h = 0; h < 6; h++) {
+        bucket.older_clusters[h] = (struct cluster){(uint32_t)h, &bucket.older[h]};
+        bucket.newer_clusters[h] = (struct cluster){(uint32_t)(h + 6), &bucket.newer[h]};
+    }
+    bucket.contrast = (struct contrast){bucket.older_clusters, bucket.newer_clusters, 6, 6};
+    for (int look = 1; look <= 24 * 60 && !alarm; look++) {
+        for (int h = 0; h < 12; h++)
+            for (int i = 0; i < 10; i++)
+                sketch_add(h < 6 ? &bucket.older[h] : &bucket.newer[h - 6],
+                           (uint64_t)exp(base + level[h] + draw_noise(&random, pool, sigma) +
+                                         (h < 6 ? 0 : draw_effect(&random, effect))));
+        if (look > 60 && look % 15) /* after an hour, every quarter of one: nothing more happens quickly */
+            continue;
+        struct sequential_result result;
+        sequential_test(&bucket.contrast, regress_host_spread(&bucket.contrast, 1, NULL), &result);
+        bool selected;
+        if (sequential_select(&result.e_value, 1, 0.01, &selected) && selected)
+            alarm = look;
+    }
+    empty(&bucket);
+    return alarm;
+}
+
+static void watched_rollouts(int rollouts, int harmless)
 {
     static const struct {
         enum effect effect;
@@ -368,48 +423,23 @@ static void watched_rollouts(int rollouts)
                  {EFFECT_HALF, "1.5 times"},
                  {EFFECT_SMALL, "1.15 times"},
                  {EFFECT_TAIL, "tail"}};
-    static const int looks = 24 * 60;
     for (int c = 0; c < 4; c++) {
-        int caught = 0;
+        int caught = 0, n = c ? rollouts : harmless;
         number_list minutes = {0};
-        for (int r = 0; r < rollouts; r++) {
-            static struct bucket bucket;
-            static const struct setting one = {6, 6, 10, false};
-            memset(&bucket, 0, sizeof(bucket));
-            struct stats_random random;
-            stats_random_init(&random, (uint64_t)r + 5);
-            double level[12], base = log(2e7), sigma = 0.5;
-            const number_list *pool = r % 2 && pool_count ? &pools[(size_t)r % pool_count] : NULL;
-            for (int h = 0; h < 12; h++)
-                level[h] = HOST_SPREAD * stats_random_normal(&random);
-            for (int h = 0; h < 6; h++) {
-                bucket.older_clusters[h] = (struct cluster){(uint32_t)h, &bucket.older[h]};
-                bucket.newer_clusters[h] = (struct cluster){(uint32_t)(h + 6), &bucket.newer[h]};
-            }
-            bucket.contrast = (struct contrast){bucket.older_clusters, bucket.newer_clusters, 6, 6};
-            for (int look = 1; look <= looks; look++) {
-                for (int h = 0; h < 12; h++)
-                    for (int i = 0; i < one.requests; i++)
-                        sketch_add(h < 6 ? &bucket.older[h] : &bucket.newer[h - 6],
-                                   (uint64_t)exp(base + level[h] + draw_noise(&random, pool, sigma) +
-                                                 (h < 6 ? 0 : draw_effect(&random, cases[c].effect))));
-                if (look > 60 &&
-                    look % 15) /* after an hour, every quarter of one: nothing more happens quickly */
-                    continue;
-                struct sequential_result result;
-                sequential_test(&bucket.contrast, HOST_SPREAD, &result);
-                if (result.e_value >= 100) {
-                    caught++;
-                    array_add(&minutes, (double)look);
-                    break;
-                }
-            }
-            empty(&bucket);
+        for (int r = 0; r < n; r++) {
+            const number_list *pool = r % 2 && pool_count ? &pools[(size_t)r / 2 % pool_count] : NULL;
+            int minute = watch_rollout((uint64_t)r + 5, cases[c].effect, pool);
+            caught += minute > 0;
+            if (minute)
+                array_add(&minutes, (double)minute);
         }
-        printf("watched rollouts, %s: alarm (e >= 100) in %d of %d", cases[c].name, caught, rollouts);
+        double share = (double)caught / n;
+        printf("watched rollouts, %s, a day each, e-value >= 100: alarm in %d of %d (%.2f %% +- %.2f)",
+               cases[c].name, caught, n, 100 * share, 196 * sqrt(share * (1 - share) / n));
         if (minutes.count)
             printf(", median after %.0f minutes", stats_median(minutes.at, minutes.count));
         printf("\n");
+        fflush(stdout);
         array_done(&minutes);
     }
 }
@@ -423,8 +453,14 @@ int main(int argc, char **argv)
            "noise of "
            "every other bucket\n",
            BUCKETS, SLOWED, HOST_SPREAD, VERSION_SPREAD, pool_count);
-    watched_rollouts(200);
-    steady_year();
+    const char *part = argc > 3 ? argv[3] : "all";
+    bool all = strcmp(part, "all") == 0;
+    if (all || strcmp(part, "watch") == 0)
+        watched_rollouts(200, 365 * 5);
+    if (all || strcmp(part, "year") == 0)
+        steady_year();
+    if (!all && strcmp(part, "table") != 0)
+        return 0;
     run_setting("20 older and 20 other newer hosts, 250 requests each", &(struct setting){20, 20, 250, false},
                 seeds);
     run_setting("12 hosts before and after, 250 requests each", &(struct setting){12, 12, 250, true}, seeds);

@@ -66,10 +66,11 @@ static inline void batch_fixed64(struct batch_bytes *b, unsigned number, uint64_
 }
 
 /* The spans of one service in one batch; parent of span k of a trace is (k - 1) / 2. */
-static inline void batch_service(struct batch_bytes *all, unsigned service, unsigned host, unsigned version)
+static inline void batch_service(struct batch_bytes *all, unsigned service, unsigned host, unsigned version,
+                                 const char *type)
 {
-    static const char *const names[] = {"GET /checkout", "price", "stock", "SELECT items",
-                                        "charge",        "ship",  "mail",  "log"};
+    static const char *const names[] = {"",       "price", "stock", "SELECT items",
+                                        "charge", "ship",  "mail",  "log"};
     char text[32];
     struct batch_bytes *resource = calloc(1, sizeof(*resource)), *spans = calloc(1, sizeof(*spans));
     snprintf(text, sizeof(text), "service-%u", service);
@@ -93,7 +94,8 @@ static inline void batch_service(struct batch_bytes *all, unsigned service, unsi
             batch_field(s, 2, id, 8);
             if (k)
                 batch_field(s, 4, parent, 8);
-            batch_field(s, 5, names[k], strlen(names[k]));
+            const char *name = k ? names[k] : type;
+            batch_field(s, 5, name, strlen(name));
             batch_varint(s, 6 << 3);
             batch_varint(s, k % 2 ? 3 : 2);
             uint64_t start = 1700000000000000000ull + t * 1000000 + k * 10000;
@@ -126,13 +128,19 @@ static inline void batch_find_ids(struct batch_bytes *b)
     }
 }
 
-static inline struct batch_bytes *batch_make(unsigned host, unsigned version)
+/* Requests of one type, all of whose services are on one host; service-2 has that version. */
+static inline struct batch_bytes *batch_make_type(unsigned host, unsigned version, const char *type)
 {
     struct batch_bytes *b = calloc(1, sizeof(*b));
     for (unsigned service = 0; service < 5; service++)
-        batch_service(b, service, host, version);
+        batch_service(b, service, host, version, type);
     batch_find_ids(b);
     return b;
+}
+
+static inline struct batch_bytes *batch_make(unsigned host, unsigned version)
+{
+    return batch_make_type(host, version, "GET /checkout");
 }
 
 /* New trace ids: the upper half of each is the batch's number. */

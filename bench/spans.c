@@ -116,21 +116,60 @@ static void bench_decode(uint64_t spans)
     }
 }
 
+/* Memory of the process now, in MB. */
+static double resident_mb(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
+}
+
+enum { ENDLESS_HOSTS = 40, ENDLESS_TYPES = 6, ENDLESS_KINDS = ENDLESS_HOSTS * ENDLESS_TYPES * 2, LINES = 20 };
+
+/* Many spans through a few thousand groups and hosts: memory over time. */
 static void bench_endless(uint64_t spans)
 {
-    struct batch_bytes *batches[KINDS];
+    static struct batch_bytes *batches[ENDLESS_KINDS];
+    struct diagnosis_settings settings = {.waiting_max = 200000};
     struct diagnosis *diagnosis;
-    for (unsigned k = 0; k < KINDS; k++)
-        batches[k] = batch_make(k / 2, k % 2);
-    run_diagnosis(batches, spans / 100, &diagnosis);
-    double small = peak_mb(), held = (double)diagnosis_held_bytes(diagnosis) / 1e6;
-    diagnosis_free(diagnosis);
-    double rate = run_diagnosis(batches, spans, &diagnosis);
-    printf("%llu spans on one core: %.3f million/s; book %.1f MB (%.1f MB after a hundredth of them), peak "
-           "of the "
-           "process %.0f MB (%.0f MB)\n",
-           (unsigned long long)diagnosis_counts(diagnosis)->spans, rate / 1e6,
-           (double)diagnosis_held_bytes(diagnosis) / 1e6, held, peak_mb(), small);
+    uint64_t count = spans / BATCH_SPANS, started = clock_monotonic_ns(), shown = 0;
+    for (unsigned k = 0; k < ENDLESS_KINDS; k++) {
+        char type[32];
+        snprintf(type, sizeof(type), "GET /type-%u", k / 2 % ENDLESS_TYPES);
+        batches[k] = batch_make_type(k / 2 / ENDLESS_TYPES, k % 2, type);
+    }
+    if (diagnosis_new(&settings, &diagnosis) < 0)
+        exit(1);
+    for (uint64_t number = 1; number <= count; number++) {
+        struct batch_bytes *b = batches[number % ENDLESS_KINDS];
+        batch_renumber(b, number);
+        diagnosis_set_time(diagnosis, number);
+        if (otlp_protobuf_decode(b->at, b->length, diagnosis_sink(diagnosis), NULL) < 0)
+            exit(1);
+        if (number % 16 == 0)
+            diagnosis_flush(diagnosis, number - 8);
+        if (number * LINES / count == shown)
+            continue;
+        shown = number * LINES / count;
+        printf("%6.0f million spans, %5.0f s, %zu buckets: book %.1f MB, process %.0f MB\n",
+               (double)(number * BATCH_SPANS) / 1e6, seconds_since(started),
+               diagnosis_book(diagnosis)->buckets.count, (double)diagnosis_held_bytes(diagnosis) / 1e6,
+               resident_mb());
+        fflush(stdout);
+    }
+    diagnosis_flush(diagnosis, UINT64_MAX);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6 +
+                 (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6;
+    printf("%llu spans, %llu requests: %.3f million spans per second of processor time, peak %.0f MB\n",
+           (unsigned long long)diagnosis_counts(diagnosis)->spans,
+           (unsigned long long)diagnosis_book(diagnosis)->counts.requests,
+           (double)diagnosis_counts(diagnosis)->spans / cpu / 1e6, peak_mb());
     diagnosis_free(diagnosis);
 }
 

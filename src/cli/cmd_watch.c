@@ -62,7 +62,8 @@ struct watch {
     bool found;
 };
 
-#define WEBHOOK_ATTEMPTS 3 /* of what is pending at the end */
+#define WATCH_FALSE_ALARMS 0.01 /* of harmless rollouts, however often one looks */
+#define WEBHOOK_ATTEMPTS   3    /* of what is pending at the end */
 
 /* What stays the same while one slow-down is seen again and again. */
 static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
@@ -340,6 +341,8 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
         return cli_usage(self, "which service?");
     options.common.judge.service = argv[optind];
     options.common.judge.sequential = true;
+    if (!(options.common.judge.regress.false_discovery_rate > 0))
+        options.common.judge.regress.false_discovery_rate = WATCH_FALSE_ALARMS;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

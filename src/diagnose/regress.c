@@ -12,6 +12,7 @@
 #define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
 #define RESAMPLES        200
 #define DEFAULT_SPREAD   0.05
+#define PRIOR_FREEDOM    4 /* what the default counts for beside what is seen */
 
 static struct regress_settings effective(const struct regress_settings *settings)
 {
@@ -270,24 +271,62 @@ size_t regress_select(struct regress_result *results, size_t count, const struct
     return slower;
 }
 
+/* The variance between one side's hosts beyond the noise of their means; degrees of freedom, or 0. */
+static size_t side_spread(const struct cluster *clusters, size_t count, uint64_t minimum, double *values,
+                          double *ret_variance)
+{
+    double noise = 0, mean, variance;
+    size_t hosts = 0;
+    for (size_t h = 0; h < count; h++) {
+        if (clusters[h].latency->count < minimum)
+            continue;
+        sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
+        noise += variance / (double)clusters[h].latency->count;
+    }
+    if (hosts < 2)
+        return 0;
+    stats_moments(values, hosts, &mean, &variance);
+    *ret_variance = fmax(variance - noise / (double)hosts, 0);
+    return hosts - 1;
+}
+
+struct spread {
+    double variance, freedom;
+};
+
+static int by_variance(const void *x, const void *y)
+{
+    const struct spread *a = x, *b = y;
+    return a->variance < b->variance ? -1 : a->variance > b->variance;
+}
+
+/* Both sides of all contrasts pooled, since two hosts tell something too once there are many buckets; the
+ * largest twentieth is cut down to the next one, so that one strange bucket does not speak for all. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
                            const struct regress_settings *settings)
 {
     struct regress_settings s = effective(settings);
-    _cleanup_(freep) double *spreads = malloc((count + 1) * sizeof(*spreads));
-    size_t n = 0;
-    for (size_t i = 0; spreads && i < count; i++) {
-        const struct contrast *c = &contrasts[i];
-        _cleanup_(freep) double *values = malloc((c->older_count + 1) * sizeof(*values));
-        size_t hosts = 0;
-        for (size_t h = 0; values && h < c->older_count; h++)
-            if (c->older[h].latency->count >= s.minimum_per_host)
-                values[hosts++] = measure_of(c->older[h].latency, MEASURE_MIDDLE);
-        double mean, variance;
-        if (hosts < HOSTS_ENOUGH)
-            continue;
-        stats_moments(values, hosts, &mean, &variance);
-        spreads[n++] = sqrt(variance);
+    size_t n = 0, most = 1;
+    for (size_t i = 0; i < count; i++)
+        most = MAX(most, MAX(contrasts[i].older_count, contrasts[i].newer_count));
+    _cleanup_(freep) struct spread *spreads = malloc((2 * count + 1) * sizeof(*spreads));
+    _cleanup_(freep) double *values = malloc(most * sizeof(*values));
+    if (!spreads || !values)
+        return DEFAULT_SPREAD;
+    for (size_t i = 0; i < 2 * count; i++) {
+        const struct contrast *c = &contrasts[i / 2];
+        struct spread one;
+        one.freedom =
+            (double)side_spread(i % 2 ? c->newer : c->older, i % 2 ? c->newer_count : c->older_count,
+                                s.minimum_per_host, values, &one.variance);
+        if (one.freedom > 0)
+            spreads[n++] = one;
     }
-    return n ? fmax(stats_median(spreads, n), 1e-3) : DEFAULT_SPREAD;
+    qsort(spreads, n, sizeof(*spreads), by_variance);
+    double freedom = PRIOR_FREEDOM, sum = PRIOR_FREEDOM * DEFAULT_SPREAD * DEFAULT_SPREAD;
+    for (size_t i = 0; i < n; i++) {
+        freedom += spreads[i].freedom;
+        sum += spreads[i].freedom * fmin(spreads[i].variance, spreads[n - 1 - n / 20].variance);
+    }
+    return fmax(sqrt(sum / freedom), 1e-3);
 }

@@ -63,8 +63,8 @@ void regress_test(const struct contrast *contrast, const struct regress_settings
  * Returns how many. */
 size_t regress_select(struct regress_result *results, size_t count, const struct regress_settings *settings);
 
-/* The spread between hosts that contrasts with enough hosts show: the median over them; 0.05 when there are
- * none. */
+/* The spread between hosts of one version that the contrasts show together, in log latency; 0.05 when they
+ * show none. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
                            const struct regress_settings *settings);
 
