@@ -18,10 +18,10 @@ struct options {
     struct diagnose_options common;
     const char *listen, *folder, *token_file;
     bool no_store;
-    double keep_gb, keep_days;
+    double keep_gb, keep_days, store_gb, look_s;
 };
 
-enum { OPT_LISTEN = 256, OPT_NO_STORE, OPT_TOKEN_FILE, OPT_KEEP, OPT_KEEP_DAYS };
+enum { OPT_LISTEN = 256, OPT_NO_STORE, OPT_TOKEN_FILE, OPT_KEEP, OPT_KEEP_DAYS, OPT_STORE_GB, OPT_LOOK };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"listen", required_argument, NULL, OPT_LISTEN},
@@ -30,6 +30,8 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
                                              {"keep-gb", required_argument, NULL, OPT_KEEP},
                                              {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
+                                             {"store-gb", required_argument, NULL, OPT_STORE_GB},
+                                             {"look-seconds", required_argument, NULL, OPT_LOOK},
                                              {0}};
 
 struct serve {
@@ -79,9 +81,10 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     struct receiver_counts c;
     struct text text = {0};
     receiver_get_counts(serve->receiver, &c);
+    uint64_t stored = stored_spans(serve);
     receiver_lock(serve->receiver);
     size_t held = diagnosis_held_bytes(serve->diagnosis);
-    uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests, stored = stored_spans(serve);
+    uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests;
     receiver_unlock(serve->receiver);
     const struct {
         const char *name, *labels;
@@ -89,11 +92,14 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     } lines[] = {{"sonde_received_batches_total", "", c.batches},
                  {"sonde_received_spans_total", "", c.spans},
                  {"sonde_received_bytes_total", "", c.bytes},
+                 {"sonde_rejected_spans_total", "", c.rejected_spans},
                  {"sonde_refused_batches_total", "{reason=\"malformed\"}", c.refused_malformed},
                  {"sonde_refused_batches_total", "{reason=\"busy\"}", c.refused_busy},
                  {"sonde_refused_batches_total", "{reason=\"disk\"}", c.refused_disk},
                  {"sonde_refused_batches_total", "{reason=\"type\"}", c.refused_type},
-                 {"sonde_store_errors_total", "", c.store_errors},
+                 {"sonde_store_errors_total", "", c.store.errors},
+                 {"sonde_store_expirations_total", "", c.store.expirations},
+                 {"sonde_journal_undecodable_batches_total", "", c.store.undecodable},
                  {"sonde_stored_spans", "", stored},
                  {"sonde_requests_total", "", requests},
                  {"sonde_diagnosis_bytes", "", held}};
@@ -118,9 +124,7 @@ static void answer_trace(struct serve *serve, const struct http_request *request
     span_id_parse(slice_of(id), &high, &low);
     text_addf(&sql, "SELECT * FROM spans WHERE trace_high = %llu AND trace_low = %llu ORDER BY start_ns",
               (unsigned long long)high, (unsigned long long)low);
-    receiver_lock(serve->receiver);
     int r = serve->store->operations->query(serve->store, text_get(&sql), &rows, NULL);
-    receiver_unlock(serve->receiver);
     response->status = r < 0 ? 500 : 200;
     response->content_type = "application/x-ndjson";
     response->length = rows.length;
@@ -155,6 +159,24 @@ static void handle(void *context, const struct http_request *request, struct htt
         answer_trace(serve, request, response);
     else
         response->status = 404;
+}
+
+/* The requests behind today's findings: the slowest and typical ones of both sides of each. */
+static size_t name_exemplars(void *context, struct trace_id *ids, size_t room)
+{
+    struct serve *serve = context;
+    struct report report = {0};
+    struct judgement judgement = {0};
+    size_t n = 0;
+    if (!serve->receiver)
+        return 0;
+    receiver_lock(serve->receiver);
+    if (diagnosis_report(serve->diagnosis, &serve->options->common.judge, &report, &judgement) == 0)
+        n = judgement_exemplars(diagnosis_book(serve->diagnosis), &judgement, ids, room);
+    receiver_unlock(serve->receiver);
+    judgement_done(&judgement);
+    report_done(&report);
+    return n;
 }
 
 /* The store is a help, not a condition: without its library the rest works. */
@@ -207,16 +229,18 @@ static int run(struct options *options, const char *token, struct problem *probl
     struct receiver_settings receiver_settings = {.folder = options->folder,
                                                   .diagnosis = diagnosis,
                                                   .store = store,
-                                                  .keep_bytes = (uint64_t)(options->keep_gb * 1e9)};
+                                                  .keep_bytes = (uint64_t)(options->keep_gb * 1e9),
+                                                  .store_keep_ns = (uint64_t)(options->keep_days * 86400e9),
+                                                  .store_keep_bytes = (uint64_t)(options->store_gb * 1e9),
+                                                  .store_look_ns = (uint64_t)(options->look_s * 1e9),
+                                                  .exemplars = name_exemplars,
+                                                  .exemplars_context = &serve};
     _cleanup_(receiver_freep) struct receiver *receiver = NULL;
     r = receiver_new(&receiver_settings, &receiver, problem);
     if (r < 0)
         return r;
     serve.receiver = receiver;
     serve.store = store;
-    if (store && options->keep_days > 0)
-        store->operations->expire(store, clock_realtime_ns() - (uint64_t)(options->keep_days * 86400e9),
-                                  NULL);
     _cleanup_(http_server_stopp) struct http_server *server = NULL;
     struct http_settings http = {
         .address = options->listen, .handle = handle, .context = &serve, .token = token};
@@ -245,6 +269,10 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->keep_gb = strtod(optarg, NULL);
         else if (c == OPT_KEEP_DAYS)
             options->keep_days = strtod(optarg, NULL);
+        else if (c == OPT_STORE_GB)
+            options->store_gb = strtod(optarg, NULL);
+        else if (c == OPT_LOOK)
+            options->look_s = strtod(optarg, NULL);
         else if (!diagnose_options_take(&options->common, c, optarg))
             return cli_usage(self, "option or value not understood");
     }
@@ -292,7 +320,11 @@ const struct command command_serve = {
         "                              nothing is kept on disk\n"
         "  --no-store                  only the journal\n"
         "  --keep-gb N                 size of the journal (default 16)\n"
-        "  --keep-days N               raw spans older than this leave the store at the start\n"
+        "  --keep-days N               raw spans older than this leave the store\n"
+        "  --store-gb N                and the oldest leave it when it is larger than this; requests that "
+        "are the\n"
+        "                              evidence of a finding stay\n"
+        "  --look-seconds N            between looks at the store's age and size (default 60)\n"
         "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
         "\n"
         "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"

@@ -505,6 +505,31 @@ static size_t select_sequential(const struct judge_settings *settings, struct ju
     return slower;
 }
 
+static void name_exemplar(const struct exemplar *e, struct trace_id *ids, size_t room, size_t *count)
+{
+    bool known = false;
+    for (size_t i = 0; i < *count; i++)
+        known |= ids[i].high == e->high && ids[i].low == e->low;
+    if (e->parts && !known && *count < room)
+        ids[(*count)++] = (struct trace_id){e->high, e->low};
+}
+
+size_t judgement_exemplars(const struct book *book, const struct judgement *judgement, struct trace_id *ids,
+                           size_t room)
+{
+    size_t n = 0;
+    array_foreach (&judgement->verdicts, v) {
+        if (!v->result.slower)
+            continue;
+        array_foreach (&book->buckets.at[v->bucket].groups, group)
+            for (int i = 0; i < BOOK_EXEMPLARS; i++) {
+                name_exemplar(&group->slow[i], ids, room, &n);
+                name_exemplar(&group->normal[i], ids, room, &n);
+            }
+    }
+    return n;
+}
+
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement)
 {
     struct judgement j = {0};

@@ -7,6 +7,7 @@
 #include "diagnose/cause.h"
 #include "diagnose/compare.h"
 #include "diagnose/sequential.h"
+#include "span/store.h"
 
 #define JUDGE_CHANGES 12
 #define JUDGE_CAUSES  5
@@ -56,6 +57,10 @@ struct judgement {
 
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement);
 void judgement_done(struct judgement *judgement);
+
+/* The traces that are kept as evidence of what is slower, of both sides. At most room; returns how many. */
+size_t judgement_exemplars(const struct book *book, const struct judgement *judgement, struct trace_id *ids,
+                           size_t room);
 
 /* The versions of a service over the whole book, oldest first: by number where both look like version
  * numbers, else by first arrival. Owned by the caller. */

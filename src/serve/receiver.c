@@ -14,8 +14,6 @@
 #define UNPACKED_MAX ((size_t)256 << 20)
 #define QUEUE_MAX    ((size_t)256 << 20)
 #define IDLE_NS      (5 * NS_PER_S)
-#define COMMIT_SPANS 100000 /* a store transaction ends after so many spans, or */
-#define COMMIT_NS    NS_PER_S
 
 /* A batch that was acknowledged and waits for the thread behind. */
 struct batch {
@@ -29,6 +27,7 @@ struct batch {
 struct receiver {
     struct receiver_settings settings;
     struct journal *journal;
+    struct keeper *keeper;
     pthread_t thread;
     bool started, stopping;
     pthread_mutex_t queue_lock;
@@ -36,38 +35,22 @@ struct receiver {
     struct batch *first, **last;
     size_t queued_bytes;
     bool busy;
-    pthread_mutex_t state_lock;    /* of the diagnosis and the store */
-    struct journal_position taken; /* by the diagnosis */
+    pthread_mutex_t state_lock;    /* of the diagnosis */
     struct journal_position next;  /* the end of the last batch that left the queue; under queue_lock */
-    uint64_t uncommitted, committed_at_ns;
     struct receiver_counts counts; /* under queue_lock */
-};
-
-/* Both the diagnosis and the store take each span. */
-struct fan_out {
-    struct receiver *receiver;
-    bool to_diagnosis, to_store;
 };
 
 static int take_span(void *context, const struct span *span)
 {
-    struct fan_out *out = context;
-    struct receiver *r = out->receiver;
-    if (out->to_store && r->settings.store) {
-        if (r->settings.store->operations->append(r->settings.store, span) < 0)
-            r->counts.store_errors++;
-        r->uncommitted++;
-    }
-    if (!out->to_diagnosis)
-        return 0;
+    struct receiver *r = context;
     struct span_sink *sink = diagnosis_sink(r->settings.diagnosis);
     sink->counts.spans++;
     return sink->take(sink->context, span);
 }
 
-static int decode(struct receiver *r, uint32_t kind, const char *bytes, size_t length, struct fan_out *out)
+static int decode(struct receiver *r, uint32_t kind, const char *bytes, size_t length)
 {
-    struct span_sink sink = {.take = take_span, .context = out};
+    struct span_sink sink = {.take = take_span, .context = r};
     int error = (kind & 0xff) == JOURNAL_OTLP_JSON ? otlp_json_decode(bytes, length, &sink, NULL)
                                                    : otlp_protobuf_decode(bytes, length, &sink, NULL);
     struct span_counts *counts = &diagnosis_sink(r->settings.diagnosis)->counts;
@@ -79,8 +62,7 @@ static int decode(struct receiver *r, uint32_t kind, const char *bytes, size_t l
     return error;
 }
 
-static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, size_t length,
-                         struct fan_out *out)
+static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, size_t length)
 {
     _cleanup_(freep) char *unpacked = NULL;
     if (kind & JOURNAL_GZIP) {
@@ -89,20 +71,7 @@ static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, s
             return error;
         bytes = unpacked;
     }
-    return decode(r, kind, bytes, length, out);
-}
-
-static void commit(struct receiver *r, bool now)
-{
-    struct problem problem;
-    uint64_t at = clock_monotonic_ns();
-    if (!r->settings.store || !r->uncommitted ||
-        (!now && r->uncommitted < COMMIT_SPANS && at - r->committed_at_ns < COMMIT_NS))
-        return;
-    if (r->settings.store->operations->commit(r->settings.store, r->taken, &problem) < 0)
-        r->counts.store_errors++; /* its position stays behind: the next start repeats these batches */
-    r->uncommitted = 0;
-    r->committed_at_ns = at;
+    return decode(r, kind, bytes, length);
 }
 
 static bool follows(const struct receiver *r, const struct batch *batch)
@@ -145,13 +114,9 @@ static void *run(void *context)
             break;
         pthread_mutex_lock(&r->state_lock);
         diagnosis_set_time(r->settings.diagnosis, now);
-        if (batch) {
-            struct fan_out out = {r, true, true};
-            decode(r, batch->kind, batch->bytes, batch->length, &out);
-            r->taken = batch->end;
-        }
+        if (batch)
+            decode(r, batch->kind, batch->bytes, batch->length);
         diagnosis_flush(r->settings.diagnosis, now > r->settings.idle_ns ? now - r->settings.idle_ns : 0);
-        commit(r, !batch);
         pthread_mutex_unlock(&r->state_lock);
         if (!batch)
             continue;
@@ -164,35 +129,38 @@ static void *run(void *context)
     return NULL;
 }
 
-/* What the journal keeps: all of it into the diagnosis, what is behind the store's position into the store.
- */
+/* What the journal keeps, into the diagnosis. */
 static int replay(struct receiver *r, struct problem *problem)
 {
-    struct journal_position stored = {UINT32_MAX, 0};
     struct journal_reader reader;
     uint32_t kind;
     const void *bytes;
     size_t length;
     int error = 0;
-    if (r->settings.store)
-        error = r->settings.store->operations->position(r->settings.store, &stored, problem);
     journal_reader_init(&reader, r->settings.folder, (struct journal_position){0});
     while (error == 0 && (error = journal_reader_next(&reader, &kind, &bytes, &length)) > 0) {
-        bool missing = reader.at.segment != stored.segment ? reader.at.segment > stored.segment
-                                                           : reader.at.offset > stored.offset;
-        struct fan_out out = {r, true, missing};
-        error = decode_packed(r, kind, bytes, length, &out);
+        error = decode_packed(r, kind, bytes, length);
         if (error == -EBADMSG)
             error = 0; /* counted */
-        r->taken = reader.at;
-        commit(r, false);
     }
-    commit(r, true);
     journal_reader_done(&reader);
     if (error < 0)
         problem_set(problem, error, "%s: the journal cannot be read: %s", r->settings.folder,
                     strerror(-error));
     return MIN(error, 0);
+}
+
+static int start_keeper(struct receiver *r, struct problem *problem)
+{
+    struct keeper_settings settings = {.folder = r->settings.folder,
+                                       .journal = r->journal,
+                                       .store = r->settings.store,
+                                       .keep_ns = r->settings.store_keep_ns,
+                                       .keep_bytes = r->settings.store_keep_bytes,
+                                       .look_ns = r->settings.store_look_ns,
+                                       .exemplars = r->settings.exemplars,
+                                       .context = r->settings.exemplars_context};
+    return r->settings.store && r->journal ? keeper_new(&settings, &r->keeper, problem) : 0;
 }
 
 int receiver_new(const struct receiver_settings *settings, struct receiver **ret_receiver,
@@ -215,6 +183,8 @@ int receiver_new(const struct receiver_settings *settings, struct receiver **ret
         error = replay(r, problem);
     if (error == 0 && r->journal)
         r->next = journal_end(r->journal);
+    if (error == 0)
+        error = start_keeper(r, problem);
     if (error == 0)
         error = -pthread_create(&r->thread, NULL, run, r);
     if (error < 0) {
@@ -251,12 +221,12 @@ static void refuse(struct http_response *response, bool json, unsigned status, c
     response->body = text_take(&body);
 }
 
-/* Whether the body decodes, and how many spans it has. */
-static int check(uint32_t kind, const char *bytes, size_t length, uint64_t *ret_spans,
+/* Whether the body decodes, and what it has. */
+static int check(uint32_t kind, const char *bytes, size_t length, struct span_counts *ret_counts,
                  struct problem *problem)
 {
-    return kind == JOURNAL_OTLP_JSON ? otlp_json_check(bytes, length, ret_spans, problem)
-                                     : otlp_protobuf_check(bytes, length, ret_spans, problem);
+    return kind == JOURNAL_OTLP_JSON ? otlp_json_check(bytes, length, ret_counts, problem)
+                                     : otlp_protobuf_check(bytes, length, ret_counts, problem);
 }
 
 /* Into the journal and the queue, in the same order. Takes the batch. */
@@ -295,13 +265,49 @@ static int accept_batch(struct receiver *r, struct batch *batch, uint32_t kind, 
     return error;
 }
 
+/* An ExportTraceServiceResponse. Spans that nothing can be made of are said in its partial_success (field 1:
+ * the number in its field 1, the reason in its field 2); sending them again would not help. */
+static void answer(struct http_response *response, bool json, const struct span_counts *counts)
+{
+    struct text body = {0};
+    uint64_t rejected = counts->without_id + counts->without_time;
+    const char *why = counts->without_id ? "no trace id or span id" : "no start or end";
+    if (json && rejected)
+        text_addf(&body, "{\"partialSuccess\":{\"rejectedSpans\":\"%llu\",\"errorMessage\":\"%s\"}}",
+                  (unsigned long long)rejected, why);
+    else if (json)
+        text_add(&body, "{}");
+    else if (rejected) {
+        char number[10];
+        size_t n = 0;
+        for (uint64_t rest = rejected; rest || n == 0; rest >>= 7)
+            number[n++] = (char)((rest & 127) | (rest > 127 ? 128 : 0));
+        char head[] = {0x0a, (char)(1 + n + 2 + strlen(why)), 0x08};
+        text_add_bytes(&body, head, 3);
+        text_add_bytes(&body, number, n);
+        char text[] = {0x12, (char)strlen(why)};
+        text_add_bytes(&body, text, 2);
+        text_add(&body, why);
+    }
+    response->content_type = json ? "application/json" : "application/x-protobuf";
+    response->length = body.length;
+    response->body = text_take(&body);
+}
+
+static void count_rejected(struct receiver *r, uint64_t spans)
+{
+    pthread_mutex_lock(&r->queue_lock);
+    r->counts.rejected_spans += spans;
+    pthread_mutex_unlock(&r->queue_lock);
+}
+
 static void take_body(struct receiver *r, const struct http_request *request, struct http_response *response,
                       uint32_t kind)
 {
     bool json = kind == JOURNAL_OTLP_JSON, gzip = strcasecmp(request->content_encoding, "gzip") == 0;
     struct batch *batch = calloc(1, sizeof(*batch));
     struct problem problem = {0};
-    uint64_t spans = 0;
+    struct span_counts counts = {0};
     int error = batch ? 0 : -ENOMEM;
     if (error == 0 && gzip)
         error = span_gunzip(request->body, request->length, UNPACKED_MAX, &batch->bytes, &batch->length);
@@ -315,15 +321,14 @@ static void take_body(struct receiver *r, const struct http_request *request, st
     }
     if (error == 0) {
         batch->kind = kind;
-        error = check(kind, batch->bytes, batch->length, &spans, &problem);
+        error = check(kind, batch->bytes, batch->length, &counts, &problem);
     }
     if (error == 0)
-        error =
-            accept_batch(r, batch, kind | (gzip ? JOURNAL_GZIP : 0), request->body, request->length, spans);
+        error = accept_batch(r, batch, kind | (gzip ? JOURNAL_GZIP : 0), request->body, request->length,
+                             counts.spans);
     if (error == 0) {
-        response->content_type = json ? "application/json" : "application/x-protobuf";
-        response->body = strdup(json ? "{}" : "");
-        response->length = json ? 2 : 0;
+        answer(response, json, &counts);
+        count_rejected(r, counts.without_id + counts.without_time);
         return;
     }
     if (batch)
@@ -376,9 +381,8 @@ void receiver_drain(struct receiver *r)
     while (r->first || r->busy)
         pthread_cond_wait(&r->drained, &r->queue_lock);
     pthread_mutex_unlock(&r->queue_lock);
-    pthread_mutex_lock(&r->state_lock);
-    commit(r, true);
-    pthread_mutex_unlock(&r->state_lock);
+    if (r->keeper)
+        keeper_drain(r->keeper);
 }
 
 void receiver_get_counts(struct receiver *r, struct receiver_counts *ret_counts)
@@ -386,6 +390,8 @@ void receiver_get_counts(struct receiver *r, struct receiver_counts *ret_counts)
     pthread_mutex_lock(&r->queue_lock);
     *ret_counts = r->counts;
     pthread_mutex_unlock(&r->queue_lock);
+    if (r->keeper)
+        keeper_get_counts(r->keeper, &ret_counts->store);
 }
 
 void receiver_free(struct receiver *r)
@@ -406,6 +412,7 @@ void receiver_free(struct receiver *r)
         free(r->first);
         r->first = next;
     }
+    keeper_free(r->keeper);
     journal_close(r->journal);
     pthread_mutex_destroy(&r->queue_lock);
     pthread_mutex_destroy(&r->state_lock);

@@ -1,6 +1,6 @@
-/* The OTLP receiver: batches over HTTP into the journal, then into a diagnosis and a store. A batch is
- * acknowledged once it is in the journal on disk. What happens behind the acknowledgement happens on one
- * thread, from the journal's own order, so that a restart repeats it. */
+/* The OTLP receiver: batches over HTTP into the journal, then into a diagnosis, and by a keeper into a store.
+ * A batch is acknowledged once it is in the journal on disk. What happens behind the acknowledgement happens
+ * in the journal's own order, so that a restart repeats it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SERVE_RECEIVER_H
 #define SERVE_RECEIVER_H
@@ -9,21 +9,25 @@
 
 #include "diagnose/diagnosis.h"
 #include "http/server.h"
-#include "span/store.h"
+#include "serve/keeper.h"
 
 struct receiver_settings {
     const char *folder;          /* of the journal; NULL: batches are kept in memory only */
     struct diagnosis *diagnosis; /* borrowed */
-    struct span_store *store;    /* borrowed; NULL: no raw spans are kept */
-    uint64_t keep_bytes;         /* of the journal; 0: all */
-    uint64_t idle_ns;            /* after which a trace is complete; 0: 5 s */
-    size_t queue_max;            /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
+    struct span_store *store;    /* borrowed; NULL: no raw spans are kept; needs a folder */
+    uint64_t store_keep_ns, store_keep_bytes, store_look_ns; /* see struct keeper_settings */
+    size_t (*exemplars)(void *context, struct trace_id *ids, size_t room);
+    void *exemplars_context;
+    uint64_t keep_bytes; /* of the journal; 0: all */
+    uint64_t idle_ns;    /* after which a trace is complete; 0: 5 s */
+    size_t queue_max;    /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
 };
 
 struct receiver_counts {
     uint64_t batches, spans, bytes;
+    uint64_t rejected_spans; /* in batches that were accepted: without ids or times */
     uint64_t refused_malformed, refused_busy, refused_disk, refused_type;
-    uint64_t store_errors; /* batches that the store did not take */
+    struct keeper_counts store;
 };
 
 struct receiver;
@@ -37,7 +41,7 @@ int receiver_new(const struct receiver_settings *settings, struct receiver **ret
 bool receiver_handle(struct receiver *receiver, const struct http_request *request,
                      struct http_response *response);
 
-/* Holds the thread behind, for reading the diagnosis: between these calls nothing changes. */
+/* Holds the thread behind, for reading the diagnosis: between these calls it does not change. */
 void receiver_lock(struct receiver *receiver);
 void receiver_unlock(struct receiver *receiver);
 

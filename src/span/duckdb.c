@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,8 +117,12 @@ struct duckdb_store {
     struct api api;
     void *library;
     handle database, connection, appender, chunk;
+    handle asking; /* a connection of its own for query(), which other threads call */
+    pthread_mutex_t asking_lock;
     handle types[COLUMN_COUNT];
-    idx rows; /* in the chunk */
+    idx rows;                 /* in the chunk */
+    void *data[COLUMN_COUNT]; /* of the chunk's vectors, while it has rows */
+    handle vectors[COLUMN_COUNT];
     bool in_transaction;
     struct text attributes;
 };
@@ -190,10 +195,10 @@ static int make_tables(struct duckdb_store *s, struct problem *problem)
     text_add(&sql, "CREATE TABLE IF NOT EXISTS spans (");
     for (int c = 0; c < COLUMN_COUNT; c++)
         text_addf(&sql, "%s%s %s", c ? ", " : "", COLUMNS[c].name, COLUMNS[c].sql);
-    text_add(
-        &sql,
-        "); CREATE TABLE IF NOT EXISTS journal (segment UINTEGER, position UBIGINT); INSERT INTO journal "
-        "SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM journal)");
+    text_add(&sql, "); CREATE TABLE IF NOT EXISTS kept (trace_high UBIGINT, trace_low UBIGINT); CREATE TABLE "
+                   "IF NOT EXISTS journal (segment UINTEGER, position UBIGINT); INSERT INTO journal "
+                   "SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM journal); SET memory_limit = '1GB'; SET "
+                   "wal_autocheckpoint = '64MB'");
     int r = run(s, text_get(&sql), problem);
     text_done(&sql);
     return r;
@@ -258,11 +263,6 @@ static void attributes_json(const struct span *span, struct text *to)
     text_add(to, "}");
 }
 
-static void *data_of(struct duckdb_store *s, idx column)
-{
-    return s->api.vector_get_data(s->api.data_chunk_get_vector(s->chunk, column));
-}
-
 static void put_text(struct duckdb_store *s, idx column, struct slice text)
 {
     /* DuckDB wants UTF-8; anything else is replaced by a mark. */
@@ -287,8 +287,7 @@ static void put_text(struct duckdb_store *s, idx column, struct slice text)
             i += more + 1;
         }
     }
-    s->api.vector_assign_string(s->api.data_chunk_get_vector(s->chunk, column), s->rows,
-                                text.at ? text.at : "", text.length);
+    s->api.vector_assign_string(s->vectors[column], s->rows, text.at ? text.at : "", text.length);
 }
 
 static int append(struct span_store *store, const struct span *span)
@@ -296,13 +295,17 @@ static int append(struct span_store *store, const struct span *span)
     struct duckdb_store *s = (struct duckdb_store *)store;
     idx row = s->rows;
     uint64_t duration = span->end_ns - span->start_ns;
+    for (idx c = 0; row == 0 && c < COLUMN_COUNT; c++) {
+        s->vectors[c] = s->api.data_chunk_get_vector(s->chunk, c);
+        s->data[c] = s->api.vector_get_data(s->vectors[c]);
+    }
     const uint64_t numbers[] = {span->trace_high, span->trace_low, span->id,
                                 span->parent,     span->start_ns,  duration};
     for (idx c = 0; c < ARRAY_SIZE(numbers); c++)
-        ((uint64_t *)data_of(s, c))[row] = numbers[c];
-    ((uint16_t *)data_of(s, 6))[row] = sketch_bin(duration);
-    ((uint8_t *)data_of(s, 7))[row] = span->kind;
-    ((bool *)data_of(s, 8))[row] = span->error;
+        ((uint64_t *)s->data[c])[row] = numbers[c];
+    ((uint16_t *)s->data[6])[row] = sketch_bin(duration);
+    ((uint8_t *)s->data[7])[row] = span->kind;
+    ((bool *)s->data[8])[row] = span->error;
     attributes_json(span, &s->attributes);
     if (s->attributes.failed)
         return -ENOMEM;
@@ -313,6 +316,19 @@ static int append(struct span_store *store, const struct span *span)
     put_text(s, 13, (struct slice){text_get(&s->attributes), s->attributes.length});
     s->rows++;
     return s->rows == CHUNK_ROWS ? flush_chunk(s) : 0;
+}
+
+/* What was appended and not committed is gone; a fresh appender takes the place of one that failed. */
+static void discard(struct span_store *store)
+{
+    struct duckdb_store *s = (struct duckdb_store *)store;
+    s->api.appender_destroy(&s->appender);
+    if (s->in_transaction)
+        run(s, "ROLLBACK", NULL);
+    s->in_transaction = false;
+    s->api.data_chunk_reset(s->chunk);
+    s->rows = 0;
+    s->api.appender_create(s->connection, NULL, "spans", &s->appender);
 }
 
 static int commit(struct span_store *store, struct journal_position position, struct problem *problem)
@@ -330,17 +346,17 @@ static int commit(struct span_store *store, struct journal_position position, st
         r = run(s, sql, problem);
     if (r == 0)
         r = run(s, "COMMIT", problem);
-    else
-        run(s, "ROLLBACK", NULL);
+    if (r < 0)
+        discard(store);
     s->in_transaction = false;
     return r;
 }
 
-static int query(struct span_store *store, const char *sql, struct text *to, struct problem *problem)
+static int query_on(struct duckdb_store *s, handle connection, const char *sql, struct text *to,
+                    struct problem *problem)
 {
-    struct duckdb_store *s = (struct duckdb_store *)store;
     struct duckdb_result result = {0};
-    if (s->api.query(s->connection, sql, &result) != DUCKDB_OK) {
+    if (s->api.query(connection, sql, &result) != DUCKDB_OK) {
         problem_set(problem, -EINVAL, "span store: %s", s->api.result_error(&result));
         s->api.destroy_result(&result);
         return -EINVAL;
@@ -364,6 +380,15 @@ static int query(struct span_store *store, const char *sql, struct text *to, str
     return to->failed ? -ENOMEM : 0;
 }
 
+static int query(struct span_store *store, const char *sql, struct text *to, struct problem *problem)
+{
+    struct duckdb_store *s = (struct duckdb_store *)store;
+    pthread_mutex_lock(&s->asking_lock);
+    int r = query_on(s, s->asking, sql, to, problem);
+    pthread_mutex_unlock(&s->asking_lock);
+    return r;
+}
+
 static int position(struct span_store *store, struct journal_position *ret_position, struct problem *problem)
 {
     struct text row = {0};
@@ -378,11 +403,41 @@ static int position(struct span_store *store, struct journal_position *ret_posit
     return r;
 }
 
-static int expire(struct span_store *store, uint64_t before_ns, struct problem *problem)
+static int expire(struct span_store *store, uint64_t before_ns, const struct trace_id *keep,
+                  size_t keep_count, struct problem *problem)
 {
-    char sql[96];
-    snprintf(sql, sizeof(sql), "DELETE FROM spans WHERE start_ns < %llu", (unsigned long long)before_ns);
-    return run((struct duckdb_store *)store, sql, problem);
+    struct duckdb_store *s = (struct duckdb_store *)store;
+    struct text sql = {0};
+    for (size_t i = 0; i < keep_count; i++)
+        text_addf(&sql, "%s(%llu, %llu)", i ? ", " : "INSERT INTO kept SELECT * FROM (VALUES ",
+                  (unsigned long long)keep[i].high, (unsigned long long)keep[i].low);
+    if (keep_count)
+        text_add(&sql, ") v(a, b) WHERE (a, b) NOT IN (SELECT (trace_high, trace_low) FROM kept); ");
+    text_addf(
+        &sql,
+        "DELETE FROM spans WHERE start_ns < %llu AND (trace_high, trace_low) NOT IN (SELECT (trace_high, "
+        "trace_low) FROM kept); CHECKPOINT",
+        (unsigned long long)before_ns);
+    int r = run(s, text_get(&sql), problem);
+    text_done(&sql);
+    return r;
+}
+
+static int size(struct span_store *store, uint64_t *ret_bytes, struct problem *problem)
+{
+    struct duckdb_store *s = (struct duckdb_store *)store;
+    struct text row = {0};
+    unsigned long long bytes = 0;
+    int r = run(s, "CHECKPOINT", problem); /* what is still in the log counts too */
+    if (r == 0)
+        r = query_on(s, s->connection, "SELECT block_size * used_blocks AS b FROM pragma_database_size()",
+                     &row, problem);
+    if (r == 0 && sscanf(text_get(&row), "{\"b\":\"%llu\"}", &bytes) != 1)
+        r = problem_set(problem, -EBADMSG, "span store: its size is not told");
+    if (r == 0)
+        *ret_bytes = bytes;
+    text_done(&row);
+    return r;
 }
 
 static void close_store(struct span_store *store)
@@ -397,15 +452,19 @@ static void close_store(struct span_store *store)
     for (int c = 0; c < COLUMN_COUNT; c++)
         if (s->types[c])
             s->api.destroy_logical_type(&s->types[c]);
+    if (s->asking)
+        s->api.disconnect(&s->asking);
     if (s->connection)
         s->api.disconnect(&s->connection);
     if (s->database)
         s->api.close(&s->database);
     text_done(&s->attributes);
+    pthread_mutex_destroy(&s->asking_lock);
     free(s); /* the library stays loaded: its threads may outlive the database */
 }
 
-static const struct span_store_operations OPERATIONS = {append, commit, position, query, expire, close_store};
+static const struct span_store_operations OPERATIONS = {append, commit, discard, position,
+                                                        query,  expire, size,    close_store};
 
 static int open_engine(const char *path, struct duckdb_store **ret_store, struct problem *problem)
 {
@@ -413,9 +472,11 @@ static int open_engine(const char *path, struct duckdb_store **ret_store, struct
     if (!s)
         return -ENOMEM;
     s->store.operations = &OPERATIONS;
+    pthread_mutex_init(&s->asking_lock, NULL);
     int r = load(s, problem);
     if (r == 0 && (s->api.open(path, &s->database) != DUCKDB_OK ||
-                   s->api.connect(s->database, &s->connection) != DUCKDB_OK))
+                   s->api.connect(s->database, &s->connection) != DUCKDB_OK ||
+                   s->api.connect(s->database, &s->asking) != DUCKDB_OK))
         r = problem_set(problem, -EIO, "%s: DuckDB cannot open it (is another process using it?)",
                         path ? path : "memory");
     if (r < 0) {

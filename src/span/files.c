@@ -51,8 +51,9 @@ enum span_format span_format_detect(const void *bytes, size_t length)
                                                                                            : FORMAT_UNKNOWN;
     if (at < head && text[at] == '[')
         return contains(text, head, "\"traceId\"") ? FORMAT_ZIPKIN : FORMAT_UNKNOWN;
-    uint64_t spans;
-    if (length && text[0] == '\n' && otlp_protobuf_check(bytes, length, &spans, NULL) == 0 && spans)
+    struct span_counts counts;
+    if (length && text[0] == '\n' && otlp_protobuf_check(bytes, length, &counts, NULL) == 0 &&
+        counts.spans + counts.without_id + counts.without_time)
         return FORMAT_OTLP_PROTOBUF;
     size_t line = 0;
     while (line < head && text[line] != '\n') {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -30,10 +31,11 @@ struct journal {
     int fd;
     struct journal_position end;     /* of what was written */
     struct journal_position durable; /* of what is on disk */
+    struct journal_position held;    /* segments from here on are still needed; segment 0: none is held */
     struct journal_position follows; /* the end of the last record, also of an earlier segment */
     pthread_mutex_t lock;
     pthread_cond_t synced;
-    bool syncing;
+    bool syncing, woken;
     int failed; /* an error after which nothing more can be promised */
 };
 
@@ -154,7 +156,8 @@ static void remove_old(struct journal *j)
         if (stat(path, &st) < 0)
             continue;
         bytes += (uint64_t)st.st_size;
-        if (bytes > j->keep_bytes && s != j->end.segment)
+        bool needed = s == j->end.segment || (j->held.segment && s >= j->held.segment);
+        if (bytes > j->keep_bytes && !needed)
             unlink(path);
     }
 }
@@ -285,6 +288,37 @@ int journal_append(struct journal *j, uint32_t kind, const void *payload, size_t
     return r;
 }
 
+struct journal_position journal_wait(struct journal *j, struct journal_position seen, uint64_t timeout_ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t at = (uint64_t)until.tv_sec * 1000000000u + (uint64_t)until.tv_nsec + timeout_ns;
+    until = (struct timespec){(time_t)(at / 1000000000u), (long)(at % 1000000000u)};
+    pthread_mutex_lock(&j->lock);
+    while (!before(seen, j->durable) && !j->woken)
+        if (pthread_cond_timedwait(&j->synced, &j->lock, &until) != 0)
+            break;
+    j->woken = false;
+    struct journal_position durable = j->durable;
+    pthread_mutex_unlock(&j->lock);
+    return durable;
+}
+
+void journal_wake(struct journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->woken = true;
+    pthread_cond_broadcast(&j->synced);
+    pthread_mutex_unlock(&j->lock);
+}
+
+void journal_hold(struct journal *j, struct journal_position from)
+{
+    pthread_mutex_lock(&j->lock);
+    j->held = from;
+    pthread_mutex_unlock(&j->lock);
+}
+
 struct journal_position journal_end(struct journal *j)
 {
     pthread_mutex_lock(&j->lock);
@@ -327,8 +361,10 @@ static int reader_open(struct journal_reader *reader)
 int journal_reader_next(struct journal_reader *reader, uint32_t *ret_kind, const void **ret_payload,
                         size_t *ret_length)
 {
+    bool complete = false; /* a later segment exists, so nothing more is written to this one */
     for (;;) {
         struct header header;
+        uint32_t first, last;
         int r = reader->fd >= 0 ? 1 : reader_open(reader);
         if (r <= 0)
             return r;
@@ -342,13 +378,17 @@ int journal_reader_next(struct journal_reader *reader, uint32_t *ret_kind, const
             *ret_length = header.length;
             return 1;
         }
-        uint32_t first, last;
-        r = list_segments(reader->folder, &first, &last);
-        if (r < 0 || reader->at.segment >= last)
-            return r;
-        close(reader->fd); /* the next segment was begun, so this one is complete */
+        if (!complete) {
+            r = list_segments(reader->folder, &first, &last);
+            if (r < 0 || reader->at.segment >= last)
+                return r;
+            complete = true; /* read once more: a record may have come before that segment */
+            continue;
+        }
+        close(reader->fd);
         reader->fd = -1;
         reader->at = (struct journal_position){reader->at.segment + 1, 0};
+        complete = false;
     }
 }
 

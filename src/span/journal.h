@@ -47,6 +47,15 @@ int journal_open(const char *folder, uint64_t keep_bytes, struct journal **ret_j
 int journal_append(struct journal *journal, uint32_t kind, const void *payload, size_t length,
                    struct journal_position *ret_before, struct journal_position *ret_end);
 
+/* Waits until more than `seen` is on disk, journal_wake() is called, or the time is over; returns what is on
+ * disk. */
+struct journal_position journal_wait(struct journal *journal, struct journal_position seen,
+                                     uint64_t timeout_ns);
+void journal_wake(struct journal *journal);
+
+/* Segments from this one on are kept, whatever their size. */
+void journal_hold(struct journal *journal, struct journal_position from);
+
 /* The end of what is in the journal when it is opened. */
 struct journal_position journal_end(struct journal *journal);
 

@@ -12,9 +12,10 @@
  */
 int otlp_protobuf_decode(const void *bytes, size_t length, struct span_sink *sink, struct problem *problem);
 
-/* The same walks without a sink: 0 or -EBADMSG, and the number of spans in it. */
-int otlp_json_check(const char *text, size_t length, uint64_t *ret_spans, struct problem *problem);
-int otlp_protobuf_check(const void *bytes, size_t length, uint64_t *ret_spans, struct problem *problem);
+/* The same walks without a sink: 0 or -EBADMSG, and what is in it. */
+int otlp_json_check(const char *text, size_t length, struct span_counts *ret_counts, struct problem *problem);
+int otlp_protobuf_check(const void *bytes, size_t length, struct span_counts *ret_counts,
+                        struct problem *problem);
 
 /* One request, or several one after another (JSON lines). */
 int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem);

@@ -196,11 +196,11 @@ static int take_nothing(void *context, const struct span *span)
     return 0;
 }
 
-int otlp_json_check(const char *text, size_t length, uint64_t *ret_spans, struct problem *problem)
+int otlp_json_check(const char *text, size_t length, struct span_counts *ret_counts, struct problem *problem)
 {
     struct span_sink sink = {.take = take_nothing};
     int r = otlp_json_decode(text, length, &sink, problem);
     if (r == 0)
-        *ret_spans = sink.counts.spans + sink.counts.without_id + sink.counts.without_time;
+        *ret_counts = sink.counts;
     return r;
 }

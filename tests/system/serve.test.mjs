@@ -8,7 +8,7 @@ import path from 'node:path';
 import zlib from 'node:zlib';
 import { execFileSync } from 'node:child_process';
 import { eventually, isRoot, kill, sonde, temporary } from './helper.mjs';
-import { get, metric, post, resourceSpans } from './spans.mjs';
+import { diskRequests, get, metric, post, resourceSpans } from './spans.mjs';
 
 async function serve(t, ...args) {
     const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', ...args);
@@ -57,6 +57,19 @@ test('bad input is refused as OTLP defines it', async (t) => {
     assert.equal((await post(port, '', protobuf)).status, 200, 'an empty request is a request');
     assert.equal((await post(port, batch(0, 10))).status, 200, 'and it still works');
     assert.ok((await metric(port, 'sonde_refused_batches_total')) >= 4);
+});
+
+test('spans that nothing can be made of are counted back to the sender', async (t) => {
+    const { port } = await serve(t);
+    const broken = JSON.parse(batch(0, 3));
+    broken.resourceSpans[0].scopeSpans[0].spans[1].spanId = '';
+    delete broken.resourceSpans[0].scopeSpans[0].spans[2].endTimeUnixNano;
+    const answer = await post(port, JSON.stringify(broken));
+    assert.equal(answer.status, 200);
+    assert.deepEqual(JSON.parse(answer.text), { partialSuccess: { rejectedSpans: '2', errorMessage: 'no trace id or span id' } });
+    assert.equal(await metric(port, 'sonde_rejected_spans_total'), 2);
+    assert.equal(await metric(port, 'sonde_received_spans_total'), 4);
+    assert.deepEqual(JSON.parse((await post(port, batch(10, 1))).text), {});
 });
 
 test('kill -9 while spans arrive loses nothing that was acknowledged', async (t) => {
@@ -119,6 +132,80 @@ test('a full disk is said to the sender, and nothing acknowledged is lost', asyn
     await first.running.ended;
     const again = await serve(t, '--data', small, '--no-store');
     await eventually('all requests', async () => (await metric(again.port, 'sonde_requests_total')) === acknowledged + 50);
+});
+
+test('a store without room catches up when there is some again, and loses nothing', async (t) => {
+    if (!isRoot) return t.skip('needs root, to mount a small tmpfs');
+    const small = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
+    let mounted = false;
+    t.after(() => {
+        if (mounted) execFileSync('umount', ['-l', small]);
+        fs.rmdirSync(small);
+    });
+    try {
+        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'sonde-test', small], { stdio: 'pipe' });
+    } catch {
+        return t.skip('a tmpfs cannot be mounted here');
+    }
+    mounted = true;
+    const { running, port } = await serve(t, '--data', small);
+    if (/not kept/.test(running.stderr)) return t.skip('libduckdb.so is not installed');
+    let acknowledged = 0, answer;
+    for (let i = 0; i < 2000; i++) {
+        answer = await post(port, batch(i * 100, 100));
+        if (answer.status !== 200) break;
+        acknowledged += 200;
+    }
+    assert.equal(answer.status, 503, 'the journal has no room');
+    await eventually('the store has none either', async () => (await metric(port, 'sonde_store_errors_total')) > 0);
+    assert.ok((await metric(port, 'sonde_stored_spans')) < acknowledged);
+    execFileSync('mount', ['-o', 'remount,size=400m', small]);
+    await stored(port, acknowledged);
+    assert.equal((await post(port, batch(1e6, 100))).status, 200);
+    await stored(port, acknowledged + 200);
+});
+
+test('old spans leave the store while it runs, but not the evidence of a finding', async (t) => {
+    const slow = (version, hardware) => version === '42' && hardware === 'gen7', folder = temporary(t);
+    const first = await serve(t, '--data', folder, '--keep-days', '20000', '--look-seconds', '1');
+    if (/not kept/.test(first.running.stderr)) return t.skip('libduckdb.so is not installed');
+    for (let i = 0; i < 4; i++)
+        assert.equal((await post(first.port, JSON.stringify(diskRequests({ from: i * 600, count: 600, versions: i ? ['41', '42'] : ['41'], slow })))).status, 200);
+    await stored(first.port, 6 * 2400);
+    const evidence = await eventually('the finding', async () => {
+        const { findings } = JSON.parse((await get(first.port, '/api/diagnosis')).text);
+        return findings.length && findings[0].affected.map((a) => a.request).filter(Boolean);
+    });
+    assert.ok(evidence.length >= 3);
+    const looks = await metric(first.port, 'sonde_store_expirations_total');
+    await eventually('a look that knows it', async () => (await metric(first.port, 'sonde_store_expirations_total')) >= looks + 2);
+    assert.equal(await metric(first.port, 'sonde_stored_spans'), 6 * 2400, 'nothing is too old yet');
+    kill(first.running.pid, 'SIGTERM');
+    await first.running.ended;
+
+    const { port } = await serve(t, '--data', folder, '--keep-days', '1', '--look-seconds', '1');
+    const now = diskRequests({ from: 2400, count: 10, versions: ['41'], at_us: Date.now() * 1000 });
+    assert.equal((await post(port, JSON.stringify(now))).status, 200);
+    const kept = await eventually('the old spans are gone', async () => {
+        const count = await metric(port, 'sonde_stored_spans');
+        return (await metric(port, 'sonde_store_expirations_total')) >= 2 && count < 1000 && count;
+    });
+    for (const id of evidence) assert.equal((await get(port, `/api/trace?id=${id}`)).text.trim().split('\n').length, 6, `request ${id} is still there`);
+    const others = await Promise.all([20, 21, 22, 23, 24].map(async (id) => (await get(port, `/api/trace?id=${id}`)).text.trim()));
+    assert.ok(others.includes(''), 'but not any request');
+    assert.ok(kept >= 60 + 6 * evidence.length, 'and new ones stay');
+});
+
+test('a store that is too large loses its oldest spans', async (t) => {
+    const { running, port } = await serve(t, '--data', temporary(t), '--store-gb', '0.003', '--look-seconds', '1');
+    if (/not kept/.test(running.stderr)) return t.skip('libduckdb.so is not installed');
+    const batches = 30, each = 1000;
+    for (let i = 0; i < batches; i++)
+        assert.equal((await post(port, JSON.stringify(diskRequests({ from: i * each, count: each, versions: ['41'] })))).status, 200);
+    await eventually('fewer spans', async () => (await metric(port, 'sonde_store_expirations_total')) >= 1 && (await metric(port, 'sonde_stored_spans')) < 6 * batches * each);
+    assert.equal((await get(port, '/api/trace?id=1')).text.trim(), '', 'the oldest request is gone');
+    const newest = (batches * each).toString(16);
+    assert.equal((await get(port, `/api/trace?id=${newest}`)).text.trim().split('\n').length, 6, 'the newest is there');
 });
 
 test('beyond loopback a token is needed', async (t) => {

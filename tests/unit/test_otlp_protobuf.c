@@ -140,11 +140,11 @@ static void decodes_what_protobuf_c_encodes(void **state)
         struct sample sample = make_sample();
         struct text got = {0};
         struct span_sink sink = {.take = span_list_take, .context = &got};
-        uint64_t spans;
+        struct span_counts counts;
         assert_int_equal(otlp_protobuf_decode(sample.bytes, sample.length, &sink, NULL), 0);
         assert_string_equal(text_get(&got), text_get(&sample.expected));
-        assert_int_equal(otlp_protobuf_check(sample.bytes, sample.length, &spans, NULL), 0);
-        assert_int_equal(spans, SPANS);
+        assert_int_equal(otlp_protobuf_check(sample.bytes, sample.length, &counts, NULL), 0);
+        assert_int_equal(counts.spans, SPANS);
         text_done(&got);
         text_done(&sample.expected);
         free(sample.bytes);
