@@ -464,8 +464,7 @@ static bool is_safe(pid_t pid, const struct modules *modules)
            (waits_for_events(&regs) || in_generated_code(modules, regs.rip));
 }
 
-int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
-              struct problem *problem)
+int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
 {
     struct hold hold = {.pid = pid};
     begin(&hold);
@@ -474,6 +473,17 @@ int hold_main(pid_t pid, const struct modules *modules, const struct hold_point 
         hold_release(&hold);
         return r == -ESRCH ? problem_set(problem, r, "there is no process %d", pid) : r;
     }
+    *ret_hold = hold;
+    return 0;
+}
+
+int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
+              struct problem *problem)
+{
+    struct hold hold;
+    int r = hold_one(pid, &hold, problem);
+    if (r < 0)
+        return r;
     uint64_t deadline = clock_monotonic_ns() + point->timeout_ns;
     if (!is_safe(pid, modules)) {
         hurry(false); /* it runs, and we wait */

@@ -47,6 +47,9 @@ struct hold_point {
 int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
               struct problem *problem);
 
+/* Stops the main thread, wherever it is. */
+int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);
+
 /* Calls a function in the main thread with up to six integer arguments; signals wait meanwhile. data (may be
  * NULL) is put on its stack, and every argument that equals HOLD_DATA is replaced by its address. -EFAULT
  * when the function crashed, -ESRCH when the process ended. */

@@ -168,35 +168,46 @@ static int load_memfd(struct hold *hold, const struct injector *injector, struct
     return r < 0 ? r : closed;
 }
 
-/* In a folder of the process's file system where something may be written and executed; for the moment. */
+/* Folders of the process's file system where it may be that something can be written and executed. */
+static const char *const FOLDERS[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/run", ""};
+
+/* Is the folder there, and may files in it be executed? */
+static bool takes_code(pid_t pid, const char *folder)
+{
+    char path[128];
+    struct statvfs fs;
+    snprintf(path, sizeof(path), "/proc/%d/root%s/", pid, folder);
+    return statvfs(path, &fs) == 0 && !(fs.f_flag & (ST_RDONLY | ST_NOEXEC)) && access(path, W_OK) == 0;
+}
+
+static int no_folder(pid_t pid, struct problem *problem)
+{
+    problem_set(
+        problem, -EACCES,
+        "process %d sees no /proc, and no folder of its file system takes a file that may be executed", pid);
+    problem_remedy(problem, "Mount /proc in its mount namespace, or make /run or /tmp there writable.");
+    return -EACCES;
+}
+
+/* In a folder of the process's file system; for the moment. */
 static int load_file(struct hold *hold, const struct injector *injector, struct problem *problem)
 {
-    static const char *const FOLDERS[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/run", ""};
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
         char ours[128];
         int root = snprintf(ours, sizeof(ours), "/proc/%d/root", hold->pid);
-        struct statvfs fs;
         snprintf(ours + root, sizeof(ours) - (size_t)root, "%s/" PROBE_NAME ".%d", FOLDERS[i], getpid());
-        char folder[128];
-        snprintf(folder, sizeof(folder), "/proc/%d/root%s/", hold->pid, FOLDERS[i]);
-        if (statvfs(folder, &fs) < 0 || fs.f_flag & (ST_RDONLY | ST_NOEXEC))
+        if (!takes_code(hold->pid, FOLDERS[i]))
             continue;
         int r = fill(ours, O_CREAT | O_EXCL | O_NOFOLLOW, injector, NULL);
+        if (r == -EEXIST)
+            continue;
         if (r == 0)
             r = open_in_process(hold, injector, ours + root, problem);
-        else if (r != -EEXIST)
-            r = r == -EACCES || r == -ENOSPC || r == -EROFS || r == -ENOENT ? r : -EACCES;
-        if (r != -EEXIST)
-            unlink(ours);
-        if (r == 0 || r == -ESRCH || r == -ENOEXEC)
+        unlink(ours);
+        if (r == 0 || r == -ESRCH || r == -ENOEXEC || r == -EFAULT)
             return r;
     }
-    problem_set(
-        problem, -EACCES,
-        "process %d sees no /proc, and no folder of its file system takes a file that may be executed",
-        hold->pid);
-    problem_remedy(problem, "Mount /proc in its mount namespace, or make /run or /tmp there writable.");
-    return -EACCES;
+    return no_folder(hold->pid, problem);
 }
 
 static bool sees_proc(pid_t pid)
@@ -205,6 +216,19 @@ static bool sees_proc(pid_t pid)
     struct statfs fs;
     snprintf(path, sizeof(path), "/proc/%d/root/proc", pid);
     return statfs(path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int inject_check(const struct modules *modules, const char *probe_path, struct problem *problem)
+{
+    struct injector injector;
+    int r = injector_init(modules, probe_path, &injector, problem);
+    if (r < 0)
+        return r;
+    injector_done(&injector);
+    bool somewhere = sees_proc(modules->pid);
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++)
+        somewhere = somewhere || takes_code(modules->pid, FOLDERS[i]);
+    return somewhere ? 0 : no_folder(modules->pid, problem);
 }
 
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,

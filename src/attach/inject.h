@@ -30,6 +30,10 @@ void injector_done(struct injector *injector);
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem);
 
+/* Could the probe be loaded into this process? Looks, and changes nothing. Errors as injector_init() and
+ * inject_load(). */
+int inject_check(const struct modules *modules, const char *probe_path, struct problem *problem);
+
 /* Calls a function of the probe in the held main thread. */
 int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
                 const uint64_t *arguments, int count, uint64_t *ret_result, struct problem *problem);

@@ -15,7 +15,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "attach/inject.h"
 #include "attach/patch.h"
+#include "attach/syscall_filter.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -244,6 +246,31 @@ static void check_tracer(struct answer *answer, pid_t pid)
         fails(check, FAILS, "End that debugger or tracer first.");
 }
 
+static void check_loader(struct answer *answer, const struct target *target)
+{
+    struct check *check = add(answer, "a way in for the probe");
+    struct problem problem = {0};
+    _cleanup_(freep) char *path = cli_probe_path();
+    if (inject_check(&target->modules, path, &problem) < 0) {
+        because(check, "%s", problem.what);
+        fails(check, FAILS, problem.remedy);
+    } else {
+        because(check, "its own loader can load it");
+    }
+}
+
+static void check_filter(struct answer *answer, pid_t pid)
+{
+    struct check *check = add(answer, "its system call filter");
+    struct problem problem = {0};
+    if (syscall_filter_check(pid, &problem) < 0) {
+        because(check, "%s", problem.what);
+        fails(check, FAILS, problem.remedy);
+    } else {
+        because(check, "lets the probe's calls through, or there is none");
+    }
+}
+
 static void check_process(struct answer *answer, pid_t pid)
 {
     struct target_cache cache = {0};
@@ -262,6 +289,8 @@ static void check_process(struct answer *answer, pid_t pid)
             fails(check, FAILS, "It can be profiled (sonde profile), not traced.");
         } else {
             check_tracer(answer, pid);
+            check_loader(answer, target);
+            check_filter(answer, pid);
             check_hooks(answer, target);
             check_fields(answer, target);
         }

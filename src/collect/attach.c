@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hold.h"
 #include "attach/inject.h"
+#include "attach/syscall_filter.h"
 #include "collect/session_internal.h"
 
 #include <dirent.h>
@@ -62,6 +63,9 @@ static int load_probe(struct session *session, pid_t pid, struct stops *stops, s
                     pid);
         return -ENOTSUP;
     }
+    r = syscall_filter_check(pid, problem);
+    if (r < 0)
+        return r;
     if (inject_find_probe(target, session->probe_path, &probe, NULL) == 0) {
         elf_free(probe.elf);
         return 0;
