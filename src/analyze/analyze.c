@@ -93,6 +93,7 @@ static void thread_free(struct thread *thread)
     array_foreach (&thread->items, item)
         if (item->event == SONDE_EVENT_uv_done)
             pool_op_free(item->pointer);
+    activity_free(thread->activity);
     array_done(&thread->items);
     array_done(&thread->roots);
     array_done(&thread->answered);
@@ -222,6 +223,11 @@ static void collector_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_thread_sched:
         a->sched_events++;
         stretch_sched(a, e);
+        break;
+    case SONDE_EVENT_sys_call:
+    case SONDE_EVENT_sched_switch:
+    case SONDE_EVENT_block_io:
+        activity_event(a, e);
         break;
     case SONDE_EVENT_machine_stall:
         stretch_machine_stall(a, e);

@@ -109,6 +109,7 @@ static int add_span(stay_array *stays, const struct request *request, const stru
     uint64_t end_ns = span->end_ns ? span->end_ns : request->end_ns;
     switch (span->kind) {
     case VSPAN_request:
+    case VSPAN_syscall: /* within what made it */
         return 0;
     case VSPAN_callback:
         return add_stay(stays, request, span, span->start_ns, end_ns, LEVEL_CALLBACK, "");

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "analyze/activity.h"
 #include "analyze/analyze.h"
 #include "analyze/breakdown.h"
 #include "base/arena.h"
@@ -103,8 +104,9 @@ struct pool_op {
     uint64_t submit_ns, run_start_ns, run_end_ns;
     uint64_t owner;
     int64_t submit_tid, run_tid;
-    const char *type;  /* async resource: "PBKDF2REQUEST"; NULL unknown */
-    const char *route; /* interned "GET /x" of the owner; NULL */
+    struct kept_calls *calls; /* of its run, until its span is there; NULL */
+    const char *type;         /* async resource: "PBKDF2REQUEST"; NULL unknown */
+    const char *route;        /* interned "GET /x" of the owner; NULL */
     uint32_t span;
     uint8_t kind; /* uv_kind */
     uint8_t known;
@@ -253,6 +255,7 @@ struct async_type {
 struct thread {
     struct process *process;
     int64_t tid;
+    struct activity *activity; /* NULL until the kernel tells of it */
     /* turn.c */
     ARRAY(struct item) items;
     ARRAY(uint32_t) roots;
@@ -293,6 +296,7 @@ struct process {
     const char *service; /* interned */
     uint8_t runtime;
     uint8_t gone;
+    uint8_t has_waits; /* its threads' times off a processor are told */
     uint64_t started_ns, ended_ns;
     uint64_t request_count, answered_count, last_request_ns, latency_ns; /* of all its requests together */
     struct map endpoints;   /* hash of (method, route) of what it has answered */
@@ -466,6 +470,13 @@ void redis_claim_early(struct analysis *a, struct connection *caller, struct cal
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);
 void pool_op_free(struct pool_op *op);
+
+/* below.c: the kernel layer below a span. */
+struct kept_calls *below_keep(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+void below_pool(struct analysis *a, struct pool_op *op, struct request *owner);
+void below_callback(struct analysis *a, const struct thread *thread, struct request *owner, uint32_t span,
+                    uint64_t start_ns, uint64_t end_ns);
+void below_times(const struct thread *thread, struct vspan *span);
 
 /* turn.c */
 void turn_event(struct analysis *a, struct thread *thread, const struct event *e);

@@ -389,6 +389,23 @@ static struct request *request_missed_in(const struct turn *t, const struct item
 
 static void end_resource(struct turn *t, const struct item *callback, struct context *c);
 
+/* The system calls in a callback, but for those in callbacks within it, which have an owner of their own. */
+static void add_calls(struct turn *t, const struct item *item, struct request *owner, uint32_t span)
+{
+    uint64_t from_ns = item->start_ns;
+    foreach_child(t, item, i)
+    {
+        const struct item *child = item_at(t, i);
+        if (child->event != SONDE_EVENT_node_callback)
+            continue;
+        if (child->start_ns > from_ns)
+            below_callback(t->a, t->thread, owner, span, from_ns, child->start_ns);
+        from_ns = MAX(from_ns, child->end_ns);
+    }
+    if (item->end_ns > from_ns)
+        below_callback(t->a, t->thread, owner, span, from_ns, item->end_ns);
+}
+
 static void read_callback(struct turn *t, const struct item *item, struct context *outer)
 {
     struct request *begun = request_begun_in(t, item);
@@ -426,8 +443,10 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         t->callback = name;
     }
     foreach_child(t, item, i) read_item(t, i, &c);
-    if (c.owner && span != VSPAN_NONE)
+    if (c.owner && span != VSPAN_NONE) {
         c.owner->spans.at[span].gc_ns = t->gc_ns - gc_before;
+        add_calls(t, item, c.owner, span);
+    }
 }
 
 /* ---- what happens inside ---- */
@@ -480,6 +499,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
                                                 .work_start_ns = op->run_start_ns,
                                                 .work_end_ns = op->run_end_ns,
                                                 .peer_tid = op->run_tid});
+    below_pool(t->a, op, owner);
 }
 
 static void read_submit(struct turn *t, const struct item *item, const struct context *c)

@@ -9,6 +9,8 @@ enum { OCCUPANTS_MAX = 32, KIND_READ = 3, KIND_WORK = 64, KIND_GETADDRINFO = 65,
 
 void pool_op_free(struct pool_op *op)
 {
+    if (op)
+        free(op->calls);
     free(op);
 }
 
@@ -171,6 +173,8 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     op->run_end_ns = e->time_ns;
     op->run_start_ns = MAX(e->time_ns - event_duration(e), op->submit_ns);
     op->run_tid = thread->tid;
+    free(op->calls);
+    op->calls = below_keep(thread, e->time_ns - event_duration(e), e->time_ns);
     if (!thread->runs_pool) {
         thread->runs_pool = 1;
         process->pool_threads++;
@@ -191,6 +195,7 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
             span->work_start_ns = op->run_start_ns;
             span->work_end_ns = op->run_end_ns;
             span->peer_tid = op->run_tid;
+            below_pool(a, op, owner);
         }
     }
     if (waited >= a->options.pool_wait_ns && op->waited_behind)

@@ -13,7 +13,7 @@ enum { ENDPOINTS_MAX = 4096 }; /* more routes than that are not routes: the rest
 
 const char *layer_name(enum layer layer)
 {
-    static const char *const NAMES[LAYER_COUNT] = {"http", "js", "v8", "libuv", "redis"};
+    static const char *const NAMES[LAYER_COUNT] = {"http", "js", "v8", "libuv", "redis", "kernel"};
     return layer < LAYER_COUNT ? NAMES[layer] : "?";
 }
 
@@ -279,6 +279,10 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     if (request->process->endpoints.count < ENDPOINTS_MAX &&
         !map_put(&request->process->endpoints, endpoint_key(request), NULL))
         a->failed = true;
+    const uint64_t *loop = map_get(&request->process->threads, (uint64_t)request->tid);
+    if (loop)
+        request->timed = activity_times((const struct thread *)(uintptr_t)*loop, request->start_ns,
+                                        request->end_ns, &request->spent);
     gc_request_done(a, request->process, request);
     encode_request_done(a, request->process, request);
     slow_request_done(a, request->process, request);

@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyze/activity.h"
 #include "base/array.h"
 
-enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_redis, LAYER_COUNT };
+enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_redis, LAYER_kernel, LAYER_COUNT };
 const char *layer_name(enum layer layer);
 
 /* How it is known that an operation belongs to its request. */
@@ -28,12 +29,13 @@ enum vspan_kind {
     VSPAN_callback, /* JavaScript */
     VSPAN_gc,
     VSPAN_regexp,
-    VSPAN_encode, /* JSON or a buffer becomes text, or text an object */
-    VSPAN_pool,   /* an operation of libuv's thread pool, from submission to its completion callback */
-    VSPAN_sync,   /* the same done on the loop's own thread, which stands still */
-    VSPAN_http,   /* a request sent to another service, from sending to the end of the response */
-    VSPAN_redis,  /* a command, from sending to the callback that reads its reply */
-    VSPAN_other,  /* bytes sent on another connection, to the next bytes received */
+    VSPAN_encode,  /* JSON or a buffer becomes text, or text an object */
+    VSPAN_pool,    /* an operation of libuv's thread pool, from submission to its completion callback */
+    VSPAN_sync,    /* the same done on the loop's own thread, which stands still */
+    VSPAN_http,    /* a request sent to another service, from sending to the end of the response */
+    VSPAN_redis,   /* a command, from sending to the callback that reads its reply */
+    VSPAN_other,   /* bytes sent on another connection, to the next bytes received */
+    VSPAN_syscall, /* a system call of the thread that its parent ran on */
 };
 
 #define VSPAN_NONE UINT32_MAX
@@ -57,6 +59,12 @@ struct vspan {
     uint64_t work_start_ns, work_end_ns;
     uint64_t gc_ns; /* callback, operation: garbage collection meanwhile */
     float unusual;  /* operation: how many times the middle of its kind it took; 0: as usual */
+    /* What the thread did in it (pool: the pool's thread, at work); timed: it is known. */
+    struct activity_times spent;
+    int64_t result; /* syscall: a negative errno when it failed */
+    int32_t fd;     /* syscall: -1 for none */
+    bool timed;
+    uint32_t calls_left_out; /* system calls beyond those that have a span; they are the shortest */
     uint32_t times; /* sync: calls in a row; the work is theirs together, work_start_ns the first one's */
     /* redis: number of the command on its connection, client id at the server, process of the server;
      * bytes of the write that carried it (all its commands), bytes of the arguments as Redis saw them. */
@@ -122,6 +130,8 @@ struct request {
     /* Lost to garbage collection and to encoding in turns that were no stalls; encodes: its own encoding. */
     uint64_t gc_ns, encode_ns;
     bool encodes;
+    bool timed; /* spent is known: what the loop's thread did meanwhile */
+    struct activity_times spent;
     uint8_t encode_what;
     /* While it is open: */
     ARRAY(uint64_t) async_ids;

@@ -75,7 +75,7 @@ static void add_children(line_array *lines, const struct request *request, uint3
         add_parts(lines, request, span, depth + 1);
         if (span->child)
             add_request(lines, span->child, depth + 1);
-        add_children(lines, request, i, depth + 1);
+        add_children(lines, request, i, depth + 1 + (span->kind == VSPAN_pool && span->work_end_ns));
     }
 }
 
@@ -162,6 +162,29 @@ static void add_root_words(struct text *to, const struct request *request)
         text_addf(to, ", %s", request_state_name(request->state));
 }
 
+/* Where the thread was not running, when that is worth a word: above a tenth of the time and 20 us. */
+static void add_spent(struct text *to, const struct activity_times *spent, uint64_t took_ns)
+{
+    char time[32];
+    if (spent->runnable_ns * 10 > took_ns && spent->runnable_ns > 20 * NS_PER_US)
+        text_addf(to, ", waited %s for a processor",
+                  clock_format_duration(spent->runnable_ns, time, sizeof(time)));
+    if (spent->blocked_ns * 10 > took_ns && spent->blocked_ns > 20 * NS_PER_US)
+        text_addf(to, ", blocked %s", clock_format_duration(spent->blocked_ns, time, sizeof(time)));
+}
+
+static void add_call_words(struct text *to, const struct vspan *span)
+{
+    text_add(to, span->name);
+    if (span->fd >= 0)
+        text_addf(to, " fd %d", span->fd);
+    const char *error = span->result < 0 && span->result > -4096 ? strerrorname_np((int)-span->result) : NULL;
+    if (error)
+        text_addf(to, ": %s", error);
+    else if (span->result >= 0 && span->result < 1ll << 40)
+        text_addf(to, ": %lld", (long long)span->result);
+}
+
 static void add_words(struct text *to, const struct line *line)
 {
     const struct vspan *span = line->span;
@@ -177,10 +200,18 @@ static void add_words(struct text *to, const struct line *line)
         text_addf(to,
                   span->kind == VSPAN_pool ? "runs on pool thread %lld" : "executes in Redis, process %lld",
                   span->kind == VSPAN_pool ? (long long)span->peer_tid : (long long)span->peer_pid);
+        if (span->timed)
+            add_spent(to, &span->spent, line->took_ns);
         return;
     }
     if (span->kind == VSPAN_request) {
         add_root_words(to, line->request);
+        return;
+    }
+    if (span->kind == VSPAN_syscall) {
+        add_call_words(to, span);
+        if (span->timed)
+            add_spent(to, &span->spent, line->took_ns);
         return;
     }
     static const char *const PREFIX[] = {[VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
@@ -201,6 +232,8 @@ static void add_words(struct text *to, const struct line *line)
     }
     if (span->unusual > 0)
         text_addf(to, ", %.0f times the usual", (double)span->unusual);
+    if (span->timed && span->kind != VSPAN_pool)
+        add_spent(to, &span->spent, line->took_ns);
     if (line->open)
         text_add(to, span->kind == VSPAN_callback ? ", had not returned" : ", no answer");
     text_add(to, how_known(span));
@@ -217,7 +250,7 @@ static unsigned count_columns(const char *text, size_t length)
 static void print_line(struct text *to, const struct line *line, uint64_t origin_ns,
                        const struct prose_style *style, unsigned width)
 {
-    const char *colour[] = {style->bold, style->yellow, style->red, style->cyan, style->green};
+    const char *colour[] = {style->bold, style->yellow, style->red, style->cyan, style->green, style->dim};
     enum layer layer = line->span->layer;
     text_add(to, style->dim);
     add_time(to, line->start_ns > origin_ns ? line->start_ns - origin_ns : 0, OFFSET_COLUMNS);
@@ -311,6 +344,14 @@ void vertical_print(struct text *to, const struct request *request, const struct
         text_addf(to, "%s%*s  %zu shorter spans are not shown%s\n", style->dim,
                   OFFSET_COLUMNS + TIME_COLUMNS + 2, "", hidden, style->none);
     print_path(to, request, style, width);
+    if (request->timed) {
+        char ran[32], waited[32], blocked[32];
+        text_addf(to, "%s%*s  its loop's thread meanwhile: ran %s, waited %s for a processor, blocked %s%s\n",
+                  style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "",
+                  clock_format_duration(request->spent.running_ns, ran, sizeof(ran)),
+                  clock_format_duration(request->spent.runnable_ns, waited, sizeof(waited)),
+                  clock_format_duration(request->spent.blocked_ns, blocked, sizeof(blocked)), style->none);
+    }
     if (request->ambiguous)
         text_addf(to, "%s%*s  not shown: what callbacks started that served other requests too (%u)%s\n",
                   style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->ambiguous, style->none);
@@ -366,13 +407,55 @@ static json_t *states_json(const struct request *request, const struct vspan *sp
     return object;
 }
 
+static void set_spent(json_t *object, const struct activity_times *spent)
+{
+    json_object_set_new(object, "running_ns", json_integer((json_int_t)spent->running_ns));
+    json_object_set_new(object, "runnable_ns", json_integer((json_int_t)spent->runnable_ns));
+    json_object_set_new(object, "blocked_ns", json_integer((json_int_t)spent->blocked_ns));
+}
+
+/* Each thread that worked for the request: the loop's all the time, the pool's in its operations. */
+static json_t *threads_json(const struct request *request)
+{
+    json_t *threads = json_array();
+    if (request->timed) {
+        json_t *loop = json_pack("{s:I, s:s}", "thread", (json_int_t)request->tid, "role", "event loop");
+        set_spent(loop, &request->spent);
+        json_array_append_new(threads, loop);
+    }
+    for (uint32_t i = 1; i < request->spans.count; i++) {
+        const struct vspan *span = &request->spans.at[i];
+        bool known = false;
+        if (span->kind != VSPAN_pool || !span->timed)
+            continue;
+        for (uint32_t k = 1; k < i; k++)
+            known |= request->spans.at[k].kind == VSPAN_pool && request->spans.at[k].timed &&
+                     request->spans.at[k].peer_tid == span->peer_tid;
+        struct activity_times sum = {0};
+        for (uint32_t k = i; k < request->spans.count && !known; k++) {
+            const struct vspan *other = &request->spans.at[k];
+            if (other->kind != VSPAN_pool || !other->timed || other->peer_tid != span->peer_tid)
+                continue;
+            sum.running_ns += other->spent.running_ns;
+            sum.runnable_ns += other->spent.runnable_ns;
+            sum.blocked_ns += other->spent.blocked_ns;
+        }
+        if (known)
+            continue;
+        json_t *pool = json_pack("{s:I, s:s}", "thread", (json_int_t)span->peer_tid, "role", "pool");
+        set_spent(pool, &sum);
+        json_array_append_new(threads, pool);
+    }
+    return threads;
+}
+
 static json_t *span_json(const struct request *request, const struct vspan *span)
 {
     static const char *const KINDS[] = {
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
         [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
-        [VSPAN_encode] = "encode"};
+        [VSPAN_encode] = "encode",   [VSPAN_syscall] = "syscall"};
     json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));
@@ -401,6 +484,14 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     json_t *states = states_json(request, span);
     if (states)
         json_object_set_new(object, "states", states);
+    if (span->timed)
+        set_spent(object, &span->spent);
+    if (span->kind == VSPAN_syscall) {
+        json_object_set_new(object, "result", json_integer((json_int_t)span->result));
+        if (span->fd >= 0)
+            json_object_set_new(object, "fd", json_integer(span->fd));
+    }
+    set_number(object, "calls_left_out_count", span->calls_left_out);
     set_number(object, "sequence", span->sequence);
     set_number(object, "client_id", span->client_id);
     set_number(object, "written_bytes", span->written_bytes);
@@ -467,5 +558,6 @@ json_t *vertical_json(const struct request *request)
     array_foreach (&request->spans, span)
         json_array_append_new(spans, span_json(request, span));
     json_object_set_new(object, "spans", spans);
+    json_object_set_new(object, "threads", threads_json(request));
     return object;
 }

@@ -48,6 +48,51 @@ test('system calls are counted as strace counts them', { skip: missing || (!has(
     assert.equal(manifestOf(folder).kernel.families.sys.lost, 0);
 });
 
+test('one request: callback, operation, worker thread and its system calls, nested within a microsecond', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), file = path.join(base, 'data');
+    fs.writeFileSync(file, Buffer.alloc(300_000, 1));
+    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--', process.execPath, path.join(PROGRAMS, 'layers.js'), file]);
+    assert.equal(status, 0, stderr);
+    const said = spawnSync(SONDE, ['spans', '--json', '--slowest', '100', folder], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    const requests = JSON.parse(said.stdout).requests;
+    assert.ok(requests.length >= 20, said.stderr);
+    const raw = events(folder, '--name', 'sys:call', '--name', 'uv:run'), calls = raw.filter((e) => e.name === 'sys:call');
+    const EXPECTED = { fs_open: /^open/, fs_fstat: /stat/, fs_read: /^p?read/, fs_close: /^close$/, getaddrinfo: /^(openat|newfstatat|socket)$/ };
+    for (const request of requests) {
+        const { spans } = request;
+        for (const [name, call] of Object.entries(EXPECTED)) {
+            const index = spans.findIndex((s) => s.kind === 'pool' && s.name === name);
+            assert.ok(index > 0, `${name} in ${request.id}`);
+            const operation = spans[index];
+            assert.equal(spans[operation.parent].kind, 'callback', 'started by a callback');
+            const below = spans.filter((s) => s.parent === index && s.layer === 'kernel');
+            assert.ok(below.some((s) => call.test(s.name)), `${name}: ${below.map((s) => s.name)}`);
+            for (const s of below) {
+                assert.ok(s.start_ns >= operation.work_start_ns - 1000 && s.end_ns <= operation.work_end_ns + 1000, `${name}: ${s.name} ${s.start_ns - operation.work_start_ns} ${operation.work_end_ns - s.end_ns}`);
+                assert.equal(s.peer_thread, operation.peer_thread, 'on the thread that ran it');
+                assert.ok(s.running_ns + s.runnable_ns + s.blocked_ns === s.duration_ns, 'its times add up');
+            }
+            // As many as the kernel saw, none twice.
+            const own = calls.filter((e) => e.tid === operation.peer_thread && (e.start + e.end) / 2 >= operation.work_start_ns && (e.start + e.end) / 2 <= operation.work_end_ns);
+            assert.equal(below.length + (operation.calls_left_out_count ?? 0), own.length);
+            assert.ok(operation.running_ns + operation.runnable_ns + operation.blocked_ns === operation.work_ns, 'the worker thread ran, waited or was blocked');
+        }
+        const work = spans.find((s) => s.kind === 'pool' && s.name === 'work');
+        assert.ok(work && work.running_ns > 0, 'the hash kept a processor busy');
+        const loop = request.threads.find((thread) => thread.role === 'event loop');
+        assert.equal(loop.thread, request.thread);
+        assert.equal(loop.running_ns + loop.runnable_ns + loop.blocked_ns, request.latency_ns);
+        assert.ok(loop.running_ns > 0, JSON.stringify(request.threads));
+        assert.ok(request.threads.some((thread) => thread.role === 'pool' && thread.thread === work.peer_thread));
+        // The answer leaves in a call of the loop's own thread.
+        assert.ok(spans.some((s) => s.layer === 'kernel' && /^write|^send/.test(s.name) && spans[s.parent].kind === 'callback' && s.peer_thread === request.thread));
+    }
+    assert.ok(requests.some((request) => request.threads[0].blocked_ns > 0), 'a loop that waits for the pool sleeps');
+    const text = spawnSync(SONDE, ['spans', '--slowest', '1', folder], { encoding: 'utf8' });
+    assert.match(text.stdout, /runs on pool thread \d+[^\n]*\n[^\n]*kernel\s+openat/);
+    assert.match(text.stdout, /its loop's thread meanwhile: ran .* waited .* for a processor, blocked/);
+});
+
 // The dirty way in: what runs is cut off in the middle of its calls.
 test('a thread that ends in a call, and calls that are open at the end', { skip: missing }, async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');

@@ -1,0 +1,279 @@
+/* See activity.h. Of each kind a ring that grows to its limit. Waits carry running sums, so that a question
+ * about a long time costs two searches. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/activity.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "base/macro.h"
+
+enum { CALLS_KEPT = 4096, WAITS_KEPT = 4096, DISKS_KEPT = 512, FIRST_CAPACITY = 32 };
+
+struct wait_kept {
+    struct activity_wait wait;
+    uint64_t off_before_ns, runnable_before_ns; /* sums of all waits before it */
+};
+
+/* elements[i % capacity] is number i, of those in [count - kept, count). */
+struct ring {
+    void *elements;
+    size_t count, capacity;
+};
+
+struct activity {
+    struct ring calls, waits, disks;
+};
+
+/* Ends are in order: the index of the first element that ends after ns. */
+typedef uint64_t ring_end(const void *element);
+
+static void *ring_at(const struct ring *ring, size_t size, size_t index)
+{
+    return (char *)ring->elements + index % ring->capacity * size;
+}
+
+static size_t ring_oldest(const struct ring *ring)
+{
+    return ring->count - MIN(ring->count, ring->capacity);
+}
+
+/* A place for one more; NULL when memory is exhausted. */
+static void *ring_add(struct ring *ring, size_t size, size_t limit)
+{
+    if (ring->count == ring->capacity && ring->capacity < limit) { /* it has not begun to turn */
+        size_t capacity = ring->capacity ? 2 * ring->capacity : FIRST_CAPACITY;
+        void *elements = realloc(ring->elements, capacity * size);
+        if (!elements)
+            return NULL;
+        ring->elements = elements;
+        ring->capacity = capacity;
+    }
+    return ring_at(ring, size, ring->count++);
+}
+
+static size_t ring_first_after(const struct ring *ring, size_t size, ring_end *end, uint64_t ns)
+{
+    size_t low = ring_oldest(ring), high = ring->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (end(ring_at(ring, size, middle)) <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint64_t call_end(const void *element)
+{
+    return ((const struct activity_call *)element)->end_ns;
+}
+
+static uint64_t wait_end(const void *element)
+{
+    return ((const struct wait_kept *)element)->wait.end_ns;
+}
+
+static uint64_t disk_end(const void *element)
+{
+    return ((const struct activity_disk *)element)->end_ns;
+}
+
+/* ---- events ---- */
+
+static struct thread *thread_of(struct analysis *a, uint64_t pid, uint64_t tid)
+{
+    const uint64_t *known = map_get(&a->processes, pid); /* only what is traced has such events */
+    struct process *process = known ? (struct process *)(uintptr_t)*known : NULL;
+    struct thread *thread = process ? thread_get(a, process, (int64_t)tid) : NULL;
+    if (thread && !thread->activity) {
+        thread->activity = calloc(1, sizeof(*thread->activity));
+        a->failed |= !thread->activity;
+    }
+    return thread && thread->activity ? thread : NULL;
+}
+
+static void call_event(struct analysis *a, const struct event *e)
+{
+    struct thread *thread = thread_of(a, U(e, sys_call_pid), U(e, sys_call_tid));
+    struct activity_call *call =
+        thread ? ring_add(&thread->activity->calls, sizeof(*call), CALLS_KEPT) : NULL;
+    if (!call) {
+        a->failed |= thread != NULL;
+        return;
+    }
+    *call = (struct activity_call){.start_ns = e->time_ns - MIN(event_duration(e), e->time_ns),
+                                   .end_ns = e->time_ns,
+                                   .result = e->values[FIELD_sys_call_result].i,
+                                   .fd = (int32_t)e->values[FIELD_sys_call_fd].i,
+                                   .call = (uint16_t)U(e, sys_call_call),
+                                   .outcome = (uint8_t)U(e, sys_call_outcome)};
+}
+
+static void wait_event(struct analysis *a, const struct event *e)
+{
+    struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
+    struct ring *waits = thread ? &thread->activity->waits : NULL;
+    struct wait_kept last = {0};
+    if (waits && waits->count)
+        last = *(struct wait_kept *)ring_at(waits, sizeof(last), waits->count - 1);
+    struct wait_kept *kept = waits ? ring_add(waits, sizeof(*kept), WAITS_KEPT) : NULL;
+    if (!kept) {
+        a->failed |= thread != NULL;
+        return;
+    }
+    thread->process->has_waits = 1;
+    uint64_t off_ns = MIN(event_duration(e), e->time_ns - MIN(last.wait.end_ns, e->time_ns));
+    *kept = (struct wait_kept){.wait = {.start_ns = e->time_ns - off_ns,
+                                        .end_ns = e->time_ns,
+                                        .runnable_ns = MIN(U(e, sched_switch_runnable_ns), off_ns),
+                                        .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
+                                        .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
+                                        .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
+                                        .call = (uint16_t)U(e, sched_switch_call),
+                                        .reason = (uint8_t)U(e, sched_switch_reason),
+                                        .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
+                               .off_before_ns = last.off_before_ns + (last.wait.end_ns - last.wait.start_ns),
+                               .runnable_before_ns = last.runnable_before_ns + last.wait.runnable_ns};
+}
+
+static void disk_event(struct analysis *a, const struct event *e)
+{
+    struct thread *thread = thread_of(a, U(e, block_io_pid), U(e, block_io_tid));
+    struct activity_disk *disk =
+        thread ? ring_add(&thread->activity->disks, sizeof(*disk), DISKS_KEPT) : NULL;
+    if (!disk) {
+        a->failed |= thread != NULL;
+        return;
+    }
+    *disk = (struct activity_disk){.start_ns = e->time_ns - MIN(event_duration(e), e->time_ns),
+                                   .end_ns = e->time_ns,
+                                   .queued_ns = U(e, block_io_queued_ns),
+                                   .bytes = U(e, block_io_bytes),
+                                   .device = (uint32_t)U(e, block_io_device),
+                                   .operation = (uint8_t)U(e, block_io_operation)};
+}
+
+void activity_event(struct analysis *a, const struct event *e)
+{
+    if (e->id == SONDE_EVENT_sys_call)
+        call_event(a, e);
+    else if (e->id == SONDE_EVENT_sched_switch)
+        wait_event(a, e);
+    else if (e->id == SONDE_EVENT_block_io)
+        disk_event(a, e);
+}
+
+void activity_free(struct activity *activity)
+{
+    if (!activity)
+        return;
+    free(activity->calls.elements);
+    free(activity->waits.elements);
+    free(activity->disks.elements);
+    free(activity);
+}
+
+/* ---- questions ---- */
+
+/* Off the processor, and of that runnable, before ns; at is the first wait that ends after it. */
+static void sums_before(const struct ring *waits, size_t at, uint64_t ns, uint64_t *ret_off_ns,
+                        uint64_t *ret_runnable_ns)
+{
+    bool beyond = at == waits->count;
+    const struct wait_kept *k = ring_at(waits, sizeof(*k), beyond ? at - 1 : at);
+    uint64_t off_ns = k->off_before_ns, runnable_ns = k->runnable_before_ns;
+    const struct activity_wait *w = &k->wait;
+    uint64_t until_ns = beyond ? w->end_ns : ns, ready_ns = w->end_ns - w->runnable_ns;
+    off_ns += until_ns > w->start_ns ? until_ns - w->start_ns : 0;
+    runnable_ns += until_ns > ready_ns ? until_ns - ready_ns : 0;
+    *ret_off_ns = off_ns;
+    *ret_runnable_ns = runnable_ns;
+}
+
+bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                    struct activity_times *ret_times)
+{
+    if (!thread->process->has_waits || end_ns < start_ns)
+        return false;
+    const struct ring *waits = thread->activity ? &thread->activity->waits : NULL;
+    uint64_t off_start_ns = 0, off_end_ns = 0, runnable_start_ns = 0, runnable_end_ns = 0;
+    if (waits && waits->count) {
+        size_t first = ring_first_after(waits, sizeof(struct wait_kept), wait_end, start_ns);
+        if (first == ring_oldest(waits) && first > 0)
+            return false; /* what came before it is kept no more */
+        size_t last = ring_first_after(waits, sizeof(struct wait_kept), wait_end, end_ns);
+        sums_before(waits, first, start_ns, &off_start_ns, &runnable_start_ns);
+        sums_before(waits, last, end_ns, &off_end_ns, &runnable_end_ns);
+    }
+    uint64_t off_ns = off_end_ns - off_start_ns, runnable_ns = runnable_end_ns - runnable_start_ns;
+    off_ns = MIN(off_ns, end_ns - start_ns);
+    runnable_ns = MIN(runnable_ns, off_ns);
+    *ret_times = (struct activity_times){.running_ns = end_ns - start_ns - off_ns,
+                                         .runnable_ns = runnable_ns,
+                                         .blocked_ns = off_ns - runnable_ns};
+    return true;
+}
+
+size_t activity_calls(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)
+{
+    const struct ring *calls = thread->activity ? &thread->activity->calls : NULL;
+    *ret_first = 0;
+    if (!calls || !calls->count)
+        return 0;
+    size_t first = ring_first_after(calls, sizeof(struct activity_call), call_end, start_ns);
+    size_t last = ring_first_after(calls, sizeof(struct activity_call), call_end, end_ns);
+    while (first < last && activity_call_at(thread, first)->start_ns < start_ns)
+        first++;
+    *ret_first = first;
+    return last - first;
+}
+
+const struct activity_call *activity_call_at(const struct thread *thread, size_t index)
+{
+    return ring_at(&thread->activity->calls, sizeof(struct activity_call), index);
+}
+
+const char *activity_call_name(uint16_t call)
+{
+    const char *name = event_label(SONDE_MEANING_syscall, call);
+    return name ? name : "system call";
+}
+
+size_t activity_waits(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)
+{
+    const struct ring *waits = thread->activity ? &thread->activity->waits : NULL;
+    *ret_first = 0;
+    if (!waits || !waits->count)
+        return 0;
+    size_t first = ring_first_after(waits, sizeof(struct wait_kept), wait_end, start_ns), last = first;
+    while (last < waits->count && activity_wait_at(thread, last)->start_ns < end_ns)
+        last++;
+    *ret_first = first;
+    return last - first;
+}
+
+const struct activity_wait *activity_wait_at(const struct thread *thread, size_t index)
+{
+    return &((struct wait_kept *)ring_at(&thread->activity->waits, sizeof(struct wait_kept), index))->wait;
+}
+
+size_t activity_disks(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)
+{
+    const struct ring *disks = thread->activity ? &thread->activity->disks : NULL;
+    *ret_first = 0;
+    if (!disks || !disks->count)
+        return 0;
+    size_t first = ring_first_after(disks, sizeof(struct activity_disk), disk_end, start_ns), last = first;
+    while (last < disks->count && activity_disk_at(thread, last)->start_ns < end_ns)
+        last++;
+    *ret_first = first;
+    return last - first;
+}
+
+const struct activity_disk *activity_disk_at(const struct thread *thread, size_t index)
+{
+    return ring_at(&thread->activity->disks, sizeof(struct activity_disk), index);
+}

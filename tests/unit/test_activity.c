@@ -1,0 +1,155 @@
+/* What threads did in the kernel: calls, times off the processor, disk requests, within bounds. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { PROGRAM = 10, WORKER = 11, READ = 0, FUTEX = 202, BLOCKED = 1, PREEMPTED = 0 };
+
+static struct thread *worker(struct feed *feed)
+{
+    struct process *process = process_get(feed->analysis, PROGRAM);
+    return thread_get(feed->analysis, process, WORKER);
+}
+
+static void begin(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, PROGRAM, 1, "program", US(1));
+}
+
+/* Kernel events come in a stream of the recorder's. */
+static void off(struct feed *feed, uint64_t start_ns, uint64_t ready_ns, uint64_t end_ns, uint8_t reason)
+{
+    FEED(feed, sched_switch, 1, 1, end_ns, end_ns - start_ns, .pid = PROGRAM, .tid = WORKER,
+         .runnable_ns = end_ns - ready_ns, .reason = reason, .call = FUTEX, .fd = -1, .waker_pid = PROGRAM,
+         .waker_tid = PROGRAM, .woken_by = WAKER_THREAD);
+}
+
+static void call(struct feed *feed, uint64_t start_ns, uint64_t end_ns, uint16_t number, int64_t result)
+{
+    FEED(feed, sys_call, 1, 1, end_ns, end_ns - start_ns, .pid = PROGRAM, .tid = WORKER, .call = number,
+         .result = result, .fd = 7);
+}
+
+static void expect(struct feed *feed, uint64_t start_ns, uint64_t end_ns, uint64_t running_ns,
+                   uint64_t runnable_ns, uint64_t blocked_ns)
+{
+    struct activity_times times;
+    assert_true(activity_times(worker(feed), start_ns, end_ns, &times));
+    assert_int_equal(times.running_ns, running_ns);
+    assert_int_equal(times.runnable_ns, runnable_ns);
+    assert_int_equal(times.blocked_ns, blocked_ns);
+}
+
+static void times_add_up(void **state)
+{
+    (void)state;
+    struct feed feed;
+    begin(&feed);
+    off(&feed, US(100), US(150), US(160), BLOCKED);   /* blocked 50, runnable 10 */
+    off(&feed, US(200), US(200), US(230), PREEMPTED); /* runnable 30 */
+    off(&feed, US(300), US(400), US(400), BLOCKED);
+    expect(&feed, US(0), US(500), US(310), US(40), US(150));
+    expect(&feed, US(100), US(160), 0, US(10), US(50));
+    expect(&feed, US(120), US(155), 0, US(5), US(30)); /* cut at both ends */
+    expect(&feed, US(160), US(200), US(40), 0, 0);
+    expect(&feed, US(210), US(350), US(70), US(20), US(50));
+    expect(&feed, US(400), US(450), US(50), 0, 0); /* behind the last */
+    expect(&feed, US(230), US(230), 0, 0, 0);
+    feed_done(&feed);
+}
+
+static void nothing_is_known_without_events(void **state)
+{
+    (void)state;
+    struct feed feed;
+    struct activity_times times;
+    size_t first;
+    begin(&feed);
+    assert_false(activity_times(worker(&feed), US(1), US(2), &times));
+    assert_int_equal(activity_calls(worker(&feed), US(1), US(2), &first), 0);
+    assert_int_equal(activity_waits(worker(&feed), US(1), US(2), &first), 0);
+    assert_int_equal(activity_disks(worker(&feed), US(1), US(2), &first), 0);
+    feed_done(&feed);
+}
+
+static void calls_are_found_by_time(void **state)
+{
+    (void)state;
+    struct feed feed;
+    size_t first;
+    begin(&feed);
+    for (uint64_t i = 0; i < 100; i++)
+        call(&feed, US(10 * i), US(10 * i + 4), i % 2 ? FUTEX : READ, i == 21 ? -11 : (int64_t)i);
+    assert_int_equal(activity_calls(worker(&feed), US(200), US(230), &first), 3);
+    const struct activity_call *c = activity_call_at(worker(&feed), first + 1);
+    assert_int_equal(c->start_ns, US(210));
+    assert_int_equal(c->end_ns, US(214));
+    assert_int_equal(c->result, -11);
+    assert_int_equal(c->fd, 7);
+    assert_string_equal(activity_call_name(c->call), "futex");
+    assert_int_equal(activity_calls(worker(&feed), US(201), US(213), &first), 0); /* neither lies in it */
+    assert_int_equal(activity_calls(worker(&feed), 0, US(10000), &first), 100);
+    feed_done(&feed);
+}
+
+static void old_times_are_forgotten_not_guessed(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    struct feed feed;
+    struct activity_times times;
+    size_t first;
+    begin(&feed);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        call(&feed, US(10 * i), US(10 * i + 1), READ, 0);
+        off(&feed, US(10 * i + 2), US(10 * i + 4), US(10 * i + 5), BLOCKED);
+    }
+    assert_false(activity_times(worker(&feed), US(10), US(10 * MANY), &times));
+    expect(&feed, US(10 * (MANY - 1000)), US(10 * MANY), US(7000), US(1000), US(2000));
+    size_t kept = activity_calls(worker(&feed), 0, US(20 * MANY), &first);
+    assert_true(kept >= 1000 && kept < MANY / 2);
+    assert_int_equal(activity_call_at(worker(&feed), first + kept - 1)->start_ns, US(10 * MANY));
+    assert_int_equal(activity_waits(worker(&feed), US(10 * MANY - 10), US(10 * MANY), &first), 1);
+    assert_int_equal(activity_wait_at(worker(&feed), first)->waker_tid, PROGRAM);
+    feed_done(&feed);
+}
+
+static void disk_requests(void **state)
+{
+    (void)state;
+    struct feed feed;
+    size_t first;
+    begin(&feed);
+    FEED(&feed, block_io, 1, 1, US(90), US(40), .pid = PROGRAM, .tid = WORKER, .bytes = 4096, .queued_ns = 77,
+         .operation = 1);
+    assert_int_equal(activity_disks(worker(&feed), US(80), US(100), &first), 1);
+    const struct activity_disk *disk = activity_disk_at(worker(&feed), first);
+    assert_int_equal(disk->start_ns, US(50));
+    assert_int_equal(disk->bytes, 4096);
+    assert_int_equal(disk->queued_ns, 77);
+    assert_int_equal(activity_disks(worker(&feed), US(10), US(50), &first), 0);
+    feed_done(&feed);
+}
+
+static void threads_of_unknown_processes_are_not_made(void **state)
+{
+    (void)state;
+    struct feed feed;
+    begin(&feed);
+    FEED(&feed, sys_call, 1, 1, US(5), US(1), .pid = 999, .tid = 999, .call = READ);
+    assert_null(map_get(&feed.analysis->processes, 999));
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_add_up),
+        cmocka_unit_test(nothing_is_known_without_events),
+        cmocka_unit_test(calls_are_found_by_time),
+        cmocka_unit_test(old_times_are_forgotten_not_guessed),
+        cmocka_unit_test(disk_requests),
+        cmocka_unit_test(threads_of_unknown_processes_are_not_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
