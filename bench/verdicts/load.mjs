@@ -13,7 +13,8 @@ function ask(agent, port, path) {
     });
 }
 
-// routes: [{ target(): path with query, everyMs, warm: path or null, atOnce: requests in flight, if limited }]. Answers { sent, failed } when all are
+// routes: [{ target(): path with query, everyMs, warm: path or null, atOnce: requests in flight, if limited,
+// atLeast: requests that are needed }]. Answers { sent, failed } when all are
 // answered or have had graceMs for it.
 export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) {
     const agent = new http.Agent({ keepAlive: true, maxSockets: IN_FLIGHT_MAX });
@@ -23,6 +24,7 @@ export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) 
         if (inFlight >= IN_FLIGHT_MAX || (route.pending ??= 0) >= (route.atOnce || IN_FLIGHT_MAX)) return;
         inFlight++;
         route.pending++;
+        route.sent = (route.sent || 0) + 1;
         counts.sent++;
         const status = await ask(agent, port, path);
         counts.failed += status !== 200;
@@ -31,10 +33,12 @@ export async function load({ port, routes, seconds, chance, graceMs = 10_000 }) 
     };
     for (const route of routes) for (let i = 0; route.warm && i < 3; i++) await send(route.warm);
     const end = performance.now() + seconds * 1000;
+    // A fault must happen, also where the machine is slow: the load goes on until it has.
+    const enough = () => routes.every((route) => (route.sent || 0) >= (route.atLeast || 0)) || performance.now() > end + seconds * 3000;
     const drive = async (route) => {
         for (;;) {
             const gap = Math.min(chance.gap(route.everyMs), route.everyMs * 3);
-            if (performance.now() + gap > end) return;
+            if (performance.now() + gap > end && enough()) return;
             await new Promise((resolve) => setTimeout(resolve, gap));
             void send(route.target(), route);
         }

@@ -1,6 +1,7 @@
 // How right the verdicts of `sonde report` are: generated programs with known faults, real load, and the comparison
 // of what sonde says with what was planted.
-//   node bench/verdicts/run.mjs [--only TEXT] [--seed N] [--jobs N] [--seconds S] [--json FILE] [--keep DIR] [--list]
+//   node bench/verdicts/run.mjs [--only TEXT] [--from N] [--to N] [--seed N] [--jobs N] [--seconds S] [--json FILE] [--list]
+// With --keep DIR programs and traces stay there, and `--keep DIR --again` analyses and scores them once more.
 // Set SONDE to try another build. What was planted is kept in this process and, by each program, in a file outside
 // of the trace: sonde cannot see it.
 // SPDX-License-Identifier: Apache-2.0
@@ -12,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { App } from './app.mjs';
 import { Chance } from './chance.mjs';
+import { calibration } from './faults/common.mjs';
 import { load } from './load.mjs';
 import { freePort, makeFixture, slowlog, startPeer, untilRedis } from './peers.mjs';
 import { scenarios } from './scenarios.mjs';
@@ -21,7 +23,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const { values: options } = parseArgs({
     options: {
         only: { type: 'string', default: '' }, seed: { type: 'string', default: '1' }, jobs: { type: 'string', default: '1' }, seconds: { type: 'string', default: '3.5' },
-        json: { type: 'string' }, keep: { type: 'string' }, list: { type: 'boolean', default: false },
+        json: { type: 'string' }, keep: { type: 'string' }, again: { type: 'boolean', default: false }, from: { type: 'string', default: '1' }, to: { type: 'string', default: '1000' }, list: { type: 'boolean', default: false },
     },
 });
 const modules = path.join(here, 'node_modules');
@@ -134,10 +136,20 @@ function reportOf(trace) {
 
 async function runScenario(scenario, fixture) {
     const folder = path.join(options.keep ? path.resolve(options.keep) : work, `${scenario.number}`);
-    fs.rmSync(folder, { recursive: true, force: true });
-    fs.mkdirSync(folder, { recursive: true });
+    const notes = path.join(folder, 'notes.json'), again = options.again && fs.existsSync(notes);
+    if (options.again && !again) throw new Error('it was not kept');
     const planted = plant(scenario);
-    const { trace, book, context, counts } = await record(planted, folder, fixture);
+    let recorded;
+    if (again) {
+        planted.app.write(path.join(work, `again-${scenario.number}`), modules); // it is known then what lies where
+        recorded = { ...JSON.parse(fs.readFileSync(notes)), trace: path.join(folder, 'trace') };
+    } else {
+        fs.rmSync(folder, { recursive: true, force: true });
+        fs.mkdirSync(folder, { recursive: true });
+        recorded = await record(planted, folder, fixture);
+        fs.writeFileSync(notes, JSON.stringify(recorded));
+    }
+    const { trace, book, context, counts } = recorded;
     const report = reportOf(trace);
     context.service = report.findings[0]?.where.service;
     const result = { number: scenario.number, name: scenario.name, ...score(planted.faults.flatMap((fault) => fault.expect), report, book, context), requests: counts, events: report.overhead.events_count, lost: report.losses.length };
@@ -162,10 +174,12 @@ function tell(result, done, all, since) {
 }
 
 async function main() {
-    const all = scenarios(Number(options.seed)).filter((scenario) => scenario.name.includes(options.only) || `#${scenario.number}` === options.only);
+    const all = scenarios(Number(options.seed)).filter((scenario) => scenario.name.includes(options.only) || `#${scenario.number}` === options.only)
+        .filter((scenario) => scenario.number >= Number(options.from) && scenario.number <= Number(options.to));
     if (options.list) return all.forEach((scenario) => console.log(`#${scenario.number} ${scenario.name}`));
     if (!fs.existsSync(modules)) throw new Error(`${modules} is missing: npm ci in ${here}`);
-    const fixture = all.some((scenario) => scenario.faults.some((fault) => fault.label.startsWith('redis'))) ? await makeFixture(path.join(work, 'redis')) : null;
+    const fixture = !options.again && all.some((scenario) => scenario.faults.some((fault) => fault.label.startsWith('redis'))) ? await makeFixture(path.join(work, 'redis')) : null;
+    if (options.again) calibration.skip = true;
     const waiting = [...all], results = [], since = performance.now();
     const worker = async () => {
         for (let scenario; (scenario = waiting.shift());) {

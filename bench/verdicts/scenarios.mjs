@@ -19,10 +19,10 @@ function shuffled(chance, list) {
 function singles(chance) {
     const leaks = shuffled(chance, LEAK_TYPES), calls = shuffled(chance, SYNC_CALLS);
     return [
-        ...[85, 140, 300, 600, 1200].map((ms) => [f('regexp', regexp, ms)]),
+        ...[85, 120, 200, 350, 700].map((ms) => [f('regexp', regexp, ms)]),
         ...REGEXP_MODULES.map((module, i) => [f(`regexp of ${module}`, regexpModule, [110, 200, 350][i % 3], { module })]),
         healthy('regexp', regexp), healthy('regexp of fresh', regexpModule, { module: 'fresh' }), healthy('regexp of ms', regexpModule, { module: 'ms' }),
-        ...[85, 140, 260, 500, 1000].map((ms) => [f('javascript', javascript, ms)]), healthy('javascript', javascript), healthy('javascript', javascript),
+        ...[85, 120, 200, 350, 600].map((ms) => [f('javascript', javascript, ms)]), healthy('javascript', javascript), healthy('javascript', javascript),
         ...[85, 160, 320].map((ms) => [f('json', json, ms)]), healthy('json', json),
         ...calls.slice(0, 5).map((what, i) => [f(`sync ${what}`, syncCall, [90, 180, 350][i % 3], { what })]), healthy('sync call', syncCall, { what: calls[5] }),
         ...[10, 25].map((ms) => [f('gc', gcPressure, ms)]), healthy('gc', gcPressure),

@@ -134,6 +134,9 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->cost_ns += from->cost_ns;
     to->count += from->count;
     to->total_ns += from->total_ns;
+    to->net_ns += from->net_ns;
+    to->run_queue_ns += from->run_queue_ns;
+    to->gc_ns += from->gc_ns;
     to->from_ns = MIN(to->from_ns, from->from_ns);
     to->to_ns = MAX(to->to_ns, from->to_ns);
     to->unfinished |= from->unfinished;
@@ -141,7 +144,7 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->looks_agree += from->looks_agree;
     if (from->worst_ns >= to->worst_ns) {
         to->worst_ns = from->worst_ns;
-        to->place = from->place;
+        to->place = from->place.cause ? from->place : to->place;
         to->route = from->route;
         to->tid = from->tid;
     }
@@ -271,17 +274,26 @@ static const char *or_empty(const char *string)
     return string ? string : "";
 }
 
+/* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
+ * processor it is not known how much of the waiting was in them: then what most looks saw decides. */
+static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
+{
+    uint64_t took_ns = s->end_ns - s->start_ns;
+    return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (seen || !s->looks.count));
+}
+
 static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
                          double share)
 {
     struct look place = {0};
     uint64_t looks = 0, net_ns = s->end_ns - s->start_ns - run_queue_ns;
     majority(s, &place, &looks);
-    if (s->sync_ns * 2 >= net_ns)
+    bool regexp = place.cause == CAUSE_REGEXP, javascript = place.cause == CAUSE_JAVASCRIPT, encodes = false;
+    if (is_most(s, s->sync_ns, net_ns, !regexp && !javascript))
         place.cause = CAUSE_WAITING, place.detail = NULL;
-    else if (s->gc_ns * 2 >= net_ns)
+    else if (is_most(s, s->gc_ns, net_ns, place.cause == CAUSE_GC))
         place.cause = CAUSE_GC;
-    else if (s->encode_ns * 2 >= net_ns && place.cause != CAUSE_REGEXP)
+    else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, !javascript)))
         place.cause = CAUSE_BUILTIN,
         place.detail = intern_string(a, event_label(SONDE_MEANING_encoding, s->encode_what));
     else
@@ -319,7 +331,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         fault->route = s->route;
         fault->phase = s->phase;
         fault->sync_kind = s->sync_ns ? s->sync_kind : 0;
-        fault->encodes = place.cause == CAUSE_BUILTIN && s->encode_ns * 2 >= net_ns ? s->encode_what + 1 : 0;
+        fault->encodes = encodes ? s->encode_what + 1 : 0;
     }
     merge_victims(a, fault, s, share);
 }

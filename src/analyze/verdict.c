@@ -486,8 +486,37 @@ int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault)
     return r;
 }
 
+static bool same_work(const struct fault *a, const struct fault *b)
+{
+    bool same = a->service == b->service && a->route == b->route;
+    return same && (a->route || (a->callback && a->callback == b->callback));
+}
+
+/* A stall that nobody looked into is taken as one more of what is known to stall the same endpoint (the same
+ * kind of callback, where the endpoint is not known), when that is one thing only. */
+static void join_unseen(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *unseen = *place, *known = NULL;
+        if (unseen->kind != FINDING_event_loop_blocked || unseen->looks || unseen->place.cause ||
+            unseen->warming || unseen->absorbed)
+            continue;
+        bool several = false;
+        array_foreach (&a->fault_list, other)
+            if (*other != unseen && !(*other)->absorbed && !(*other)->warming && (*other)->looks &&
+                same_work(*other, unseen) &&
+                ((*other)->kind == FINDING_event_loop_blocked || (*other)->kind == FINDING_blocking_regexp)) {
+                several |= known != NULL;
+                known = *other;
+            }
+        if (known && !several)
+            fault_absorb(a, known, unseen);
+    }
+}
+
 int verdicts_report(struct analysis *a, struct report *report)
 {
+    join_unseen(a);
     int result = verdicts_runtime(a, report);
     if (result < 0)
         return result;

@@ -185,7 +185,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_attach = {
     .name = "attach",
-    .arguments = "[-o DIR] [--duration SECONDS] [--quiet] [--json] PID|NAME|CGROUP...|--all",
+    .arguments = "[-o DIR] [--duration SECONDS] [--quiet] [--follow] [--json] PID|NAME|CGROUP...|--all",
     .summary = "Trace Node and Redis processes that run already, and leave them as they were",
     .help =
         "Nothing is restarted: the probe is loaded into the running process, its functions are redirected "
@@ -196,7 +196,8 @@ const struct command command_attach = {
         "a systemd unit). Needs the right to trace the process: the same user, or root.\n\n" RECORDING_HELP
         "  -d, --duration S  end by itself after S seconds\n"
         "  -a, --all         every node and redis-server on this host\n"
-        "      --json        the report as one JSON document\n\n"
+        "      --follow      findings as they appear, and the report at the end\n"
+        "      --json        the report as one JSON document; with --follow a document a line\n\n"
         "Examples:\n"
         "  sonde attach 4711\n"
         "  sonde attach --duration 30 node redis-server\n"

@@ -445,7 +445,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                  : o.output ? profile_format_of_path(o.output)
                                             : FORMAT_FOLDED;
     if (format == FORMAT_UNKNOWN)
-        return cli_usage(self, "'%s' names no format; --format is folded, pprof, html, speedscope, firefox or otlp",
+        return cli_usage(self,
+                         "'%s' names no format; --format is folded, pprof, html, speedscope, firefox or otlp",
                          o.format ? o.format : o.output);
     _cleanup_(profile_freep) struct profile *profile = NULL;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;

@@ -10,14 +10,15 @@
 #include "analyze/vertical.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/follow.h"
 #include "cli/reading.h"
 
 enum { TREE_LINES = 40, ENDPOINTS_SHOWN = 25 };
 
 struct report_options {
-    struct analyze_options analyze;
-    const char *gate, *folder;
-    bool json, kinds;
+    struct reading_options reading;
+    const char *gate;
+    bool follow, kinds;
 };
 
 /* ---- for people ---- */
@@ -182,7 +183,8 @@ static json_t *counts_json(const struct analysis_counts *c)
                      (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined);
 }
 
-static int print_json(struct analysis *analysis, struct report *report)
+/* Compact: the last of the documents that --follow printed. */
+static int print_json(struct analysis *analysis, struct report *report, bool compact)
 {
     size_t count;
     const struct request *const *requests = analysis_requests(analysis, &count);
@@ -192,7 +194,13 @@ static int print_json(struct analysis *analysis, struct report *report)
     report->extra = json_pack("{s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
                               counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
                               "operations", analysis_operations_json(analysis));
-    return reading_print_json(report_json(report));
+    if (!compact)
+        return reading_print_json(report_json(report));
+    json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", report_json(report));
+    int r = line ? json_dumpf(line, stdout, JSON_COMPACT) : -1;
+    json_decref(line);
+    putchar('\n');
+    return r < 0 ? -ENOMEM : 0;
 }
 
 /* ---- the command ---- */
@@ -202,15 +210,16 @@ static int show(struct report_options *options)
     struct problem problem = {0};
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
     struct report report = {0};
-    int r = reading_run(options->folder, &options->analyze, &problem, &analysis, &report);
+    const char *folder = options->reading.folder;
+    int r = reading_run(folder, &options->reading.analyze, &problem, &analysis, &report);
     if (r < 0)
         return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     int status = reading_status(&report);
     if (options->gate && report_gate(&report, options->gate) > 0)
         status = EXIT_FINDING;
-    if (!options->json)
-        print_text(analysis, &report, options->folder);
-    else if (print_json(analysis, &report) < 0) {
+    if (!options->reading.json)
+        print_text(analysis, &report, folder);
+    else if (print_json(analysis, &report, options->follow) < 0) {
         problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
         status = cli_fail(EXIT_FAILED, &problem);
     }
@@ -220,7 +229,8 @@ static int show(struct report_options *options)
 
 int cli_report(const char *folder, bool json)
 {
-    struct report_options options = {.analyze = ANALYZE_DEFAULTS, .folder = folder, .json = json};
+    struct report_options options = {
+        .reading = {.analyze = ANALYZE_DEFAULTS, .folder = folder, .json = json}};
     return show(&options);
 }
 
@@ -233,71 +243,47 @@ static int print_kinds(void)
     return EXIT_DONE;
 }
 
-enum { OPTION_STALL = 256, OPTION_COMMAND, OPTION_POOL, OPTION_GATE, OPTION_KINDS };
+enum { OPTION_GATE = READING_OWN, OPTION_KINDS, OPTION_FOLLOW };
 
-static int parse_one(const struct command *self, int option, const char *value, struct report_options *o)
+static int parse_one(const struct command *self, int option, const char *value, void *context)
 {
-    uint64_t *times[] = {&o->analyze.stall_ns, &o->analyze.slow_command_ns, &o->analyze.pool_wait_ns};
-    switch (option) {
-    case 'j':
-        o->json = true;
-        return 0;
-    case OPTION_KINDS:
-        o->kinds = true;
-        return 0;
-    case OPTION_GATE: {
-        struct report none = {0};
-        if (report_gate(&none, value) < 0)
-            return cli_usage(self,
-                             "--gate: '%s' is neither a severity (info, warning, critical) nor a kind "
-                             "(`sonde report --kinds` lists them)",
-                             value);
+    struct report_options *o = context;
+    struct report none = {0};
+    if (option == OPTION_KINDS)
+        o->kinds = o->reading.no_folder = true;
+    else if (option == OPTION_FOLLOW)
+        o->follow = true;
+    else if (report_gate(&none, value) < 0)
+        return cli_usage(self,
+                         "--gate: '%s' is neither a severity (info, warning, critical) nor a kind "
+                         "(`sonde report --kinds` lists them)",
+                         value);
+    else
         o->gate = value;
-        return 0;
-    }
-    default:
-        if (reading_parse_ms(value, times[option - OPTION_STALL]) < 0)
-            return cli_usage(self, "'%s' is no time in milliseconds", value);
-        return 0;
-    }
+    return -1;
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"gate", required_argument, NULL, OPTION_GATE},
-        {"stall-ms", required_argument, NULL, OPTION_STALL},
-        {"slow-command-ms", required_argument, NULL, OPTION_COMMAND},
-        {"pool-wait-ms", required_argument, NULL, OPTION_POOL},
-        {"kinds", no_argument, NULL, OPTION_KINDS},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct report_options options = {.analyze = ANALYZE_DEFAULTS};
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, ":h", LONG, NULL)) != -1;) {
-        if (c == 'h')
-            return cli_help(self);
-        if (c == ':')
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        if (c == '?')
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        int r = parse_one(self, c, optarg, &options);
-        if (r)
-            return r;
-    }
+    static const struct option LONG[] = {READING_OPTIONS,
+                                         {"gate", required_argument, NULL, OPTION_GATE},
+                                         {"follow", no_argument, NULL, OPTION_FOLLOW},
+                                         {"kinds", no_argument, NULL, OPTION_KINDS},
+                                         {0}};
+    struct report_options options = {.reading.analyze = ANALYZE_DEFAULTS};
+    int r = reading_parse(self, argc, argv, LONG, parse_one, &options, &options.reading);
+    if (r >= 0)
+        return r;
     if (options.kinds)
         return print_kinds();
-    if (optind + 1 != argc)
-        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
-    options.folder = argv[optind];
+    if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)
+        return r;
     return show(&options);
 }
 
 const struct command command_report = {
     .name = "report",
-    .arguments = "[--json] [--gate SEVERITY|KIND] [OPTION...] DIR",
+    .arguments = "[--json] [--follow] [--gate SEVERITY|KIND] [OPTION...] DIR",
     .summary = "Say why requests in a trace were slow",
     .help =
         "Findings in words come first: what happened, where, the cause, which requests suffered, what to "
@@ -310,9 +296,8 @@ const struct command command_report = {
         "      --gate SEVERITY|KIND  exit with 10 at a finding of that severity (info, warning, critical) "
         "or\n"
         "                            above, or of that kind\n"
-        "      --stall-ms MS         an event loop stands when a turn takes longer (50)\n"
-        "      --slow-command-ms MS  a Redis command is slow when it executes longer (10)\n"
-        "      --pool-wait-ms MS     an operation starves when it waits longer for a pool thread (20)\n"
+        "      --follow              first the findings as they appear, until the recording ends or "
+        "Ctrl-C\n" READING_HELP
         "      --kinds               list the kinds of findings and their evidence\n\n"
         "Examples:\n"
         "  sonde report /tmp/trace\n"

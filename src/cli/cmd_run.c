@@ -85,13 +85,15 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
-    .arguments = "[-o DIR] [--kernel[=FAMILY,...]|--no-kernel] [--quiet] [--json] -- COMMAND [ARGUMENT...]",
+    .arguments =
+        "[-o DIR] [--kernel[=FAMILY,...]|--no-kernel] [--quiet] [--follow] [--json] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command, trace the Node and Redis processes it starts, and say what was slow",
     .help = "The command and its children run as they are: no flag, no rebuild. When it ends (or on Ctrl-C), "
             "the\n"
             "report follows; the trace stays in DIR (default: sonde-DATE-TIME) for `sonde report` and\n"
             "`sonde spans`. Exits with the command's status, or 4 when events were lost.\n\n" RECORDING_HELP
-            "      --json        the report as one JSON document\n\n"
+            "      --follow      findings as they appear, and the report at the end\n"
+            "      --json        the report as one JSON document; with --follow a document a line\n\n"
             "Examples:\n"
             "  sonde run -- node server.js\n"
             "  sonde run -o /tmp/trace -- npm start\n"

@@ -14,10 +14,8 @@
 enum { SLOWEST_DEFAULT = 10, LINES_DEFAULT = 60 };
 
 struct spans_options {
-    struct analyze_options analyze;
-    const char *folder;
+    struct reading_options reading;
     unsigned lines;
-    bool json;
 };
 
 static void print_text(const struct request *const *requests, size_t count,
@@ -45,13 +43,14 @@ static void explain(const struct spans_options *options, struct analysis *analys
     const struct analysis_counts *c = analysis_counts(analysis);
     if (!c->requests) {
         fprintf(stderr, "sonde: the trace holds no HTTP request; `sonde report %s` says what it holds\n",
-                options->folder);
+                options->reading.folder);
         return;
     }
-    fprintf(stderr,
-            "sonde: none of the %llu requests %s '%s'; `sonde spans --slowest 5 %s` shows the slowest\n",
-            (unsigned long long)c->requests, options->analyze.request ? "is named" : "has a path with",
-            options->analyze.request ? options->analyze.request : options->analyze.path, options->folder);
+    fprintf(
+        stderr, "sonde: none of the %llu requests %s '%s'; `sonde spans --slowest 5 %s` shows the slowest\n",
+        (unsigned long long)c->requests, options->reading.analyze.request ? "is named" : "has a path with",
+        options->reading.analyze.request ? options->reading.analyze.request : options->reading.analyze.path,
+        options->reading.folder);
 }
 
 static int show(struct spans_options *options)
@@ -59,7 +58,7 @@ static int show(struct spans_options *options)
     struct problem problem = {0};
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
     struct report report = {0};
-    int r = reading_run(options->folder, &options->analyze, &problem, &analysis, &report);
+    int r = reading_run(options->reading.folder, &options->reading.analyze, &problem, &analysis, &report);
     if (r < 0)
         return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     size_t count;
@@ -67,7 +66,7 @@ static int show(struct spans_options *options)
     int status = reading_status(&report);
     if (!count)
         explain(options, analysis);
-    if (options->json) {
+    if (options->reading.json) {
         report.requests = json_array();
         for (size_t i = 0; i < count; i++)
             json_array_append_new(report.requests, vertical_json(requests[i]));
@@ -90,52 +89,34 @@ static int parse_count(const char *value, uint32_t *ret_count)
     return 0;
 }
 
-enum { OPTION_SLOWEST = 256, OPTION_PATH, OPTION_REQUEST, OPTION_LINES };
+enum { OPTION_SLOWEST = READING_OWN, OPTION_PATH, OPTION_REQUEST, OPTION_LINES };
+
+static int parse_one(const struct command *self, int option, const char *value, void *context)
+{
+    struct spans_options *o = context;
+    if (option == OPTION_PATH)
+        o->reading.analyze.path = value;
+    else if (option == OPTION_REQUEST)
+        o->reading.analyze.request = value;
+    else if (parse_count(value, option == OPTION_LINES ? &o->lines : &o->reading.analyze.keep_slowest) < 0)
+        return cli_usage(self, "'%s' is no number of %s", value,
+                         option == OPTION_LINES ? "lines" : "requests");
+    return -1;
+}
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"slowest", required_argument, NULL, OPTION_SLOWEST},
-        {"path", required_argument, NULL, OPTION_PATH},
-        {"request", required_argument, NULL, OPTION_REQUEST},
-        {"lines", required_argument, NULL, OPTION_LINES},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    struct spans_options options = {.analyze = ANALYZE_DEFAULTS, .lines = LINES_DEFAULT};
-    options.analyze.keep_per_endpoint = 0;
-    options.analyze.keep_slowest = SLOWEST_DEFAULT;
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, ":h", LONG, NULL)) != -1;) {
-        switch (c) {
-        case 'h':
-            return cli_help(self);
-        case 'j':
-            options.json = true;
-            break;
-        case OPTION_PATH:
-            options.analyze.path = optarg;
-            break;
-        case OPTION_REQUEST:
-            options.analyze.request = optarg;
-            break;
-        case OPTION_SLOWEST:
-        case OPTION_LINES:
-            if (parse_count(optarg, c == OPTION_LINES ? &options.lines : &options.analyze.keep_slowest) < 0)
-                return cli_usage(self, "'%s' is no number of %s", optarg,
-                                 c == OPTION_LINES ? "lines" : "requests");
-            break;
-        case ':':
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        default:
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        }
-    }
-    if (optind + 1 != argc)
-        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
-    options.folder = argv[optind];
-    return show(&options);
+    static const struct option LONG[] = {READING_OPTIONS,
+                                         {"slowest", required_argument, NULL, OPTION_SLOWEST},
+                                         {"path", required_argument, NULL, OPTION_PATH},
+                                         {"request", required_argument, NULL, OPTION_REQUEST},
+                                         {"lines", required_argument, NULL, OPTION_LINES},
+                                         {0}};
+    struct spans_options options = {.reading.analyze = ANALYZE_DEFAULTS, .lines = LINES_DEFAULT};
+    options.reading.analyze.keep_per_endpoint = 0;
+    options.reading.analyze.keep_slowest = SLOWEST_DEFAULT;
+    int r = reading_parse(self, argc, argv, LONG, parse_one, &options, &options.reading);
+    return r >= 0 ? r : show(&options);
 }
 
 const struct command command_spans = {

@@ -216,7 +216,7 @@ unsigned reading_width(int fd)
     return (unsigned)MIN(MAX(width, (long)NARROWEST), (long)WIDEST);
 }
 
-int reading_parse_ms(const char *value, uint64_t *ret_ns)
+static int parse_ms(const char *value, uint64_t *ret_ns)
 {
     char *end;
     errno = 0;
@@ -225,6 +225,34 @@ int reading_parse_ms(const char *value, uint64_t *ret_ns)
         return -1;
     *ret_ns = (uint64_t)(ms * (double)NS_PER_MS);
     return 0;
+}
+
+int reading_parse(const struct command *self, int argc, char **argv, const struct option *options,
+                  int (*own)(const struct command *self, int option, const char *value, void *context),
+                  void *context, struct reading_options *o)
+{
+    uint64_t *times[] = {&o->analyze.stall_ns, &o->analyze.slow_command_ns, &o->analyze.pool_wait_ns};
+    optind = 0;
+    for (int c, r; (c = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        if (c == 'h')
+            return cli_help(self);
+        if (c == ':')
+            return cli_usage(self, "%s needs a value", argv[optind - 1]);
+        if (c == '?')
+            return cli_usage(self, "unknown option %s", argv[optind - 1]);
+        if (c == 'j')
+            o->json = true;
+        else if (c >= READING_OWN && (r = own(self, c, optarg, context)) >= 0)
+            return r;
+        else if (c < READING_OWN && parse_ms(optarg, times[c - READING_STALL]) < 0)
+            return cli_usage(self, "'%s' is no time in milliseconds", optarg);
+    }
+    if (o->no_folder)
+        return -1;
+    if (optind + 1 != argc)
+        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
+    o->folder = argv[optind];
+    return -1;
 }
 
 int reading_status(const struct report *report)

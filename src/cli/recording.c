@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/follow.h"
 
 bool recording_option(struct recording *recording, int c, const char *value)
 {
@@ -25,6 +26,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->kernel = value ? value : "";
     else if (c == OPTION_NO_KERNEL)
         recording->kernel = NULL, recording->no_kernel = true;
+    else if (c == 'f' && recording->report)
+        recording->follow = true;
     else
         return false;
     return true;
@@ -57,7 +60,12 @@ int recording_open(struct recording *recording, struct problem *problem)
                                             .families = families,
                                             .note = note,
                                             .context = recording};
-    return session_new(&options, &recording->session, problem);
+    int r = session_new(&options, &recording->session, problem);
+    if (r >= 0 && recording->follow &&
+        (recording->follower = follow_start(recording->folder, recording->json)) < 0)
+        return problem_set(problem, recording->follower, "no process to follow the trace: %s",
+                           strerror(-recording->follower));
+    return r;
 }
 
 /* ---- signals ---- */
@@ -149,6 +157,10 @@ int recording_close(struct recording *recording, int status, int child_status, c
     }
     session_free(recording->session);
     recording->session = NULL;
+    if (status < 0 && recording->follower > 0) {
+        kill(recording->follower, SIGKILL);
+        follow_wait(recording->follower);
+    }
     if (status < 0)
         return cli_fail(status == -EPERM || status == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, problem);
     if (!recording->quiet)
@@ -156,7 +168,8 @@ int recording_close(struct recording *recording, int status, int child_status, c
     int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
     if (recording->report) {
         fflush(stderr);
-        int reported = cli_report(recording->folder, recording->json);
+        int reported = recording->follower > 0 ? follow_wait(recording->follower)
+                                               : cli_report(recording->folder, recording->json);
         exit_status = exit_status == EXIT_DONE ? reported : exit_status;
     }
     return exit_status;

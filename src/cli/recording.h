@@ -17,17 +17,20 @@ struct recording {
     bool quiet, json, report;
     const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
     bool no_kernel;
+    bool follow;  /* findings while it goes on (follow.h) */
+    int follower; /* its process; 0: none */
     struct session *session;
     char folder_name[64];
 };
 
 /* The options that all recording commands have; true when c was one of them. */
-#define RECORDING_OPTIONS                                                                     \
-    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'},              \
-        {"json", no_argument, NULL, 'j'}, {"kernel", optional_argument, NULL, OPTION_KERNEL}, \
-        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                   \
-    {                                                                                         \
-        "help", no_argument, NULL, 'h'                                                        \
+#define RECORDING_OPTIONS                                                        \
+    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'}, \
+        {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},    \
+        {"kernel", optional_argument, NULL, OPTION_KERNEL},                      \
+        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                      \
+    {                                                                            \
+        "help", no_argument, NULL, 'h'                                           \
     }
 enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL };
 bool recording_option(struct recording *recording, int c, const char *value);

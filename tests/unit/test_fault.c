@@ -259,9 +259,58 @@ static void stuck_without_a_last_word(void **state)
     feed_done(&feed);
 }
 
+/* Nobody looked into the second stall of /slow: it is counted with the one thing that is known to stall it.
+ */
+static void an_unseen_stall_joins_the_known_one(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        turn_begins(&feed, "/slow", at);
+        for (uint64_t k = 0; i == 0 && k < 4; k++)
+            look(&feed, at, at + MS(20 + 10 * k), REGEXP, "validate", 7, "/^(a+)+$/", "x");
+        turn_ends(&feed, at, at + MS(100));
+    }
+    feed_finish(&feed);
+    assert_int_equal(feed.report.findings.count, 1);
+    const struct finding *f = feed_finding(&feed, FINDING_blocking_regexp);
+    assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 2);
+    assert_int_equal(finding_get_evidence(f, "blocked_ns")->count, MS(200));
+    assert_int_equal(finding_get_evidence(f, "samples_count")->count, 4);
+    feed_done(&feed);
+}
+
+/* A collection of 60 ms within a stall of a second, of which the thread ran for 100 ms only: the looks say
+ * what stalled it, not the collection, which waited for a processor as everything else did. */
+static void a_collection_that_waited_is_not_the_cause(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    uint64_t at = MS(3000);
+    for (uint64_t ms = 2900; ms < 3000; ms += 10)
+        FEED(&feed, thread_sched, 1, 1, MS(ms), 0, .pid = API, .tid = API, .run_ns = MS(5000), .wait_ns = 0);
+    turn_begins(&feed, "/slow", at);
+    for (uint64_t k = 0; k < 90; k++) {
+        look(&feed, at, at + MS(20 + 10 * k), REGEXP, "validate", 7, "/^(a+)+$/", "x");
+        FEED(&feed, thread_sched, 1, 1, at + MS(20 + 10 * k), 0, .pid = API, .tid = API,
+             .run_ns = MS(5000 + 1 * k), .wait_ns = MS(9 * k));
+    }
+    FEED(&feed, v8_gc, API, API, at + MS(950), MS(60), .type = 1);
+    turn_ends(&feed, at, at + MS(1000));
+    FEED(&feed, thread_sched, 1, 1, at + MS(1010), 0, .pid = API, .tid = API, .run_ns = MS(5100),
+         .wait_ns = MS(900));
+    feed_finish(&feed);
+    assert_non_null(feed_finding(&feed, FINDING_blocking_regexp));
+    assert_null(feed_finding(&feed, FINDING_event_loop_blocked));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unseen_stall_joins_the_known_one),
+        cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
         cmocka_unit_test(merges_the_same_place),
         cmocka_unit_test(tells_places_apart),
         cmocka_unit_test(load_explains),

@@ -2,7 +2,7 @@
 // JSON, synchronous calls, a lock.
 // SPDX-License-Identifier: Apache-2.0
 import { createRequire } from 'node:module';
-import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS, timed } from './common.mjs';
+import { booked, calibrate, calibration, evaluate, faultGap, placeOf, plantSync, STALL_MS, timed } from './common.mjs';
 
 const load = createRequire(import.meta.url);
 
@@ -44,7 +44,7 @@ export function regexp(app, { strengthMs, healthy }) {
         'const since = clock();', `const found = ${name}(text);`, `note('${mark}', since);`, "ANSWER(String(found) + '\\n');"]);
     const harmless = `${route}?text=${encodeURIComponent(e.harmless)}`;
     return {
-        routes: [{ target: () => (healthy ? harmless : `${route}?n=${n}`), everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, warm: harmless }],
+        routes: [{ target: () => (healthy ? harmless : `${route}?n=${n}`), everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: harmless }],
         expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
     };
 }
@@ -71,7 +71,7 @@ export function regexpModule(app, { strengthMs, healthy, module }) {
     const n = healthy ? m.harmless : calibrate(core, strengthMs, m.first, m.grow);
     const route = plantSync(app, { file, core: name, mark });
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, warm: `${route}?n=${m.harmless}` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=${m.harmless}` }],
         expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: [{ place: { file: `node_modules/${module}/` } }], blamed: booked(mark, STALL_MS) }],
     };
 }
@@ -99,7 +99,7 @@ export function javascript(app, { strengthMs, healthy }) {
     const n = calibrate(core, strengthMs, kind.first, kind.grow);
     const route = plantSync(app, { file, core: name, mark });
     return {
-        routes: [{ target: () => `${route}?n=${healthy ? kind.small : n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, warm: `${route}?n=${kind.small}` }],
+        routes: [{ target: () => `${route}?n=${healthy ? kind.small : n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=${kind.small}` }],
         expect: healthy ? [] : [{ cause: 'blocked: javascript', kinds: ['event-loop-blocked'], places: placeOf(app, name, ...(kind.helper ? [helper] : [])), blamed: booked(mark, STALL_MS) }],
     };
 }
@@ -113,14 +113,14 @@ export function json(app, { strengthMs, healthy }) {
     const prepare = parse ? `JSON.stringify(${rows}(n))` : `${rows}(n)`;
     const core = evaluate(name, [...make, 'const kept = new Map();', `function ${name}(n) {`, `    if (!kept.has(n)) kept.set(n, ${prepare});`, body, '}']);
     let n = healthy ? 5 : 400;
-    for (core(n); !healthy && timed(() => core(n)) < strengthMs && n < 200_000; core(n)) n = Math.ceil(n * 1.3);
+    for (core(n); !healthy && !calibration.skip && timed(() => core(n)) < strengthMs && n < 200_000; core(n)) n = Math.ceil(n * 1.3);
     app.addFunction(file, rows, make);
     app.addFunction(file, name, [`function ${name}(n) {`, body, '}']);
     // What is encoded is there before anybody asks.
     app.files.get(file).functions.push({ name: '-', lines: [`const kept = new Map([5, ${n}].map((n) => [n, ${prepare}]));`] });
     const route = plantSync(app, { file, core: name, mark });
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, warm: `${route}?n=5` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=5` }],
         expect: healthy ? [] : [{ cause: 'blocked: json', kinds: ['event-loop-blocked', 'serialisation'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
     };
 }
@@ -149,7 +149,7 @@ export function syncCall(app, { strengthMs, healthy, what }) {
     // A process that is started is no small thing: none of it in the healthy twin.
     const target = healthy && kind.exact ? null : `${route}?n=${n}`;
     return {
-        routes: target ? [{ target: () => target, everyMs: healthy ? 60 : faultGap(strengthMs), atOnce: 1, warm: kind.exact ? null : `${route}?n=${kind.small}` }] : [],
+        routes: target ? [{ target: () => target, everyMs: healthy ? 60 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: kind.exact ? null : `${route}?n=${kind.small}` }] : [],
         expect: healthy ? [] : [{ cause: 'blocked: sync call', kinds: ['event-loop-blocked'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
     };
 }
@@ -167,7 +167,7 @@ export function lock(app, { strengthMs, healthy }) {
     app.addFunction(file, name, [`function ${name}(n) {`, '    Atomics.store(guard.cell, 1, 0);', '    guard.thread.postMessage(n);', '    Atomics.wait(guard.cell, 1, 0);', '    Atomics.wait(guard.cell, 0, 1);', '    return n;', '}']);
     const route = plantSync(app, { file, core: name, mark }), n = healthy ? 1 : Math.round(strengthMs);
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 60 : faultGap(strengthMs), atOnce: 1, warm: `${route}?n=1` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 60 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=1` }],
         expect: healthy ? [] : [{ cause: 'lock-wait', kinds: ['lock-wait'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
     };
 }

@@ -1,6 +1,6 @@
 // Faults of memory and of encoding: garbage collection under pressure, leaks, serialisation.
 // SPDX-License-Identifier: Apache-2.0
-import { booked, evaluate, placeOf, plantSync, timed } from './common.mjs';
+import { booked, calibration, evaluate, placeOf, plantSync, timed } from './common.mjs';
 
 // Much lives on and much survives for a while: every collection copies and marks.
 export function gcPressure(app, { strengthMs, healthy }) {
@@ -13,7 +13,7 @@ export function gcPressure(app, { strengthMs, healthy }) {
     const route = plantSync(app, { file, core: name, mark });
     if (!healthy) app.flags.push('--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.12 + 60)}`);
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : 60, atOnce: 2, warm: `${route}?n=2` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : 50, atOnce: 2, atLeast: healthy ? 0 : 70, warm: `${route}?n=2` }],
         expect: healthy ? [] : [{ cause: 'gc-pressure', kinds: ['gc-pressure'], also: ['event-loop-blocked'], places: [{}], blamed: ({ gcMs }) => gcMs * 1e6 }],
     };
 }
@@ -39,9 +39,9 @@ export function leak(app, { strengthMs, healthy, type }) {
     app.addFunction(file, name, [`function ${name}(n) {`, '    const key = ++counter;', '    const made = Array.from({ length: n }, (_, i) => ({ id: key * 1e5 + i, text: `entry ${i} of ${key}`, parts: [i, i] }));',
         ...kind[healthy ? 'healthy' : 'leak'].map((line) => '    ' + line), '    return made.length;', '}']);
     app.files.get(file).functions.push({ name: '-', lines: ['let counter = 0;', ...kind.setup] });
-    const route = plantSync(app, { file, core: name, mark }), n = Math.round(strengthMs * 20);
+    const route = plantSync(app, { file, core: name, mark }), n = Math.round(strengthMs * 40);
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: 18, atOnce: 2, warm: `${route}?n=10` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: 18, atOnce: 2, atLeast: 220, warm: `${route}?n=10` }],
         expect: healthy ? [] : [{ cause: 'memory-leak', kinds: ['memory-leak-suspected'], also: ['gc-pressure'], places: [{}] }],
     };
 }
@@ -59,7 +59,7 @@ export function serialisation(app, { strengthMs, healthy }) {
     const { chance } = app, kind = chance.pick(ENCODINGS), name = chance.name(), handler = chance.name(), file = app.newFile(), mark = chance.word();
     const encode = evaluate(name, [`function ${name}(bytes) {`, `    return ${kind.text};`, '}']);
     let size = 10_000;
-    for (let took = 0; !healthy && took < strengthMs && size < 4e6;) {
+    for (let took = 0; !healthy && !calibration.skip && took < strengthMs && size < 4e6;) {
         size = Math.round(size * 1.3);
         const bytes = Buffer.alloc(size, 'some bytes of a file');
         encode(bytes);
@@ -75,7 +75,7 @@ export function serialisation(app, { strengthMs, healthy }) {
     const route = app.addHandler(file, handler, promise ? ['const bytes = await fs.promises.readFile(stored);', ...rest, 'ANSWER(text);']
         : ['fs.readFile(stored, (error, bytes) => {', ...rest.map((line) => '    ' + line), '    ANSWER(text);', '});']);
     return {
-        routes: [{ target: () => route, everyMs: healthy ? 50 : Math.max(strengthMs * 4, 90), atOnce: 2, warm: null }],
+        routes: [{ target: () => route, everyMs: healthy ? 50 : Math.max(strengthMs * 4, 90), atOnce: 2, atLeast: 6, warm: null }],
         expect: healthy ? [] : [{ cause: 'serialisation', kinds: strengthMs >= 45 ? ['serialisation', 'event-loop-blocked'] : ['serialisation'], also: ['gc-pressure'], places: [...placeOf(app, name, handler), { text: new RegExp(route) }],
             blamed: booked(mark, strengthMs >= 45 ? 50 : 0) }],
     };
