@@ -195,7 +195,9 @@ static int make_room(struct modules *modules, uint64_t start, uint64_t end)
         }
     }
     size_t added = modules->mappings.count - count; /* tails, at the end */
-    memmove(modules->mappings.at + kept, modules->mappings.at + count, added * sizeof(*modules->mappings.at));
+    if (added)
+        memmove(modules->mappings.at + kept, modules->mappings.at + count,
+                added * sizeof(*modules->mappings.at));
     modules->mappings.count = kept + added;
     return 0;
 }

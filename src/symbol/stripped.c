@@ -64,6 +64,22 @@ static uint64_t linkage_slot(const struct elf *elf, uint64_t address)
     return address + at + 6 + (uint64_t)(int64_t)distance;
 }
 
+int stripped_pointer(const struct elf *elf, uint64_t address, uint64_t *ret_value)
+{
+    struct elf_section relocations;
+    if (elf_section_named(elf, ".rela.dyn", &relocations) < 0 || !relocations.data)
+        return -ENOENT;
+    for (size_t i = 0; i < relocations.size / sizeof(Elf64_Rela); i++) {
+        Elf64_Rela rela;
+        memcpy(&rela, relocations.data + i * sizeof(rela), sizeof(rela));
+        if (rela.r_offset == address && ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE) {
+            *ret_value = (uint64_t)rela.r_addend;
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
 const char *stripped_linkage(const struct elf *elf, uint64_t address)
 {
     static const char *const RELOCATIONS[] = {".rela.plt", ".rela.dyn"};

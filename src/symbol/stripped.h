@@ -1,5 +1,6 @@
-/* What a stripped file still tells: where its functions begin and end (its unwind tables), and which function
- * of another file a call goes to (its procedure linkage table). */
+/* What a stripped file still tells: where its functions begin and end (its unwind tables), which function of
+ * another file a call goes to (its procedure linkage table), what its pointers will hold (its relocations).
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SYMBOL_STRIPPED_H
 #define SYMBOL_STRIPPED_H
@@ -15,5 +16,9 @@ int stripped_function(const struct elf *elf, uint64_t address, uint64_t *ret_siz
 /* The name of the function that the linkage entry at this address jumps to, in the file's string table; NULL
  * when the address is none of an entry. */
 const char *stripped_linkage(const struct elf *elf, uint64_t address);
+
+/* The address that a position-independent file's pointer at this address will hold, before the load bias is
+ * added; -ENOENT when nothing will be put there. */
+int stripped_pointer(const struct elf *elf, uint64_t address, uint64_t *ret_value);
 
 #endif

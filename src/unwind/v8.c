@@ -120,6 +120,9 @@ struct walk {
     bool call; /* r.pc is a return address */
 };
 
+/* What a builtin is called in a file without symbols. */
+static const char UNKNOWN_BUILTIN[] = "Builtins_unknown";
+
 static enum place place_of(struct v8 *v8, uint64_t pc, struct elf_symbol *ret_builtin)
 {
     uint64_t address;
@@ -128,7 +131,7 @@ static enum place place_of(struct v8 *v8, uint64_t pc, struct elf_symbol *ret_bu
         return PLACE_NATIVE;
     if (elf) {
         if (elf_symbol_at(elf, address, ret_builtin) < 0)
-            ret_builtin->name = "Builtins_unknown";
+            ret_builtin->name = UNKNOWN_BUILTIN;
         return PLACE_BUILTIN;
     }
     const struct mapping *mapping = modules_mapping_at(native_modules(v8->native), pc);
@@ -236,7 +239,11 @@ static void add_regexp(struct walk *w)
 static bool add_v8_frame(struct walk *w, enum place place, const struct elf_symbol *builtin)
 {
     const struct v8_layout *l = &w->v8->layout;
-    bool in_interpreter = place == PLACE_BUILTIN && is_interpreter(builtin->name);
+    /* Where builtins have no names, the bytecodes that only an interpreted function's frame holds tell. */
+    bool in_interpreter =
+        place == PLACE_BUILTIN &&
+        (builtin->name == UNKNOWN_BUILTIN ? v8_type(&w->v8->heap, slot(w, -32)) == w->v8->layout.type_bytecode
+                                          : is_interpreter(builtin->name));
     uint64_t mark = slot(w, -8);
     if (v8_is_object(mark)) {
         if (add_function(w, place, in_interpreter, builtin->name))

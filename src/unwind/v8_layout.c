@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "symbol/stripped.h"
+
 /* A field of struct v8_layout and the symbols that may hold it, the newest first (without "v8dbg_"). */
 struct source {
     size_t field;
@@ -115,6 +117,47 @@ static int first_constant(struct elf *elf, const struct source *source, int32_t 
 
 /* ---- builtins and bytecodes ---- */
 
+/* The address that `lea X(%rip), %rax` or `mov X(%rip), %rax` at the start of a function names; *ret_rest is
+ * the code behind it. 0 when the function begins otherwise. */
+static uint64_t named_address(struct elf *elf, const char *function, bool *ret_loads,
+                              const uint8_t **ret_rest)
+{
+    struct elf_symbol symbol;
+    const uint8_t *code =
+        elf_find(elf, function, &symbol) == 0 ? elf_bytes(elf, symbol.value, 16, NULL) : NULL;
+    if (!code)
+        return 0;
+    uint64_t skipped = code[0] == 0x48; /* REX.W: 64 bits */
+    const uint8_t *p = code + skipped;
+    if ((p[0] != 0x8d && p[0] != 0x8b) || p[1] != 0x05)
+        return 0;
+    int32_t distance;
+    memcpy(&distance, p + 2, sizeof(distance));
+    *ret_loads = p[0] == 0x8b;
+    *ret_rest = p + 6;
+    return symbol.value + skipped + 6 + (uint64_t)(int64_t)distance;
+}
+
+/* Without symbols (Debian's libnode) two exported accessors say where the builtins are and how long: they
+ * return what lies at an address of the file's data. */
+static void read_stripped_blob(struct elf *elf, struct v8_layout *layout)
+{
+    static const uint8_t LOAD_64[] = {0x48, 0x8b, 0x00, 0xc3}, LOAD_32[] = {0x8b, 0x00, 0xc3};
+    bool loads;
+    const uint8_t *rest;
+    uint64_t code, pointer = named_address(elf, "_ZN2v88internal23DefaultEmbeddedBlobCodeEv", &loads, &rest);
+    if (!pointer || (!loads && memcmp(rest, LOAD_64, sizeof(LOAD_64)) != 0) ||
+        stripped_pointer(elf, pointer, &code) < 0)
+        return;
+    uint32_t bytes;
+    uint64_t size = named_address(elf, "_ZN2v88internal27DefaultEmbeddedBlobCodeSizeEv", &loads, &rest);
+    if (!size || (!loads && memcmp(rest, LOAD_32, sizeof(LOAD_32)) != 0) ||
+        elf_read(elf, size, &bytes, 4) < 0 || !elf_bytes(elf, code, bytes, NULL))
+        return;
+    layout->blob_address = code;
+    layout->blob_size = bytes;
+}
+
 static void read_blob(struct elf *elf, struct v8_layout *layout)
 {
     static const char *const starts[] = {"v8_Default_embedded_blob_code_data_",
@@ -122,8 +165,10 @@ static void read_blob(struct elf *elf, struct v8_layout *layout)
     struct elf_symbol start, size;
     uint32_t bytes;
     if (elf_find(elf, "v8_Default_embedded_blob_code_size_", &size) < 0 ||
-        elf_read(elf, size.value, &bytes, 4) < 0)
+        elf_read(elf, size.value, &bytes, 4) < 0) {
+        read_stripped_blob(elf, layout);
         return;
+    }
     for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
         if (elf_find(elf, starts[i], &start) == 0 && elf_bytes(elf, start.value, bytes, NULL)) {
             struct elf_section section; /* before V8 12 the second name is a pointer in .data */
