@@ -12,16 +12,26 @@
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
 #include "diagnose/bundle.h"
+#include "serve/clickhouse.h"
 #include "serve/receiver.h"
 
 struct options {
     struct diagnose_options common;
-    const char *listen, *folder, *token_file;
+    const char *listen, *folder, *token_file, *clickhouse;
     bool no_store;
     double keep_gb, keep_days, store_gb, look_s;
 };
 
-enum { OPT_LISTEN = 256, OPT_NO_STORE, OPT_TOKEN_FILE, OPT_KEEP, OPT_KEEP_DAYS, OPT_STORE_GB, OPT_LOOK };
+enum {
+    OPT_LISTEN = 256,
+    OPT_NO_STORE,
+    OPT_TOKEN_FILE,
+    OPT_KEEP,
+    OPT_KEEP_DAYS,
+    OPT_STORE_GB,
+    OPT_LOOK,
+    OPT_CLICKHOUSE
+};
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"listen", required_argument, NULL, OPT_LISTEN},
@@ -31,6 +41,7 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"keep-gb", required_argument, NULL, OPT_KEEP},
                                              {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
                                              {"store-gb", required_argument, NULL, OPT_STORE_GB},
+                                             {"clickhouse", required_argument, NULL, OPT_CLICKHOUSE},
                                              {"look-seconds", required_argument, NULL, OPT_LOOK},
                                              {0}};
 
@@ -132,6 +143,40 @@ static void answer_trace(struct serve *serve, const struct http_request *request
     text_done(&sql);
 }
 
+static int add_sketch(void *context, const char *const *values, size_t count, const struct sketch *sketch)
+{
+    struct text bytes = {0}, *to = context;
+    sketch_write(sketch, &bytes);
+    text_add(to, "{\"values\":[");
+    for (size_t i = 0; i < count; i++) {
+        text_add(to, i ? "," : "");
+        span_json_string(to, slice_of(values[i]));
+    }
+    text_addf(to, "],\"count\":%llu,\"p95_ns\":%.0f,\"sketch\":\"", (unsigned long long)sketch->count,
+              sketch_quantile(sketch, 0.95));
+    for (size_t i = 0; i < bytes.length; i++)
+        text_addf(to, "%02x", (unsigned char)text_get(&bytes)[i]);
+    text_add(to, "\"}\n");
+    int r = bytes.failed || to->failed ? -ENOMEM : 0;
+    text_done(&bytes);
+    return r;
+}
+
+/* The stored durations as sketches, one to a group, as JSON lines. */
+static void answer_sketches(struct serve *serve, const struct http_request *request,
+                            struct http_response *response)
+{
+    const char *by = http_query(request, "by");
+    struct text rows = {0};
+    int r = serve->store
+                ? span_store_sketches(serve->store, by ? by : "service,name", add_sketch, &rows, NULL)
+                : -ENOENT;
+    response->status = r == -ENOENT ? 404 : r == -EINVAL ? 400 : r < 0 ? 500 : 200;
+    response->content_type = "application/x-ndjson";
+    response->length = rows.length;
+    response->body = text_take(&rows);
+}
+
 static uint64_t stored_spans(struct serve *serve)
 {
     struct text row = {0};
@@ -155,6 +200,8 @@ static void handle(void *context, const struct http_request *request, struct htt
         answer_report(serve, response, true);
     else if (get && strcmp(request->path, "/metrics") == 0)
         answer_metrics(serve, response);
+    else if (get && strcmp(request->path, "/api/sketches") == 0)
+        answer_sketches(serve, request, response);
     else if (get && strcmp(request->path, "/api/trace") == 0)
         answer_trace(serve, request, response);
     else
@@ -190,6 +237,8 @@ static int open_store(struct serve *serve, struct problem *problem)
     int r = file_make_folder(o->folder);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", o->folder, strerror(-r));
+    if (o->clickhouse)
+        return clickhouse_store_open(o->clickhouse, &serve->store, problem);
     snprintf(path, sizeof(path), "%s/spans.duckdb", o->folder);
     r = duckdb_store_open(path, &serve->store, &why);
     if (r == -ENOENT) {
@@ -271,6 +320,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->keep_days = strtod(optarg, NULL);
         else if (c == OPT_STORE_GB)
             options->store_gb = strtod(optarg, NULL);
+        else if (c == OPT_CLICKHOUSE)
+            options->clickhouse = optarg;
         else if (c == OPT_LOOK)
             options->look_s = strtod(optarg, NULL);
         else if (!diagnose_options_take(&options->common, c, optarg))
@@ -319,6 +370,8 @@ const struct command command_serve = {
         "it\n"
         "                              nothing is kept on disk\n"
         "  --no-store                  only the journal\n"
+        "  --clickhouse URL            the store is ClickHouse (http://host:8123/?database=sonde), not "
+        "DuckDB\n"
         "  --keep-gb N                 size of the journal (default 16)\n"
         "  --keep-days N               raw spans older than this leave the store\n"
         "  --store-gb N                and the oldest leave it when it is larger than this; requests that "
@@ -328,7 +381,7 @@ const struct command command_serve = {
         "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
         "\n"
         "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
-        "          GET /evidence       GET /metrics\n\n"
+        "          GET /evidence       GET /metrics         GET /api/sketches?by=service,name\n\n"
         "Examples:\n"
         "  sonde serve --data /var/lib/sonde\n"
         "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 node --require @opentelemetry/... server.js\n",

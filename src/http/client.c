@@ -5,12 +5,14 @@
 #include <curl/curl.h>
 #include <errno.h>
 
-#define ANSWER_MAX ((size_t)1 << 20)
+#define ANSWER_MAX ((size_t)256 << 20)
 
 static size_t take(char *data, size_t size, size_t count, void *context)
 {
     struct text *answer = context;
-    if (answer && answer->length + size * count <= ANSWER_MAX)
+    if (answer && answer->length + size * count > ANSWER_MAX)
+        return 0; /* a write error: better than half an answer */
+    if (answer)
         text_add_bytes(answer, data, size * count);
     return size * count;
 }

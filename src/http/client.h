@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 /* POSTs a body and waits for the answer, up to timeout_ms. answer (may be NULL) gets the response's body, up
- * to 1 MiB. -EPROTO when the status is not 2xx, other errors with words. */
+ * to 256 MiB. -EPROTO when the status is not 2xx, other errors with words. */
 int http_post(const char *url, const char *content_type, const void *body, size_t length, long timeout_ms,
               struct text *answer, struct problem *problem);
 

@@ -66,8 +66,13 @@ static void note_attempt(struct keeper *k, int error, const struct problem *prob
 /* Back to what the store has: all behind it is read again. */
 static void start_over(struct keeper *k)
 {
+    struct journal_position from;
+    /* An engine behind a network may have taken what it did not get to confirm. */
+    bool known = k->settings.store->operations->position(k->settings.store, &from, NULL) == 0;
     pthread_mutex_lock(&k->lock);
-    struct journal_position from = k->committed;
+    if (known && behind(k->committed, from))
+        k->committed = from;
+    from = k->committed;
     pthread_mutex_unlock(&k->lock);
     journal_reader_done(&k->reader);
     journal_reader_init(&k->reader, k->settings.folder, from);
@@ -187,7 +192,9 @@ static bool look_is_due(const struct keeper *k, uint64_t now)
 static int commit_in_time(struct keeper *k, int r, uint64_t now, bool wanted)
 {
     bool pending = k->uncommitted || behind(k->committed, k->reader.at); /* also batches without a span */
-    bool due = k->uncommitted >= COMMIT_SPANS || now - k->committed_at_ns >= COMMIT_NS || (r == 0 && wanted);
+    bool due = k->uncommitted >=
+                   (k->settings.store->commit_spans ? k->settings.store->commit_spans : COMMIT_SPANS) ||
+               now - k->committed_at_ns >= COMMIT_NS || (r == 0 && wanted);
     return pending && due && commit(k) < 0 ? -EIO : r;
 }
 

@@ -234,35 +234,6 @@ static int flush_chunk(struct duckdb_store *s)
     return r;
 }
 
-static void add_json_string(struct text *to, struct slice s)
-{
-    text_add(to, "\"");
-    size_t plain = 0;
-    for (size_t i = 0; i <= s.length; i++) {
-        unsigned char c = i < s.length ? (unsigned char)s.at[i] : '"';
-        if (c >= ' ' && c != '"' && c != '\\')
-            continue;
-        text_add_bytes(to, s.at + plain, i - plain);
-        plain = i + 1;
-        if (i < s.length)
-            text_addf(to, "\\u%04x", c);
-    }
-    text_add(to, "\"");
-}
-
-static void attributes_json(const struct span *span, struct text *to)
-{
-    text_clear(to);
-    text_add(to, "{");
-    for (size_t i = 0; i < span->attribute_count; i++) {
-        text_add(to, i ? "," : "");
-        add_json_string(to, span->attributes[i].key);
-        text_add(to, ":");
-        add_json_string(to, span->attributes[i].value);
-    }
-    text_add(to, "}");
-}
-
 static void put_text(struct duckdb_store *s, idx column, struct slice text)
 {
     /* DuckDB wants UTF-8; anything else is replaced by a mark. */
@@ -306,7 +277,7 @@ static int append(struct span_store *store, const struct span *span)
     ((uint16_t *)s->data[6])[row] = sketch_bin(duration);
     ((uint8_t *)s->data[7])[row] = span->kind;
     ((bool *)s->data[8])[row] = span->error;
-    attributes_json(span, &s->attributes);
+    span_attributes_json(span, &s->attributes);
     if (s->attributes.failed)
         return -ENOMEM;
     put_text(s, 9, span->resource->service);
@@ -366,10 +337,10 @@ static int query_on(struct duckdb_store *s, handle connection, const char *sql, 
         for (idx c = 0; c < columns; c++) {
             char *value = s->api.value_varchar(&result, c, row);
             text_add(to, c ? "," : "{");
-            add_json_string(to, slice_of(s->api.column_name(&result, c)));
+            span_json_string(to, slice_of(s->api.column_name(&result, c)));
             text_add(to, ":");
             if (value)
-                add_json_string(to, slice_of(value));
+                span_json_string(to, slice_of(value));
             else
                 text_add(to, "null");
             s->api.free(value);

@@ -129,3 +129,32 @@ int span_store_sketches(struct span_store *store, const char *columns,
     text_done(&sql);
     return r;
 }
+
+void span_json_string(struct text *to, struct slice s)
+{
+    text_add(to, "\"");
+    size_t plain = 0;
+    for (size_t i = 0; i <= s.length; i++) {
+        unsigned char c = i < s.length ? (unsigned char)s.at[i] : '"';
+        if (c >= ' ' && c != '"' && c != '\\')
+            continue;
+        text_add_bytes(to, s.at + plain, i - plain);
+        plain = i + 1;
+        if (i < s.length)
+            text_addf(to, "\\u%04x", c);
+    }
+    text_add(to, "\"");
+}
+
+void span_attributes_json(const struct span *span, struct text *to)
+{
+    text_clear(to);
+    text_add(to, "{");
+    for (size_t i = 0; i < span->attribute_count; i++) {
+        text_add(to, i ? "," : "");
+        span_json_string(to, span->attributes[i].key);
+        text_add(to, ":");
+        span_json_string(to, span->attributes[i].value);
+    }
+    text_add(to, "}");
+}

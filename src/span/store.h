@@ -41,6 +41,7 @@ struct span_store_operations {
 
 struct span_store {
     const struct span_store_operations *operations;
+    size_t commit_spans; /* a batch should not be larger; 0: it may */
 };
 
 static inline void span_store_close(struct span_store *store)
@@ -57,6 +58,10 @@ int span_store_sketches(struct span_store *store, const char *columns,
                         int (*take)(void *context, const char *const *values, size_t count,
                                     const struct sketch *sketch),
                         void *context, struct problem *problem);
+
+/* For the engines: a string as JSON, and a span's attributes as an object, which replaces what `to` had. */
+void span_json_string(struct text *to, struct slice string);
+void span_attributes_json(const struct span *span, struct text *to);
 
 /* A JSON object's string members in order, as in a row of query(): at most room, cut in place. Returns how
  * many. */
