@@ -103,6 +103,7 @@ static void thread_free(struct thread *thread)
         stretch_free(*s);
     array_done(&thread->stretches);
     map_done(&thread->async);
+    map_done(&thread->contexts);
     free(thread->types);
     free(thread->loop);
     gc_free(thread->gc);
@@ -322,6 +323,7 @@ int analysis_finish(struct analysis *a)
 {
     array_foreach (&a->all_processes, process)
         process_end(a, *process, a->counts.last_ns);
+    contexts_judge(a);
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {
             stretches_judge(a, (struct thread *)(uintptr_t)slot->value, a->counts.last_ns, true);

@@ -68,6 +68,9 @@ struct analysis_counts {
     uint64_t redis_commands; /* executed for clients, not inside scripts */
     /* Operations (Redis commands, HTTP calls, pool work) by how their request is known. */
     uint64_t proved, inferred, ambiguous, outside; /* outside: started by no request */
+    /* Of those proved: known from the request context and from nothing else; and turns that contradicted a
+     * process's contexts, whose operations are counted as ambiguous therefore. */
+    uint64_t told, handovers;
     /* Redis commands joined to the traced caller that sent them; those that could not be: no traced sender's
      * connection, no number, or a number that was not sent. */
     uint64_t joined, unjoined;

@@ -264,6 +264,8 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;
+    if (owner)
+        owner->last_done_ns = end_ns;
     request_unref(a, c->ended.child);
     c->ended = *call;
     call->child = NULL;
@@ -295,6 +297,8 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
     }
     a->counts.proved += known == KNOWN_PROVED;
     a->counts.inferred += known == KNOWN_INFERRED;
+    if (call->told && known == KNOWN_PROVED)
+        context_counted(a, owner->process);
     call->owner = owner->serial;
     owner->open_calls++;
     struct vspan span = {.start_ns = call->sent_ns,
@@ -303,6 +307,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .layer = (uint8_t)LAYER_OF[call->kind],
                          .kind = call->kind,
                          .known = (uint8_t)known,
+                         .told = call->told,
                          .name = call->name,
                          .peer = call->peer,
                          .work_start_ns = call->work_start_ns,

@@ -90,6 +90,7 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
                                           has_path ? path->s : "", has_path ? path->length : 0);
     if (!request)
         return;
+    context_begins(a, thread, request, (uint32_t)U(e, http_request_context));
     LIST_ADD(a, &c->waiting, request->serial);
     c->current = request->serial;
     struct call *call = find_caller(c, e->time_ns);
@@ -165,6 +166,7 @@ static void request_sent(struct analysis *a, struct thread *thread, struct conne
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
         item->small = SIDE_CLIENT;
+        item->context = (uint32_t)U(e, http_request_context);
         item->fd = c->fd;
         item->generation = c->generation;
         item->id = index;
@@ -238,6 +240,7 @@ static void commands_sent(struct analysis *a, struct thread *thread, struct conn
     if (item) {
         item->fd = c->fd;
         item->generation = c->generation;
+        item->context = (uint32_t)U(e, uv_write_context);
         item->id = index;
         item->count = (uint32_t)messages;
     }
@@ -259,6 +262,7 @@ static void bytes_sent(struct analysis *a, struct thread *thread, struct connect
         return;
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
+        item->context = (uint32_t)U(e, uv_write_context);
         item->fd = c->fd;
         item->generation = c->generation;
         item->id = index;

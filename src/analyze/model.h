@@ -33,6 +33,7 @@ struct call {
     uint8_t kind;  /* VSPAN_http, VSPAN_redis or VSPAN_other */
     uint8_t known; /* how owner is known */
     uint8_t settled, done;
+    uint8_t told;        /* a context's number says whose it is, and nothing else does */
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
     uint16_t status;
     uint32_t span;   /* in the owner's tree; VSPAN_NONE when it has none */
@@ -81,7 +82,8 @@ struct connection {
     size_t first_call;
     uint64_t calls_gone;
     uint64_t last_call_end_ns;
-    struct call ended; /* the newest call that ended, with its child's reference; kind 0: none */
+    uint64_t io_start_ns; /* of the newest turn on it that was read */
+    struct call ended;    /* the newest call that ended, with its child's reference; kind 0: none */
     /* Server side: serials of requests without complete response, in order. */
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
@@ -110,6 +112,7 @@ struct pool_op {
     uint32_t span;
     uint8_t kind; /* uv_kind */
     uint8_t known;
+    uint8_t told;          /* known from a context's number, and from nothing else */
     uint8_t waited_behind; /* the thread that ran it had just ended other work */
 };
 
@@ -131,6 +134,7 @@ struct item {
     uint8_t small;              /* kind, type, phase or side */
     int32_t fd;
     uint32_t generation, count;
+    uint32_t context; /* operations: the number that the probe read, as CONTEXT_NONE */
     union {
         uint64_t id;   /* async id, request serial, number of the first call */
         void *pointer; /* uv:done: the operation, owned until the turn is read */
@@ -259,8 +263,9 @@ struct thread {
     /* turn.c */
     ARRAY(struct item) items;
     ARRAY(uint32_t) roots;
-    struct map async;   /* async id -> async_pack() */
-    uint64_t newest_id; /* the highest async id created in a turn that was read */
+    struct map contexts; /* number of a request's context -> its serial */
+    struct map async;    /* async id -> async_pack() */
+    uint64_t newest_id;  /* the highest async id created in a turn that was read */
     const char *last_type;
     uint64_t last_type_ns;
     struct async_type *types; /* TYPES_KEPT of them, by async id modulo: the newest of each; NULL: none */
@@ -299,6 +304,8 @@ struct process {
     uint8_t has_waits; /* its threads' times off a processor are told */
     uint64_t started_ns, ended_ns;
     uint64_t request_count, answered_count, last_request_ns, latency_ns; /* of all its requests together */
+    uint64_t told_count;    /* operations that a context's number alone proves */
+    uint64_t handovers;     /* turns that contradict the numbers */
     struct map endpoints;   /* hash of (method, route) of what it has answered */
     struct map names;       /* probe:name id -> interned const char * */
     struct map threads;     /* tid -> struct thread * */
@@ -457,6 +464,18 @@ void call_claim(struct analysis *a, struct call *call, struct request *owner);
 /* Whose it is: adds its span to the owner's tree. */
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent);
+
+/* context.c */
+enum { CONTEXT_UNKNOWN, CONTEXT_NONE };
+void context_begins(struct analysis *a, struct thread *thread, struct request *request, uint32_t number);
+void context_ends(struct thread *thread, const struct request *request);
+struct request *context_owner(const struct analysis *a, const struct thread *thread, uint32_t number);
+void context_counted(struct analysis *a, struct process *process);
+/* A request was answered in a turn on c that began at turn_start_ns and brought these answers. */
+void context_check(struct analysis *a, const struct connection *c, const struct call *answers, size_t count,
+                   const struct request *answered, uint64_t turn_start_ns);
+/* All is read: what rests on numbers that were contradicted is ambiguous. */
+void contexts_judge(struct analysis *a);
 
 /* http.c */
 void http_event(struct analysis *a, struct thread *thread, const struct event *e);

@@ -28,6 +28,8 @@ struct context {
     uint8_t decided; /* owner is final: a callback's own async id has no say */
     uint8_t shared;
     uint8_t in_callback;
+    uint8_t told;       /* owner is known from a context's number, and from nothing else */
+    uint8_t late_write; /* in a callback that goes on with what was written before, by anybody */
 };
 
 /* What is learnt about the turn as a whole. */
@@ -65,6 +67,23 @@ static struct context decided(struct request *owner, enum known known, uint32_t 
 }
 
 static const struct context UNDECIDED = {.cause = VSPAN_NONE};
+
+/* Whose an operation is, where the probe could ask (context.c): c is what the callback around it says. */
+static struct context told(const struct turn *t, const struct item *item, const struct context *c)
+{
+    if (item->context <= CONTEXT_NONE)
+        return *c;
+    struct request *owner = context_owner(t->a, t->thread, item->context);
+    struct context answer =
+        owner && owner == c->owner ? *c : decided(owner, owner ? KNOWN_PROVED : KNOWN_NOT, VSPAN_NONE);
+    answer.in_callback = c->in_callback;
+    answer.told = owner && (owner != c->owner || c->known != KNOWN_PROVED);
+    if (owner)
+        answer.known = KNOWN_PROVED;
+    if (c->late_write && item->event != SONDE_EVENT_uv_submit && answer.told)
+        return decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
+    return answer;
+}
 
 /* How many of the oldest commands these bytes can answer: those answered before the read began surely, those
  * answered while it ran perhaps. Redis notes its write only after it, when the reader may be done: then those
@@ -222,6 +241,25 @@ static void claim_ended(struct turn *t, struct connection *c, const struct item 
     }
 }
 
+/* Every request whose response is written in this turn: does it fit whose answers the turn brings? */
+static void check_answered(const struct turn *t, struct connection *c, const struct item *io,
+                           const struct item *item)
+{
+    size_t open = calls_open(c);
+    size_t count = c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(c, io) : MIN(open, (size_t)1);
+    foreach_child(t, item, i)
+    {
+        const struct item *child = item_at(t, i);
+        struct request *answered = child->event == SONDE_EVENT_http_response && child->small == 0
+                                       ? request_open(t->a, child->id)
+                                       : NULL;
+        if (answered && count && c->calls.at[c->first_call].sent_ns < io->start_ns)
+            context_check(t->a, c, &c->calls.at[c->first_call], count, answered, io->start_ns);
+        else if (!answered)
+            check_answered(t, c, io, child);
+    }
+}
+
 static void read_io(struct turn *t, const struct item *io)
 {
     struct connection *c = io_connection(t, io);
@@ -237,11 +275,15 @@ static void read_io(struct turn *t, const struct item *io)
         else if (c->calls_gone || calls_open(c))
             context = other_reply(t, c, io);
     }
+    if (c && !first && c->protocol != PROTOCOL_HTTP_SERVER)
+        check_answered(t, c, io, io);
     foreach_child(t, io, i) read_item(t, i, &context);
     if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
         redis_replies_done(t, c, io);
-    if (c)
+    if (c) {
         c->had_io = 1;
+        c->io_start_ns = io->start_ns;
+    }
 }
 
 static void add_pool_span(struct turn *t, struct pool_op *op, struct request *owner, enum known known,
@@ -326,6 +368,12 @@ static const char *type_of(const struct thread *thread, uint64_t async_id)
 {
     const struct async_type *place = thread->types ? &thread->types[async_id % TYPES_KEPT] : NULL;
     return place && place->async_id == async_id ? place->type : NULL;
+}
+
+static bool type_is(const struct thread *thread, uint64_t async_id, const char *type)
+{
+    const char *known = type_of(thread, async_id);
+    return known && strcmp(known, type) == 0;
 }
 
 static const char *cause_name(const struct context *c)
@@ -413,6 +461,7 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         begun = request_missed_in(t, item);
     struct context c = *outer;
     c.in_callback = 1;
+    c.late_write = type_is(t->thread, item->id, "WRITEWRAP");
     if (begun) {
         c = decided(begun, KNOWN_PROVED, VSPAN_NONE);
         *outer = c; /* the parser's next callbacks in this turn are about it */
@@ -494,6 +543,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
                                                 .layer = LAYER_libuv,
                                                 .kind = VSPAN_pool,
                                                 .known = (uint8_t)known,
+                                                .told = op->told,
                                                 .name = kind_name(t->a, op->kind),
                                                 .detail = op->type,
                                                 .work_start_ns = op->run_start_ns,
@@ -506,11 +556,16 @@ static void read_submit(struct turn *t, const struct item *item, const struct co
 {
     uint64_t *known = map_get(&t->thread->process->pool, item->id);
     struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
-    count_known(t->a, c);
-    if (op)
-        op->known = c->known;
-    if (op && c->owner)
-        add_pool_span(t, op, c->owner, c->known, c->parent);
+    const struct context whose = told(t, item, c);
+    count_known(t->a, &whose);
+    if (whose.told)
+        context_counted(t->a, t->thread->process);
+    if (!op)
+        return;
+    op->known = whose.known;
+    op->told = whose.told;
+    if (whose.owner)
+        add_pool_span(t, op, whose.owner, whose.known, whose.parent);
 }
 
 /* An agent keeps requests until a connection is free, which may be in another request's callback. What asked
@@ -535,14 +590,16 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
 static void read_calls(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
+    const struct context whose = told(t, item, c);
     for (uint32_t i = 0; connection && i < item->count; i++) {
         struct call *call = call_at(connection, item->id + i);
         if (!call)
             continue;
-        if (call->kind == VSPAN_http)
+        call->told = whose.told;
+        if (call->kind == VSPAN_http && item->context <= CONTEXT_NONE)
             settle_http(t, call, c);
         else
-            call_settle(t->a, call, c->owner, c->known, c->parent);
+            call_settle(t->a, call, whose.owner, whose.known, whose.parent);
     }
 }
 

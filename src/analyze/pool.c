@@ -57,8 +57,10 @@ static void submitted(struct analysis *a, struct thread *thread, const struct ev
     op->submit_tid = thread->tid;
     op->type = nearest_type(thread, op->kind);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
-    if (item)
+    if (item) {
         item->id = op->request;
+        item->context = (uint32_t)U(e, uv_submit_context);
+    }
 }
 
 /* ---- who held the pool ---- */
@@ -224,6 +226,7 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
         owner->open_calls--;
     if (op->span == VSPAN_NONE)
         return;
+    owner->last_done_ns = done_ns;
     struct vspan *span = &owner->spans.at[op->span];
     span->end_ns = MAX(done_ns, span->start_ns);
     span->gc_ns = own.gc_ns;

@@ -257,6 +257,7 @@ static void leave_thread(struct analysis *a, struct request *request)
             map_remove(&thread->async, *id);
     }
     array_done(&request->async_ids);
+    context_ends(thread, request);
     for (size_t i = 0; i < thread->open.count; i++)
         if (thread->open.at[i] == request) {
             thread->open.at[i] = thread->open.at[--thread->open.count];

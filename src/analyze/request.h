@@ -50,6 +50,7 @@ struct vspan {
     uint8_t layer;      /* enum layer */
     uint8_t kind;       /* enum vspan_kind */
     uint8_t known;      /* enum known */
+    uint8_t told;       /* it is known from a context's number, and from nothing else */
     uint8_t shared;     /* callback: other requests may be served in it too */
     const char *name;   /* interned: resource type, kind of operation, command, collection */
     const char *peer;   /* interned: the other end's address; NULL */
@@ -135,6 +136,8 @@ struct request {
     uint8_t encode_what;
     /* While it is open: */
     ARRAY(uint64_t) async_ids;
+    uint32_t context;      /* its number there, 0 none */
+    uint64_t last_done_ns; /* when a call or operation of its own ended last */
     struct process *process;
     struct request *caller; /* borrowed: the request that sent this one, as far as known */
     uint32_t open_calls;    /* calls of its own that have not ended */

@@ -389,7 +389,45 @@ static void node_layout(struct target *target, struct sonde_config *config)
                     "Use an official build of Node.");
 }
 
-void target_layout(struct target *target, struct sonde_config *ret_config)
+/* The functions by which the probe runs its script; without one of them it runs none. */
+static void find_script_functions(struct target *target, struct sonde_config *config)
+{
+    static const struct {
+        const char *symbol;
+        size_t at;
+    } FUNCTIONS[] = {
+#define F(field, symbol) {symbol, offsetof(struct sonde_config, script.field)},
+        SONDE_SCRIPT_FUNCTIONS(F)
+#undef F
+    };
+    static const char *const GLOBALIZE[] = {
+        "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEPm",
+        "_ZN2v82V818GlobalizeReferenceEPNS_8internal7IsolateEPm", /* to Node 16 */
+        "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEm",
+    };
+    const char *absent = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++) {
+        uint64_t address = address_of(target, FUNCTIONS[i].symbol);
+        memcpy((char *)config + FUNCTIONS[i].at, &address, sizeof(address));
+        if (!address && !absent)
+            absent = FUNCTIONS[i].symbol;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(GLOBALIZE) && !config->globalize; i++) {
+        config->globalize = address_of(target, GLOBALIZE[i]);
+        config->globalize_value = i == 2;
+    }
+    if (!config->globalize && !absent)
+        absent = GLOBALIZE[0];
+    if (absent) {
+        char why[300];
+        snprintf(why, sizeof(why),
+                 "this Node does not export %s: requests are told apart by asynchronous ids alone", absent);
+        target_miss(target, "request contexts", why, "Use an official build of Node.");
+        config->context = SONDE_CONTEXT_BOUNDED;
+    }
+}
+
+void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config)
 {
     struct sonde_config config = {.version = SONDE_SHARED_VERSION, .size = sizeof(config)};
 #define O(name, text) config.redis.name = SONDE_NO_OFFSET;
@@ -399,9 +437,12 @@ void target_layout(struct target *target, struct sonde_config *ret_config)
     SONDE_V8_OFFSETS(O)
 #undef O
     config.callback_scope_context = config.llhttp_status = SONDE_NO_OFFSET;
+    config.context = context;
     if (target->runtime == RUNTIME_REDIS)
         redis_layout(target, &config);
     else if (target->runtime == RUNTIME_NODE)
         node_layout(target, &config);
+    if (target->runtime == RUNTIME_NODE && context >= SONDE_CONTEXT_NATIVE)
+        find_script_functions(target, &config);
     *ret_config = config;
 }

@@ -73,7 +73,8 @@ void target_miss(struct target *target, const char *what, const char *why, const
 /* The constant that a function returns at once (mov $N, %eax; ret), 0 when it does something else. */
 uint32_t target_constant(struct target *target, const char *function);
 
-/* Fills in what can be found out about the runtime's structures and functions (layout.c); notes what not. */
-void target_layout(struct target *target, struct sonde_config *ret_config);
+/* context is what is wanted at most.
+ * Fills in what can be found out about the runtime's structures and functions (layout.c); notes what not. */
+void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config);
 
 #endif

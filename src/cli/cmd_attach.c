@@ -149,7 +149,7 @@ static int run(const struct command *self, int argc, char **argv)
 {
     static const struct option LONG[] = {
         RECORDING_OPTIONS, {"duration", required_argument, NULL, 'd'}, {"all", no_argument, NULL, 'a'}, {0}};
-    struct recording recording = {.report = true};
+    struct recording recording = {.request_context = SONDE_CONTEXT_SCRIPT, .report = true};
     struct attach_options options = {0};
     char *end;
     int r = 0;

@@ -224,7 +224,7 @@ static void check_fields(struct answer *answer, struct target *target)
     struct check *check = add(answer, "fields of its structures");
     struct sonde_config config;
     struct text missing = {0};
-    target_layout(target, &config);
+    target_layout(target, SONDE_CONTEXT_SCRIPT, &config);
     array_foreach (&target->missing, m)
         text_addf(&missing, "%s%s", missing.length ? ", " : "", m->what);
     because(check, missing.length ? "not found: %.200s" : "all found", text_get(&missing));

@@ -99,6 +99,12 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
                   100.0 * (double)c->proved / (double)of_requests,
                   100.0 * (double)c->inferred / (double)of_requests,
                   100.0 * (double)c->ambiguous / (double)of_requests);
+        if (c->told)
+            text_addf(&line, " The request context proves %.1f %%.",
+                      100.0 * (double)c->told / (double)of_requests);
+        if (c->handovers)
+            text_add(&line, " A queue of the program's own calls functions of one request while it serves "
+                            "another: contexts prove nothing there.");
     }
     if (c->redis_commands) {
         text_add(&line, line.length ? " " : "");
@@ -175,12 +181,13 @@ static json_t *endpoints_json(struct analysis *analysis)
 
 static json_t *counts_json(const struct analysis_counts *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
                      (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
                      (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
                      (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
                      "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
-                     (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined);
+                     (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined, "context_count",
+                     (json_int_t)c->told, "handover_count", (json_int_t)c->handovers);
 }
 
 /* Compact: the last of the documents that --follow printed. */

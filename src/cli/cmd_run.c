@@ -66,7 +66,8 @@ static int record(struct recording *recording, char **command)
 static int run(const struct command *self, int argc, char **argv)
 {
     static const struct option LONG[] = {RECORDING_OPTIONS, {0}};
-    struct recording recording = {.report = strcmp(self->name, "run") == 0};
+    struct recording recording = {.request_context = SONDE_CONTEXT_SCRIPT,
+                                  .report = strcmp(self->name, "run") == 0};
     optind = 0;
     for (int c; (c = getopt_long(argc, argv, "+:o:qh", LONG, NULL)) != -1;) {
         if (c == 'h')

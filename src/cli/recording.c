@@ -14,6 +14,24 @@
 #include "base/clock.h"
 #include "cli/follow.h"
 
+static bool parse_context(const char *value, enum sonde_context *ret_context)
+{
+    static const struct {
+        const char *name;
+        enum sonde_context context;
+    } MODES[] = {{"auto", SONDE_CONTEXT_SCRIPT},
+                 {"script", SONDE_CONTEXT_SCRIPT},
+                 {"native", SONDE_CONTEXT_NATIVE},
+                 {"bounded", SONDE_CONTEXT_BOUNDED},
+                 {"off", SONDE_CONTEXT_OFF}};
+    for (size_t i = 0; i < ARRAY_SIZE(MODES); i++)
+        if (strcmp(value, MODES[i].name) == 0) {
+            *ret_context = MODES[i].context;
+            return true;
+        }
+    return false;
+}
+
 bool recording_option(struct recording *recording, int c, const char *value)
 {
     if (c == 'o')
@@ -28,6 +46,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->kernel = NULL, recording->no_kernel = true;
     else if (c == 'f' && recording->report)
         recording->follow = true;
+    else if (c == OPTION_CONTEXT)
+        return parse_context(value, &recording->request_context);
     else
         return false;
     return true;
@@ -58,6 +78,7 @@ int recording_open(struct recording *recording, struct problem *problem)
     const struct session_options options = {.folder = recording->folder,
                                             .probe_path = probe,
                                             .families = families,
+                                            .request_context = recording->request_context,
                                             .note = note,
                                             .context = recording};
     int r = session_new(&options, &recording->session, problem);

@@ -19,6 +19,7 @@ struct recording {
     bool no_kernel;
     bool follow;  /* findings while it goes on (follow.h) */
     int follower; /* its process; 0: none */
+    enum sonde_context request_context;
     struct session *session;
     char folder_name[64];
 };
@@ -27,21 +28,24 @@ struct recording {
 #define RECORDING_OPTIONS                                                        \
     {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'}, \
         {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},    \
+        {"context", required_argument, NULL, OPTION_CONTEXT},                    \
         {"kernel", optional_argument, NULL, OPTION_KERNEL},                      \
         {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                      \
     {                                                                            \
         "help", no_argument, NULL, 'h'                                           \
     }
-enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL };
+enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT };
 bool recording_option(struct recording *recording, int c, const char *value);
 
-#define RECORDING_HELP                                                                                 \
-    "Options:\n"                                                                                       \
-    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                   \
-    "  -q, --quiet       no notes on stderr while it runs\n"                                           \
-    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, " \
-    "block)\n"                                                                                         \
-    "      --no-kernel   none\n"
+#define RECORDING_HELP                                                                                    \
+    "Options:\n"                                                                                          \
+    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                      \
+    "  -q, --quiet       no notes on stderr while it runs\n"                                              \
+    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "    \
+    "block)\n"                                                                                            \
+    "      --no-kernel   none\n"                                                                          \
+    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n" \
+    "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"
 
 /* Makes the session. */
 int recording_open(struct recording *recording, struct problem *problem);

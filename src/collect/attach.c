@@ -227,14 +227,15 @@ static int switch_on(struct target *target, const struct patch_set *set, uint64_
     return r;
 }
 
-static int patch_running(struct target *target, const struct target_module *probe, struct prepared *prepared,
+static int patch_running(const struct session *session, struct target *target,
+                         const struct target_module *probe, struct prepared *prepared,
                          struct patch_set *ret_set, struct stops *stops, struct problem *problem)
 {
     struct sonde_config config;
     struct mapper mapper = {target, probe, stops};
     if (prepared->attached.version != SONDE_SHARED_VERSION)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
-    target_layout(target, &config);
+    target_layout(target, session->options.request_context, &config);
     int r = target_write(target, prepared->attached.config, &config, sizeof(config));
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);
@@ -263,7 +264,7 @@ static int attach(struct session *session, struct target **target, struct stops 
     if (r >= 0)
         r = prepare(*target, &probe, &prepared, stops, problem);
     if (r >= 0) {
-        r = patch_running(*target, &probe, &prepared, &patches, stops, problem);
+        r = patch_running(session, *target, &probe, &prepared, &patches, stops, problem);
         if (r >= 0)
             r = program_new(*target, &patches, prepared.shared_fd, prepared.attached.live, ret_program,
                             problem);

@@ -10,14 +10,16 @@
 
 #include "base/problem.h"
 #include "base/macro.h"
+#include "event/config.h"
 
 struct session;
 
 struct session_options {
-    const char *folder;     /* the trace's; made when absent */
-    const char *probe_path; /* libsonde-probe.so */
-    uint64_t stall_ns;      /* callbacks open for longer are looked into; 0: 20 ms */
-    uint32_t families;      /* of kernel events, bits by enum sonde_family; 0: none */
+    const char *folder;                 /* the trace's; made when absent */
+    const char *probe_path;             /* libsonde-probe.so */
+    uint64_t stall_ns;                  /* callbacks open for longer are looked into; 0: 20 ms */
+    uint32_t families;                  /* of kernel events, bits by enum sonde_family; 0: none */
+    enum sonde_context request_context; /* what is used at most to tell requests apart */
     /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
     void (*note)(void *context, const char *line);
     void *context;

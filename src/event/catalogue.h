@@ -263,9 +263,10 @@ enum sonde_meaning {
     F(e, u64, trigger_id, async_id, "the resource that caused it") \
     F(e, u32, function, name_id, "the JavaScript function, 0 unknown")
 
-#define SONDE_FIELDS_uv_submit(F, e)                        \
-    F(e, u64, request, hex, "the request's uv__work")       \
-    F(e, i32, fd, fd, "the file's descriptor, -1 for none") \
+#define SONDE_FIELDS_uv_submit(F, e)                                                                    \
+    F(e, u64, request, hex, "the request's uv__work")                                                   \
+    F(e, i32, fd, fd, "the file's descriptor, -1 for none")                                             \
+    F(e, u32, context, none, "whose it is: 0 not asked, 1 no request, else the http:request's context") \
     F(e, u8, kind, uv_kind, "what is asked")
 
 #define SONDE_FIELDS_uv_run(F, e)                                        \
@@ -294,14 +295,16 @@ enum sonde_meaning {
     F(e, u32, generation, count, "which use of the descriptor")                                         \
     F(e, i32, fd, fd, "the stream's descriptor")                                                        \
     F(e, u32, messages, count, "RESP: commands begun in these bytes")                                   \
+    F(e, u32, context, none, "whose they are: as uv:submit's")                                          \
     F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")
 
-#define SONDE_FIELDS_http_request(F, e)                         \
-    F(e, u64, parser, hex, "server: the parser; client: 0")     \
-    F(e, u32, generation, count, "which use of the descriptor") \
-    F(e, i32, fd, fd, "the connection's descriptor")            \
-    F(e, u8, side, side, "server: parsed; client: sent")        \
-    F(e, u8, method, http_method, "the method")                 \
+#define SONDE_FIELDS_http_request(F, e)                                                                     \
+    F(e, u64, parser, hex, "server: the parser; client: 0")                                                 \
+    F(e, u32, generation, count, "which use of the descriptor")                                             \
+    F(e, i32, fd, fd, "the connection's descriptor")                                                        \
+    F(e, u32, context, none, "server: the number given to it, 0 none; client: whose it is, as uv:submit's") \
+    F(e, u8, side, side, "server: parsed; client: sent")                                                    \
+    F(e, u8, method, http_method, "the method")                                                             \
     F(e, str, path, none, "the path, without the query string")
 
 #define SONDE_FIELDS_http_response(F, e)                                                      \

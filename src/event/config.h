@@ -42,6 +42,33 @@ enum {
     O(string_length, "String.length")         \
     O(string_chars, "SeqOneByteString.chars")
 
+/* How it is found out which request an operation belongs to. */
+enum sonde_context {
+    SONDE_CONTEXT_OFF,     /* not at all: asynchronous resources are not recorded */
+    SONDE_CONTEXT_BOUNDED, /* from asynchronous ids alone */
+    SONDE_CONTEXT_NATIVE,  /* by the script, where Node carries contexts itself (AsyncContextFrame) */
+    SONDE_CONTEXT_SCRIPT,  /* by the script, wherever it runs */
+};
+
+/* F(field, symbol): functions of V8 and Node by which the probe runs its script. A C++ symbol names its
+ * arguments; results are void or one pointer (v8::Local, v8::MaybeLocal). */
+#define SONDE_SCRIPT_FUNCTIONS(F)                                                                          \
+    F(isolate, "_ZN2v87Isolate13TryGetCurrentEv")                                                          \
+    F(context, "_ZN2v87Isolate17GetCurrentContextEv")                                                      \
+    F(handle_scope, "_ZN2v811HandleScopeC1EPNS_7IsolateE")                                                 \
+    F(handle_scope_end, "_ZN2v811HandleScopeD1Ev")                                                         \
+    F(try_catch, "_ZN2v88TryCatchC1EPNS_7IsolateE")                                                        \
+    F(try_catch_end, "_ZN2v88TryCatchD1Ev")                                                                \
+    F(terminated, "_ZNK2v88TryCatch13HasTerminatedEv")                                                     \
+    F(terminate, "_ZN2v87Isolate18TerminateExecutionEv")                                                   \
+    F(string, "_ZN2v86String11NewFromUtf8EPNS_7IsolateEPKcNS_13NewStringTypeEi")                           \
+    F(compile, "_ZN2v86Script7CompileENS_5LocalINS_7ContextEEENS1_INS_6StringEEEPNS_12ScriptOriginE")      \
+    F(run, "_ZN2v86Script3RunENS_5LocalINS_7ContextEEE")                                                   \
+    F(call, "_ZN2v88Function4CallENS_5LocalINS_7ContextEEENS1_INS_5ValueEEEiPS5_")                         \
+    F(function, "_ZN2v88Function3NewENS_5LocalINS_7ContextEEEPFvRKNS_20FunctionCallbackInfoINS_5ValueEEEE" \
+                "NS1_IS5_EEiNS_19ConstructorBehaviorENS_14SideEffectTypeE")                                \
+    F(buffer, "_ZN4node6Buffer3NewEPN2v87IsolateEPcmPFvS4_PvES5_")
+
 struct sonde_config {
     uint32_t version; /* SONDE_SHARED_VERSION */
     uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
@@ -58,6 +85,8 @@ struct sonde_config {
     uint32_t string_type_value;
     uint32_t not_string_mask; /* instance_type & mask == 0 for any string; 0 unknown */
     int32_t llhttp_status;    /* of status_code in llhttp_t, where its accessor is not there */
+    uint32_t context;         /* enum sonde_context */
+    uint32_t globalize_value; /* 1 when globalize takes the object itself, 0 when it takes a slot */
     uint32_t pad;
     /* Addresses of functions of the program, 0 when absent. */
     uint64_t zmalloc_used_memory; /* size_t (void) */
@@ -71,6 +100,12 @@ struct sonde_config {
     uint64_t uv_getaddrinfo_work;
     uint64_t uv_getnameinfo_work;
     uint64_t v8_heap_size; /* size_t (v8::internal::Heap *) */
+    uint64_t globalize;    /* v8::api_internal::GlobalizeReference(Isolate *, ...) */
+#define F(field, symbol) uint64_t field;
+    struct {
+        SONDE_SCRIPT_FUNCTIONS(F)
+    } script;
+#undef F
 };
 
 /* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, sends a

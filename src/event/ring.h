@@ -39,6 +39,17 @@ struct sonde_shared {
     /* Offsets that failed the check on live objects and are read no more, and those that were found there:
      * one bit for each in the order of SONDE_REDIS_OFFSETS (config.h). */
     uint32_t fields_dropped, fields_found;
+    /* Threads whose context script runs, by what carries the contexts, and those where it was given up. */
+    uint32_t context_native, context_script;
+    uint32_t context_failures[4]; /* by enum sonde_context_failure */
+};
+
+/* Why a thread's context script was given up. */
+enum sonde_context_failure {
+    SONDE_CONTEXT_THREW,      /* it did not compile or threw an exception */
+    SONDE_CONTEXT_NO_MODULES, /* no way to Node's modules: an ECMAScript module's process before Node 20.16 */
+    SONDE_CONTEXT_NOT_NATIVE, /* only native contexts were wanted, and this Node has none */
+    SONDE_CONTEXT_FAILURES
 };
 
 /* A span that has begun and not ended. */

@@ -55,6 +55,14 @@ static void tell_connection(struct probe_thread *self, int fd, struct descriptor
            .fd = fd, .local_port = local.port, .peer_port = peer.port, .family = local.family);
 }
 
+bool descriptor_generation(int fd, uint32_t *ret_generation)
+{
+    if ((unsigned)fd >= DESCRIPTORS || !descriptors[fd].key)
+        return false;
+    *ret_generation = descriptors[fd].generation;
+    return true;
+}
+
 struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key)
 {
     if ((unsigned)fd >= DESCRIPTORS)

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/node.h"
 
+#include "probe/context.h"
+
 #include <sys/syscall.h>
 
 /* Loop phases, and callbacks of no resource, that are shorter than this and have nothing recorded inside are
@@ -47,26 +49,39 @@ static int stream_fd(const void *handle)
 
 /* ---- names ---- */
 
+const char *v8_text(const uint64_t *handle, uint32_t *ret_length)
+{
+    if (sonde_config.v8.string_chars < 0 || !handle)
+        return NULL;
+    uint64_t string = *handle;
+    if (!(string & 1)) /* a small integer, not an object */
+        return NULL;
+    /* The offsets have the pointer's tag subtracted. */
+    uint64_t map = READ(uint64_t, string, -1);
+    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
+    if ((type & sonde_config.string_type_mask) != sonde_config.string_type_value)
+        return NULL;
+    int32_t length = READ(int32_t, string, sonde_config.v8.string_length);
+    if (length <= 0 || length > 63)
+        return NULL;
+    *ret_length = (uint32_t)length;
+    return (const char *)string + sonde_config.v8.string_chars;
+}
+
 uint32_t v8_name(struct probe_thread *self, const uint64_t *handle)
 {
     if (sonde_config.v8.string_chars < 0 || !handle)
         return 0;
     uint64_t string = *handle;
-    if (!(string & 1)) /* a small integer, not an object */
+    if (!(string & 1))
         return 0;
     /* Internalised strings hardly ever move; when one does it gets another number with the same text. */
     uint32_t number = name_find(string);
     if (LIKELY(number))
         return number;
-    /* The offsets have the pointer's tag subtracted. */
-    uint64_t map = READ(uint64_t, string, -1);
-    uint32_t type = READ(uint16_t, map, sonde_config.v8.map_instance_type);
-    if ((type & sonde_config.string_type_mask) != sonde_config.string_type_value)
-        return 0;
-    int32_t length = READ(int32_t, string, sonde_config.v8.string_length);
-    if (length <= 0 || length > 63)
-        return 0;
-    return name_add(self, string, (const char *)string + sonde_config.v8.string_chars, (uint32_t)length);
+    uint32_t length;
+    const char *text = v8_text(handle, &length);
+    return text ? name_add(self, string, text, length) : 0;
 }
 
 /* ---- callbacks into JavaScript ---- */
@@ -154,7 +169,9 @@ HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *do
         const void *fs;
         uint8_t what = work_kind(work, (uintptr_t)function, &fs);
         int fd = fs && kind_has_file(what) ? READ(int, fs, UV_FS_FILE) : -1;
-        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)work, .fd = fd, .kind = what);
+        uint32_t context = context_current(self, -1);
+        RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)work, .fd = fd, .context = context,
+               .kind = what);
     }
     sonde_orig_uv_submit(loop, work, kind, function, done);
 }
@@ -166,9 +183,11 @@ HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
     struct probe_thread *self = probe_thread();
     if (!self)
         return sonde_orig_uv_queue_submit(loop, request, work, after);
-    if (work) /* else it is refused */
+    if (work) { /* else it is refused */
+        uint32_t context = context_current(self, -1);
         RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)request + UV_WORK_WORK, .fd = -1,
-               .kind = KIND_WORK);
+               .context = context, .kind = KIND_WORK);
+    }
     self->in_submit = 1;
     int result = sonde_orig_uv_queue_submit(loop, request, work, after);
     self->in_submit = 0;
@@ -416,8 +435,8 @@ static void tell_request(struct probe_thread *self)
     uint8_t method =
         sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
     RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
-                .generation = self->stream_generation, .fd = self->stream_fd, .side = 0, .method = method,
-                .path_length = n);
+                .generation = self->stream_generation, .fd = self->stream_fd,
+                .context = context_new_request(self), .side = 0, .method = method, .path_length = n);
     self->path_parser = 0;
     self->path_length = 0;
 }
@@ -437,8 +456,10 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     self->request_pending = type == HTTP_REQUEST;
     self->request_parser = self->read_parser = (uintptr_t)parser;
     int result = sonde_orig_llhttp_headers(parser, p, end);
-    if (self->request_pending) /* no JavaScript was called */
+    if (self->request_pending) { /* no JavaScript was called */
         tell_request(self);
+        self->context_entering = 0;
+    }
     return result;
 }
 

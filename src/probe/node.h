@@ -14,6 +14,9 @@ void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, 
 /* The innermost open callback of this thread, or NULL. */
 struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope);
 
+/* The characters of a flat one-byte V8 string behind a handle, or NULL. */
+const char *v8_text(const uint64_t *handle, uint32_t *ret_length);
+
 /* The number of an internalised V8 string behind a handle, 0 when it cannot be read. */
 uint32_t v8_name(struct probe_thread *self, const uint64_t *handle);
 

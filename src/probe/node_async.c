@@ -1,6 +1,7 @@
 /* The Node hooks whose arguments are doubles (async ids), and the callback scopes that carry them. The other
  * hooks are compiled without floating point, so that they cannot disturb such arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/context.h"
 #include "probe/node.h"
 
 struct async_context {
@@ -16,8 +17,9 @@ static uint64_t whole(double id)
 HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id, double trigger_id)
 {
     struct probe_thread *self = probe_thread();
-    if (self) {
+    if (self && sonde_config.context != SONDE_CONTEXT_OFF) {
         uint32_t name = v8_name(self, type);
+        context_resource(self, type, whole(async_id));
         RECORD(self, node_async_init, 0, ticks(), .async_id = whole(async_id),
                .trigger_id = whole(trigger_id), .type = name);
     }
@@ -43,6 +45,12 @@ static void find_context(const void *scope, const struct async_context *context)
         sonde_config.callback_scope_context = found;
 }
 
+static void scope_begun(struct probe_thread *self, const void *scope, const struct async_context *context)
+{
+    self->context_scope = (uintptr_t)scope;
+    context_scope(self, whole(context->async_id));
+}
+
 /* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to 20
  */
 HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context, int flags)
@@ -51,21 +59,31 @@ HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_
     if (self)
         callback_begin(self, (uintptr_t)scope, whole(context->async_id));
     sonde_orig_node_scope(scope, env, object, context, flags);
-    if (self)
+    if (self) {
         find_context(scope, context);
+        scope_begun(self, scope, context);
+    }
 }
 
+/* std::variant<Local<Object>, Local<Object>*>: trivial, and so in two registers. */
+struct object_or_slot {
+    void *object;
+    uint64_t which;
+};
+
 /* The same since 22: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
- * Local<Value>); the variant is passed as an address because its type is not trivial. */
-HOOK(void, node_scope_variant, void *scope, void *env, void *object, const struct async_context *context,
-     int flags, void *frame)
+ * Local<Value>). */
+HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot object,
+     const struct async_context *context, int flags, void *frame)
 {
     struct probe_thread *self = probe_thread();
     if (self)
         callback_begin(self, (uintptr_t)scope, whole(context->async_id));
     sonde_orig_node_scope_variant(scope, env, object, context, flags, frame);
-    if (self)
+    if (self) {
         find_context(scope, context);
+        scope_begun(self, scope, context);
+    }
 }
 
 /* InternalCallbackScope::InternalCallbackScope(AsyncWrap*, int). It may or may not go through the other
@@ -75,7 +93,12 @@ HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
     struct probe_thread *self = probe_thread();
     if (self)
         callback_begin(self, (uintptr_t)scope, 0);
+    if (self)
+        self->context_scope = 0;
     sonde_orig_node_scope_wrap(scope, wrap, flags);
+    int32_t at = sonde_config.callback_scope_context;
+    if (self && self->context_scope != (uintptr_t)scope && at >= 0)
+        scope_begun(self, scope, (const struct async_context *)((const char *)scope + at));
 }
 
 /* InternalCallbackScope::Close(), which drains microtasks and ticks; it is called again by the destructor. */

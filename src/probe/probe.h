@@ -55,6 +55,8 @@ struct probe_thread {
     uint64_t request_parser;
     uint64_t read_parser; /* whose request began in the read that is handled now */
     uint64_t gc_start_tsc, gc_heap_before;
+    uint32_t context_entering; /* the number of the request that the next scope serves */
+    uint64_t context_scope;    /* the newest scope that context.c was told of */
     struct probe_callback callbacks[PROBE_CALLBACKS];
     uint16_t path_length;
     uint64_t path_parser;
@@ -269,6 +271,9 @@ enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_HTTP_SERVER, PROTOCOL_HTTP_CLIENT, PR
 /* The descriptor's state; a new generation and a net:connection event when key is not the one of before.
  * NULL when fd is out of range. */
 struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key);
+
+/* Which use of the descriptor this is now; false when it was never seen. */
+bool descriptor_generation(int fd, uint32_t *ret_generation);
 
 /* The descriptor is closed: its next use is a new generation. */
 void descriptor_close(int fd, uint64_t key);

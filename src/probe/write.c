@@ -2,7 +2,7 @@
  * it will be, and how many Redis commands begin in them. Keys, values, bodies and query strings are skipped
  * over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/probe.h"
+#include "probe/context.h"
 
 /* Reads the bytes of several buffers as one string. */
 struct cursor {
@@ -116,9 +116,9 @@ static const struct {
 } METHODS[] = {{"GET ", 4, 1},    {"POST ", 5, 3},    {"PUT ", 4, 4},     {"HEAD ", 5, 2}, {"DELETE ", 7, 0},
                {"PATCH ", 6, 28}, {"OPTIONS ", 8, 6}, {"CONNECT ", 8, 5}, {"TRACE ", 6, 7}};
 
-/* "GET /path?query HTTP/1.1": true when the bytes begin so. */
+/* "GET /path?query HTTP/1.1": true when the bytes begin so; *context is whose they are. */
 static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
-                           uint64_t now)
+                           uint64_t now, uint32_t *context)
 {
     for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
         uint64_t start = METHODS[i].length;
@@ -128,8 +128,10 @@ static bool client_request(struct probe_thread *self, int fd, struct descriptor 
         while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
             end++;
         d->protocol = PROTOCOL_HTTP_CLIENT;
+        *context = context_current(self, fd);
         RECORD_TEXT(self, http_request, now, p + start, end - start, .generation = d->generation, .fd = fd,
-                    .side = 1, .method = METHODS[i].method, .path_length = (uint16_t)(end - start));
+                    .context = *context, .side = 1, .method = METHODS[i].method,
+                    .path_length = (uint16_t)(end - start));
         return true;
     }
     return false;
@@ -225,7 +227,7 @@ static bool begins_command(const struct buffer *buffers, unsigned count, uint64_
 
 /* An HTTP message's first line and headers stand in one buffer. */
 static void recognise(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
-                      unsigned count, uint64_t length, uint64_t now)
+                      unsigned count, uint64_t length, uint64_t now, uint32_t *context)
 {
     unsigned first = 0;
     while (first < count && !buffers[first].length)
@@ -234,7 +236,7 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
         return;
     const char *p = buffers[first].base;
     uint64_t n = buffers[first].length;
-    if (server_response(self, fd, d, p, n, now) || client_request(self, fd, d, p, n, now))
+    if (server_response(self, fd, d, p, n, now) || client_request(self, fd, d, p, n, now, context))
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
         d->protocol = begins_command(buffers, count, length) ? PROTOCOL_RESP : PROTOCOL_OTHER;
@@ -247,8 +249,9 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     if (!d)
         return;
     uint64_t now = ticks();
+    uint32_t context = 0;
     if (accepted)
-        recognise(self, fd, d, buffers, count, accepted, now);
+        recognise(self, fd, d, buffers, count, accepted, now, &context);
     uint32_t messages = 0;
     uint64_t first_message = 0;
     if (d->protocol == PROTOCOL_RESP) {
@@ -258,7 +261,10 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
             first_message = d->resp_number + 1;
         d->resp_number += messages;
     }
+    /* A response goes out on the connection that its request came from: that needs no asking. */
+    if (!context && (messages || d->protocol == PROTOCOL_OTHER))
+        context = context_current(self, fd);
     RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
-           .generation = d->generation, .fd = fd, .messages = messages,
+           .generation = d->generation, .fd = fd, .messages = messages, .context = context,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));
 }

@@ -37,10 +37,10 @@ function score(requests) {
     return result;
 }
 
-test('every command is joined to the write that sent it, none is given to a wrong request', { skip: !installed && 'ioredis is not installed in examples/shop (make deps)' }, async (t) => {
+for (const mode of ['auto', 'bounded']) test(`every command is joined to the write that sent it, none is given to a wrong request (--context ${mode})`, { skip: !installed && 'ioredis is not installed in examples/shop (make deps)' }, async (t) => {
     const folder = path.join(temporary(t), 'trace');
     const program = path.join(root, 'tests/system/programs/joins.js');
-    const run = await finish(t, SONDE, ['record', '--quiet', '-o', folder, '--', process.execPath, program, String(ROUNDS)]);
+    const run = await finish(t, SONDE, ['record', '--quiet', '--context', mode, '-o', folder, '--', process.execPath, program, String(ROUNDS)]);
     assert.ok([0, 4].includes(run.status), run.describe());
     const truth = JSON.parse(run.stdout);
     const { attribution, losses } = await reportOf(t, folder, [0, 4]);
@@ -62,8 +62,9 @@ test('every command is joined to the write that sent it, none is given to a wron
     assert.equal(attribution.redis_joined_count, attribution.redis_commands_count);
     assert.ok(attribution.redis_commands_count >= truth.commands);
     assert.equal(s.joined, s.spans);
-    // Each request's first command is sent in its own callback: proved. What an await continues may be ambiguous.
-    assert.ok(s.proved >= truth.requests);
-    assert.ok(s.inferred > 0);
+    // The context follows a request over every await. Without it, only a request's first command, which is sent in its
+    // own callback, is proved: what an await continues may be ambiguous.
+    assert.ok(s.proved >= (mode === 'auto' ? truth.commands * 0.999 : truth.requests));
+    if (mode === 'bounded') assert.ok(s.inferred > 0);
     assert.ok(s.proved + s.inferred + attribution.ambiguous_count >= truth.commands);
 });

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe_in_test.h"
 
+#include "probe/context.h"
+
 static struct probe_thread *thread;
 static int next_handle = 1;
+
+static uint32_t context_now;
+static int asked_for;
+
+uint32_t context_current(struct probe_thread *self, int fd)
+{
+    asked_for = fd;
+    return context_now;
+}
 
 /* Writes the text in pieces of `step` bytes over two buffers each, as a new connection's. */
 static int new_connection(void)
@@ -57,6 +68,32 @@ static void commands_are_counted_however_cut(void **state)
         count += ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->messages;
         assert_int_equal(count, 3);
     }
+}
+
+/* What is sent for a request carries its context; a response needs none, and nobody is asked. */
+static void what_is_sent_has_a_context(void **state)
+{
+    context_now = 77;
+    int c = new_connection();
+    assert_int_equal(sent(c, "*1\r\n$4\r\nPING\r\n")->context, 77);
+    assert_int_equal(asked_for, 3);
+    static const char GET[] = "GET / HTTP/1.1\r\n\r\n";
+    send_text(new_connection(), GET, 0);
+    expect_record(thread, SONDE_EVENT_uv_write);
+    const struct buffer one = {GET, sizeof(GET) - 1};
+    write_seen(thread, 3, (uint64_t)new_connection(), &one, 1, one.length, (int64_t)one.length);
+    assert_int_equal(
+        ((const struct record_http_request *)expect_record(thread, SONDE_EVENT_http_request))->context, 77);
+    expect_record(thread, SONDE_EVENT_uv_write);
+    asked_for = -1;
+    static const char ANSWER[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    const struct buffer answer = {ANSWER, sizeof(ANSWER) - 1};
+    write_seen(thread, 3, (uint64_t)new_connection(), &answer, 1, answer.length, (int64_t)answer.length);
+    expect_record(thread, SONDE_EVENT_http_response);
+    assert_int_equal(((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->context,
+                     0);
+    assert_int_equal(asked_for, -1);
+    context_now = 0;
 }
 
 /* After something that is not RESP the number of a command cannot be proved: none is given. */
@@ -192,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_are_counted),
         cmocka_unit_test(commands_are_counted_however_cut),
+        cmocka_unit_test(what_is_sent_has_a_context),
         cmocka_unit_test(an_inline_command_ends_the_numbering),
         cmocka_unit_test(responses_are_recognised),
         cmocka_unit_test(requests_leave_their_query_behind),

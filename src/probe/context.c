@@ -1,0 +1,295 @@
+/* The request context: a small script of ours (context.js) in each of Node's threads, which keeps the number
+ * of the request that is being served in an AsyncLocalStorage. From Node 24 on that costs nothing per promise
+ * (AsyncContextFrame); before, Node implements it with promise hooks.
+ *
+ * The script is compiled and called with V8's exported API only, in functions whose symbol names their exact
+ * signature, and only inside a callback scope of Node: there a context is entered and JavaScript may run.
+ * It never runs while the process is stopped. Anything that fails ends it for this thread, and says so. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/context.h"
+
+#include "probe/node.h"
+
+/* v8::Local and v8::MaybeLocal are one pointer to a slot. */
+typedef const uint64_t *local;
+
+enum { CURRENT, ENTER, LEAVE };                         /* cell[0] */
+enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE }; /* cell[2] */
+enum { SENT = 1, ANSWERED, ENDED };                     /* cell[3] */
+enum { CELL_WORDS = 16, HANDLES = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
+
+/* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
+struct context_cell {
+    uint32_t cell[CELL_WORDS];
+    uint32_t taken;
+    uint32_t failures;
+    void *isolate;
+    local function; /* a global handle; NULL: not started, or given up */
+    uint32_t next_number;
+    uint32_t starts;
+    uint32_t handle_count;
+    uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
+};
+
+static struct context_cell cells[SONDE_THREADS];
+static __thread struct context_cell *own __attribute__((tls_model(PROBE_TLS_MODEL)));
+
+/* context.js, a string literal for each line without comments. */
+static const char SCRIPT_TEXT[] =
+#include "context_script.h"
+    ;
+
+#define FUNCTION(address, result, ...) ((result(*)(__VA_ARGS__))(uintptr_t)(address))
+#define API(name, result, ...)         FUNCTION(sonde_config.script.name, result, __VA_ARGS__)
+
+/* ---- calling ---- */
+
+/* A v8::HandleScope and a v8::TryCatch, which are smaller than the room they have here. */
+struct shelter {
+    uint64_t handle_scope[8];
+    uint64_t try_catch[24];
+};
+
+static void shelter_enter(struct shelter *shelter, void *isolate)
+{
+    API(handle_scope, void, void *, void *)(shelter->handle_scope, isolate);
+    API(try_catch, void, void *, void *)(shelter->try_catch, isolate);
+}
+
+static void shelter_leave(struct shelter *shelter)
+{
+    API(try_catch_end, void, void *)(shelter->try_catch);
+    API(handle_scope_end, void, void *)(shelter->handle_scope);
+}
+
+static void give_up(struct context_cell *c, enum sonde_context_failure why)
+{
+    c->function = NULL;
+    c->starts = STARTS_MAX;
+    __atomic_fetch_add(&probe_shared->context_failures[why], 1, __ATOMIC_RELAXED);
+}
+
+static bool ask(struct context_cell *c, uint32_t what, uint32_t value)
+{
+    void *isolate = API(isolate, void *, void)();
+    if (isolate != c->isolate || !isolate)
+        return false;
+    struct shelter shelter;
+    shelter_enter(&shelter, isolate);
+    c->cell[0] = what;
+    c->cell[1] = value;
+    local context = API(context, local, void *)(isolate);
+    local result = context ? API(call, local, local, local, local, int, local *)(c->function, context,
+                                                                                 c->function, 0, NULL)
+                           : NULL;
+    /* A thread that is being ended (worker.terminate(), a timeout of vm) is so still, when we have left. */
+    bool ended = !result && API(terminated, uint8_t, const void *)(shelter.try_catch);
+    shelter_leave(&shelter);
+    if (ended)
+        API(terminate, void, void *)(isolate);
+    else if (!result && ++c->failures >= FAILURES_MAX)
+        give_up(c, SONDE_CONTEXT_THREW);
+    return result != NULL;
+}
+
+/* ---- starting ---- */
+
+/* Node frees the buffer around the cell when its environment ends: so does the thread's own use of it. */
+static void buffer_freed(char *data, void *hint)
+{
+    (void)hint;
+    struct context_cell *c = (struct context_cell *)(void *)data;
+    c->function = NULL;
+    c->isolate = NULL;
+    if (own == c)
+        own = NULL;
+    __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
+}
+
+static void flag_freed(char *data, void *hint)
+{
+    (void)data;
+    (void)hint;
+}
+
+/* v8::FunctionCallback: the script tells of a request that undici has sent, or of its answer. */
+static void told(const void *information)
+{
+    (void)information;
+    struct probe_thread *self = probe_thread();
+    struct context_cell *c = own;
+    if (!self || !c)
+        return;
+    int fd = (int)c->cell[4];
+    uint32_t generation;
+    if (!descriptor_generation(fd, &generation))
+        return;
+    if (c->cell[3] == ANSWERED)
+        RECORD(self, http_response, 0, ticks(), .content_length = -1, .generation = generation, .fd = fd,
+               .status = (uint16_t)c->cell[5], .side = 1);
+    else if (c->cell[3] == ENDED)
+        RECORD(self, http_end, 0, ticks(), .generation = generation, .fd = fd, .side = 1);
+}
+
+static struct context_cell *take_cell(void)
+{
+    for (uint32_t i = 0; i < SONDE_THREADS; i++) {
+        uint32_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&cells[i].taken, &nobody, 1, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            continue;
+        cells[i].function = NULL;
+        cells[i].isolate = NULL;
+        cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
+        return &cells[i];
+    }
+    return NULL;
+}
+
+/* The script's function(cell, alive, tell), called: what asks it, or NULL. */
+static local start_script(struct context_cell *c, void *isolate, local context)
+{
+    local text = API(string, local, void *, const char *, int, int)(isolate, SCRIPT_TEXT, 0,
+                                                                    (int)sizeof(SCRIPT_TEXT) - 1);
+    local script = text ? API(compile, local, local, local, void *)(context, text, NULL) : NULL;
+    local install = script ? API(run, local, local, local)(script, context) : NULL;
+    local arguments[] = {
+        API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
+            void *)(isolate, (char *)c->cell, sizeof(c->cell), buffer_freed, NULL),
+        API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
+            void *)(isolate, (char *)probe_live, sizeof(*probe_live), flag_freed, NULL),
+        API(function, local, local, void (*)(const void *), local, int, int, int)(context, told, NULL, 0, 0,
+                                                                                  0),
+    };
+    if (!install || !arguments[0] || !arguments[1] || !arguments[2])
+        return NULL;
+    c->cell[1] = sonde_config.context == SONDE_CONTEXT_NATIVE;
+    return API(call, local, local, local, local, int, local *)(install, context, install, 3, arguments);
+}
+
+static void start(struct context_cell *c)
+{
+    void *isolate = API(isolate, void *, void)();
+    if (!isolate)
+        return;
+    struct shelter shelter;
+    shelter_enter(&shelter, isolate);
+    local context = API(context, local, void *)(isolate);
+    c->cell[2] = LATER;
+    local function = context ? start_script(c, isolate, context) : NULL;
+    uint32_t answer = c->cell[2];
+    bool started = function && (answer == NATIVE || answer == SCRIPT);
+    if (started) {
+        c->function = sonde_config.globalize_value
+                          ? FUNCTION(sonde_config.globalize, local, void *, uint64_t)(isolate, *function)
+                          : FUNCTION(sonde_config.globalize, local, void *, local)(isolate, function);
+        c->isolate = isolate;
+    }
+    bool ended = !function && API(terminated, uint8_t, const void *)(shelter.try_catch);
+    shelter_leave(&shelter);
+    if (ended)
+        API(terminate, void, void *)(isolate);
+    if (started)
+        __atomic_fetch_add(answer == NATIVE ? &probe_shared->context_native : &probe_shared->context_script,
+                           1, __ATOMIC_RELAXED);
+    else if (function == NULL)
+        give_up(c, SONDE_CONTEXT_THREW);
+    else if (answer == NO_MODULES)
+        give_up(c, SONDE_CONTEXT_NO_MODULES);
+    else if (answer == NOT_NATIVE)
+        give_up(c, SONDE_CONTEXT_NOT_NATIVE);
+}
+
+/* ---- for the hooks ---- */
+
+static uint32_t handle_place(const struct context_cell *c, uint64_t async_id)
+{
+    uint32_t place = (uint32_t)((async_id * 0x9E3779B97F4A7C15ull) >> 54);
+    while (c->handles[place] && c->handles[place] != async_id)
+        place = (place + 1) % HANDLES;
+    return place;
+}
+
+/* Handles that were made in a request's context: their callbacks leave it. When the table is full, all do. */
+static bool made_by_request(const struct context_cell *c, uint64_t async_id)
+{
+    return c->handle_count && (c->handle_count >= HANDLES * 3 / 4 || c->handles[handle_place(c, async_id)]);
+}
+
+void context_scope(struct probe_thread *self, uint64_t async_id)
+{
+    struct context_cell *c = own;
+    if (UNLIKELY(!c || !c->function)) {
+        /* Ids up to 1 are the main script's, which is not the loop's first callback. */
+        if (sonde_config.context < SONDE_CONTEXT_NATIVE || async_id <= 1 || self->callback_count != 1)
+            return;
+        if (!c && !(c = own = take_cell()))
+            return;
+        if (c->starts++ >= STARTS_MAX)
+            return;
+        start(c);
+        if (!c->function)
+            return;
+    }
+    if (self->context_entering) {
+        uint32_t number = self->context_entering;
+        self->context_entering = 0;
+        ask(c, ENTER, number);
+    } else if (UNLIKELY(made_by_request(c, async_id))) {
+        ask(c, LEAVE, 0);
+    }
+}
+
+uint32_t context_new_request(struct probe_thread *self)
+{
+    struct context_cell *c = own;
+    if (!c || !c->function)
+        return 0;
+    if (++c->next_number < 2)
+        c->next_number = 2;
+    return self->context_entering = c->next_number;
+}
+
+uint32_t context_current(struct probe_thread *self, int fd)
+{
+    struct context_cell *c = own;
+    if (!c || !c->function || !self->callback_count)
+        return 0;
+    return ask(c, CURRENT, (uint32_t)fd) ? c->cell[1] : 0;
+}
+
+/* TCPWRAP, PIPEWRAP, ... */
+static bool outlives_requests(const char *type, uint32_t length)
+{
+    static const struct {
+        char name[18];
+        uint8_t length;
+    } TYPES[] = {{"TCPWRAP", 7},        {"PIPEWRAP", 8},        {"TLSWRAP", 7},      {"UDPWRAP", 7},
+                 {"TTYWRAP", 7},        {"JSSTREAM", 8},        {"MESSAGEPORT", 11}, {"WORKER", 6},
+                 {"HTTP2SESSION", 12},  {"SIGNALWRAP", 10},     {"FSEVENTWRAP", 11}, {"STATWATCHER", 11},
+                 {"TCPSERVERWRAP", 13}, {"PIPESERVERWRAP", 14}, {"DNSCHANNEL", 10}};
+    for (uint32_t i = 0; i < sizeof(TYPES) / sizeof(TYPES[0]); i++) {
+        if (TYPES[i].length != length)
+            continue;
+        uint32_t n = 0;
+        while (n < length && type[n] == TYPES[i].name[n])
+            n++;
+        if (n == length)
+            return true;
+    }
+    return false;
+}
+
+void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t async_id)
+{
+    struct context_cell *c = own;
+    if (!c || !c->function || !self->callback_count)
+        return;
+    uint32_t length;
+    const char *text = v8_text(type, &length);
+    if (!text || !outlives_requests(text, length) || context_current(self, -1) < 2 ||
+        c->handle_count >= HANDLES * 3 / 4)
+        return;
+    c->handles[handle_place(c, async_id)] = async_id;
+    c->handle_count++;
+}

@@ -1,0 +1,25 @@
+/* Which request is being served right now: see context.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_CONTEXT_H
+#define PROBE_CONTEXT_H
+
+#include "probe/probe.h"
+
+/* A callback scope has just been opened on this thread; async_id 0 when unknown. The script is started in
+ * the first one that serves; a request that came with this scope is entered. */
+void context_scope(struct probe_thread *self, uint64_t async_id);
+
+/* The context of an HTTP request that is parsed now, told to the script in the next scope; 0 without a
+ * script. */
+uint32_t context_new_request(struct probe_thread *self);
+
+/* Whose code is running: 0 when nobody can be asked, 1 for no request's, else the request's number. fd is
+ * the descriptor that is written to, or -1. To be asked where JavaScript may be called: in a function that
+ * JavaScript has called. */
+uint32_t context_current(struct probe_thread *self, int fd);
+
+/* A resource is created. Handles that outlive the request that made them pass its context on to whatever
+ * they call back; such callbacks are to begin without one. */
+void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t async_id);
+
+#endif

@@ -1,0 +1,98 @@
+// Runs inside traced Node processes, once in each thread: keeps the number of the request that is being served in an
+// AsyncLocalStorage of its own, so that Node carries it over promises, callbacks, timers and streams. src/probe/context.c
+// runs it and asks it. It adds nothing to the global object, to modules or to anybody's objects.
+//
+// cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
+// answer of starting; [3] to [6] what is told. alive[0] is 0 when nobody traces any more.
+// SPDX-License-Identifier: Apache-2.0
+(function (bytes, flag, tell) {
+    'use strict';
+    const CURRENT = 0, ENTER = 1, LEAVE = 2;
+    const NONE = 1;
+    const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
+    const SENT = 1, ANSWERED = 2, ENDED = 3;
+    const cell = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2);
+    const alive = new Uint32Array(flag.buffer, flag.byteOffset, 1);
+    const onlyNative = cell[1];
+    cell[2] = LATER;
+    const { process } = globalThis;
+    if (!process || !process.versions || !process.versions.node) return 0;
+    const load = process.getBuiltinModule || (process.mainModule && process.mainModule.require.bind(process.mainModule)) || globalThis.require;
+    cell[2] = NO_MODULES;
+    if (typeof load !== 'function') return 0;
+    const { AsyncLocalStorage } = load('async_hooks');
+    const channels = load('diagnostics_channel');
+    const storage = new AsyncLocalStorage();
+    const native = String(storage.getStore).includes('AsyncContextFrame');
+    cell[2] = NOT_NATIVE;
+    if (onlyNative && !native) return 0;
+
+    // ---- undici, which fetch() is: its pool sends a request in whatever context a connection becomes free in ----
+
+    const owners = new WeakMap(); // request -> { number, fd }
+    let sending = 0, sendingOn = -1; // whose the next bytes on that descriptor are
+
+    function report(what, request, value) {
+        const owner = owners.get(request);
+        if (!owner || owner.fd < 0) return;
+        cell[3] = what;
+        cell[4] = owner.fd;
+        cell[5] = value;
+        tell();
+    }
+    const undici = {
+        'undici:request:create': ({ request }) => owners.set(request, { number: storage.getStore() || NONE, fd: -1 }),
+        'undici:client:sendHeaders': ({ request, socket }) => {
+            const owner = owners.get(request), handle = socket && socket._handle;
+            if (!owner || !handle || !(handle.fd >= 0)) return;
+            owner.fd = sendingOn = handle.fd;
+            sending = owner.number;
+        },
+        'undici:request:headers': ({ request, response }) => report(ANSWERED, request, response.statusCode),
+        'undici:request:trailers': ({ request }) => report(ENDED, request, 0),
+    };
+
+    // ---- life ----
+
+    let listening = false;
+    const subscribed = []; // channels are kept alive by who subscribes, not by the registry
+    function listen() {
+        listening = true;
+        for (const name of Object.keys(undici)) on(name, undici[name]);
+        on('http.server.request.start', () => {
+            if (!alive[0]) leave();
+        });
+    }
+    function on(name, listener) {
+        const channel = channels.channel(name);
+        channel.subscribe(listener);
+        subscribed.push({ channel, listener });
+    }
+    function leave() {
+        for (const { channel, listener } of subscribed.splice(0)) channel.unsubscribe(listener);
+        listening = false;
+        storage.disable();
+    }
+
+    listen();
+    cell[2] = native ? NATIVE : SCRIPT;
+    return function () {
+        switch (cell[0]) {
+        case CURRENT:
+            if (sending && sendingOn === cell[1]) {
+                cell[1] = sending;
+                sending = 0;
+            } else {
+                cell[1] = storage.getStore() || NONE;
+            }
+            break;
+        case ENTER:
+            if (!listening) listen();
+            storage.enterWith(cell[1]);
+            break;
+        case LEAVE: // this callback serves no request, whoever made its handle
+            if (storage.getStore() !== undefined) storage.enterWith(undefined);
+            break;
+        }
+    };
+})

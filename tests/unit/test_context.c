@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, REDIS = 20, GET = 1 };
+
+static void start(struct feed *feed)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    feed_process(feed, REDIS, 2, "redis", US(1));
+    feed_name(feed, REDIS, GET, "get", US(1));
+    feed_name(feed, API, 2, "WRITEWRAP", US(1));
+    feed_connection(feed, API, 7, 1, 1, 50000, 6379, US(2));
+    feed_connection(feed, REDIS, 9, 1, 3, 6379, 50000, US(2));
+}
+
+static void request(struct feed *feed, int32_t fd, const char *path, uint32_t context, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1, .context = context);
+}
+
+static void send_command(struct feed *feed, uint64_t number, uint32_t context, uint64_t at)
+{
+    FEED(feed, uv_write, API, API, at, 0, .fd = 7, .generation = 1, .bytes = 30, .messages = 1,
+         .first_message = number, .context = context);
+}
+
+static void end_turn(struct feed *feed, int32_t fd, uint64_t async_id, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, node_callback, API, API, end_ns - US(1), end_ns - US(2) - start_ns, .async_id = async_id);
+    FEED(feed, uv_io, API, API, end_ns, end_ns - start_ns, .fd = fd, .generation = 1, .events = 1);
+}
+
+static void answer(struct feed *feed, int32_t fd, uint64_t at)
+{
+    FEED(feed, http_response, API, API, at, 0, .fd = fd, .generation = 1, .status = 200, .header_bytes = 40,
+         .content_length = 0);
+    FEED(feed, uv_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 40);
+}
+
+static void executed(struct feed *feed, uint64_t number, uint64_t at)
+{
+    FEED(feed, redis_command, REDIS, REDIS, at, US(1), .client_id = 3, .sequence = number, .name = GET);
+    FEED(feed, redis_write_reply, REDIS, REDIS, at + US(1), US(1), .client_id = 3);
+}
+
+/* Two requests with a command each; then a turn that brings both replies. */
+static void two_in_flight(struct feed *feed)
+{
+    start(feed);
+    request(feed, 30, "/a", 2, US(100));
+    send_command(feed, 1, 2, US(103));
+    end_turn(feed, 30, 400, US(98), US(110));
+    request(feed, 31, "/b", 3, US(112));
+    send_command(feed, 2, 3, US(113));
+    end_turn(feed, 31, 401, US(111), US(115));
+    executed(feed, 1, US(120));
+    executed(feed, 2, US(125));
+}
+
+static uint64_t last_command(struct feed *feed, const char *path, uint8_t *ret_known)
+{
+    const struct request *r = feed_kept(feed, path);
+    for (size_t i = r->spans.count; i-- > 0;)
+        if (r->spans.at[i].kind == VSPAN_redis) {
+            *ret_known = r->spans.at[i].known;
+            return r->spans.at[i].sequence;
+        }
+    return 0;
+}
+
+/* What asynchronous ids cannot tell apart, the contexts do, in whatever order the code goes on. */
+static void commands_follow_their_context(void **state)
+{
+    struct feed feed;
+    uint8_t known;
+    two_in_flight(&feed);
+    send_command(&feed, 3, 3, US(152));
+    send_command(&feed, 4, 2, US(153));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    assert_int_equal(last_command(&feed, "/a", &known), 4);
+    assert_int_equal(known, KNOWN_PROVED);
+    assert_int_equal(last_command(&feed, "/b", &known), 3);
+    assert_int_equal(known, KNOWN_PROVED);
+    const struct analysis_counts *c = analysis_counts(feed.analysis);
+    assert_int_equal(c->proved, 4);
+    assert_int_equal(c->told, 2);
+    assert_int_equal(c->ambiguous, 0);
+    feed_done(&feed);
+}
+
+/* A number that no request has, or whose request is answered, gives nothing to anybody. */
+static void foreign_numbers_prove_nothing(void **state)
+{
+    struct feed feed;
+    uint8_t known;
+    two_in_flight(&feed);
+    send_command(&feed, 3, 99, US(152));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    assert_int_equal(last_command(&feed, "/a", &known), 1);
+    assert_int_equal(last_command(&feed, "/b", &known), 2);
+    assert_int_equal(analysis_counts(feed.analysis)->outside, 1);
+    feed_done(&feed);
+}
+
+/* What stood in a stream's buffer is written when the write before it is done, in the context of that one. */
+static void buffered_writes_are_ambiguous(void **state)
+{
+    struct feed feed;
+    uint8_t known;
+    two_in_flight(&feed);
+    FEED(&feed, node_async_init, API, API, US(130), 0, .async_id = 700, .trigger_id = 1, .type = 2);
+    FEED(&feed, uv_phase, API, API, US(131), US(1), .phase = 4);
+    send_command(&feed, 3, 2, US(152));
+    end_turn(&feed, 7, 700, US(150), US(160));
+    feed_finish(&feed);
+    assert_int_equal(last_command(&feed, "/a", &known), 1);
+    assert_int_equal(analysis_counts(feed.analysis)->ambiguous, 1);
+    feed_done(&feed);
+}
+
+/* A queue of the program's own: a's code sends for b. That b is answered when only a's command is shows it.
+ */
+static void contradicted_contexts_prove_nothing(void **state)
+{
+    struct feed feed;
+    uint8_t known;
+    start(&feed);
+    request(&feed, 30, "/a", 2, US(100));
+    send_command(&feed, 1, 2, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    request(&feed, 31, "/b", 3, US(112));
+    end_turn(&feed, 31, 401, US(111), US(115));
+    executed(&feed, 1, US(120));
+    send_command(&feed, 2, 2, US(152)); /* b's, from the queue */
+    answer(&feed, 30, US(154));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    executed(&feed, 2, US(170));
+    answer(&feed, 31, US(184));
+    end_turn(&feed, 7, 300, US(180), US(190));
+    feed_finish(&feed);
+    assert_int_equal(last_command(&feed, "/a", &known), 2);
+    assert_int_equal(known, KNOWN_AMBIGUOUS);
+    const struct analysis_counts *c = analysis_counts(feed.analysis);
+    assert_int_equal(c->handovers, 1);
+    assert_int_equal(c->proved, 1); /* sent in a's own callback */
+    assert_int_equal(c->ambiguous, 1);
+    assert_int_equal(c->told, 0);
+    feed_done(&feed);
+}
+
+/* Without a handover nothing is doubted: each is answered when its own command is. */
+static void answers_that_fit_are_no_contradiction(void **state)
+{
+    struct feed feed;
+    two_in_flight(&feed);
+    answer(&feed, 31, US(152));
+    answer(&feed, 30, US(153));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    assert_int_equal(analysis_counts(feed.analysis)->handovers, 0);
+    assert_int_equal(analysis_counts(feed.analysis)->proved, 2);
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_follow_their_context),
+        cmocka_unit_test(foreign_numbers_prove_nothing),
+        cmocka_unit_test(buffered_writes_are_ambiguous),
+        cmocka_unit_test(contradicted_contexts_prove_nothing),
+        cmocka_unit_test(answers_that_fit_are_no_contradiction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
