@@ -502,9 +502,11 @@ static bool plausible(const struct history *history, const struct columns *c, co
             h->attributes != history->attributes.all.count + h->new_attributes)
             return false;
     } else {
+        if (h->kind != RECORD_GROUP || h->level >= GROUP_LEVELS)
+            return false;
         directory_end += lanes * 12;
         uint64_t last = (uint64_t)h->first + (1u << GROUP_SHIFT * (h->level + 1u));
-        if (h->kind != RECORD_GROUP || h->level >= GROUP_LEVELS || directory_end != h->blocks_at ||
+        if (directory_end != h->blocks_at ||
             h->first != c->groups[h->level].count << GROUP_SHIFT * (h->level + 1u) ||
             last > c->segments.count || h->attributes > history->attributes.all.count)
             return false;
