@@ -30,9 +30,8 @@
          ? ((array)->at[(array)->count++] = (__VA_ARGS__), 0)                            \
          : -ENOMEM)
 
-#define array_foreach(array, it)                                                                            \
-    for (__typeof__((array)->at + 0) it = (array)->at; (array)->count && it < (array)->at + (array)->count; \
-         it++) /* an empty array may be NULL */
+#define array_foreach(array, it) \
+    for (__typeof__((array)->at + 0) it = (array)->at; it < (array)->at + (array)->count; it++)
 
 #define array_clear(array) ((void)((array)->count = 0))
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -187,19 +188,34 @@ static int find_traces(struct trace *t, const char *path, int depth, struct prob
     return r;
 }
 
+/* Once there are no more, the streams move to where cache lines begin. */
+static int align_streams(struct trace *t)
+{
+    size_t bytes = t->streams.count * sizeof(*t->streams.at);
+    struct stream *moved = bytes ? aligned_alloc(CACHE_LINE, bytes) : NULL;
+    if (!moved)
+        return bytes ? -ENOMEM : 0;
+    memcpy(moved, t->streams.at, bytes);
+    free(t->streams.at);
+    t->streams.at = moved;
+    t->streams.capacity = t->streams.count;
+    return 0;
+}
+
 /* What the merge needs, once all streams are there. */
 static int prepare(struct trace *t)
 {
-    t->tree = calloc(t->streams.count + 1, sizeof(*t->tree));
+    if (align_streams(t) < 0)
+        return -ENOMEM;
     t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
     array_foreach (&t->streams, s) {
         s->index = (uint32_t)(s - t->streams.at);
         s->release_step = MAX(RESIDENT_BYTES / t->streams.count, RELEASE_STEP_MIN);
         s->release_step = MIN(s->release_step, RELEASE_STEP_MAX);
     }
-    while ((1ull << t->stream_bits) < t->streams.count)
-        t->stream_bits++;
-    return t->tree && t->losses ? 0 : -ENOMEM;
+    int r = merge_init(&t->merge, (uint32_t)t->streams.count);
+    t->next_data = calloc(t->streams.count + 1, sizeof(*t->next_data));
+    return r < 0 || !t->losses || !t->next_data ? -ENOMEM : 0;
 }
 
 int trace_clone(const struct trace *trace, struct trace **ret_trace)
@@ -278,7 +294,8 @@ void trace_close(struct trace *trace)
     }
     if (!trace->borrowed)
         array_done(&trace->hosts);
-    free(trace->tree);
+    merge_done(&trace->merge);
+    free(trace->next_data);
     free(trace->losses);
     free(trace->machine.registers);
     free(trace->machine.values);
@@ -288,72 +305,41 @@ void trace_close(struct trace *trace)
 
 /* ---- merging ---- */
 
-#define KEY_ENDED UINT64_MAX
-
-/* Times too far from the base are all alike; they become exact again when the base moves. */
-static inline uint64_t key_far(const struct trace *t)
+static inline struct stream *stream_at(const struct trace *t, uint32_t index)
 {
-    return (KEY_ENDED >> t->stream_bits) - 1;
+    return index == MERGE_NONE ? NULL : &t->streams.at[index];
 }
 
-static inline uint64_t key_of(const struct trace *t, const struct stream *s)
+static inline void enter(struct trace *t, const struct stream *s)
 {
-    uint64_t since = s->time_ns > t->base_ns ? (uint64_t)s->time_ns - (uint64_t)t->base_ns : 0;
-    since = since < key_far(t) ? since : key_far(t);
-    return s->ended ? KEY_ENDED : since << t->stream_bits | s->index;
+    t->merge.next_ns[s->index] = s->ended ? MERGE_ENDED : MIN(s->time_ns, MERGE_ENDED - 1);
+    t->next_data[s->index] = s->packet + (s->packet ? s->at >> 3 : 0);
 }
 
-/* All matches, from the streams as they stand. */
-static int play_all(struct trace *t)
+/* All streams as they stand. */
+static void merge_all(struct trace *t)
 {
-    size_t n = t->streams.count;
-    uint64_t *winner = calloc(2 * n + 2, sizeof(*winner));
-    if (!winner)
-        return -ENOMEM;
-    t->base_ns = INT64_MAX;
     array_foreach (&t->streams, s)
-        if (!s->ended)
-            t->base_ns = MIN(t->base_ns, s->time_ns);
-    for (size_t i = 0; i < n; i++)
-        winner[n + i] = key_of(t, &t->streams.at[i]);
-    for (size_t i = n; i-- > 1;) {
-        winner[i] = MIN(winner[2 * i], winner[2 * i + 1]);
-        t->tree[i] = MAX(winner[2 * i], winner[2 * i + 1]);
-    }
-    t->tree[0] = winner[1];
-    free(winner);
-    return 0;
+        enter(t, s);
+    merge_start(&t->merge);
 }
 
-static inline struct stream *stream_of_key(const struct trace *t, uint64_t key)
+/* With many streams nothing of the next ones is left in the nearest cache: it is fetched while those before
+ * them are read. (Inlined by force: gcc 12 drops calls of a function that does nothing but prefetch.) */
+static inline __attribute__((always_inline)) void fetch_ahead(const struct trace *t)
 {
-    return key == KEY_ENDED ? NULL : &t->streams.at[key & ((1ull << t->stream_bits) - 1)];
-}
-
-/* The matches of the stream that was first, which has moved on. Who wins is as good as random, so there is no
- * branch: the smaller goes on, the larger stays. */
-static int play(struct trace *t, const struct stream *s)
-{
-    uint64_t *tree = t->tree, mine = key_of(t, s);
-    for (size_t i = (s->index + t->streams.count) / 2; i > 0; i /= 2) {
-        uint64_t other = tree[i];
-        tree[i] = other > mine ? other : mine;
-        mine = other > mine ? mine : other;
-    }
-    tree[0] = mine;
-    if (mine == KEY_ENDED)
-        return 0;
-    if (mine >> t->stream_bits >= key_far(t))
-        return play_all(t);
-    const char *next = (const char *)stream_of_key(t, mine); /* is read next */
-    __builtin_prefetch(next);
-    __builtin_prefetch(next + 64);
-    return 0;
+    uint32_t later = merge_ahead(&t->merge, 5);
+    if (later == MERGE_NONE)
+        return;
+    __builtin_prefetch(&t->streams.at[later]);
+    __builtin_prefetch((const char *)&t->streams.at[later] + CACHE_LINE);
+    __builtin_prefetch(t->next_data[later]);
+    __builtin_prefetch(t->next_data[later] + CACHE_LINE);
 }
 
 static inline struct stream *first_stream(const struct trace *t)
 {
-    return t->streams.count ? stream_of_key(t, t->tree[0]) : NULL;
+    return stream_at(t, merge_first(&t->merge));
 }
 
 static int advance(struct trace *t, struct stream *s)
@@ -373,7 +359,8 @@ static int start(struct trace *t)
     }
     t->started = true;
     t->pending = false;
-    return play_all(t);
+    merge_all(t);
+    return 0;
 }
 
 /* The first stream goes on to its next event, or leaves. */
@@ -382,7 +369,12 @@ static int advance_first(struct trace *t)
     struct stream *s = first_stream(t);
     int r = advance(t, s);
     t->pending = false;
-    return r < 0 ? r : play(t, s);
+    if (r < 0)
+        return r;
+    enter(t, s);
+    merge_moved(&t->merge, s->index);
+    fetch_ahead(t);
+    return 0;
 }
 
 static uint64_t presence(const struct program *p, const struct value *values)
@@ -468,8 +460,8 @@ int64_t trace_refresh(struct trace *t)
         if (n > 0 && s->ended && (r = advance(t, s)) < 0)
             return r;
     }
-    if (more && (r = play_all(t)) < 0)
-        return r;
+    if (more)
+        merge_all(t);
     return more;
 }
 
@@ -514,7 +506,8 @@ int trace_seek_ns(struct trace *t, uint64_t time_ns)
     }
     t->started = true;
     t->pending = false;
-    return play_all(t);
+    merge_all(t);
+    return 0;
 }
 
 /* ---- asking ---- */

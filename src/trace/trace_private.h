@@ -4,6 +4,7 @@
 #define TRACE_TRACE_PRIVATE_H
 
 #include "base/array.h"
+#include "trace/merge.h"
 #include "trace/metadata.h"
 #include "trace/parallel.h"
 #include "trace/stream.h"
@@ -20,12 +21,8 @@ struct trace {
     ARRAY(struct host) hosts;
     ARRAY(struct stream) streams;
     bool borrowed; /* the hosts are another trace's */
-    /* A tournament of losers: tree[0] is the stream that is first in time, every other node the loser of the
-     * match played there. One path of log2(streams) matches replaces the winner. An entry is the next event's
-     * time since base_ns with the stream's index in its low bits, so that a match is one comparison. */
-    uint64_t *tree;
-    unsigned stream_bits;
-    int64_t base_ns;
+    struct merge merge;
+    const uint8_t **next_data; /* by stream: its next event's fields */
     bool started;
     bool pending; /* the first stream was delivered and must advance */
     struct machine machine;
