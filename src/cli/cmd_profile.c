@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/profile_report.h"
 #include "profile/business.h"
 #include "profile/formats.h"
 #include "profile/sampler.h"
@@ -24,9 +25,11 @@
 struct profile_options {
     struct sampler_options sampler;
     const char *output, *format, *event;
+    const char *push, *service; /* where the profile is sent, and under which name */
+    struct business_rules rules;
     double seconds;
     unsigned top;
-    bool business, runtimes, quiet, merge;
+    bool business, runtimes, quiet, merge, json;
     char **command;
     pid_t pids[256];
 };
@@ -83,10 +86,21 @@ static int set_event(const struct command *self, struct profile_options *o, cons
     return cli_usage(self, "'%s' is not an event", name);
 }
 
+static int read_rules(const struct command *self, struct profile_options *o, const char *path)
+{
+    _cleanup_(freep) char *text = NULL;
+    struct problem problem = {0};
+    int r = file_read(path, 1 << 20, &text, NULL);
+    if (r < 0)
+        return cli_usage(self, "%s: %s", path, strerror(-r));
+    r = business_rules_read(&o->rules, text, &problem);
+    return r < 0 ? cli_usage(self, "%s: %s", path, problem.what) : 0;
+}
+
 static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
                  const char **ret_unit)
 {
-    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS, MERGE };
+    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS, MERGE, JSON, RULES, PUSH, SERVICE };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
                                          {"frequency", required_argument, NULL, 'F'},
@@ -103,6 +117,10 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"top", required_argument, NULL, 'n'},
                                          {"quiet", no_argument, NULL, 'q'},
                                          {"merge", no_argument, NULL, MERGE},
+                                         {"json", no_argument, NULL, JSON},
+                                         {"rules", required_argument, NULL, RULES},
+                                         {"push", required_argument, NULL, PUSH},
+                                         {"service", required_argument, NULL, SERVICE},
                                          {0}};
     const char *event = "cpu";
     for (int c; (c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL)) != -1;) {
@@ -154,6 +172,20 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             break;
         case MERGE:
             o->merge = true;
+            break;
+        case JSON:
+            o->json = true;
+            o->sampler.by_thread = true;
+            break;
+        case RULES:
+            if (read_rules(self, o, optarg))
+                return EXIT_USAGE;
+            break;
+        case PUSH:
+            o->push = optarg;
+            break;
+        case SERVICE:
+            o->service = optarg;
             break;
         case 'q':
             o->quiet = true;
@@ -256,11 +288,12 @@ static void print_functions(const struct profile *p, unsigned top)
     free(list);
 }
 
-static void print_business(FILE *to, const struct profile *p, unsigned top)
+static void print_business(FILE *to, const struct profile *p, const struct business_rules *rules,
+                           unsigned top)
 {
     size_t count;
     uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0;
-    struct business_function *list = business_functions(p, NULL, &count);
+    struct business_function *list = business_functions(p, rules, &count);
     free(totals);
     if (!list || !all) {
         free(list);
@@ -405,6 +438,26 @@ static void explain_nothing(const struct profile_options *o, const struct sample
             "where it waits; a longer --duration or a higher --frequency catches rare work.\n");
 }
 
+/* Everything that is wanted of a profile. counts: NULL when it was not sampled now. */
+static int deliver(const struct profile_options *o, const struct profile *profile,
+                   const struct sampler_counts *counts)
+{
+    struct problem problem = {0};
+    int r = EXIT_DONE;
+    if (o->output || (o->format && !o->json))
+        r = write_output(o, profile);
+    else if (!o->json && !o->push)
+        print_functions(profile, o->top);
+    if (r == EXIT_DONE && o->push &&
+        profile_push(profile, o->push, o->service ? o->service : "sonde", &problem) < 0)
+        r = cli_fail(EXIT_FAILED, &problem);
+    if (r == EXIT_DONE && o->json)
+        r = profile_report_json(profile, &o->rules, counts, o->top);
+    if (r == EXIT_DONE && o->business && !o->json)
+        print_business(o->format && !o->output ? stderr : stdout, profile, &o->rules, o->top);
+    return r;
+}
+
 /* Profiles of instances, nodes or groups, added up: no sampling. */
 static int merge_files(const struct profile_options *o, char **files, struct profile *profile)
 {
@@ -421,12 +474,7 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
         memcpy(profile->unit, one->unit, sizeof(profile->unit));
         profile->period = MAX(profile->period, one->period);
     }
-    if (o->output || o->format)
-        return write_output(o, profile);
-    print_functions(profile, o->top);
-    if (o->business)
-        print_business(stdout, profile, o->top);
-    return EXIT_DONE;
+    return deliver(o, profile, NULL);
 }
 
 static int run_profile(const struct command *self, int argc, char **argv)
@@ -490,15 +538,11 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_quality(&counts, clock_monotonic_ns() - start);
     if (profile->nodes.count == 1)
         explain_nothing(&o, &counts);
-    if (o.output || o.format) {
-        r = write_output(&o, profile);
-        if (r)
-            return r;
-    } else {
-        print_functions(profile, o.top);
-    }
-    if (o.business)
-        print_business(o.format && !o.output ? stderr : stdout, profile, o.top);
+    if (!o.quiet && !o.json && !o.output && !o.format)
+        profile_report_outliers(profile);
+    r = deliver(&o, profile, &counts);
+    if (r)
+        return r;
     if (status)
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return counts.lost ? EXIT_LOST : EXIT_DONE;
@@ -528,6 +572,13 @@ const struct command command_profile = {
     "      --lines             tell lines of one function apart\n"
     "      --no-kernel         leave the kernel's frames out\n"
     "      --business          rank the application's functions with the library cost they cause\n"
+    "      --rules FILE        what is library code and what the application's: lines of\n"
+    "                          \"[LANGUAGE] application|library TEXT\"\n"
+    "      --json              findings (hot functions, outlier instances and threads) and functions, as "
+    "JSON\n"
+    "      --push URL          send it to Pyroscope (.../ingest) or an OpenTelemetry collector\n"
+    "                          (.../v1development/profiles)\n"
+    "      --service NAME      the name it is sent under\n"
     "      --runtimes          say what runs in each process\n"
     "  -n, --top N             how many functions to list (30)\n"
     "      --merge FILE...     no sampling: add up profiles (pprof, folded) of instances or nodes\n"

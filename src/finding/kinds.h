@@ -138,8 +138,31 @@
     KIND(redis_connection_conflict, "redis-connection-conflict",                                              \
          "Two threads worked on one connection, or it was listed or freed twice.", )                          \
     KIND(redis_tls_cost, "redis-tls-cost", "TLS takes much of the time.", )                                   \
-    KIND(hot_function, "hot-function", "A function takes a large share of the processors.", )                 \
-    KIND(outlier_instance, "outlier-instance", "One instance is slower than its equals.", )                   \
+    KIND(hot_function, "hot-function", "A function takes a large share of the processors.",                   \
+         EVIDENCE("function", "the function, of the application where one is on the stack")                   \
+         EVIDENCE("language", "what it is written in, or runs in")                                            \
+         EVIDENCE("share", "of all that was sampled, with what it calls, 0 to 1")                             \
+         EVIDENCE("total_ns", "time in it and in what it calls")                                              \
+         EVIDENCE("own_ns", "time in the function itself")                                                    \
+         EVIDENCE("library", "the library function it calls that costs the most")                             \
+         EVIDENCE("library_ns", "time in that one, called from here")                                         \
+         EVIDENCE("total_count", "in the place of total_ns where the event is not time")                      \
+         EVIDENCE("own_count", "likewise")                                                                    \
+         EVIDENCE("library_count", "likewise"))                                                               \
+    KIND(outlier_instance, "outlier-instance", "One instance, or one thread of a pool, costs more than its "  \
+         "equals.",                                                                                           \
+         EVIDENCE("instance", "the process or thread")                                                        \
+         EVIDENCE("equals_count", "processes of the same name, or threads of the same pool, beside it")       \
+         EVIDENCE("total_ns", "time sampled in it")                                                           \
+         EVIDENCE("median_ns", "and in the middle one of its equals")                                         \
+         EVIDENCE("ratio", "the first to the second")                                                         \
+         EVIDENCE("function", "the function that makes most of the difference")                               \
+         EVIDENCE("function_ns", "time in it here")                                                           \
+         EVIDENCE("function_mean_ns", "and on average in its equals")                                         \
+         EVIDENCE("total_count", "in the place of total_ns where the event is not time")                      \
+         EVIDENCE("median_count", "likewise")                                                                 \
+         EVIDENCE("function_count", "likewise")                                                               \
+         EVIDENCE("function_mean_count", "likewise"))                                                         \
     KIND(regression, "regression", "A version is slower than the versions before it.",                        \
          EVIDENCE("request_type", "the service and operation that requests begin with")                       \
          EVIDENCE("bucket", "the slice: request type and the values of the bucketing attributes")             \

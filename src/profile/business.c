@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/business.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* By language: what marks code that is not the application's. */
@@ -27,23 +29,67 @@ static bool begins(const char *string, const char *prefix)
     return strncmp(string, prefix, strlen(prefix)) == 0;
 }
 
-static bool by_rules(const char *const *rules, size_t count, const char *const texts[3])
+int business_rules_read(struct business_rules *rules, const char *text, struct problem *problem)
 {
-    for (size_t i = 0; i < count; i++)
-        for (int k = 0; k < 3; k++)
-            if (strstr(texts[k], rules[i]))
-                return true;
-    return false;
+    static const char *const sides[] = {"library", "application"};
+    int number = 0;
+    for (const char *line = text, *end; *line; line = *end ? end + 1 : end) {
+        char copy[512], *state, *word;
+        struct business_rule rule = {.kind = -1};
+        int side = -1;
+        end = strchrnul(line, '\n');
+        number++;
+        snprintf(copy, sizeof(copy), "%.*s", (int)MIN((size_t)(end - line), sizeof(copy) - 1), line);
+        copy[strcspn(copy, "#\r")] = '\0';
+        word = strtok_r(copy, " \t", &state);
+        if (!word)
+            continue;
+        for (int i = 0; i < FRAME_KINDS; i++)
+            if (strcmp(word, profile_kind_name((enum profile_frame_kind)i)) == 0)
+                rule.kind = i;
+        if (rule.kind >= 0)
+            word = strtok_r(NULL, " \t", &state);
+        for (int i = 0; word && i < 2; i++)
+            if (strcmp(word, sides[i]) == 0)
+                side = i;
+        word = side >= 0 ? strtok_r(NULL, " \t", &state) : NULL;
+        if (!word)
+            return problem_set(problem, -EINVAL, "line %d: not \"[LANGUAGE] application|library TEXT\"",
+                               number);
+        rule.application = side == 1;
+        rule.text = arena_strndup(&rules->texts, word, strlen(word));
+        if (!rule.text || array_add(&rules->list, rule) < 0)
+            return problem_set(problem, -ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+void business_rules_done(struct business_rules *rules)
+{
+    arena_done(&rules->texts);
+    array_done(&rules->list);
+}
+
+/* 1: library, 0: application, -1: no rule fits. */
+static int by_rules(const struct business_rules *rules, int kind, const char *const texts[3])
+{
+    int verdict = -1;
+    for (size_t i = 0; rules && i < rules->list.count; i++) {
+        const struct business_rule *r = &rules->list.at[i];
+        bool fits = r->kind < 0 || r->kind == kind;
+        if (fits && (strstr(texts[0], r->text) || strstr(texts[1], r->text) || strstr(texts[2], r->text)))
+            verdict = !r->application;
+    }
+    return verdict;
 }
 
 bool business_is_library(const struct profile *p, const struct business_rules *rules, uint32_t frame)
 {
     const struct profile_frame *f = &p->frames.at[frame];
     const char *texts[3] = {profile_text(p, f->name), profile_text(p, f->file), profile_text(p, f->module)};
-    if (rules && by_rules(rules->application, rules->application_count, texts))
-        return false;
-    if (rules && by_rules(rules->library, rules->library_count, texts))
-        return true;
+    int verdict = by_rules(rules, f->kind, texts);
+    if (verdict >= 0)
+        return verdict;
     switch (f->kind) {
     case FRAME_JAVA:
         for (size_t i = 0; i < ARRAY_SIZE(JAVA); i++)

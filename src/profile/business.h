@@ -9,16 +9,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/problem.h"
 #include "profile/profile.h"
 
-/* More rules than the built-in ones: substrings of "name file module" that make a frame application or
- * library code; the application's win. Both may be NULL. */
-struct business_rules {
-    const char *const *application;
-    size_t application_count;
-    const char *const *library;
-    size_t library_count;
+/* A rule of the user's: frames whose name, file or module holds text. */
+struct business_rule {
+    int kind; /* only frames of this enum profile_frame_kind; -1: of all */
+    bool application;
+    const char *text;
 };
+
+/* They come before the built-in ones; where several fit, the last one says what a frame is. */
+struct business_rules {
+    struct arena texts;
+    ARRAY(struct business_rule) list;
+};
+
+/* Adds rules from text, one a line: "[LANGUAGE] application|library TEXT"; LANGUAGE is java, python,
+ * javascript, native or jit; '#' begins a comment. -EINVAL with the line that is none. */
+int business_rules_read(struct business_rules *rules, const char *text, struct problem *problem);
+void business_rules_done(struct business_rules *rules);
 
 struct business_function {
     uint32_t frame;

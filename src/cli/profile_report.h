@@ -1,0 +1,25 @@
+/* What a profile says, as findings in one JSON document, and where else it is sent. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PROFILE_REPORT_H
+#define CLI_PROFILE_REPORT_H
+
+#include "base/problem.h"
+#include "profile/business.h"
+#include "profile/profile.h"
+#include "profile/sampler.h"
+
+/* Prints the document: findings (hot-function, outlier-instance), the top functions, the quality. counts may
+ * be NULL (a profile that was read from files). An exit status. */
+int profile_report_json(const struct profile *profile, const struct business_rules *rules,
+                        const struct sampler_counts *counts, unsigned top);
+
+/* Prints the outliers in words, to stderr; nothing when there is none. */
+void profile_report_outliers(const struct profile *profile);
+
+/* Sends the profile: to a Pyroscope server (a URL whose path ends in /ingest), or to an OpenTelemetry
+ * collector
+ * (.../v1development/profiles). */
+int profile_push(const struct profile *profile, const char *url, const char *service,
+                 struct problem *problem);
+
+#endif

@@ -1,0 +1,90 @@
+// What a profile says and where it goes: findings, outliers, OpenTelemetry and Pyroscope.
+// SPDX-License-Identifier: Apache-2.0
+import { test, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import zlib from 'node:zlib';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-profile-report-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+
+const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+
+// Six instances that do the same work, and one that does ten times of it in a function of its own.
+const service = `
+const { fork } = require('node:child_process');
+function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
+function usual() { let s = 0; for (let i = 0; i < 15; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
+function runaway() { let s = 0; for (let i = 0; i < 400; i++) s += spin(1e6 * (0.5 + Math.random())); return s; }
+if (process.argv[2] === undefined) for (let i = 0; i < 7; i++) fork(__filename, [String(i)]);
+else { usual(); if (process.argv[2] === '3') runaway(); }
+`;
+
+test('hot functions, and the instance that costs more than its equals', { skip }, () => {
+    const source = path.join(folder, 'service.js');
+    fs.writeFileSync(source, service);
+    const result = spawnSync(sonde, ['profile', '-F', '499', '--json', '--', process.execPath, source], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.equal(result.status, 0, result.stderr);
+    const report = JSON.parse(result.stdout);
+    const outlier = report.findings.find((f) => f.kind === 'outlier-instance' && f.evidence.function === 'spin');
+    assert.ok(outlier, JSON.stringify(report.findings.map((f) => f.title)));
+    assert.ok(outlier.evidence.equals_count >= 6);
+    assert.ok(outlier.evidence.total_ns > 1.5 * outlier.evidence.median_ns);
+    assert.ok(outlier.where.process > 0);
+    const hot = report.findings.find((f) => f.kind === 'hot-function');
+    assert.equal(hot.evidence.function, 'spin');
+    assert.ok(hot.evidence.share > 0.3 && hot.evidence.share <= 1, `${hot.evidence.share}`);
+    assert.ok(report.profile.functions.some((f) => f.function === 'runaway'));
+    assert.ok(report.profile.quality.complete_count <= report.profile.quality.stacks_count);
+});
+
+test('rules say whose code it is', { skip }, () => {
+    const rules = path.join(folder, 'rules'), source = path.join(folder, 'rules.js');
+    fs.writeFileSync(rules, 'javascript library spin\n');
+    fs.writeFileSync(source, service.replace('process.argv[2] === undefined', 'false'));
+    const result = spawnSync(sonde, ['profile', '-q', '-F', '499', '--json', '--rules', rules, '--', process.execPath, source, '3'], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.equal(result.status, 0, result.stderr);
+    const hot = JSON.parse(result.stdout).findings.find((f) => f.kind === 'hot-function');
+    assert.equal(hot.evidence.function, 'runaway');
+    assert.equal(hot.evidence.library, 'spin');
+    fs.writeFileSync(rules, 'nonsense\n');
+    assert.equal(spawnSync(sonde, ['profile', '--rules', rules, '1']).status, 2);
+});
+
+test('sent to Pyroscope and to an OpenTelemetry collector', { skip }, async () => {
+    const got = [];
+    const server = http.createServer((request, response) => {
+        const parts = [];
+        request.on('data', (d) => parts.push(d));
+        request.on('end', () => {
+            got.push({ url: request.url, type: request.headers['content-type'], body: Buffer.concat(parts) });
+            response.end('{}');
+        });
+    });
+    await new Promise((done) => server.listen(0, '127.0.0.1', done));
+    const base = `http://127.0.0.1:${server.address().port}`;
+    const push = (where) => new Promise((done) => spawn(sonde, ['profile', '-q', '-F', '499', '--push', base + where, '--service', 'my shop', '--', process.execPath, '-e', 'function busy(){let s=0;for(let i=0;i<1e7;i++)s+=i;return s} for(let k=0;k<40;k++)busy()'], { stdio: 'ignore' }).on('exit', done));
+    try {
+        assert.equal(await push('/ingest'), 0);
+        assert.equal(await push('/v1development/profiles'), 0);
+        assert.equal(await push('/nowhere'), 1);
+    } finally {
+        server.close();
+    }
+    assert.equal(got.length, 2);
+    const [pyroscope, collector] = got, query = new URL(pyroscope.url, base).searchParams;
+    assert.equal(query.get('name'), 'my shop.cpu');
+    assert.equal(query.get('format'), 'pprof');
+    assert.ok(Number(query.get('until')) >= Number(query.get('from')));
+    const gzip = pyroscope.body.indexOf(Buffer.from([0x1f, 0x8b]));
+    const boundary = Buffer.from('\r\n--' + /boundary=(.*)$/.exec(pyroscope.type)[1]);
+    assert.ok(zlib.gunzipSync(pyroscope.body.subarray(gzip, pyroscope.body.indexOf(boundary, gzip))).includes('busy'));
+    assert.equal(collector.type, 'application/x-protobuf');
+    for (const text of ['my shop', 'busy', 'profile.frame.type', 'v8js']) assert.ok(collector.body.includes(text), text);
+});

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/outlier.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/business.h"
+#include "test.h"
+
+/* samples of 10 each in a process (and, with tid, a thread) in one function. */
+static void sampled(struct profile *p, const char *process, int pid, const char *thread, int tid,
+                    const char *function, unsigned samples)
+{
+    char text[96];
+    uint32_t node;
+    snprintf(text, sizeof(text), "%s (%d)", process, pid);
+    node = profile_child(p, 0, profile_named_frame(p, text, FRAME_GROUP));
+    if (thread) {
+        snprintf(text, sizeof(text), "thread %s (%d)", thread, tid);
+        node = profile_child(p, node, profile_named_frame(p, text, FRAME_GROUP));
+    }
+    node = profile_child(p, node, profile_named_frame(p, "main", FRAME_NATIVE));
+    node = profile_child(p, node, profile_named_frame(p, function, FRAME_NATIVE));
+    profile_count(p, node, samples, samples * 10);
+}
+
+static void names_the_one_that_costs_more(void **state)
+{
+    struct profile *p = NULL;
+    size_t count;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 6; i++)
+        sampled(p, "shop", 100 + i, NULL, 0, "work", 200 + (unsigned)i * 3);
+    sampled(p, "shop", 103, NULL, 0, "leak", 300);
+    sampled(p, "other", 200, NULL, 0, "work", 90000); /* another service */
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_non_null(o);
+    assert_int_equal(count, 1);
+    assert_string_equal(profile_text(p, p->frames.at[p->nodes.at[o->node].frame].name), "shop (103)");
+    assert_false(o->is_thread);
+    assert_int_equal(o->equals, 5);
+    assert_int_equal(o->weight, 5090);
+    assert_string_equal(profile_text(p, p->frames.at[o->frame].name), "leak");
+    assert_int_equal(o->frame_weight, 3000);
+    assert_int_equal(o->frame_mean, 0);
+    free(o);
+    profile_free(p);
+}
+
+static void finds_threads_within_their_pool(void **state)
+{
+    struct profile *p = NULL;
+    size_t count;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 8; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "worker-%d", i);
+        sampled(p, "shop", 100, name, 200 + i, "work", i == 5 ? 500 : 100);
+    }
+    sampled(p, "shop", 100, "acceptor", 300, "accept", 9000); /* no equal */
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 1);
+    assert_true(o->is_thread);
+    assert_string_equal(profile_text(p, p->frames.at[p->nodes.at[o->node].frame].name),
+                        "thread worker-5 (205)");
+    assert_string_equal(profile_text(p, p->frames.at[p->nodes.at[o->process].frame].name), "shop (100)");
+    assert_string_equal(profile_text(p, p->frames.at[o->frame].name), "work");
+    assert_int_equal(o->frame_mean, 1000);
+    free(o);
+    profile_free(p);
+}
+
+static void is_silent_about_chance(void **state)
+{
+    /* Few samples scatter; two equals tell nothing. */
+    static const unsigned few[] = {1, 0, 4, 2, 1, 0, 3};
+    struct profile *p = NULL;
+    size_t count;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 7; i++)
+        sampled(p, "few", 100 + i, NULL, 0, "work", few[i]);
+    sampled(p, "pair", 200, NULL, 0, "work", 1000);
+    sampled(p, "pair", 201, NULL, 0, "work", 10);
+    srand(3);
+    for (int i = 0; i < 200; i++)
+        sampled(p, "many", 300 + i, NULL, 0, "work", 100 + (unsigned)(rand() % 21) - 10);
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 0);
+    free(o);
+    profile_free(p);
+}
+
+static void reads_group_names(void **state)
+{
+    char name[64];
+    assert_int_equal(profile_group_parts("thread io (x) (12)", name, sizeof(name)), 12);
+    assert_string_equal(name, "io (x)");
+    assert_int_equal(profile_group_parts("a(3)", name, sizeof(name)), 0);
+    assert_string_equal(name, "a(3)");
+}
+
+static void rules_decide_before_the_built_in_ones(void **state)
+{
+    struct business_rules rules = {0};
+    struct problem problem = {0};
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    uint32_t vendor = profile_named_frame(p, "org.apache.mine.Shop.buy", FRAME_JAVA);
+    uint32_t app = profile_named_frame(p, "com.acme.rpc.Call.send", FRAME_JAVA);
+    uint32_t python = profile_named_frame(p, "com.acme.rpc", FRAME_PYTHON);
+    assert_true(business_is_library(p, NULL, vendor));
+    assert_false(business_is_library(p, NULL, app));
+    assert_int_equal(
+        business_rules_read(&rules,
+                            "# ours\n\njava application org.apache.mine.\njava library com.acme.\n"
+                            "application com.acme.rpc.Call\n",
+                            &problem),
+        0);
+    assert_int_equal(rules.list.count, 3);
+    assert_false(business_is_library(p, &rules, vendor));
+    assert_false(business_is_library(p, &rules, app)); /* the last rule that fits */
+    rules.list.count = 2;
+    assert_true(business_is_library(p, &rules, app));
+    assert_int_equal(business_is_library(p, &rules, python), business_is_library(p, NULL, python));
+    assert_true(business_rules_read(&rules, "java nonsense x\n", &problem) < 0);
+    assert_non_null(strstr(problem.what, "line 1"));
+    business_rules_done(&rules);
+    profile_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_the_one_that_costs_more), cmocka_unit_test(finds_threads_within_their_pool),
+        cmocka_unit_test(is_silent_about_chance), cmocka_unit_test(reads_group_names),
+        cmocka_unit_test(rules_decide_before_the_built_in_ones)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
