@@ -558,11 +558,16 @@ static int add_entry(struct unwind_table *table, uint64_t entry)
         (known && (known->rule & 15) != CFA_GAP))
         return 0;
     size_t at = known ? (size_t)(known - table->rows) + 1 : 0;
+    unsigned pc = (unsigned)(entry - table->base);
+    if (known && known->pc == pc) {
+        table->rows[at - 1] = (struct unwind_row){.pc = pc, .rule = CFA_END};
+        return 0;
+    }
     struct unwind_row *rows = realloc(table->rows, (table->count + 1) * sizeof(*rows));
     if (!rows)
         return -ENOMEM;
     memmove(rows + at + 1, rows + at, (table->count - at) * sizeof(*rows));
-    rows[at] = (struct unwind_row){.pc = (unsigned)(entry - table->base), .rule = CFA_END};
+    rows[at] = (struct unwind_row){.pc = pc, .rule = CFA_END};
     table->rows = rows;
     table->count++;
     return 0;
