@@ -54,7 +54,7 @@ function command({ app, faults }, redisPort, dump) {
     const pin = hogs ? ['taskset', '-c', String(os.cpus().length - 1)] : [];
     const node = [...pin, process.execPath, ...app.flags, app.main];
     if (!redisPort) return node;
-    return ['sh', '-c', `redis-server --port ${redisPort} --bind 127.0.0.1 --dir '${path.dirname(dump)}' --save '' --slowlog-log-slower-than 10000 --slowlog-max-len 100000 > /dev/null & exec ${node.join(' ')}`];
+    return ['sh', '-c', `redis-server --port ${redisPort} --bind 127.0.0.1 --dir '${path.dirname(dump)}' --save '' --slowlog-log-slower-than 10000 --slowlog-max-len 100000 > /dev/null 2>&1 & exec ${node.join(' ')}`];
 }
 
 const shims = new Map();
@@ -76,7 +76,7 @@ class Program {
         this.child.stderr.setEncoding('utf8').on('data', (part) => (this.errors += part));
         this.ended = new Promise((resolve) => {
             this.child.on('error', (error) => (this.errors += error.message));
-            this.child.on('close', (status) => resolve((this.status = status ?? -1)));
+            this.child.on('exit', (status) => resolve((this.status = status ?? -1)));
         });
     }
 
@@ -120,10 +120,10 @@ async function record(planted, folder, fixture) {
         const late = setTimeout(() => program.child.kill('SIGINT'), 20_000);
         await program.ended;
         clearTimeout(late);
-        if (redisPort) spawnSync('redis-cli', ['-p', String(redisPort), 'shutdown', 'nosave']);
         return { trace, book: JSON.parse(fs.readFileSync(bookFile, 'utf8')), context, counts };
     } finally {
         started.forEach((stop) => stop());
+        if (redisPort) spawnSync('redis-cli', ['-p', String(redisPort), 'shutdown', 'nosave']);
         if (program && program.status === undefined) program.child.kill('SIGKILL');
     }
 }

@@ -28,8 +28,8 @@ function singles(chance) {
         ...[10, 25].map((ms) => [f('gc', gcPressure, ms)]), healthy('gc', gcPressure),
         ...leaks.slice(0, 5).map((type, i) => [f(`leak: ${type}`, leak, [80, 160][i % 2], { type })]), ...leaks.slice(0, 3).map((type) => healthy(`leak: ${type}`, leak, { type })[0]).map((x) => [{ ...x, strengthMs: 40 }]),
         ...['crypto', 'scrypt', 'zlib', 'dns', 'fs', 'crypto'].map((occupant, i) => [f(`pool: ${occupant}`, pool, [90, 180][i % 2], { occupant })]), healthy('pool: crypto', pool, { occupant: 'crypto' }), healthy('pool: fs', pool, { occupant: 'fs' }),
-        ...SLOW_OPERATIONS.map((what, i) => [f(`slow ${what}`, slowIo, [80, 160, 320, 120][i % 4], { what })]), healthy('slow fs_read', slowIo, { what: 'fs_read' }),
-        ...['http', 'fetch', 'redis', 'tcp', 'http'].map((peer, i) => [f(`slow ${peer}`, slowPeer, [90, 180, 120, 240, 500][i], { peer })]), healthy('slow http', slowPeer, { peer: 'http' }),
+        ...SLOW_OPERATIONS.map((what, i) => [f(`slow ${what}`, slowIo, [170, 220, 320, 180][i % 4], { what })]), healthy('slow fs_read', slowIo, { what: 'fs_read' }),
+        ...['http', 'fetch', 'redis', 'tcp', 'http'].map((peer, i) => [f(`slow ${peer}`, slowPeer, [170, 220, 180, 240, 500][i], { peer })]), healthy('slow http', slowPeer, { peer: 'http' }),
         ...[15, 35, 100].map((ms) => [f('serialisation', serialisation, ms)]), healthy('serialisation', serialisation),
         ...['late', 'pipe', 'busy', 'late'].map((how, i) => [f(`ipc: ${how}`, ipc, [120, 150, 200, 400][i], { how })]), healthy('ipc: late', ipc, { how: 'late' }),
         ...[f('redis EVAL', redisSlow, 40, { command: 'EVAL' }), f('redis EVAL', redisSlow, 150, { command: 'EVAL' }), f('redis KEYS', redisSlow, 60, { command: 'KEYS' }), f('redis ZUNIONSTORE', redisSlow, 80, { command: 'ZUNIONSTORE' })].map((x) => [x]),
@@ -41,15 +41,15 @@ function singles(chance) {
 
 function pairs() {
     return [
-        [f('regexp', regexp, 200), f('slow http', slowPeer, 150, { peer: 'http' })],
+        [f('regexp', regexp, 200), f('slow http', slowPeer, 180, { peer: 'http' })],
         [f('regexp', regexp, 150), f('javascript', javascript, 150)],
-        [f('json', json, 120), f('slow fs_read', slowIo, 120, { what: 'fs_read' })],
+        [f('json', json, 120), f('slow fs_read', slowIo, 190, { what: 'fs_read' })],
         [f('javascript', javascript, 150), f('slow tcp', slowPeer, 200, { peer: 'tcp' })],
         [f('pool: crypto', pool, 100, { occupant: 'crypto' }), f('regexp of forwarded', regexpModule, 200, { module: 'forwarded' })],
         [f('redis EVAL', redisSlow, 100, { command: 'EVAL' }), f('javascript', javascript, 120)],
         [f('leak: cache', leak, 80, { type: 'cache' }), f('regexp', regexp, 200)],
-        [f('serialisation', serialisation, 30), f('slow getaddrinfo', slowIo, 150, { what: 'getaddrinfo' })],
-        [f('sync readFileSync', syncCall, 120, { what: 'readFileSync' }), f('slow redis', slowPeer, 120, { peer: 'redis' })],
+        [f('serialisation', serialisation, 30), f('slow getaddrinfo', slowIo, 190, { what: 'getaddrinfo' })],
+        [f('sync readFileSync', syncCall, 120, { what: 'readFileSync' }), f('slow redis', slowPeer, 180, { peer: 'redis' })],
     ];
 }
 

@@ -205,10 +205,25 @@ static void response_read(struct analysis *a, struct thread *thread, struct conn
 
 /* ---- bytes ---- */
 
-static bool client_side(const struct connection *c)
+static bool serves_at(const struct process *process, const struct connection *c)
 {
-    return (c->family == AF_INET || c->family == AF_INET6) && c->local.port >= EPHEMERAL_PORTS &&
-           c->peer.port && c->peer.port < EPHEMERAL_PORTS;
+    map_foreach (&process->connections, slot) {
+        const struct connection *other = (const struct connection *)(uintptr_t)slot->value;
+        if (other != c && other->local.port == c->local.port)
+            return true;
+    }
+    return false;
+}
+
+/* Whether this end opened the connection. A server may listen on a port of the range from which clients get
+ * theirs: then who speaks first asks, unless others came to the same port. */
+static bool client_side(const struct connection *c, uint64_t written)
+{
+    if ((c->family != AF_INET && c->family != AF_INET6) || c->local.port < EPHEMERAL_PORTS || !c->peer.port)
+        return false;
+    if (c->peer.port < EPHEMERAL_PORTS || c->calls_gone || calls_open(c))
+        return true;
+    return !c->had_io && c->bytes_written == written && !serves_at(c->process, c);
 }
 
 enum { COMMAND_BYTES_MIN = 11 }; /* "*1\r\n$1\r\nx\r\n" */
@@ -276,7 +291,7 @@ static void written(struct analysis *a, struct thread *thread, struct connection
     c->last_write_ns = e->time_ns;
     if (U(e, uv_write_messages))
         commands_sent(a, thread, c, e);
-    else if (c->protocol == PROTOCOL_UNKNOWN && U(e, uv_write_bytes) && client_side(c))
+    else if (c->protocol == PROTOCOL_UNKNOWN && U(e, uv_write_bytes) && client_side(c, U(e, uv_write_bytes)))
         bytes_sent(a, thread, c, e);
     else if (c->responding && (c->bytes_written >= c->response_needs || U(e, uv_write_last_chunk)))
         answered(a, thread, c, e->time_ns, REQUEST_ANSWERED);

@@ -175,12 +175,46 @@ static void calls_are_joined(void **state)
     }
 }
 
+/* A peer that listens on a port of the range of clients: who speaks first asks. The other way round, and
+ * where others came to the same port, it is a server. */
+static void who_speaks_first_asks(void **state)
+{
+    static const struct {
+        bool read_first, another;
+        int exchanges;
+    } CASES[] = {{false, false, 1}, {true, false, 0}, {false, true, 0}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "api", US(1));
+        feed_connection(&feed, API, 7, 1, 70, 45001, 46365, US(2));
+        if (CASES[i].another)
+            feed_connection(&feed, API, 8, 1, 80, 45001, 47000, US(3));
+        if (CASES[i].read_first)
+            turn(&feed, 7, US(3), US(5));
+        get(&feed, API, 5, 0, "/a", US(10));
+        bytes(&feed, 7, 9, 0, US(20));
+        FEED(&feed, node_callback, API, API, US(25), US(15), .async_id = 1000);
+        turn(&feed, 5, US(9), US(26));
+        turn(&feed, 7, US(200), US(205));
+        get(&feed, API, 6, 0, "/b", US(210));
+        feed_finish(&feed);
+        const struct request *request = feed_kept(&feed, "/a");
+        int exchanges = 0;
+        array_foreach (&request->spans, span)
+            exchanges += span->kind == VSPAN_other;
+        assert_int_equal(exchanges, CASES[i].exchanges);
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_with_its_content), cmocka_unit_test(ends_with_the_last_chunk),
         cmocka_unit_test(ends_with_the_header),  cmocka_unit_test(answers_come_in_order),
         cmocka_unit_test(closed_without_answer), cmocka_unit_test(calls_are_joined),
+        cmocka_unit_test(who_speaks_first_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
