@@ -125,6 +125,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->pool);
     map_done(&process->endpoints);
     map_done(&process->submitters);
+    map_done(&process->server_ports);
     array_done(&process->inner);
     free(process->encode);
     free(process);

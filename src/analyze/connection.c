@@ -132,6 +132,11 @@ void connection_event(struct analysis *a, struct process *process, const struct 
         else
             a->failed = true;
     }
+    if (c->local.port && !c->client && process->connecting && process->runtime != 2 &&
+        !map_get(&process->server_ports, c->local.port)) {
+        c->client = 1;
+        process->connecting--;
+    }
     if (c->local.port && c->peer.port) {
         find_mirror(a, c);
         c->peer_name = address_name(a, &c->peer);

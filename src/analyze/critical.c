@@ -15,6 +15,8 @@ enum { STEPS_MAX = 128 };
 
 /* What continues an operation is read right after it ends. */
 static const uint64_t SLACK_NS = 50 * NS_PER_US;
+/* After a long turn the loop reads what has come meanwhile, one after the other. */
+static const uint64_t BUSY_GAP_NS = 20 * NS_PER_MS;
 
 const char *path_class_name(enum path_class class)
 {
@@ -66,7 +68,7 @@ static uint64_t busy_since_ns(const struct thread *thread, uint64_t at_ns)
 {
     for (size_t i = thread ? thread->long_turn_count : 0, seen = 0; i > 0 && seen < LONG_TURNS; i--, seen++) {
         const struct long_turn *turn = &thread->long_turns[(i - 1) % LONG_TURNS];
-        if (turn->end_ns + NS_PER_MS < at_ns)
+        if (turn->end_ns + BUSY_GAP_NS < at_ns)
             break;
         if (turn->start_ns < at_ns)
             at_ns = turn->start_ns;

@@ -44,21 +44,48 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
     sum->to_ns = end_ns;
 }
 
-struct fault *encode_fault(struct analysis *a, const struct process *process, uint8_t what)
+struct fault *encode_fault(struct analysis *a, const struct process *process)
 {
-    const char *name = event_label(SONDE_MEANING_encoding, what);
-    return fault_get(a, FINDING_serialisation, process, name ? name : "encoding");
+    return fault_get(a, FINDING_serialisation, process, "encoding");
 }
 
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request)
 {
     if (request->encode_ns < HIT_MIN_NS)
         return;
-    struct fault *fault = encode_fault(a, process, request->encode_what);
+    struct fault *fault = encode_fault(a, process);
     if (!fault)
         return;
     fault->from_ns = MIN(fault->from_ns, request->start_ns);
     fault->to_ns = MAX(fault->to_ns, request->end_ns);
+    fault->total_ns += request->encodes ? request_latency_ns(request) : 0;
+    fault->net_ns += request->encodes ? request->encode_ns : 0;
     fault_add_request(a, fault, request, request->encode_ns,
                       request->encodes ? VICTIM_CAUSED : VICTIM_WAITED);
+}
+
+void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most)
+{
+    struct encode_sum all = {0};
+    uint64_t most_ns = 0;
+    for (uint8_t i = 0; process->encode && i < ENCODE_KINDS; i++) {
+        const struct encode_sum *one = &process->encode[i];
+        all.count += one->count;
+        all.total_ns += one->total_ns;
+        all.bytes += one->bytes;
+        all.felt_count += one->felt_count;
+        all.felt_ns += one->felt_ns;
+        if (one->worst_ns > all.worst_ns)
+            all.worst_ns = one->worst_ns, all.worst_bytes = one->worst_bytes;
+        if (one->felt_bytes && (!all.felt_bytes || one->felt_bytes < all.felt_bytes))
+            all.felt_bytes = one->felt_bytes;
+        if (one->from_ns && (!all.from_ns || one->from_ns < all.from_ns))
+            all.from_ns = one->from_ns;
+        all.to_ns = MAX(all.to_ns, one->to_ns);
+        if (one->felt_ns > most_ns) {
+            most_ns = one->felt_ns;
+            *ret_most = i;
+        }
+    }
+    *ret_all = all;
 }

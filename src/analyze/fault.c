@@ -282,6 +282,24 @@ static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, 
     return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (seen || !s->looks.count));
 }
 
+/* Calls that people make, which a function may make several of, are told apart. Helpers of V8, its own native
+ * functions and the function's own code are one: looks into one loop see now this, now that. */
+static const char *called_apart(const struct look *place, bool encodes)
+{
+    static const char *const HELPERS[] = {"ArrayFrom", "Prototype", "TimSort",
+                                          "StringAdd", "Math",      "Reflect"};
+    if (place->cause == CAUSE_GC || place->cause == CAUSE_WAITING)
+        return place->cause == CAUSE_GC ? "gc" : or_empty(place->detail);
+    if (encodes)
+        return "encoding";
+    if (place->cause != CAUSE_BUILTIN || !place->detail)
+        return "";
+    for (size_t i = 0; i < ARRAY_SIZE(HELPERS); i++)
+        if (strstr(place->detail, HELPERS[i]))
+            return "";
+    return place->detail;
+}
+
 static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
                          double share)
 {
@@ -310,8 +328,8 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
                  or_empty(place.function));
     else if (place.function || place.script) /* functions without a name are told apart by whom they serve */
-        snprintf(key, sizeof(key), "%u|%s|%s|%s|%s", place.cause, or_empty(place.function),
-                 or_empty(place.script), place.cause == CAUSE_JAVASCRIPT ? "" : or_empty(place.detail),
+        snprintf(key, sizeof(key), "%s|%s|%s|%s", called_apart(&place, encodes), or_empty(place.function),
+                 or_empty(place.script),
                  place.function && place.function[0] != '(' ? "" : or_empty(s->route));
     else
         snprintf(key, sizeof(key), "%u|%s|%s", place.cause, or_empty(place.detail),
@@ -331,7 +349,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         fault->route = s->route;
         fault->phase = s->phase;
         fault->sync_kind = s->sync_ns ? s->sync_kind : 0;
-        fault->encodes = encodes ? s->encode_what + 1 : 0;
+        fault->encodes = encodes;
     }
     merge_victims(a, fault, s, share);
 }

@@ -17,7 +17,7 @@ enum { SCAVENGE = 1, MINOR_MARK_SWEEP = 2, MARK_SWEEP = 4, MAJORS_MAX = 256, MAJ
 static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
 /* Of the time that the loop was active. A program that allocates much spends a tenth. */
 static const double PRESSURE_SHARE = 0.25;
-static const uint64_t PRESSURE_MIN_NS = 300 * NS_PER_MS;
+static const uint64_t PRESSURE_MIN_NS = 200 * NS_PER_MS;
 /* What a request loses to a scavenge or two is not worth naming it. */
 static const uint64_t HIT_MIN_NS = NS_PER_MS;
 
@@ -176,23 +176,25 @@ double process_ran_share(const struct process *process)
     return run_ns ? (double)run_ns / (double)(run_ns + wait_ns) : 1;
 }
 
-/* Time in collection and loop activity of the bins in which collecting weighed. */
+/* Time in collection and loop activity of the bins in which collecting weighed, since there are requests. */
 static bool presses(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns)
 {
     const struct loop_watch *w = thread->loop;
     uint64_t gc_ns = 0, active_ns = 0;
-    for (size_t i = 0; w && i < LOOP_BINS; i++) {
+    for (size_t i = 0; i < LOOP_BINS; i++) {
         const struct loop_bin *bin = &w->bins[i];
         uint64_t busy_ns = MAX(bin->active_ns, bin->gc_ns);
-        if (busy_ns * 10 < w->width_ns || (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
+        if (w->from_ns + (i + 1) * w->width_ns < thread->process->first_request_ns ||
+            busy_ns * 10 < w->width_ns || (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
             continue;
-        gc_ns += bin->gc_ns;
-        active_ns += busy_ns;
+        /* On a busy machine a collection waits for processors, the collector's own threads' too. */
+        double ran = bin->run_ns && bin->run_ns < busy_ns ? (double)bin->run_ns / (double)busy_ns : 1;
+        gc_ns += (uint64_t)((double)bin->gc_ns * ran);
+        active_ns += (uint64_t)((double)busy_ns * ran);
     }
-    double ran = process_ran_share(thread->process);
     *ret_gc_ns = gc_ns;
     *ret_active_ns = active_ns;
-    return (double)gc_ns * ran >= (double)PRESSURE_MIN_NS;
+    return gc_ns >= PRESSURE_MIN_NS;
 }
 
 enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, uint64_t *ret_gc_ns,

@@ -82,6 +82,8 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
                              const struct event *e)
 {
     c->protocol = PROTOCOL_HTTP_SERVER;
+    if (c->local.port && !map_put(&thread->process->server_ports, c->local.port, NULL))
+        a->failed = true;
     if (c->responding && c->response_needs == UINT64_MAX)
         answered(a, thread, c, c->last_write_ns, REQUEST_ANSWERED);
     const struct value *path = &e->values[FIELD_http_request_path];
@@ -221,7 +223,7 @@ static bool client_side(const struct connection *c, uint64_t written)
 {
     if ((c->family != AF_INET && c->family != AF_INET6) || c->local.port < EPHEMERAL_PORTS || !c->peer.port)
         return false;
-    if (c->peer.port < EPHEMERAL_PORTS || c->calls_gone || calls_open(c))
+    if (c->client || c->peer.port < EPHEMERAL_PORTS || c->calls_gone || calls_open(c))
         return true;
     return !c->had_io && c->bytes_written == written && !serves_at(c->process, c);
 }

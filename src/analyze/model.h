@@ -76,6 +76,7 @@ struct connection {
     uint16_t family;
     uint8_t protocol;
     uint8_t closed, lingering;
+    uint8_t client;        /* this process connected it */
     const char *peer_name; /* interned "127.0.0.1:6379" */
     /* Client side: calls in order; calls.at[first_call] is number calls_gone of this connection. */
     ARRAY(struct call) calls;
@@ -201,6 +202,7 @@ enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
+    uint64_t run_ns; /* of the thread, on a processor */
     uint32_t turns, ticks, collections, majors;
 };
 enum { LOOP_BINS = 256 };
@@ -303,17 +305,21 @@ struct process {
     uint8_t gone;
     uint8_t has_waits; /* its threads' times off a processor are told */
     uint64_t started_ns, ended_ns;
-    uint64_t request_count, answered_count, last_request_ns, latency_ns; /* of all its requests together */
-    uint64_t told_count;    /* operations that a context's number alone proves */
-    uint64_t handovers;     /* turns that contradict the numbers */
-    struct map endpoints;   /* hash of (method, route) of what it has answered */
-    struct map names;       /* probe:name id -> interned const char * */
-    struct map threads;     /* tid -> struct thread * */
-    struct map connections; /* fd << 32 | generation -> struct connection * */
-    struct map clients;     /* redis client id -> struct connection * */
-    struct map pool;        /* request pointer -> struct pool_op * */
+    uint64_t request_count, answered_count, first_request_ns, last_request_ns;
+    uint64_t latency_ns;       /* of all its requests together */
+    uint64_t active_before_ns; /* of its loops, before the first request */
+    uint64_t told_count;       /* operations that a context's number alone proves */
+    uint64_t handovers;        /* turns that contradict the numbers */
+    struct map endpoints;      /* hash of (method, route) of what it has answered */
+    struct map names;          /* probe:name id -> interned const char * */
+    struct map threads;        /* tid -> struct thread * */
+    struct map connections;    /* fd << 32 | generation -> struct connection * */
+    struct map clients;        /* redis client id -> struct connection * */
+    struct map pool;           /* request pointer -> struct pool_op * */
     uint32_t pool_threads;
-    struct map submitters; /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
+    uint32_t connecting;     /* connects that were asked for and whose descriptor has not shown itself */
+    struct map server_ports; /* local ports of connections on which requests were received */
+    struct map submitters;   /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
     struct pool_run runs[POOL_RUNS_KEPT];
     size_t run_count;
     ARRAY(struct inner_command) inner;
@@ -349,8 +355,8 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
-    uint8_t encodes; /* a stall most of which was encoding: which, and 1 */
-    bool absorbed;   /* another fault tells of it */
+    bool encodes;  /* a stall most of which was encoding */
+    bool absorbed; /* another fault tells of it */
     uint8_t phase, sync_kind;
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
@@ -543,7 +549,8 @@ void attl_free(struct analysis *a);
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
                  uint64_t bytes);
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
-struct fault *encode_fault(struct analysis *a, const struct process *process, uint8_t what);
+struct fault *encode_fault(struct analysis *a, const struct process *process);
+void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
 
 /* stretch.c */
 void stretch_look(struct analysis *a, const struct event *e);

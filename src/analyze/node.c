@@ -792,7 +792,6 @@ static void charge(struct analysis *a, struct thread *thread, const struct turn 
         uint64_t held_ns = own ? end_ns - start_ns : request_held_up_ns(request, start_ns, end_ns);
         request->gc_ns += MIN(held_ns, turn->gc_ns);
         request->encode_ns += MIN(held_ns, turn->encode_ns);
-        request->encode_what = turn->encode_ns ? turn->encode_what : request->encode_what;
     }
 }
 

@@ -211,7 +211,7 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
     const char *kind = event_label(SONDE_MEANING_uv_kind, op->kind);
     struct vspan own = {.start_ns = op->submit_ns ? op->submit_ns : op->run_start_ns,
                         .kind = VSPAN_pool,
-                        .name = op->kind >= KIND_WORK && op->type ? op->type
+                        .name = op->kind == KIND_WORK && op->type ? op->type
                                 : kind                            ? kind
                                                                   : "operation",
                         .work_start_ns = op->run_start_ns,

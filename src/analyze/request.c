@@ -154,6 +154,10 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
                                      .known = KNOWN_PROVED,
                                      .name = request->method});
     a->counts.requests++;
+    if (!thread->process->first_request_ns) {
+        thread->process->first_request_ns = start_ns;
+        thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
+    }
     return request;
 }
 

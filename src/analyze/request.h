@@ -133,7 +133,6 @@ struct request {
     bool encodes;
     bool timed; /* spent is known: what the loop's thread did meanwhile */
     struct activity_times spent;
-    uint8_t encode_what;
     /* While it is open: */
     ARRAY(uint64_t) async_ids;
     uint32_t context;      /* its number there, 0 none */

@@ -75,8 +75,11 @@ static void judge_step(struct analysis *a, const struct process *process, struct
 {
     const struct vspan *span = &request->spans.at[step->span];
     uint64_t took_ns = step->end_ns - step->start_ns;
-    /* On a machine that has no processors for us it has none for the others: then they get more time. */
-    double busy = 1 - process_ran_share(process);
+    /* On a machine that has no processors for us it has none for the others: then who is quick as a rule gets
+     * more time. Of the pool's threads it is known how long they waited for a processor. */
+    const struct attl *attl = attl_of(a, process->service, span->name ? span->name : "");
+    bool usual = attl && sketch_quantile(&attl->latency, 0.5) >= 0.8 * (double)SLOW_NS;
+    double busy = usual || step->class == PATH_POOL ? 0 : 1 - process_ran_share(process);
     if ((double)took_ns < (double)SLOW_NS * (1 + 2 * busy))
         return;
     if (step->class == PATH_POOL && !step->service && (is_file(span) || is_name_lookup(span))) {

@@ -5,6 +5,8 @@
  * items is in order of arrival, so that the subtree of an item is the contiguous range [low, item]; roots are
  * the items that no later span has taken in yet. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "analyze/model.h"
 
 enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_POLL = 4, PHASE_UNKNOWN = 255 };
@@ -98,6 +100,8 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         thread->last_type = item->name;
         thread->last_type_ns = e->time_ns;
         remember_type(a, thread, item->id, item->name);
+        if (item->name && strcmp(item->name, "TCPCONNECTWRAP") == 0)
+            thread->process->connecting++;
         break;
     case SONDE_EVENT_node_callback:
         item->id = U(e, node_callback_async_id);

@@ -11,14 +11,14 @@ enum { CAUSE_GC = 4 };
 
 /* Encoding is a fault of its own when it takes this share of the loop's work, so much of it, in so many
  * calls, and not only in a few that are stalls by themselves. */
-static const double ENCODE_SHARE = 0.25;
-static const uint64_t ENCODE_MIN_NS = 200 * NS_PER_MS;
+static const double ENCODE_SHARE = 0.25, ENCODE_SHARE_MIN = 0.08;
+static const uint64_t ENCODE_MIN_NS = 200 * NS_PER_MS, ENCODE_COST_NS = 100 * NS_PER_MS;
 enum { ENCODE_CALLS = 5 };
 /* The paper: TIGC and TBGC balance each other when a leak is suspected. */
 static const double BALANCED = 1.0 / 3;
 
 /* Collections are a fault when requests lose as much to them, and a tenth of their time. */
-static const double PRESSURE_COST_NS = 100e6;
+static const double PRESSURE_COST_NS = 50e6;
 
 struct duration {
     char text[32];
@@ -38,15 +38,15 @@ static const char *say_bytes(struct finding *f, uint64_t bytes)
 
 /* ---- garbage collection ---- */
 
-/* encodes: 1 and more: a stall of that encoding; 0: of collections. */
-static bool is_part(const struct fault *fault, const struct process *process, int encodes)
+/* A stall that is part of encoding, or else of collecting. */
+static bool is_part(const struct fault *fault, const struct process *process, bool encodes)
 {
-    bool fits = encodes ? fault->encodes == encodes : fault->place.cause == CAUSE_GC;
+    bool fits = encodes ? fault->encodes : fault->place.cause == CAUSE_GC;
     return fault->kind == FINDING_event_loop_blocked && fault->service == process->service &&
            !fault->warming && !fault->absorbed && fits;
 }
 
-static void absorb_stalls(struct analysis *a, struct fault *to, const struct process *process, int encodes)
+static void absorb_stalls(struct analysis *a, struct fault *to, const struct process *process, bool encodes)
 {
     array_foreach (&a->fault_list, fault)
         if (is_part(*fault, process, encodes))
@@ -57,7 +57,7 @@ static uint64_t stalls_cost_ns(const struct analysis *a, const struct process *p
 {
     uint64_t sum = 0;
     array_foreach (&a->fault_list, fault)
-        sum += is_part(*fault, process, 0) ? (*fault)->cost_ns : 0;
+        sum += is_part(*fault, process, false) ? (*fault)->cost_ns : 0;
     return sum;
 }
 
@@ -152,12 +152,11 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         return -ENOMEM;
     if (fault->absorbed) /* another thread of the process has told of it */
         return 0;
-    /* By the clock against latency by the clock; what the machine made longer is not held against it. */
-    double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process));
-    bool little = cost_ns * process_ran_share(process) < PRESSURE_COST_NS;
-    if (verdict == GC_PRESSURE && (little || cost_ns * 10 < (double)process->latency_ns))
+    double ran = thread->gc->time_ns > gc_ns ? (double)gc_ns / (double)thread->gc->time_ns : 1;
+    double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_LEAK ? 1 : ran);
+    if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
         return 0;
-    absorb_stalls(a, fault, process, 0);
+    absorb_stalls(a, fault, process, false);
     fault->absorbed = true;
     if (!fault->to_ns) {
         fault->from_ns = thread->loop->from_ns;
@@ -204,7 +203,7 @@ static void say_encode(struct finding *f, const struct process *process, const s
     f->where.thread = 0;
     finding_add_text(f, "called", called);
     finding_add_count(f, "calls_count", sum->felt_count);
-    finding_add_count(f, "encode_ns", sum->felt_ns);
+    finding_add_count(f, "encoding_ns", sum->felt_ns);
     finding_add_count(f, "active_ns", active_ns);
     finding_add_real(f, "encode_share", share);
     finding_add_count(f, "encoded_bytes", sum->bytes);
@@ -216,51 +215,72 @@ static void say_encode(struct finding *f, const struct process *process, const s
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static uint64_t stalls_of_encoding(const struct analysis *a, const struct process *process, uint8_t what)
+static uint64_t stalls_of_encoding(const struct analysis *a, const struct process *process)
 {
     uint64_t count = 0;
     array_foreach (&a->fault_list, fault)
-        if (is_part(*fault, process, what + 1))
+        if (is_part(*fault, process, true))
             count += (*fault)->count;
     return count;
 }
 
 /* Of several processes of one service, the one that does it most speaks for all. */
-static bool is_most(const struct analysis *a, const struct process *process, uint8_t what)
+static bool is_most(const struct analysis *a, const struct process *process, uint64_t felt_ns)
 {
-    array_foreach (&a->all_processes, other)
-        if ((*other)->service == process->service && (*other)->encode &&
-            (*other)->encode[what].felt_ns > process->encode[what].felt_ns)
+    array_foreach (&a->all_processes, other) {
+        struct encode_sum theirs;
+        uint8_t what;
+        if ((*other)->service != process->service || !(*other)->encode)
+            continue;
+        encode_total(*other, &theirs, &what);
+        if (theirs.felt_ns > felt_ns)
             return false;
+    }
     return true;
 }
 
-static int judge_encoding(struct analysis *a, struct process *process, uint8_t what, struct report *report)
+/* Whether requests that encode lose a large part of their time by it, or, where there are none, the loop. */
+static bool weighs(const struct analysis *a, const struct process *process, const struct fault *fault,
+                   const struct encode_sum *sum, uint64_t active_ns)
+{
+    uint64_t net_ns = fault->net_ns, all_ns = fault->total_ns;
+    array_foreach (&a->fault_list, stall)
+        if (is_part(*stall, process, true)) {
+            net_ns += (*stall)->net_ns;
+            all_ns += (*stall)->total_ns;
+        }
+    if (process->request_count)
+        return net_ns >= ENCODE_COST_NS && (double)net_ns >= ENCODE_SHARE * (double)all_ns &&
+               (double)sum->felt_ns >= ENCODE_SHARE_MIN * (double)active_ns;
+    return sum->felt_ns >= ENCODE_MIN_NS && (double)sum->felt_ns >= ENCODE_SHARE * (double)active_ns;
+}
+
+static int judge_encoding(struct analysis *a, struct process *process, struct report *report)
 {
     uint64_t active_ns = 0;
-    const struct encode_sum *sum = &process->encode[what];
+    struct encode_sum sum;
+    uint8_t what = 0;
+    encode_total(process, &sum, &what);
     map_foreach (&process->threads, slot) {
         const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
         active_ns += thread->loop ? thread->loop->active_ns : 0;
     }
-    if (sum->felt_count < ENCODE_CALLS || sum->felt_ns < ENCODE_MIN_NS ||
-        (double)sum->felt_ns < ENCODE_SHARE * (double)active_ns || !is_most(a, process, what) ||
-        stalls_of_encoding(a, process, what) * 2 > sum->felt_count)
-        return 0;
-    struct fault *fault = encode_fault(a, process, what);
+    active_ns -= MIN(active_ns, process->active_before_ns);
+    struct fault *fault = encode_fault(a, process);
     if (!fault)
         return -ENOMEM;
-    if (fault->absorbed)
+    if (fault->absorbed || sum.felt_count < ENCODE_CALLS || !is_most(a, process, sum.felt_ns) ||
+        stalls_of_encoding(a, process) * 2 > sum.felt_count || !weighs(a, process, fault, &sum, active_ns))
         return 0;
-    absorb_stalls(a, fault, process, what + 1);
+    absorb_stalls(a, fault, process, true);
     fault->absorbed = true;
-    fault->from_ns = MIN(fault->from_ns, sum->from_ns);
-    fault->to_ns = MAX(fault->to_ns, sum->to_ns);
+    fault->from_ns = MIN(fault->from_ns, sum.from_ns);
+    fault->to_ns = MAX(fault->to_ns, sum.to_ns);
     struct finding *f = report_add_finding(report, FINDING_serialisation, SEVERITY_WARNING);
     if (!f)
         return -ENOMEM;
     const char *called = event_label(SONDE_MEANING_encoding, what);
-    say_encode(f, process, fault, sum, called ? called : "encoding", active_ns);
+    say_encode(f, process, fault, &sum, called ? called : "encoding", active_ns);
     return verdict_requests(a, f, fault);
 }
 
@@ -273,8 +293,8 @@ int verdicts_runtime(struct analysis *a, struct report *report)
             if (r == 0)
                 r = judge_gc(a, process, (const struct thread *)(uintptr_t)slot->value, report);
         }
-        for (uint8_t what = 0; r == 0 && process->encode && what < ENCODE_KINDS; what++)
-            r = judge_encoding(a, process, what, report);
+        if (r == 0 && process->encode)
+            r = judge_encoding(a, process, report);
     }
     return r;
 }
