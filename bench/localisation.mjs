@@ -25,7 +25,7 @@ const cases = [];
 for (const fault of faults) {
     const at = minute(fault.inject_time.slice(11)), after = files.filter((name) => minute(name) > at && minute(name) <= at + 3);
     const within = after.length ? after : files.filter((name) => minute(name) === at);
-    if (within.length) cases.push(`${fault.inject_pod.replace(/-[a-z0-9]+-[a-z0-9]{5}$/, '')}=${within.map((name) => path.join(folder, 'faulty', name)).join(',')}`);
+    if (within.length) cases.push(`${fault.inject_pod.replace(/-[a-z0-9]+-[a-z0-9]{5}$/, '')}@${fault.inject_type}=${within.map((name) => path.join(folder, 'faulty', name)).join(',')}`);
 }
 console.log(`${faults.length} faults, ${cases.length} with spans of the minutes after it`);
 const normal = fs.readdirSync(path.join(folder, 'normal')).map((name) => path.join(folder, 'normal', name)).join(',');

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -185,39 +186,60 @@ struct columns {
 struct slice_work {
     const struct columns *columns;
     uint64_t from, to;
-    uint32_t *counters; /* GROUPS windows of WINDOW bins */
+    uint16_t *counters; /* GROUPS windows of WINDOW bins: small ones, since random access is what costs */
+    uint32_t *carried;  /* times that each of them went round */
 };
 
 enum { FIRST_BIN = 704, WINDOW = 576 }; /* of the durations made here: 65 us to 33 ms */
+
+static inline void count_one(struct slice_work *w, size_t at)
+{
+    if (__builtin_expect(++w->counters[at] == 0, 0))
+        w->carried[at]++;
+}
 
 static void *count_slice(void *context)
 {
     struct slice_work *w = context;
     const uint16_t *group = w->columns->group, *bin = w->columns->bin;
     uint64_t i = w->from;
-    for (; i + 24 < w->to; i++) { /* the counters are larger than the cache: fetch ahead */
-        __builtin_prefetch(&w->counters[(size_t)group[i + 24] * WINDOW + bin[i + 24] - FIRST_BIN], 1);
-        w->counters[(size_t)group[i] * WINDOW + bin[i] - FIRST_BIN]++;
+    for (; i + 32 < w->to; i++) { /* the counters are larger than the cache: fetch ahead */
+        __builtin_prefetch(&w->counters[(size_t)group[i + 32] * WINDOW + bin[i + 32] - FIRST_BIN], 1);
+        count_one(w, (size_t)group[i] * WINDOW + bin[i] - FIRST_BIN);
     }
     for (; i < w->to; i++)
-        w->counters[(size_t)group[i] * WINDOW + bin[i] - FIRST_BIN]++;
+        count_one(w, (size_t)group[i] * WINDOW + bin[i] - FIRST_BIN);
     return NULL;
+}
+
+/* Zeroed memory on huge pages where there are any: the accesses are random, and pages would cost as much as
+ * lines. */
+static void *allocate(size_t size)
+{
+    size = (size + (2u << 20) - 1) & ~(size_t)((2u << 20) - 1);
+    void *at = aligned_alloc(2u << 20, size);
+    if (!at)
+        exit(1);
+    madvise(at, size, MADV_HUGEPAGE);
+    memset(at, 0, size);
+    return at;
 }
 
 /* The counters of both threads added, then each group's p95 by rank. */
 static void quantiles_of(struct slice_work *work, double *p95)
 {
-    for (size_t i = 0; i < (size_t)GROUPS * WINDOW; i++)
-        for (int t = 1; t < THREADS; t++)
-            work[0].counters[i] += work[t].counters[i];
-    for (int g = 0; g < GROUPS; g++) {
-        const uint32_t *c = work[0].counters + (size_t)g * WINDOW;
-        uint64_t total = 0, seen = 0;
-        for (int b = 0; b < WINDOW; b++)
-            total += c[b];
+    for (size_t g = 0; g < GROUPS; g++) {
+        uint64_t sums[WINDOW], total = 0, seen = 0;
+        for (size_t b = 0; b < WINDOW; b++) {
+            sums[b] = 0;
+            for (int t = 0; t < THREADS; t++)
+                sums[b] +=
+                    work[t].counters[g * WINDOW + b] + ((uint64_t)work[t].carried[g * WINDOW + b] << 16);
+            total += sums[b];
+        }
         uint64_t rank = (uint64_t)ceil(0.95 * (double)total);
-        for (int b = 0; b < WINDOW; b++) {
-            seen += c[b];
+        for (size_t b = 0; b < WINDOW; b++) {
+            seen += sums[b];
             if (seen >= rank) {
                 p95[g] = sketch_bin_middle((uint16_t)(b + FIRST_BIN));
                 break;
@@ -232,17 +254,23 @@ static double our_quantiles(const struct columns *columns, double *p95)
     struct slice_work work[THREADS];
     uint64_t started = clock_monotonic_ns();
     for (int t = 0; t < THREADS; t++) {
+        size_t n = (size_t)GROUPS * WINDOW;
         work[t] = (struct slice_work){columns, columns->count * (uint64_t)t / THREADS,
                                       columns->count * (uint64_t)(t + 1) / THREADS,
-                                      calloc((size_t)GROUPS * WINDOW, sizeof(uint32_t))};
-        pthread_create(&threads[t], NULL, count_slice, &work[t]);
+                                      allocate(n * sizeof(uint16_t)), calloc(n, sizeof(uint32_t))};
+        if (!work[t].carried)
+            exit(1);
     }
+    for (int t = 0; t < THREADS; t++)
+        pthread_create(&threads[t], NULL, count_slice, &work[t]);
     for (int t = 0; t < THREADS; t++)
         pthread_join(threads[t], NULL);
     quantiles_of(work, p95);
     double rate = (double)columns->count / seconds_since(started);
-    for (int t = 0; t < THREADS; t++)
+    for (int t = 0; t < THREADS; t++) {
         free(work[t].counters);
+        free(work[t].carried);
+    }
     return rate;
 }
 

@@ -17,13 +17,11 @@
 #include "base/macro.h"
 #include "diagnose/stats.h"
 
-#define FLOOR_NS      50000.0 /* added to both sides of a ratio: differences of microseconds are nothing */
-#define TAIL_WEIGHT   0.3
-#define BROKEN_WEIGHT 12.0
-#define BROKEN_MIN    0.04
-#define CALLER_SHARE  0.8
-#define CALLS_MIN     8
-#define INTO_WEIGHT   1.15
+#define FLOOR_NS     50000.0 /* added to both sides of a ratio: differences of microseconds are nothing */
+#define TAIL_WEIGHT  0.3
+#define BROKEN_MIN   0.04
+#define CALLER_SHARE 0.8
+#define CALLS_MIN    8
 
 /* One operation's own time, one edge's gap, or one (parent, last child): pooled over call paths. */
 struct feature {
@@ -291,12 +289,26 @@ static void look_for_breaks(struct features *f, struct suspect *suspects, size_t
     }
 }
 
+const struct locate_weights LOCATE_WEIGHTS = {.into = 1.15, .out_of = 1.2, .broken = 12, .others = 0.2};
+
+static double strongest_of(const struct suspect *s, const struct locate_weights *w)
+{
+    return fmax(fmax(s->inside, w->into * s->into), fmax(w->out_of * s->out_of, w->broken * s->broken));
+}
+
+double locate_score(const struct suspect *s, const struct locate_weights *w)
+{
+    double strongest = strongest_of(s, w);
+    return strongest +
+           w->others * (s->inside + w->into * s->into + s->out_of + w->broken * s->broken - strongest);
+}
+
 static void conclude(struct suspect *s)
 {
     char buffer[256];
-    double into = INTO_WEIGHT * s->into, broken = BROKEN_WEIGHT * s->broken;
-    double strongest = fmax(fmax(s->inside, into), fmax(s->out_of * 1.2, broken));
-    s->score = strongest + 0.2 * (s->inside + into + s->out_of + broken - strongest);
+    const struct locate_weights *w = &LOCATE_WEIGHTS;
+    double into = w->into * s->into, broken = w->broken * s->broken, strongest = strongest_of(s, w);
+    s->score = locate_score(s, w);
     if (s->score <= 0)
         snprintf(buffer, sizeof(buffer), "nothing differs");
     else if (strongest == s->inside)

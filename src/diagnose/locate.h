@@ -17,6 +17,17 @@ struct suspect {
     char why[256];       /* the strongest evidence, in words */
 };
 
+/* How much each kind of evidence counts, beside growth inside: what the score is made with. */
+struct locate_weights {
+    double into, out_of, broken;
+    double others; /* of the evidence that is not the strongest */
+};
+
+extern const struct locate_weights LOCATE_WEIGHTS;
+
+/* The score of a suspect's evidence. */
+double locate_score(const struct suspect *suspect, const struct locate_weights *weights);
+
 /* At most room suspects, the most suspected first. -ENOMEM. */
 int locate(const struct book *normal, const struct book *faulty, struct suspect *suspects, size_t room,
            size_t *ret_count);

@@ -12,7 +12,9 @@
 #define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
 #define RESAMPLES        200
 #define DEFAULT_SPREAD   0.05
-#define PRIOR_FREEDOM    4 /* what the default counts for beside what is seen */
+#define STRANGE          20    /* times the median: a variance that speaks for no other bucket */
+#define TAIL_FOR_SPREAD  0.001 /* where the distributions are made alike */
+#define PRIOR_FREEDOM    4     /* what the default counts for beside what is seen */
 
 static struct regress_settings effective(const struct regress_settings *settings)
 {
@@ -300,8 +302,10 @@ static int by_variance(const void *x, const void *y)
     return a->variance < b->variance ? -1 : a->variance > b->variance;
 }
 
-/* Both sides of all contrasts pooled, since two hosts tell something too once there are many buckets; the
- * largest twentieth is cut down to the next one, so that one strange bucket does not speak for all. */
+/* Both sides of all contrasts pooled, since two hosts tell something too once there are many buckets; what is
+ * far above the median is cut down, so that one strange bucket does not speak for all. What few hosts tell
+ * may be too small by chance: the spread is widened by as much as Student's distribution is wider than the
+ * normal one that it is used with. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
                            const struct regress_settings *settings)
 {
@@ -322,11 +326,16 @@ double regress_host_spread(const struct contrast *contrasts, size_t count,
         if (one.freedom > 0)
             spreads[n++] = one;
     }
+    if (n == 0)
+        return DEFAULT_SPREAD; /* an assumption, not an estimate */
     qsort(spreads, n, sizeof(*spreads), by_variance);
+    double most_variance = fmax(spreads[n / 2].variance, DEFAULT_SPREAD * DEFAULT_SPREAD) * STRANGE;
     double freedom = PRIOR_FREEDOM, sum = PRIOR_FREEDOM * DEFAULT_SPREAD * DEFAULT_SPREAD;
     for (size_t i = 0; i < n; i++) {
         freedom += spreads[i].freedom;
-        sum += spreads[i].freedom * fmin(spreads[i].variance, spreads[n - 1 - n / 20].variance);
+        sum += spreads[i].freedom * fmin(spreads[i].variance, most_variance);
     }
-    return fmax(sqrt(sum / freedom), 1e-3);
+    double wider =
+        stats_student_quantile(TAIL_FOR_SPREAD, freedom) / stats_student_quantile(TAIL_FOR_SPREAD, 1e9);
+    return fmax(sqrt(sum / freedom) * wider, 1e-3);
 }

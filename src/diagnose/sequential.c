@@ -1,7 +1,8 @@
 /* See sequential.h. The model: log latency is a host's level plus noise; levels of hosts vary with variance
- * tau^2, and the candidate adds d. The e-value is the likelihood ratio of all data so far, with d mixed over
- * a half-normal prior, to d = 0 (Robbins' mixture). A host's level is drawn once and stays, so with few hosts
- * the evidence is bounded however many requests they serve. */
+ * tau^2, a harmless version moves all by a little, and the candidate adds d. The e-value is the likelihood
+ * ratio of all data so far, with d mixed over a half-normal prior, to d = 0 (Robbins' mixture). A host's
+ * level is drawn once and stays, so with few hosts the evidence is bounded however many requests they serve.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/sequential.h"
 
@@ -10,14 +11,16 @@
 
 #include "base/macro.h"
 
-#define PRIOR_SCALE   0.26 /* log 1.3: slow-downs of this size are looked for first */
-#define TAIL_SHARE    0.1
-#define TAU_PRIOR     4.0  /* hosts that the borrowed spread counts for */
-#define PAIRED_SPREAD 0.03 /* how differently two hosts may take to one version */
-#define SPREAD_MIN    0.01
-#define REQUESTS_MIN  20  /* of a host */
-#define SIDE_MIN      300 /* requests of either side, before which the noise is not known well enough */
-#define EXPONENT_MAX  690.0
+#define PRIOR_SCALE    0.26 /* log 1.3: slow-downs of this size are looked for first */
+#define TAIL_SHARE     0.1
+#define TAU_PRIOR      4.0  /* hosts that the borrowed spread counts for */
+#define PAIRED_SPREAD  0.03 /* how differently two hosts may take to one version */
+#define LEVELS_BELOW   1.0
+#define VERSION_SPREAD 0.01 /* how much harmless versions differ */
+#define SPREAD_MIN     0.01
+#define REQUESTS_MIN   20  /* of a host */
+#define SIDE_MIN       300 /* requests of either side, before which the noise is not known well enough */
+#define EXPONENT_MAX   690.0
 
 /* Requests of one host: number, mean and variance of the statistic. */
 struct level {
@@ -124,7 +127,8 @@ static bool estimate_paired(const struct level *a, const uint32_t *a_hosts, size
         }
     if (pairs * 2 < b_count || !pairs)
         return false;
-    *ret_estimate = (struct estimate){sum / weights, 1 / weights, true, pairs, pairs};
+    *ret_estimate = (struct estimate){
+        sum / weights, 1 / weights + VERSION_SPREAD * VERSION_SPREAD * scale * scale, true, pairs, pairs};
     return true;
 }
 
@@ -151,7 +155,9 @@ static bool estimate(const struct contrast *c, const double *floor, double scale
     double older, newer, older_variance, newer_variance;
     weigh(levels, a, between, noise, &older, &older_variance);
     weigh(levels + a, b, between, noise, &newer, &newer_variance);
-    *ret_estimate = (struct estimate){newer - older, older_variance + newer_variance, false, a, b};
+    *ret_estimate = (struct estimate){
+        newer - older, older_variance + newer_variance + VERSION_SPREAD * VERSION_SPREAD * scale * scale,
+        false, a, b};
     return true;
 }
 
@@ -178,10 +184,16 @@ void sequential_test(const struct contrast *contrast, double host_spread,
         newer += contrast->newer[i].latency->count;
     bool enough = older.count >= SIDE_MIN && newer >= SIDE_MIN;
     double floor = log(fmax(sketch_quantile(&older, 1 - TAIL_SHARE), 1));
+    /* How far a host's level moves the tail: by as much as requests lie above a floor that is lower by that
+     * level. */
+    double lower = exp(floor - LEVELS_BELOW * fmax(host_spread, SPREAD_MIN));
+    double share =
+        older.count ? (double)sketch_count_above(&older, (uint64_t)lower) / (double)older.count : 1;
+    double scale = fmax(share, TAIL_SHARE);
     sketch_done(&older);
     if (enough && estimate(contrast, NULL, 1, host_spread, &middle)) {
         result.e_value = mixture(&middle, PRIOR_SCALE);
-        if (estimate(contrast, &floor, TAIL_SHARE, host_spread, &tail))
+        if (estimate(contrast, &floor, scale, host_spread, &tail))
             result.e_value = (result.e_value + mixture(&tail, PRIOR_SCALE * TAIL_SHARE)) / 2;
         /* Two-sided normal mixture, solved for the differences that it does not reject at 0.05. */
         double v = middle.variance, total = v + PRIOR_SCALE * PRIOR_SCALE;
