@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -16,16 +18,25 @@ static const struct {
     const char *name;
     const char *guesses[9];
 } PARTS[MAPPING_PARTS] = {
-    [MAPPING_TRACE] = {"trace", {"traceid", "trace"}},
+    [MAPPING_TRACE] = {"trace", {"traceid", "trace", "rootid"}},
     [MAPPING_SPAN] = {"span", {"spanid", "id", "span", "activityid"}},
-    [MAPPING_PARENT] = {"parent", {"parentspanid", "parentid", "parent"}},
-    [MAPPING_NAME] = {"name", {"operationname", "spanname", "name", "functionname", "operation"}},
-    [MAPPING_SERVICE] = {"service", {"servicename", "service", "podname", "cmdbid"}},
+    [MAPPING_PARENT] = {"parent",
+                        {"parentspanid", "parentid", "parent", "parentspan", "pspanid", "parentactivityid"}},
+    [MAPPING_NAME] = {"name",
+                      {"operationname", "spanname", "name", "functionname", "operation", "methodname",
+                       "endpoint"}},
+    [MAPPING_SERVICE] = {"service",
+                         {"servicename", "service", "localservicename", "application", "app", "podname",
+                          "cmdbid"}},
     [MAPPING_HOST] = {"host", {"hostname", "host", "nodename", "node", "podname", "cmdbid"}},
     [MAPPING_VERSION] = {"version", {"serviceversion", "softwareversion", "version"}},
-    [MAPPING_START] = {"start", {"starttimeunixnano", "starttime", "startns", "start", "timestamp"}},
-    [MAPPING_END] = {"end", {"endtimeunixnano", "endtime", "endns", "end"}},
-    [MAPPING_DURATION] = {"duration", {"durationns", "duration", "executiontime", "elapsedtime"}},
+    [MAPPING_START] = {"start",
+                       {"starttimeunixnano", "starttime", "startns", "startus", "startms", "start",
+                        "begintime", "timestamp"}},
+    [MAPPING_END] = {"end", {"endtimeunixnano", "endtime", "endns", "endus", "endms", "end", "finishtime"}},
+    [MAPPING_DURATION] = {"duration",
+                          {"durationns", "durationus", "durationms", "duration", "executiontime",
+                           "elapsedtime", "latency"}},
     [MAPPING_KIND] = {"kind", {"spankind", "kind"}},
     [MAPPING_ERROR] = {"error", {"error", "iserror"}},
 };
@@ -35,6 +46,8 @@ static bool same_name(struct slice column, const char *guess)
     size_t g = 0;
     for (size_t i = 0; i < column.length; i++) {
         char c = column.at[i];
+        if (c == '(' && g) /* a unit */
+            break;
         if (c == '_' || c == '-' || c == '.' || c == ' ')
             continue;
         if (!guess[g] || tolower((unsigned char)c) != guess[g])
@@ -145,6 +158,37 @@ static int guess_column(const struct slice *columns, size_t count, int part)
     return -1;
 }
 
+/* The unit that a column's name ends with: "start_us", "Duration (ms)", "startTimeUnixNano"; 0: none. */
+static uint64_t unit_in_name(struct slice column)
+{
+    static const struct {
+        const char *ending;
+        uint64_t ns;
+    } endings[] = {{"nano", 1},
+                   {"nanos", 1},
+                   {"ns", 1},
+                   {"nanoseconds", 1},
+                   {"us", NS_PER_US},
+                   {"micros", NS_PER_US},
+                   {"microseconds", NS_PER_US},
+                   {"ms", NS_PER_MS},
+                   {"millis", NS_PER_MS},
+                   {"milliseconds", NS_PER_MS},
+                   {"seconds", NS_PER_S}};
+    while (column.length && !isalnum((unsigned char)column.at[column.length - 1]))
+        column.length--;
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t n = strlen(endings[i].ending);
+        if (column.length < n || strncasecmp(column.at + column.length - n, endings[i].ending, n) != 0)
+            continue;
+        /* "status" ends with "us", but "start_us" and "startUs" mean it */
+        char before = column.length > n ? column.at[column.length - n - 1] : '_';
+        if (n > 2 || !isalpha((unsigned char)before) || isupper((unsigned char)column.at[column.length - n]))
+            return endings[i].ns;
+    }
+    return 0;
+}
+
 static int missing(const struct slice *columns, size_t count, const char *what, struct problem *problem)
 {
     struct text names = {0};
@@ -167,6 +211,9 @@ int mapping_apply(const struct mapping *mapping, const struct slice *columns, si
         mapped.column[part] = *name ? find_column(columns, count, name) : guess_column(columns, count, part);
         if (*name && mapped.column[part] < 0)
             return missing(columns, count, PARTS[part].name, problem);
+        mapped.unit_ns[part] = mapping->unit_ns[part];
+        if (is_time(part) && !mapped.unit_ns[part] && mapped.column[part] >= 0)
+            mapped.unit_ns[part] = unit_in_name(columns[mapped.column[part]]);
     }
     static const int needed[] = {MAPPING_TRACE, MAPPING_SPAN, MAPPING_NAME, MAPPING_START};
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
@@ -181,6 +228,48 @@ int mapping_apply(const struct mapping *mapping, const struct slice *columns, si
     }
     *ret_mapped = mapped;
     return 0;
+}
+
+/* "2022-08-23 12:01:25.5", "2022-08-23T12:01:25Z" and with "+02:00": of a clock that says no zone, UTC. */
+static bool read_calendar_time(struct slice cell, uint64_t *ret_ns)
+{
+    char text[48], *rest;
+    struct tm parts = {0};
+    uint64_t fraction = 0, unit = NS_PER_S;
+    int zone_minutes = 0, hours, minutes;
+    char sign;
+    if (cell.length < 19 || cell.length >= sizeof(text) || cell.at[4] != '-')
+        return false;
+    memcpy(text, cell.at, cell.length);
+    text[cell.length] = '\0';
+    text[10] = 'T';
+    rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+    if (!rest)
+        return false;
+    if (*rest == '.' || *rest == ',')
+        for (rest++; isdigit((unsigned char)*rest); rest++) {
+            unit /= 10;
+            fraction += unit * (uint64_t)(*rest - '0');
+        }
+    if (sscanf(rest, "%c%2d:%2d", &sign, &hours, &minutes) == 3 && (sign == '+' || sign == '-'))
+        zone_minutes = (sign == '-' ? -1 : 1) * (hours * 60 + minutes);
+    else if (*rest && strcmp(rest, "Z") != 0 && strcmp(rest, " UTC") != 0)
+        return false;
+    time_t seconds = timegm(&parts) - zone_minutes * 60;
+    if (seconds < 0)
+        return false;
+    *ret_ns = (uint64_t)seconds * NS_PER_S + fraction;
+    return true;
+}
+
+/* The unit of a time of day that a number of the present must have: seconds have 10 digits, milliseconds 13
+ * ... Smaller numbers are no such time, and taken as nanoseconds. */
+static uint64_t unit_by_size(struct slice cell)
+{
+    size_t digits = 0;
+    while (digits < cell.length && isdigit((unsigned char)cell.at[digits]))
+        digits++;
+    return digits == 10 ? NS_PER_S : digits == 13 ? NS_PER_MS : digits == 16 ? NS_PER_US : 1;
 }
 
 /* A number with an optional fraction, in units of unit_ns. */
@@ -237,17 +326,22 @@ static struct slice cell(const struct mapped *mapped, const struct slice *cells,
     return column >= 0 && (size_t)column < count ? cells[column] : (struct slice){0};
 }
 
+static bool read_moment(struct slice cell, uint64_t unit_ns, uint64_t *ret_ns)
+{
+    return read_time(cell, unit_ns ? unit_ns : unit_by_size(cell), ret_ns) ||
+           read_calendar_time(cell, ret_ns);
+}
+
 static bool read_times(const struct mapped *mapped, const struct slice *cells, size_t count,
                        struct span *span)
 {
-    const uint64_t *unit = mapped->mapping->unit_ns;
+    const uint64_t *unit = mapped->unit_ns;
     uint64_t duration;
-    if (!read_time(cell(mapped, cells, count, MAPPING_START), unit[MAPPING_START] ? unit[MAPPING_START] : 1,
-                   &span->start_ns))
+    if (!read_moment(cell(mapped, cells, count, MAPPING_START), unit[MAPPING_START], &span->start_ns))
         return false;
     struct slice end = cell(mapped, cells, count, MAPPING_END);
     if (mapped->column[MAPPING_END] >= 0)
-        return end.length == 0 || read_time(end, unit[MAPPING_END] ? unit[MAPPING_END] : 1, &span->end_ns);
+        return end.length == 0 || read_moment(end, unit[MAPPING_END], &span->end_ns);
     struct slice text = cell(mapped, cells, count, MAPPING_DURATION);
     if (text.length == 0)
         return true;

@@ -7,7 +7,8 @@
  *     kind = Kind                error = Error          attribute.hardware = HwGen
  *     service.form = pod         (cuts the "-579b9bff58-t2dbm" that Kubernetes adds to a deployment's pods)
  *
- * Times carry a unit: ns, us, ms or s (default ns for start and end, us for durations). */
+ * Times carry a unit: ns, us, ms or s. Without one it is taken from the column's name ("start_ms"), else
+ * start and end by their number of digits or as a calendar time (ISO 8601), and durations as us. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SPAN_MAPPING_H
 #define SPAN_MAPPING_H
@@ -51,6 +52,8 @@ int mapping_read(const char *text, struct mapping *ret_mapping, struct problem *
 struct mapped {
     const struct mapping *mapping;
     int column[MAPPING_PARTS];
+    uint64_t
+        unit_ns[MAPPING_PARTS]; /* of the mapping, or of the column's name; 0: by the size of the number */
     int attribute_column[MAPPING_ATTRIBUTES_MAX];
 };
 

@@ -89,6 +89,42 @@ static void a_mapping_names_columns(void **state)
     assert_non_null(strstr(problem.what, "a, b"));
 }
 
+/* Tables of other tracers: their names of columns, units and ways to write a time, all for the same span. */
+static void tables_of_all_shapes(void **state)
+{
+    static const char *const tables[] = {
+        /* microseconds that only the number of digits tells, and a status that ends with "us" */
+        "traceId,spanId,parentSpanId,serviceName,operationName,status,startTime,duration\n"
+        "77,9,8,pay,charge,0,1661256085250000,1500\n",
+        /* milliseconds by digits, durations by name */
+        "timestamp,cmdb_id,span_id,trace_id,duration_ms,operation_name,parent_span,type\n"
+        "1661256085250,pay,9,77,1.5,charge,8,rpc\n",
+        "trace_id,span_id,parent_id,service,name,start_ns,end_ns\n"
+        "77,9,8,pay,charge,1661256085250000000,1661256085251500000\n",
+        "Trace ID,Span ID,Parent ID,Service,Operation,Start (us),Duration (ns)\n"
+        "77,9,8,pay,charge,1661256085250000,1500000\n",
+        /* calendar times, with and without a zone */
+        "traceid,id,parent,application,endpoint,begin_time,end_time\n"
+        "77,9,8,pay,charge,2022-08-23 12:01:25.25,2022-08-23T14:01:25.2515+02:00\n",
+        "traceid,id,parent,application,endpoint,start,end\n"
+        "77,9,8,pay,charge,2022-08-23T12:01:25.25Z,1661256085.2515\n",
+    };
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        struct text got = {0};
+        struct problem problem = {0};
+        struct span_sink sink = {.take = span_list_take, .context = &got};
+        assert_int_equal(csv_decode(tables[i], strlen(tables[i]), NULL, &sink, &problem), 0);
+        assert_int_equal(sink.counts.malformed, 0);
+        const char *expected = "00000000000000077 9<-8 1661256085250000000+1500000 kind0 pay||";
+        assert_memory_equal(text_get(&got), expected, strlen(expected));
+        text_done(&got);
+    }
+    struct span_sink sink = {.take = span_list_take, .context = &(struct text){0}};
+    const char odd[] = "traceid,id,name,start,end\n77,9,a,yesterday,2022-13-45 99:99:99\n";
+    assert_int_equal(csv_decode(odd, strlen(odd), NULL, &sink, NULL), 0);
+    assert_int_equal(sink.counts.malformed, 1);
+}
+
 static void gzip_bombs_are_refused(void **state)
 {
     size_t length = 1 << 20;
@@ -110,8 +146,8 @@ static void gzip_bombs_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(formats_agree),
-                                       cmocka_unit_test(a_mapping_names_columns),
-                                       cmocka_unit_test(gzip_bombs_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats_agree), cmocka_unit_test(a_mapping_names_columns),
+        cmocka_unit_test(tables_of_all_shapes), cmocka_unit_test(gzip_bombs_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
