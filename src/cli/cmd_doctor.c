@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "profile/process.h"
 
 enum verdict { WORKS, LIMITED, FAILS };
 
@@ -28,7 +29,7 @@ enum verdict { WORKS, LIMITED, FAILS };
 struct check {
     enum verdict verdict;
     char what[96];  /* "attach to running processes" */
-    char why[256];  /* what was found */
+    char why[512];  /* what was found */
     char mend[256]; /* the command that mends it; empty when it works */
 };
 
@@ -271,6 +272,25 @@ static void check_filter(struct answer *answer, pid_t pid)
     }
 }
 
+/* Which runtimes a profile will find there, and how their stacks are walked. */
+static void check_profile(struct answer *answer, pid_t pid)
+{
+    struct check *check = add(answer, "profiles");
+    struct process *process = NULL;
+    struct native_files *files = NULL;
+    struct text words = {0};
+    if (native_files_new(&files) < 0 || process_open(pid, files, &process) < 0) {
+        because(check, "its mappings cannot be read");
+        fails(check, FAILS, "sudo sonde ...");
+    } else {
+        process_unwinders(process, &words);
+        because(check, "%s: %s", process_runtime(process), text_get(&words));
+    }
+    text_done(&words);
+    process_free(process);
+    native_files_free(files);
+}
+
 static void check_process(struct answer *answer, pid_t pid)
 {
     struct target_cache cache = {0};
@@ -285,6 +305,7 @@ static void check_process(struct answer *answer, pid_t pid)
         fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
     } else {
         because(check, "%s", runtime_words(target, words, sizeof(words)));
+        check_profile(answer, pid);
         if (target->runtime == RUNTIME_OTHER) {
             fails(check, FAILS, "It can be profiled (sonde profile), not traced.");
         } else {

@@ -162,7 +162,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             o->business = true;
             break;
         case RUNTIMES:
-            o->runtimes = true;
+            o->runtimes = o->sampler.threads = true;
             break;
         case THREADS:
             o->sampler.by_thread = true;
@@ -257,8 +257,12 @@ static void print_place(FILE *to, const struct profile *p, uint32_t frame)
     const struct profile_frame *f = &p->frames.at[frame];
     const char *place = profile_text(p, f->file ? f->file : f->module);
     fputs(profile_text(p, f->name), to);
+    char line[16] = "";
+    if (f->line && f->file)
+        snprintf(line, sizeof(line), ":%u", f->line);
     if (*place)
-        fprintf(to, "  %s%s%s", cli_style(fileno(to), STYLE_DIM), place, cli_style(fileno(to), STYLE_NONE));
+        fprintf(to, "  %s%s%s%s", cli_style(fileno(to), STYLE_DIM), place, line,
+                cli_style(fileno(to), STYLE_NONE));
     fputc('\n', to);
 }
 
@@ -438,6 +442,41 @@ static void explain_nothing(const struct profile_options *o, const struct sample
             "where it waits; a longer --duration or a higher --frequency catches rare work.\n");
 }
 
+/* What runs in each process that was sampled, and what its threads' stacks were walked with. */
+static void print_runtimes(struct sampler *sampler)
+{
+    static const char *const unwinders[FRAME_KINDS] = {[FRAME_NATIVE] = "unwind tables",
+                                                       [FRAME_PYTHON] = "CPython frames",
+                                                       [FRAME_JS] = "V8 frames",
+                                                       [FRAME_JAVA] = "HotSpot frames",
+                                                       [FRAME_GENERATED] =
+                                                           "frame pointers of generated code"};
+    size_t count, shown = 0;
+    struct sampler_thread *list = sampler_threads(sampler, &count);
+    for (size_t i = 0; list && i < count; i++) {
+        const struct sampler_thread *t = &list[i];
+        const char *separator = "  ";
+        if (i == 0 || list[i - 1].pid != t->pid) {
+            const char *runtime = sampler_runtime(sampler, t->pid);
+            fprintf(stderr, "process %d: %s\n", t->pid, runtime ? runtime : "ended");
+            shown = 0;
+        }
+        if (shown++ >= 32)
+            continue;
+        fprintf(stderr, "  thread %-7d %-16s %6llu stacks, %5.1f %% complete", t->tid, t->name,
+                (unsigned long long)t->stacks, 100.0 * (double)t->complete / (double)t->stacks);
+        for (int kind = 0; kind < FRAME_KINDS; kind++)
+            if (t->kinds >> kind & 1 && unwinders[kind]) {
+                fprintf(stderr, "%s%s", separator, unwinders[kind]);
+                separator = ", ";
+            }
+        fputc('\n', stderr);
+        if (shown == 32 && i + 1 < count && list[i + 1].pid == t->pid)
+            fprintf(stderr, "  ...\n");
+    }
+    free(list);
+}
+
 /* Everything that is wanted of a profile. counts: NULL when it was not sampled now. */
 static int deliver(const struct profile_options *o, const struct profile *profile,
                    const struct sampler_counts *counts)
@@ -506,6 +545,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
     profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
     profile->sample_limit = format == FORMAT_FIREFOX ? 2000000 : 0;
+    o.sampler.source = format != FORMAT_FOLDED || o.json;
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -521,8 +561,6 @@ static int run_profile(const struct command *self, int argc, char **argv)
     r = sampler_open(&o.sampler, &sampler, &problem);
     if (r == 0 && child)
         sampler_add(sampler, child);
-    for (size_t i = 0; r == 0 && o.runtimes && i < o.sampler.pid_count; i++)
-        fprintf(stderr, "sonde: process %d: %s\n", o.pids[i], sampler_runtime(sampler, o.pids[i]));
     if (r == 0)
         r = sample(&o, sampler, profile, child, gate, &status, &problem);
     if (gate >= 0)
@@ -536,6 +574,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     sampler_counts(sampler, &counts);
     if (!o.quiet)
         print_quality(&counts, clock_monotonic_ns() - start);
+    if (o.runtimes)
+        print_runtimes(sampler);
     if (profile->nodes.count == 1)
         explain_nothing(&o, &counts);
     if (!o.quiet && !o.json && !o.output && !o.format)
@@ -579,7 +619,7 @@ const struct command command_profile = {
     "      --push URL          send it to Pyroscope (.../ingest) or an OpenTelemetry collector\n"
     "                          (.../v1development/profiles)\n"
     "      --service NAME      the name it is sent under\n"
-    "      --runtimes          say what runs in each process\n"
+    "      --runtimes          say what runs in each process, and which unwinders served its threads\n"
     "  -n, --top N             how many functions to list (30)\n"
     "      --merge FILE...     no sampling: add up profiles (pprof, folded) of instances or nodes\n"
     "  -q, --quiet             no summary\n\n"

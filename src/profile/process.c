@@ -23,6 +23,12 @@
 /* Reading a code cache takes milliseconds: not more often than this. */
 #define JAVA_MIN_NS (50 * NS_PER_MS)
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* Interpreters are loaded as libraries, and set themselves up later: one that is not there yet is looked for
  * again when more was mapped. */
 static void find_runtimes(struct process *p, uint64_t now_ns)
@@ -107,6 +113,39 @@ const char *process_runtime(const struct process *p)
     if (p->has_python)
         return pythons[p->python.minor - 9];
     return "native";
+}
+
+void process_unwinders(struct process *p, struct text *ret_text)
+{
+    struct text without = {0};
+    size_t with = 0, generated = 0;
+    array_foreach (&native_modules(p->native)->list, m) {
+        struct native_file *file = m->has_bias ? native_file_of(p->native, m) : NULL;
+        if (file && native_file_table(file))
+            with++;
+        else if (m->has_bias)
+            text_addf(&without, "%s%s", without.length ? ", " : "", base_name(m->path));
+    }
+    array_foreach (&native_modules(p->native)->mappings, m)
+        generated += m->executable && !m->has_bias && m->start >> 47 == 0; /* not [vsyscall] */
+    text_addf(ret_text, "native code by its unwind tables (%zu files)", with);
+    if (without.length)
+        text_addf(ret_text, ", by frame pointers where there is none (%s)", text_get(&without));
+    if (p->v8)
+        text_add(ret_text, "; JavaScript by V8's frames, interpreted and compiled");
+    if (p->has_python)
+        text_addf(ret_text, "; %s by the interpreter's frames", process_runtime(p));
+    if (p->hotspot)
+        text_add(ret_text, "; Java by HotSpot's code cache, interpreted, compiled and inlined");
+    if (generated && !p->v8 && !p->hotspot) {
+        perfmap_free(p->perfmap);
+        p->perfmap_tried = true;
+        if (perfmap_read(p->pid, &p->perfmap) < 0)
+            p->perfmap = NULL;
+        text_addf(ret_text, "; generated code by frame pointers, %s",
+                  p->perfmap ? "named by its perf map" : "without names: it writes no /tmp/perf-PID.map");
+    }
+    text_done(&without);
 }
 
 /* ---- for the kernel ---- */
@@ -217,12 +256,6 @@ static void put(struct process_stack *stack, uint32_t frame)
         stack->frames[stack->count++] = frame;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool name_java(struct process *p, struct profile *profile, uint64_t pc, bool call, uint64_t method,
                       struct process_stack *out)
 {
@@ -247,9 +280,10 @@ static bool name_java(struct process *p, struct profile *profile, uint64_t pc, b
     return count > 0;
 }
 
-static void name_native(struct process *p, struct profile *profile, uint64_t pc, bool call,
+static void name_native(struct process *p, struct profile *profile, uint64_t pc, bool call, bool lines,
                         struct process_stack *out)
 {
+    struct line_position position;
     uint64_t address;
     const struct module *module;
     struct elf_symbol symbol;
@@ -265,6 +299,10 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
         } else { /* the same for all instances: the file's own address */
             snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, base_name(module->path), address);
             frame.name = profile_string(profile, text);
+        }
+        if (p->source && native_line_at(p->native, pc - call, !lines, &position) == 0) {
+            frame.file = profile_string(profile, position.file);
+            frame.line = position.line;
         }
         put(out, profile_add_frame(profile, &frame));
         return;
@@ -332,7 +370,7 @@ static void name_frame(struct process *p, struct profile *profile, const uint64_
     else if (tag == SAMPLER_JAVA && p->hotspot)
         name_java(p, profile, pc, call, words[1], out);
     else
-        name_native(p, profile, pc, call, out);
+        name_native(p, profile, pc, call, lines, out);
     if (!known)
         return;
     *known = (uint64_t)p->named.count << 8 | MIN(out->count - before, 255u);
@@ -423,13 +461,13 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
 
 static enum native_step step_and_name(struct process *p, struct profile *profile,
                                       const struct stack_copy *copy, struct registers *r, bool call,
-                                      struct process_stack *out)
+                                      bool lines, struct process_stack *out)
 {
     uint64_t low = 0, high = 0, method, pc = r->pc;
     if (p->hotspot)
         hotspot_range(p->hotspot, &low, &high);
     if (pc < low || pc >= high) {
-        name_native(p, profile, pc, call, out);
+        name_native(p, profile, pc, call, lines, out);
         return native_step(p->native, copy, r, call);
     }
     enum native_step step = hotspot_step(p->hotspot, copy, r, call, &method);
@@ -473,7 +511,7 @@ void process_walk(struct process *p, struct profile *profile, const struct regis
     }
     struct registers r = *registers;
     for (int i = 0; i < SAMPLER_DEPTH; i++) {
-        switch (step_and_name(p, profile, copy, &r, i > 0, ret_stack)) {
+        switch (step_and_name(p, profile, copy, &r, i > 0, lines, ret_stack)) {
         case STEP_CALLER:
             continue;
         case STEP_END:

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/map.h"
+#include "base/text.h"
 #include "profile/profile.h"
 #include "profile/tables.h"
 #include "symbol/perfmap.h"
@@ -24,6 +25,7 @@ struct process {
     struct hotspot *hotspot;
     uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
     bool has_python;
+    bool source; /* native frames carry source file and line */
     struct python python;
     struct perfmap *perfmap;
     bool perfmap_tried;
@@ -54,6 +56,10 @@ int process_refresh(struct process *process);
 
 /* "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)" */
 const char *process_runtime(const struct process *process);
+
+/* How its stacks are walked, for people: "native code by its unwind tables (12 files), ...; CPython frames
+ * ..." */
+void process_unwinders(struct process *process, struct text *ret_text);
 
 struct process_stack {
     uint32_t frames[1024]; /* ids in the profile, the innermost first */

@@ -31,7 +31,7 @@
 #define JAVA_REFRESH     NS_PER_S
 #define FORGET_NS        (20 * NS_PER_S)
 #define POLL_NS          (100 * NS_PER_MS)
-#define PROCESS_LIMIT    4096
+#define THREAD_LIMIT     65536
 
 struct sampler {
     struct sampler_options options;
@@ -54,6 +54,8 @@ struct sampler {
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS];
     int polled;
     unsigned taken;
+    struct map thread_ids; /* (pid, tid) -> index in threads */
+    ARRAY(struct sampler_thread) threads;
 };
 
 static const char *const ENDS[] = {"",
@@ -115,6 +117,8 @@ static struct process *keep(struct sampler *s, pid_t pid, struct process *proces
         return NULL;
     }
     *known = (uintptr_t)process;
+    if (process)
+        process->source = s->options.source || s->options.lines;
     if (process && !process->gone)
         publish(s, process);
     return process;
@@ -232,6 +236,48 @@ static uint32_t group_frames(struct sampler *s, struct profile *profile, const s
     return node;
 }
 
+/* Which unwinders served a thread shows in the kinds of its frames. */
+static void note_thread(struct sampler *s, const struct profile *profile, const struct sampler_sample *sample,
+                        bool complete)
+{
+    bool added;
+    if (s->threads.count >= THREAD_LIMIT)
+        return;
+    uint64_t *at = map_put(&s->thread_ids, (uint64_t)sample->pid << 32 | sample->tid, &added);
+    struct sampler_thread fresh = {.pid = (pid_t)sample->pid, .tid = (pid_t)sample->tid};
+    memcpy(fresh.name, sample->name, sizeof(fresh.name) - 1);
+    if (!at || (added && array_add(&s->threads, fresh) < 0))
+        return;
+    if (added)
+        *at = s->threads.count - 1;
+    struct sampler_thread *thread = &s->threads.at[*at];
+    thread->stacks++;
+    thread->complete += complete;
+    for (size_t i = 0; i < s->stack->count; i++)
+        thread->kinds |= 1u << profile->frames.at[s->stack->frames[i]].kind;
+}
+
+static int by_process_and_stacks(const void *a, const void *b)
+{
+    const struct sampler_thread *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->stacks > y->stacks ? -1 : x->stacks < y->stacks;
+}
+
+struct sampler_thread *sampler_threads(const struct sampler *s, size_t *ret_count)
+{
+    struct sampler_thread *list = calloc(s->threads.count + 1, sizeof(*list));
+    if (!list)
+        return NULL;
+    if (s->threads.count) {
+        memcpy(list, s->threads.at, s->threads.count * sizeof(*list));
+        qsort(list, s->threads.count, sizeof(*list), by_process_and_stacks);
+    }
+    *ret_count = s->threads.count;
+    return list;
+}
+
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end)
 {
@@ -254,6 +300,8 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     profile_count(profile, node, 1, sample->weight);
     struct profile_sample kept = {sample->time_ns, sample->weight, sample->pid, sample->tid, node};
     profile_keep(profile, &kept);
+    if (user && s->options.threads)
+        note_thread(s, profile, sample, end == END_COMPLETE);
     if (user) {
         s->named++;
         s->complete += end == END_COMPLETE;
@@ -607,6 +655,8 @@ void sampler_close(struct sampler *s)
     array_done(&s->tables.ranges);
     sampler_bpf__destroy(s->bpf);
     kernel_symbols_free(s->kernel);
+    map_done(&s->thread_ids);
+    array_done(&s->threads);
     free(s->events);
     free(s->description);
     free(s->stack);

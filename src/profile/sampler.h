@@ -26,7 +26,9 @@ struct sampler_options {
     bool kernel;      /* kernel frames, too */
     bool by_process;  /* the first frame is the process */
     bool by_thread;   /* and the second the thread */
+    bool threads;     /* keep what served each thread, for sampler_threads() */
     bool lines;       /* frames carry line numbers: one function may be several frames */
+    bool source;      /* native frames carry file and line of their function, where there is DWARF */
     size_t map_bytes; /* for unwind rows in the kernel; 0: 32 MB */
 };
 
@@ -64,6 +66,18 @@ void sampler_stop(struct sampler *sampler);
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
 
 void sampler_counts(struct sampler *sampler, struct sampler_counts *ret_counts);
+
+/* A thread that was sampled, and what its stacks were made of. */
+struct sampler_thread {
+    pid_t pid, tid;
+    char name[16];
+    uint32_t kinds; /* bits of enum profile_frame_kind that were met */
+    uint64_t stacks, complete;
+};
+
+/* The threads of all processes, by process, the most sampled first; owned by the caller. NULL when memory ran
+ * out. */
+struct sampler_thread *sampler_threads(const struct sampler *sampler, size_t *ret_count);
 
 /* What runs in a process, for people: "native", "Python 3.11", "Node.js (V8)", "Java (HotSpot)". NULL:
  * unknown. */

@@ -665,6 +665,15 @@ uint16_t elf_machine(const struct elf *elf)
     return elf->header.e_machine;
 }
 
+void *elf_scratch(struct elf *elf)
+{
+    if (!elf->mapped && !elf->taken)
+        return NULL;
+    if (elf->mapped && mprotect((void *)(uintptr_t)elf->data, elf->size, PROT_READ | PROT_WRITE) < 0)
+        return NULL;
+    return (void *)(uintptr_t)elf->data;
+}
+
 uint64_t elf_entry(const struct elf *elf)
 {
     return elf->header.e_entry;

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "symbol/debugfile.h"
 #include "symbol/demangle.h"
 #include "unwind/ehframe.h"
 #include "unwind/go.h"
@@ -21,13 +22,18 @@ struct native_file {
     struct elf *elf;
     struct unwind_table *table;
     struct elf *debug; /* its separate debug file */
+    struct lines *lines;
     uint64_t note;
-    bool tried, tried_table, tried_debug;
+    bool tried, tried_table, tried_debug, tried_lines;
 };
 
 struct native_files {
     ARRAY(struct native_file *) list;
+    unsigned lines_open;
 };
+
+/* Files whose DWARF is kept open: its tables are many times what it tells. */
+#define LINES_LIMIT 16
 
 struct native {
     struct modules modules;
@@ -49,6 +55,7 @@ void native_files_free(struct native_files *files)
     if (!files)
         return;
     array_foreach (&files->list, f) {
+        lines_free((*f)->lines);
         elf_free((*f)->elf);
         elf_free((*f)->debug);
         unwind_table_free((*f)->table);
@@ -177,31 +184,6 @@ struct native_file *native_file_of(struct native *native, const struct module *m
 struct elf *native_file_elf(struct native_file *file)
 {
     return file->elf;
-}
-
-/* Below the process's own root or ours: usr/lib/debug/.build-id/ab/cdef.debug. The build-id must be the same.
- */
-static struct elf *open_debug(pid_t pid, struct elf *elf)
-{
-    const char *id = elf_build_id(elf);
-    struct elf_section symtab;
-    if (strlen(id) < 4 || elf_section_named(elf, ".symtab", &symtab) == 0)
-        return NULL;
-    for (int own = 0; own < 2; own++) {
-        char path[320];
-        struct elf *debug;
-        if (own)
-            snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
-        else
-            snprintf(path, sizeof(path), "/proc/%d/root/usr/lib/debug/.build-id/%.2s/%s.debug", pid, id,
-                     id + 2);
-        if (elf_open(path, &debug, NULL) < 0)
-            continue;
-        if (strcmp(elf_build_id(debug), id) == 0)
-            return debug;
-        elf_free(debug);
-    }
-    return NULL;
 }
 
 struct unwind_table *native_file_table(struct native_file *file)
@@ -354,16 +336,52 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
     return STEP_CALLER;
 }
 
+static void find_debug(struct native *native, struct native_file *file, const struct module *module)
+{
+    if (file->tried_debug)
+        return;
+    file->tried_debug = true;
+    if (debugfile_open(native->modules.pid, module->path, file->elf, &file->debug) < 0)
+        file->debug = NULL;
+}
+
+int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position)
+{
+    uint64_t address;
+    const struct module *module;
+    struct native_file *file = loaded_file_at(native, pc, &address, &module);
+    if (!file)
+        return -ENOENT;
+    if (!file->tried_lines) {
+        file->tried_lines = true;
+        if (native->files->lines_open >= LINES_LIMIT) {
+            array_foreach (&native->files->list, f) {
+                (*f)->tried_lines &= !(*f)->lines; /* those without need not be tried again */
+                lines_free((*f)->lines);
+                (*f)->lines = NULL;
+            }
+            native->files->lines_open = 0;
+        }
+        if (lines_open(file->elf, &file->lines) < 0) {
+            find_debug(native, file, module);
+            if (!file->debug || lines_open(file->debug, &file->lines) < 0)
+                file->lines = NULL;
+        }
+        native->files->lines_open += file->lines != NULL;
+    }
+    return file->lines ? lines_find(file->lines, address, function, ret_position) : -ENOENT;
+}
+
 int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_symbol)
 {
     uint64_t address;
-    struct native_file *file = loaded_file_at(native, pc, &address, NULL);
+    const struct module *module;
+    struct elf_section symtab;
+    struct native_file *file = loaded_file_at(native, pc, &address, &module);
     if (!file)
         return -ENOENT;
-    if (!file->tried_debug) {
-        file->tried_debug = true;
-        file->debug = open_debug(native->modules.pid, file->elf);
-    }
+    if (elf_section_named(file->elf, ".symtab", &symtab) < 0)
+        find_debug(native, file, module);
     /* The debug file knows static functions, too: better than the nearest exported one. */
     if (file->debug && elf_symbol_at(file->debug, address, ret_symbol) == 0)
         return 0;

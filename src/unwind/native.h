@@ -11,6 +11,7 @@
 #include "base/macro.h"
 #include "base/problem.h"
 #include "symbol/elf.h"
+#include "symbol/lines.h"
 #include "symbol/modules.h"
 
 /* What a frame is walked with. */
@@ -92,6 +93,11 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
 /* The function at an executable address, from the file or, when that is stripped, from its separate debug
  * file. */
 int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_symbol);
+
+/* Source file and line of the code at an address, or of its function's beginning; from DWARF in the file or
+ * in its debug file. -ENOENT when there is none. The text lives as long as the files, or until many others
+ * were asked for: copy it. */
+int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position);
 
 /* The readable name of the function at pc, owned by the caller; "MODULE+0xOFFSET" where there is no symbol.
  */

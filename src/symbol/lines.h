@@ -1,0 +1,28 @@
+/* Source files and lines of native code, from DWARF. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SYMBOL_LINES_H
+#define SYMBOL_LINES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+#include "symbol/elf.h"
+
+struct lines;
+
+struct line_position {
+    const char *file; /* lives as long as the lines */
+    uint32_t line, column;
+};
+
+/* -ENOENT when the file has no DWARF. elf must outlive the result. */
+int lines_open(struct elf *elf, struct lines **ret_lines);
+void lines_free(struct lines *lines);
+DEFINE_FREEP(struct lines, lines_free)
+
+/* The line of the code at an address of the file; with function, the one where its function begins (so that
+ * all of a function's code has one place). -ENOENT where nothing is known. */
+int lines_find(struct lines *lines, uint64_t address, bool function, struct line_position *ret_position);
+
+#endif

@@ -1,0 +1,94 @@
+// Names and lines of a stripped program: from its .gnu_debuglink, by build-id, and from a debuginfod server.
+// SPDX-License-Identifier: Apache-2.0
+import { test, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawn, spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-symbols-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+
+const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('gcc') ? 'needs gcc' : false;
+
+// A program with a static function, stripped; its debug file lies elsewhere. number makes its build-id its own.
+function build(name, number) {
+    const home = path.join(folder, name), program = path.join(home, 'program'), debug = path.join(home, 'program.debug');
+    fs.mkdirSync(home);
+    fs.writeFileSync(path.join(home, 'program.c'), `
+#include <stdlib.h>
+#include <time.h>
+volatile unsigned long sink = ${number};
+static __attribute__((noinline)) void hidden_spinner(long n)
+{
+    for (long i = 0; i < n; i++)
+        sink += i * i;
+}
+int main(void)
+{
+    for (struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 1;)
+        hidden_spinner(20000 + rand() % 160000);
+}
+`);
+    execFileSync('gcc', ['-g', '-O2', '-Wl,--build-id', '-o', program, path.join(home, 'program.c')]);
+    execFileSync('objcopy', ['--only-keep-debug', program, debug]);
+    execFileSync('strip', ['-s', program]);
+    return { program, debug };
+}
+function frames(program, env = {}) {
+    const result = spawnSync(sonde, ['profile', '-q', '-F', '499', '-f', 'speedscope', '--', program], { encoding: 'utf8', env: { ...process.env, ...env }, maxBuffer: 1 << 28 });
+    assert.equal(result.status, 0, result.stderr);
+    return JSON.parse(result.stdout).shared.frames;
+}
+const spinner = (list) => list.find((f) => f.name === 'hidden_spinner');
+
+test('without its debug file the function has no name', { skip }, () => {
+    const { program, debug } = build('bare', 1);
+    fs.rmSync(debug);
+    const list = frames(program, { DEBUGINFOD_URLS: '' });
+    assert.equal(spinner(list), undefined);
+    assert.ok(list.some((f) => f.name.startsWith('program+0x')));
+});
+
+test('.gnu_debuglink names the function and its line', { skip }, () => {
+    const { program, debug } = build('linked', 2);
+    execFileSync('objcopy', [`--add-gnu-debuglink=${debug}`, program]);
+    const found = spinner(frames(program, { DEBUGINFOD_URLS: '' }));
+    assert.ok(found);
+    assert.match(found.file, /program\.c$/);
+    assert.equal(found.line, 5);
+    // A debug file of another build is not believed.
+    fs.copyFileSync(build('other', 3).debug, debug);
+    assert.equal(spinner(frames(program, { DEBUGINFOD_URLS: '' })), undefined);
+});
+
+test('a debuginfod server has it', { skip: skip || (!have('debuginfod') && 'needs debuginfod') }, async () => {
+    const { program, debug } = build('served', 4), store = path.join(folder, 'store');
+    fs.mkdirSync(store);
+    fs.renameSync(debug, path.join(store, 'program.debug'));
+    const port = await new Promise((done) => {
+        const s = net.createServer().listen(0, '127.0.0.1', () => { const { port } = s.address(); s.close(() => done(port)); });
+    });
+    const id = /Build ID: ([0-9a-f]+)/.exec(execFileSync('readelf', ['-n', program], { encoding: 'utf8' }))[1];
+    const server = spawn('debuginfod', ['-p', String(port), '-d', path.join(folder, 'index.sqlite'), '-F', store], { stdio: 'ignore', env: { ...process.env, DEBUGINFOD_URLS: '' } });
+    const ask = () => new Promise((done) => http.get({ host: '127.0.0.1', port, path: `/buildid/${id}/debuginfo` }, (r) => { r.resume(); r.on('end', () => done(r.statusCode)); }).on('error', () => done(0)));
+    try {
+        const deadline = Date.now() + 60000;
+        while ((await ask()) !== 200) {
+            assert.ok(Date.now() < deadline, 'debuginfod does not serve the file');
+            await new Promise((done) => setTimeout(done, 100));
+        }
+        const found = spinner(frames(program, { DEBUGINFOD_URLS: `http://127.0.0.1:${port}`, DEBUGINFOD_CACHE_PATH: path.join(folder, 'cache') }));
+        assert.ok(found);
+        assert.match(found.file, /program\.c$/);
+    } finally {
+        server.kill();
+        await new Promise((done) => (server.exitCode !== null || server.signalCode ? done() : server.on('exit', done)));
+    }
+});
