@@ -390,11 +390,18 @@ static uint64_t cycles_to_ns(uint64_t frequency, uint64_t cycles)
     return ns >= (double)UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-static void clock_origin(struct metadata *m, struct clock_class *c)
+/* The clock's zero since the Epoch. Times are 64 bits of ns, which is 292 years either way. */
+static int clock_origin(const struct metadata *m, struct clock_class *c, struct problem *problem)
 {
-    uint64_t whole_s = c->offset_cycles / c->frequency;
-    uint64_t s = (uint64_t)c->offset_s + whole_s;
-    c->base_ns = (int64_t)(s * 1000000000u + cycles_to_ns(c->frequency, c->offset_cycles % c->frequency));
+    __int128 s = (__int128)c->offset_s + c->offset_cycles / c->frequency;
+    __int128 ns = s * 1000000000 + cycles_to_ns(c->frequency, c->offset_cycles % c->frequency);
+    if (ns > INT64_MAX || ns < INT64_MIN)
+        return problem_set(problem, -EINVAL,
+                           "%s: clock '%.60s': expected an offset that fits into nanoseconds since the Epoch "
+                           "(at most 9223372036 s), found %" PRId64 " s",
+                           m->path, c->name ? c->name : "", s > INT64_MAX ? INT64_MAX : (int64_t)s);
+    c->base_ns = (int64_t)ns;
+    return 0;
 }
 
 /* ---- events to streams ---- */
@@ -498,7 +505,8 @@ static int finish(struct metadata *m, struct problem *problem)
     if (m->version == 1 && name_roles(m) < 0)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", m->path);
     for (struct clock_class *c = m->clocks; c; c = c->next)
-        clock_origin(m, c);
+        if (clock_origin(m, c, problem) < 0)
+            return -EINVAL;
     for (struct stream_meta *s = m->streams; s; s = s->next)
         for (uint32_t i = 0; s->packet_context && i < s->packet_context->member_count; i++)
             s->counts_packets |= s->packet_context->members[i].class->roles >> ROLE_SEQUENCE_NUMBER & 1;

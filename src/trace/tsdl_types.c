@@ -137,7 +137,10 @@ int tsdl_parse_assignment(struct tsdl_parser *p, const char **ret_key, struct ts
 int tsdl_want_unsigned(struct tsdl_parser *p, const struct tsdl_token *at, const struct attribute_value *v,
                        uint64_t low, uint64_t high, uint64_t *ret_value)
 {
-    if (v->kind != VALUE_INTEGER || v->negative || v->magnitude < low || v->magnitude > high)
+    bool fits = v->kind == VALUE_INTEGER && !v->negative && v->magnitude >= low && v->magnitude <= high;
+    if (!fits && low == high)
+        return tsdl_fail_at(p, at, "expected %" PRIu64 " as the value of '%s'", low, at->text);
+    if (!fits)
         return tsdl_fail_at(p, at, "expected an integer from %" PRIu64 " to %" PRIu64 " as the value of '%s'",
                             low, high, at->text);
     *ret_value = v->magnitude;

@@ -209,6 +209,10 @@ static void names_line_and_expectation(void **state)
          "is not an unsigned integer"},
         {"trace { major = 1; byte_order = le; };\nevent { name = \"open", "a string that is not closed"},
         {"/* open", "a comment that is not closed"},
+        {"trace { major = 2; };", "expected 1 as the value of 'major'"},
+        {"clock { name = far; freq = 1000000000; offset_s = 1351530929945824323; }; trace { byte_order = le; "
+         "};",
+         "metadata: clock 'far': expected an offset that fits into nanoseconds since the Epoch"},
         {"{\"type\":\"preamble\",\"version\":3}", "expected an integer from 2 to 2 as 'version'"},
         {"{\"type\":\"preamble\",\"version\":2}\n{\"type\":\"event-record-class\",\"payload-field-class\":{"
          "\"type\":\"odd\"}}",
