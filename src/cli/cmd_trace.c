@@ -13,17 +13,13 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "cli/cli.h"
+#include "cli/moment.h"
 #include "cli/progress.h"
+#include "cli/trace_states.h"
 #include "trace/align.h"
 #include "trace/filter.h"
 #include "trace/format.h"
 #include "trace/trace.h"
-
-/* A moment as the user gave it. */
-struct moment {
-    bool given, relative; /* +DURATION: after the trace's first event */
-    int64_t ns;
-};
 
 struct trace_command {
     const struct command *self;
@@ -371,14 +367,6 @@ static void explain_nothing(const struct trace_command *c, uint64_t seen)
                 seen);
 }
 
-static int64_t moment_ns(const struct moment *m, int64_t first_ns, const struct trace *trace)
-{
-    const struct trace_host *h = trace_host_at(trace, 0);
-    if (m->relative)
-        return first_ns + m->ns;
-    return m->ns - (h->own ? h->clock_origin_ns : 0);
-}
-
 /* Goes to the first event at or after --from; *ret_to_ns is where to stop. */
 static int go_to_start(struct trace_command *c, int64_t *ret_to_ns)
 {
@@ -433,43 +421,6 @@ static int events(struct trace_command *c)
 
 /* ---- options ---- */
 
-/* +1.5s, +300ms (after the first event); 2022-04-07 19:56:48[.5] in UTC; or ns since the Epoch. */
-static bool parse_moment(const char *text, struct moment *ret_moment)
-{
-    struct moment m = {.given = true};
-    char *end;
-    if (text[0] == '+') {
-        static const struct {
-            const char *unit;
-            double ns;
-        } UNITS[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"min", 60e9}};
-        double v = strtod(text + 1, &end);
-        m.relative = true;
-        for (size_t i = 0; i < ARRAY_SIZE(UNITS); i++) {
-            if (end != text + 1 && strcmp(end, UNITS[i].unit) == 0) {
-                m.ns = (int64_t)(v * UNITS[i].ns);
-                *ret_moment = m;
-                return true;
-            }
-        }
-        return false;
-    }
-    struct tm tm = {0};
-    const char *rest = strptime(text, strchr(text, 'T') ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
-    if (rest) {
-        double fraction = *rest == '.' ? strtod(rest, &end) : 0;
-        if (*rest == '.' ? *end && strcmp(end, "Z") != 0 : *rest && strcmp(rest, "Z") != 0)
-            return false;
-        m.ns = (int64_t)timegm(&tm) * (int64_t)NS_PER_S + (int64_t)(fraction * 1e9 + 0.5);
-    } else {
-        m.ns = strtoll(text, &end, 10);
-        if (end == text || *end)
-            return false;
-    }
-    *ret_moment = m;
-    return true;
-}
-
 enum { OPTION_FROM = 256, OPTION_TO, OPTION_JSON, OPTION_ALIGN, OPTION_THREADS };
 
 static int parse_option(struct trace_command *c, int option)
@@ -479,7 +430,7 @@ static int parse_option(struct trace_command *c, int option)
     switch (option) {
     case OPTION_FROM:
     case OPTION_TO:
-        if (!parse_moment(optarg, option == OPTION_FROM ? &c->from : &c->to))
+        if (!moment_parse(optarg, option == OPTION_FROM ? &c->from : &c->to))
             return cli_usage(c->self,
                              "'%s' is not a time: give +1.5s (after the first event), "
                              "\"2022-04-07 19:56:48.5\" (UTC) or ns since the Epoch",
@@ -566,9 +517,12 @@ static int run(const struct command *self, int argc, char **argv)
     struct problem problem = {{0}};
     struct trace_command c = {.self = self, .limit = UINT64_MAX};
     bool want_info = argc > 1 && strcmp(argv[1], "info") == 0;
+    if (argc > 1 && strcmp(argv[1], "states") == 0)
+        return trace_states(self, argc - 1, argv + 1);
     if (argc < 2 || (!want_info && strcmp(argv[1], "events") != 0))
-        return cli_usage(self, argc < 2 ? "say what: info or events" : "'%s' is neither info nor events",
-                         argv[1]);
+        return cli_usage(
+            self, argc < 2 ? "say what: info, events or states" : "'%s' is neither info, events nor states",
+            argv[1]);
     int status = parse_options(&c, argc - 1, argv + 1);
     const char *path = argv[1 + optind];
     if (!status && optind + 1 >= argc)
@@ -596,25 +550,36 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_trace = {
     .name = "trace",
-    .arguments = "info|events [OPTION...] DIR",
+    .arguments = "info|events|states [OPTION...] DIR",
     .summary = "Show what is in a trace (CTF 1.8 or CTF 2: sonde's, LTTng's, anybody's)",
-    .help = "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
-            "events prints the events in time order. DIR may hold several traces: they are read as one.\n\n"
-            "      --json             info: one document; events: one object a line\n"
-            "      --from TIME, --to TIME\n"
-            "                         +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC;\n"
-            "                         a number: ns since the Epoch\n"
-            "  -n, --name PATTERN     only events of this name (shell pattern); may be repeated\n"
-            "  -p, --process PID      only this process, or a pattern for its name; may be repeated\n"
-            "  -w, --where EXPRESSION only events whose fields satisfy it (see the manual page)\n"
-            "  -l, --limit N          stop after N events\n"
-            "      --align            several hosts: correct their clocks by matching messages\n"
-            "      --threads N        decode in N threads\n\n"
-            "Exits with 4 when the trace tells of losses.\n\n"
-            "Examples:\n"
-            "  sonde trace info sonde-trace\n"
-            "  sonde trace events --name 'redis:*' --where 'duration > 5ms && name == \"keys\"' sonde-trace\n"
-            "  sonde trace events --from +2s --to +2.1s --process 4711 --json sonde-trace\n"
-            "  sonde trace events --align hosts/\n",
+    .help =
+        "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
+        "events prints the events in time order. DIR may hold several traces: they are read as one.\n"
+        "states reads the trace into states over time: threads (State, System call, Name), processors,\n"
+        "Redis connections (Command), and lists the attributes, or what they were.\n\n"
+        "      --json             info: one document; events: one object a line\n"
+        "      --from TIME, --to TIME\n"
+        "                         +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC;\n"
+        "                         a number: ns since the Epoch\n"
+        "  -n, --name PATTERN     only events of this name (shell pattern); may be repeated\n"
+        "  -p, --process PID      only this process, or a pattern for its name; may be repeated\n"
+        "  -w, --where EXPRESSION only events whose fields satisfy it (see the manual page)\n"
+        "  -l, --limit N          stop after N events\n"
+        "      --align            several hosts: correct their clocks by matching messages\n"
+        "      --threads N        decode in N threads\n\n"
+        "states:\n"
+        "  -a, --attribute PATTERN  what these attributes were, state by state ('Threads/*/State'; ** "
+        "stands\n"
+        "                         for any number of names); may be repeated; with --from and --to\n"
+        "      --at TIME          every attribute (or those of -a) at this time\n"
+        "      --columns N        only the states at N times between --from and --to, as a view shows them\n"
+        "  -o, --output FILE      keep the states; give FILE instead of DIR to ask them again\n\n"
+        "Exits with 4 when the trace tells of losses.\n\n"
+        "Examples:\n"
+        "  sonde trace info sonde-trace\n"
+        "  sonde trace events --name 'redis:*' --where 'duration > 5ms && name == \"keys\"' sonde-trace\n"
+        "  sonde trace events --from +2s --to +2.1s --process 4711 --json sonde-trace\n"
+        "  sonde trace events --align hosts/\n"
+        "  sonde trace states --at +1.5s -a 'Threads/*/State' sonde-trace\n",
     .run = run,
 };

@@ -1,0 +1,28 @@
+/* States of threads, processors and Redis connections, as a streaming pass. It reads sonde's own traces and
+ * any kernel trace with the events of Linux (LTTng, perf converted to CTF). The attributes, below the host's
+ * name when the trace has several hosts:
+ *
+ *     Threads/TID/State          "running", "runnable" (woken, waiting for a processor), "preempted",
+ * "blocked", "uninterruptible", "stopped", "ended" Threads/TID/System call    its name while in it
+ *     Threads/TID/Name           as the scheduler knows it
+ *     Processors/N/Thread        the thread that runs there, 0 for none
+ *     Redis/PID/Connections/CLIENT/Command    the command that executes for this connection
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_STATES_H
+#define ANALYZE_STATES_H
+
+#include "analyze/emit.h"
+#include "trace/pass.h"
+
+struct states;
+
+/* emit and trace (for the hosts' names; NULL: one host) are borrowed. 0 or -ENOMEM. */
+int states_new(struct emit *emit, const struct trace *trace, struct states **ret_states);
+void states_free(struct states *states);
+DEFINE_FREEP(struct states, states_free)
+
+/* The pass, to be run beside others. */
+struct pass states_pass(struct states *states);
+
+#endif

@@ -1,0 +1,344 @@
+/* `sonde trace states`: reads a trace once into a history of states (threads, processors, connections) and
+ * answers what held when. A history that was kept with -o is asked without the trace. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/states.h"
+#include "base/array.h"
+#include "cli/cli.h"
+#include "cli/moment.h"
+#include "cli/progress.h"
+#include "cli/trace_states.h"
+#include "trace/format.h"
+
+struct states_command {
+    const struct command *self;
+    bool json;
+    struct moment at, from, to;
+    ARRAY(const char *) patterns;
+    uint32_t columns;
+    const char *keep; /* where the history is kept, or NULL */
+    struct history *history;
+    struct trace *trace; /* NULL: a kept history is asked */
+    int64_t first_ns;
+    struct progress progress;
+    struct problem problem;
+    uint64_t shown;
+};
+
+/* ---- building ---- */
+
+static int show_progress(void *context, uint64_t done, uint64_t total)
+{
+    progress_show(context, done, total);
+    return 0;
+}
+
+static int first_event(struct states_command *c, const char *path)
+{
+    const struct event *e;
+    int r = trace_next(c->trace, &e);
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return problem_set(&c->problem, -ENODATA, "%s: the trace has no events, so there are no states",
+                           path);
+    c->first_ns = (int64_t)e->time_ns;
+    return trace_rewind(c->trace);
+}
+
+struct ending {
+    uint64_t last_ns;
+};
+
+static int note_time(void *self, const struct event *e)
+{
+    ((struct ending *)self)->last_ns = e->time_ns;
+    return 0;
+}
+
+static int build(struct states_command *c, const char *path, const char *file)
+{
+    struct history_options options = {.size = sizeof(options), .start_ns = (uint64_t)c->first_ns};
+    struct emit emit = {0};
+    struct ending ending = {0};
+    _cleanup_(states_freep) struct states *states = NULL;
+    int r = history_create(file, &options, &c->history, &c->problem);
+    emit.states = c->history;
+    if (r >= 0)
+        r = states_new(&emit, c->trace, &states);
+    if (r < 0)
+        return r;
+    const struct pass passes[] = {states_pass(states), {.name = "time", .event = note_time, .self = &ending}};
+    r = trace_run(c->trace, passes, ARRAY_SIZE(passes), show_progress, &c->progress);
+    progress_clear(&c->progress);
+    if (r < 0 && emit.problem.what[0])
+        c->problem = emit.problem;
+    if (r >= 0)
+        r = history_close(c->history, ending.last_ns + 1, &c->problem);
+    if (r < 0 && !c->problem.what[0])
+        problem_set(&c->problem, r, "%s: %s", path, strerror(-r));
+    return r;
+}
+
+static int read_trace(struct states_command *c, const char *path)
+{
+    char file[] = "/tmp/sonde-states-XXXXXX";
+    int r = trace_open(path, NULL, &c->problem, &c->trace);
+    if (r >= 0)
+        r = first_event(c, path);
+    if (r < 0 || c->keep)
+        return r < 0 ? r : build(c, path, c->keep);
+    int fd = mkstemp(file);
+    if (fd < 0)
+        return problem_set(&c->problem, -errno, "%s: cannot create: %s", file, strerror(errno));
+    close(fd);
+    r = build(c, path, file);
+    unlink(file); /* mapped until the end */
+    return r;
+}
+
+static int open_states(struct states_command *c, const char *path)
+{
+    struct stat st;
+    struct history_info info;
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+        return read_trace(c, path);
+    int r = history_open(path, &c->history, &c->problem);
+    if (r < 0)
+        return r;
+    history_get_info(c->history, &info);
+    c->first_ns = (int64_t)info.start_ns;
+    return 0;
+}
+
+/* ---- printing ---- */
+
+static void add_value(struct text *out, const struct history_value *v, bool json)
+{
+    switch (v->type) {
+    case HISTORY_NULL:
+        text_add(out, json ? "null" : "-");
+        break;
+    case HISTORY_INT:
+        text_addf(out, "%" PRId64, v->integer);
+        break;
+    case HISTORY_DOUBLE:
+        text_addf(out, "%.17g", v->number);
+        break;
+    case HISTORY_STRING:
+        if (json)
+            format_json_string(out, v->string, strlen(v->string));
+        else
+            text_add(out, v->string);
+        break;
+    }
+}
+
+/* One state a line: {"attribute","from_ns","to_ns","value"}, or times after the first event. */
+static int print_state(void *context, const struct history_interval *s)
+{
+    struct states_command *c = context;
+    _cleanup_(text_done) struct text line = {0}, path = {0};
+    history_path(c->history, s->quark, &path);
+    if (c->json) {
+        text_add(&line, "{\"attribute\":");
+        format_json_string(&line, text_get(&path), path.length);
+        text_addf(&line, ",\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64 ",\"value\":", s->start_ns, s->end_ns);
+        add_value(&line, &s->value, true);
+        text_add(&line, "}");
+    } else {
+        uint64_t start = s->start_ns - (uint64_t)c->first_ns, end = s->end_ns - (uint64_t)c->first_ns;
+        text_addf(&line, "+%" PRIu64 ".%09" PRIu64 " to +%" PRIu64 ".%09" PRIu64 "  %s  ", start / 1000000000,
+                  start % 1000000000, end / 1000000000, end % 1000000000, text_get(&path));
+        add_value(&line, &s->value, false);
+    }
+    c->shown++;
+    return puts(text_get(&line)) < 0 ? -EPIPE : 0;
+}
+
+static int print_attribute(struct states_command *c, uint32_t quark)
+{
+    _cleanup_(text_done) struct text line = {0}, path = {0};
+    history_path(c->history, quark, &path);
+    if (c->json) {
+        text_add(&line, "{\"attribute\":");
+        format_json_string(&line, text_get(&path), path.length);
+        text_addf(&line, ",\"quark\":%u}", quark);
+    } else {
+        text_add(&line, text_get(&path));
+    }
+    c->shown++;
+    return puts(text_get(&line)) < 0 ? -EPIPE : 0;
+}
+
+/* ---- asking ---- */
+
+static uint64_t moment_in(const struct states_command *c, const struct moment *m, uint64_t otherwise)
+{
+    if (!m->given)
+        return otherwise;
+    int64_t ns = c->trace ? moment_ns(m, c->first_ns, c->trace) : m->relative ? c->first_ns + m->ns : m->ns;
+    return ns < c->first_ns ? (uint64_t)c->first_ns : (uint64_t)ns;
+}
+
+static int ask_full(struct states_command *c, const uint32_t *quarks, size_t count, uint64_t at_ns)
+{
+    struct history_interval *all = calloc(history_count(c->history) + 1ul, sizeof(*all));
+    int r = all ? history_query_full(c->history, at_ns, all, &c->problem) : -ENOMEM;
+    for (size_t i = 0; r >= 0 && i < count; i++)
+        if (all[quarks[i]].value.type != HISTORY_NULL)
+            r = print_state(c, &all[quarks[i]]);
+    free(all);
+    return r;
+}
+
+static int ask(struct states_command *c, const uint32_t *quarks, size_t count)
+{
+    struct history_info info;
+    history_get_info(c->history, &info);
+    uint64_t from = moment_in(c, &c->from, info.start_ns), to = moment_in(c, &c->to, info.end_ns);
+    to = MIN(to, info.end_ns);
+    if (c->at.given) {
+        uint64_t at = moment_in(c, &c->at, 0);
+        if (at >= info.end_ns)
+            return problem_set(&c->problem, -ERANGE, "the time asked for lies behind the trace's end");
+        return ask_full(c, quarks, count, at);
+    }
+    if (from >= to)
+        return problem_set(&c->problem, -ERANGE, "no time lies between --from and --to within the trace");
+    if (c->columns)
+        return history_query_2d(c->history, quarks, count, from, to, c->columns, print_state, c, &c->problem);
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < count; i++)
+        r = c->patterns.count
+                ? history_query_range(c->history, quarks[i], from, to, print_state, c, &c->problem)
+                : print_attribute(c, quarks[i]);
+    return r;
+}
+
+/* Every attribute that a pattern matches, each once, in order. */
+static int match(struct states_command *c, uint32_t **ret_quarks, size_t *ret_count)
+{
+    uint32_t all = history_count(c->history);
+    _cleanup_(freep) bool *wanted = calloc(all + 1ul, sizeof(*wanted));
+    uint32_t *quarks = calloc(all + 1ul, sizeof(*quarks));
+    size_t count = 0;
+    int r = wanted && quarks ? 0 : -ENOMEM;
+    for (size_t i = 0; r >= 0 && i < MAX(c->patterns.count, (size_t)1); i++) {
+        uint32_t *found = NULL;
+        size_t n = 0;
+        r = history_list(c->history, c->patterns.count ? c->patterns.at[i] : "**", &found, &n);
+        for (size_t j = 0; r >= 0 && j < n; j++)
+            wanted[found[j]] = true;
+        free(found);
+    }
+    for (uint32_t q = 0; r >= 0 && q < all; q++)
+        if (wanted[q])
+            quarks[count++] = q;
+    if (r < 0) {
+        free(quarks);
+        return r;
+    }
+    *ret_quarks = quarks;
+    *ret_count = count;
+    return 0;
+}
+
+static int answer(struct states_command *c)
+{
+    uint32_t *quarks = NULL;
+    size_t count = 0;
+    int r = match(c, &quarks, &count);
+    if (r >= 0)
+        r = ask(c, quarks, count);
+    free(quarks);
+    fflush(stdout);
+    if (r >= 0 && !c->shown && history_count(c->history) == 0)
+        fputs("sonde: no states: the trace has no events of the scheduler, of system calls or of Redis\n",
+              stderr);
+    else if (r >= 0 && !c->shown)
+        fprintf(stderr,
+                "sonde: none of %u attributes has a state there; `sonde trace states DIR` lists them\n",
+                history_count(c->history));
+    return r;
+}
+
+/* ---- options ---- */
+
+enum { OPTION_AT = 256, OPTION_FROM, OPTION_TO, OPTION_COLUMNS, OPTION_JSON };
+
+static int parse_option(struct states_command *c, int option)
+{
+    char *end;
+    unsigned long n;
+    switch (option) {
+    case OPTION_AT:
+    case OPTION_FROM:
+    case OPTION_TO:
+        return moment_parse(optarg, option == OPTION_AT     ? &c->at
+                                    : option == OPTION_FROM ? &c->from
+                                                            : &c->to)
+                   ? 0
+                   : cli_usage(c->self, "'%s' is not a time: give +1.5s (after the first event)", optarg);
+    case OPTION_COLUMNS:
+        n = strtoul(optarg, &end, 10);
+        c->columns = (uint32_t)n;
+        return *end || end == optarg || !n || n > 1000000
+                   ? cli_usage(c->self, "'%s' is not a number of columns from 1 to 1000000", optarg)
+                   : 0;
+    case OPTION_JSON:
+        c->json = true;
+        return 0;
+    case 'a':
+        return array_add(&c->patterns, optarg) < 0 ? EXIT_FAILED : 0;
+    case 'o':
+        c->keep = optarg;
+        return 0;
+    case ':':
+        return cli_usage(c->self, "an option needs a value");
+    default:
+        return cli_usage(c->self, "unknown option");
+    }
+}
+
+int trace_states(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {{"attribute", required_argument, NULL, 'a'},
+                                         {"at", required_argument, NULL, OPTION_AT},
+                                         {"from", required_argument, NULL, OPTION_FROM},
+                                         {"to", required_argument, NULL, OPTION_TO},
+                                         {"columns", required_argument, NULL, OPTION_COLUMNS},
+                                         {"json", no_argument, NULL, OPTION_JSON},
+                                         {"output", required_argument, NULL, 'o'},
+                                         {0}};
+    struct states_command c = {.self = self};
+    int status = 0;
+    optind = 1;
+    opterr = 0;
+    for (int o; !status && (o = getopt_long(argc, argv, ":a:o:", LONG, NULL)) != -1;)
+        status = parse_option(&c, o);
+    if (!status && optind >= argc)
+        status = cli_usage(self, "no trace given");
+    if (!status) {
+        int r = open_states(&c, argv[optind]);
+        if (r >= 0)
+            r = answer(&c);
+        if (r < 0 && r != -EPIPE) {
+            if (!c.problem.what[0])
+                problem_set(&c.problem, r, "%s: %s", argv[optind], strerror(-r));
+            status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &c.problem);
+        }
+    }
+    history_free(c.history);
+    trace_close(c.trace);
+    array_done(&c.patterns);
+    return status;
+}
