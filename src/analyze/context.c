@@ -5,8 +5,10 @@
  * not follow a function that one request leaves in a queue of the program's own and another request's code
  * takes out and calls (p-queue, a client that writes all queued commands at once): that function's operations
  * then carry the wrong number, and nothing tells so when they start. It shows when they end: the request that
- * really waited is answered in a turn that brings no answer of its own. One such turn, and no number of that
- * process is a proof any more: what rests on them is ambiguous, also what was given to a request before. */
+ * really waited goes on in a turn that brings no answer of its own. One such turn, and no number of that
+ * process is a proof any more: what rests on them is ambiguous, also what was given to a request before. Only
+ * a request that goes on by using the connection which another has just done with is no contradiction: that
+ * is what pools are for, as long as a connection serves one request at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/model.h"
 
@@ -44,34 +46,36 @@ void context_counted(struct analysis *a, struct process *process)
 
 /* ---- what contradicts the numbers ---- */
 
-static bool owns_one(const struct call *calls, size_t count, const struct request *request)
+/* Every answer's owner is known, and of at least one a number says so. */
+static bool rest_on_numbers(const struct call *answers, size_t count)
+{
+    bool told = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!answers[i].told && !answers[i].owner)
+            return false;
+        told |= answers[i].told;
+    }
+    return told;
+}
+
+static bool owns_one(const struct call *answers, size_t count, const struct request *request)
 {
     for (size_t i = 0; i < count; i++)
-        if (calls[i].owner == request->serial)
+        if (answers[i].owner == request->serial)
             return true;
     return false;
 }
 
-/* Whether a number, and nothing else, says whose all of these are. */
-static bool all_told(const struct call *calls, size_t count)
+void context_check(struct analysis *a, struct process *process, const struct call *answers, size_t count,
+                   const struct request *went_on, uint64_t turn_start_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!calls[i].told || !calls[i].owner)
-            return false;
-    return count != 0;
-}
-
-void context_check(struct analysis *a, const struct connection *c, const struct call *answers, size_t count,
-                   const struct request *answered, uint64_t turn_start_ns)
-{
-    if (!answered->context || answered->start_ns >= turn_start_ns || !all_told(answers, count) ||
-        owns_one(answers, count, answered))
+    if (!went_on->context || went_on->start_ns >= turn_start_ns || !rest_on_numbers(answers, count) ||
+        owns_one(answers, count, went_on))
         return;
-    /* A reply may take several reads: what it waited for may have been counted as answered in the one before.
-     */
-    if (answered->last_done_ns && answered->last_done_ns >= c->io_start_ns)
+    /* Something of its own has ended since it did anything that is seen: it may go on from that. */
+    if (went_on->last_done_ns > went_on->last_active_ns)
         return;
-    c->process->handovers++;
+    process->handovers++;
     a->counts.handovers++;
 }
 

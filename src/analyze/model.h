@@ -83,8 +83,7 @@ struct connection {
     size_t first_call;
     uint64_t calls_gone;
     uint64_t last_call_end_ns;
-    uint64_t io_start_ns; /* of the newest turn on it that was read */
-    struct call ended;    /* the newest call that ended, with its child's reference; kind 0: none */
+    struct call ended; /* the newest call that ended, with its child's reference; kind 0: none */
     /* Server side: serials of requests without complete response, in order. */
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
@@ -94,7 +93,9 @@ struct connection {
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
     uint8_t responding;
-    uint8_t had_io; /* a turn on it was read */
+    uint8_t had_io;    /* a turn on it was read */
+    size_t answering;  /* calls that the turn which is read now brings the answers of */
+    uint8_t pipelined; /* calls of two requests waited on it at a time */
 };
 
 enum { CALLS_MAX = 65536 }; /* waiting on one connection */
@@ -477,9 +478,9 @@ void context_begins(struct analysis *a, struct thread *thread, struct request *r
 void context_ends(struct thread *thread, const struct request *request);
 struct request *context_owner(const struct analysis *a, const struct thread *thread, uint32_t number);
 void context_counted(struct analysis *a, struct process *process);
-/* A request was answered in a turn on c that began at turn_start_ns and brought these answers. */
-void context_check(struct analysis *a, const struct connection *c, const struct call *answers, size_t count,
-                   const struct request *answered, uint64_t turn_start_ns);
+/* A request went on in a turn that began at turn_start_ns and brought these answers. */
+void context_check(struct analysis *a, struct process *process, const struct call *answers, size_t count,
+                   const struct request *went_on, uint64_t turn_start_ns);
 /* All is read: what rests on numbers that were contradicted is ambiguous. */
 void contexts_judge(struct analysis *a);
 

@@ -77,7 +77,7 @@ static struct context told(const struct turn *t, const struct item *item, const 
     struct context answer =
         owner && owner == c->owner ? *c : decided(owner, owner ? KNOWN_PROVED : KNOWN_NOT, VSPAN_NONE);
     answer.in_callback = c->in_callback;
-    answer.told = owner && (owner != c->owner || c->known != KNOWN_PROVED);
+    answer.told = owner != c->owner || c->known != KNOWN_PROVED; /* also of a request that is over */
     if (owner)
         answer.known = KNOWN_PROVED;
     if (c->late_write && item->event != SONDE_EVENT_uv_submit && answer.told)
@@ -241,23 +241,38 @@ static void claim_ended(struct turn *t, struct connection *c, const struct item 
     }
 }
 
-/* Every request whose response is written in this turn: does it fit whose answers the turn brings? */
-static void check_answered(const struct turn *t, struct connection *c, const struct item *io,
-                           const struct item *item)
+/* Every request that goes on in this turn: does it fit whose answers the turn brings? */
+static void check_answers(const struct turn *t, const struct call *answers, size_t count,
+                          const struct item *root, const struct item *item)
 {
-    size_t open = calls_open(c);
-    size_t count = c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(c, io) : MIN(open, (size_t)1);
     foreach_child(t, item, i)
     {
         const struct item *child = item_at(t, i);
-        struct request *answered = child->event == SONDE_EVENT_http_response && child->small == 0
-                                       ? request_open(t->a, child->id)
-                                       : NULL;
-        if (answered && count && c->calls.at[c->first_call].sent_ns < io->start_ns)
-            context_check(t->a, c, &c->calls.at[c->first_call], count, answered, io->start_ns);
-        else if (!answered)
-            check_answered(t, c, io, child);
+        struct request *went_on = NULL;
+        if (child->event == SONDE_EVENT_http_response && child->small == 0) {
+            went_on = request_open(t->a, child->id);
+        } else if (child->event == SONDE_EVENT_uv_write || child->event == SONDE_EVENT_uv_submit) {
+            const struct connection *c =
+                child->event == SONDE_EVENT_uv_write
+                    ? connection_get(t->thread->process, child->fd, child->generation)
+                    : NULL;
+            if (!c || c->pipelined)
+                went_on = context_owner(t->a, t->thread, child->context);
+        } else {
+            check_answers(t, answers, count, root, child);
+        }
+        if (went_on)
+            context_check(t->a, t->thread->process, answers, count, went_on, root->start_ns);
     }
+}
+
+static void check_io(const struct turn *t, struct connection *c, const struct item *io)
+{
+    size_t count =
+        c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(c, io) : MIN(calls_open(c), (size_t)1);
+    c->answering = count;
+    if (count && c->calls.at[c->first_call].sent_ns < io->start_ns)
+        check_answers(t, &c->calls.at[c->first_call], count, io, io);
 }
 
 static void read_io(struct turn *t, const struct item *io)
@@ -276,13 +291,13 @@ static void read_io(struct turn *t, const struct item *io)
             context = other_reply(t, c, io);
     }
     if (c && !first && c->protocol != PROTOCOL_HTTP_SERVER)
-        check_answered(t, c, io, io);
+        check_io(t, c, io);
     foreach_child(t, io, i) read_item(t, i, &context);
     if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
         redis_replies_done(t, c, io);
     if (c) {
+        c->answering = 0;
         c->had_io = 1;
-        c->io_start_ns = io->start_ns;
     }
 }
 
@@ -310,6 +325,8 @@ static void read_done(struct turn *t, const struct item *done)
     struct pool_op *op = done->pointer;
     struct context context = UNDECIDED;
     if (op) {
+        const struct call answer = {.owner = op->owner, .told = op->told};
+        check_answers(t, &answer, 1, done, done);
         claim_op(t, op, done);
         struct request *owner = request_open(t->a, op->owner);
         if (owner)
@@ -558,8 +575,10 @@ static void read_submit(struct turn *t, const struct item *item, const struct co
     struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
     const struct context whose = told(t, item, c);
     count_known(t->a, &whose);
-    if (whose.told)
+    if (whose.told && whose.owner)
         context_counted(t->a, t->thread->process);
+    if (whose.owner)
+        whose.owner->last_active_ns = item->start_ns;
     if (!op)
         return;
     op->known = whose.known;
@@ -591,6 +610,8 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
     const struct context whose = told(t, item, c);
+    if (whose.owner)
+        whose.owner->last_active_ns = item->start_ns;
     for (uint32_t i = 0; connection && i < item->count; i++) {
         struct call *call = call_at(connection, item->id + i);
         if (!call)
@@ -600,6 +621,8 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
             settle_http(t, call, c);
         else
             call_settle(t->a, call, whose.owner, whose.known, whose.parent);
+        const struct call *oldest = call_at(connection, connection->calls_gone + connection->answering);
+        connection->pipelined |= oldest && oldest->owner && call->owner && oldest->owner != call->owner;
     }
 }
 

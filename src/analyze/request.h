@@ -135,8 +135,9 @@ struct request {
     struct activity_times spent;
     /* While it is open: */
     ARRAY(uint64_t) async_ids;
-    uint32_t context;      /* its number there, 0 none */
-    uint64_t last_done_ns; /* when a call or operation of its own ended last */
+    uint32_t context;        /* its number there, 0 none */
+    uint64_t last_active_ns; /* when it started the newest one */
+    uint64_t last_done_ns;   /* when a call or operation of its own ended last */
     struct process *process;
     struct request *caller; /* borrowed: the request that sent this one, as far as known */
     uint32_t open_calls;    /* calls of its own that have not ended */

@@ -32,6 +32,26 @@ static json_t *clock_object(const struct session *session)
                      1 / session->fit.now.ns_per_tick, "fit_error_ns_worst", session->fit.error_ns_worst);
 }
 
+static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
+{
+    static const char *const WHY[SONDE_CONTEXT_FAILURES][2] = {
+        [SONDE_CONTEXT_THREW] =
+            {"sonde's script failed there: requests are told apart by asynchronous ids alone", ""},
+        [SONDE_CONTEXT_NO_MODULES] =
+            {"an ECMAScript module's process shows no way to Node's modules before Node "
+             "20.16: requests are told apart by asynchronous ids alone",
+             "Use Node 20.16 or newer."},
+        [SONDE_CONTEXT_NOT_NATIVE] =
+            {"this Node does not carry contexts by itself: requests are told apart by "
+             "asynchronous ids alone",
+             "Use --context script, or Node 24 or newer."},
+    };
+    for (int i = 0; i < SONDE_CONTEXT_FAILURES; i++)
+        if (shared->context_failures[i])
+            json_array_append_new(missing, json_pack("{s:s, s:s, s:s}", "what", "request contexts", "why",
+                                                     WHY[i][0], "remedy", WHY[i][1]));
+}
+
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
  * that it dropped there. */
 static json_t *missing_array(const struct program *program)
@@ -53,10 +73,25 @@ static json_t *missing_array(const struct program *program)
             json_array_append_new(
                 missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
                                    "its value failed the check on live objects: not reported", "remedy", ""));
+    missing_contexts(missing, program->shared);
     return missing;
 }
 
-static json_t *process_object(const struct program *program)
+/* By what the threads of a Node process tell their requests apart. */
+static json_t *context_object(const struct session *session, const struct program *program)
+{
+    static const char *const MODES[] = {"off", "bounded", "native", "script"};
+    const struct sonde_shared *s = program->shared;
+    if (program->runtime != RUNTIME_NODE)
+        return json_null();
+    const char *mode = MODES[MIN((unsigned)session->options.request_context, SONDE_CONTEXT_BOUNDED)];
+    if (s->context_script || s->context_native)
+        mode = MODES[s->context_script ? SONDE_CONTEXT_SCRIPT : SONDE_CONTEXT_NATIVE];
+    return json_pack("{s:s, s:i, s:i}", "mode", mode, "native_threads", (int)s->context_native,
+                     "script_threads", (int)s->context_script);
+}
+
+static json_t *process_object(const struct session *session, const struct program *program)
 {
     json_t *hooks = json_array(), *missing = missing_array(program), *threads = json_array();
     array_foreach (&program->patches.patches, p)
@@ -66,14 +101,15 @@ static json_t *process_object(const struct program *program)
                               json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid, "events_written",
                                         (json_int_t)program->threads[i].shared->written));
     return json_pack(
-        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o}", "pid",
-        (int)program->pid, "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime], "name",
-        program->name, "command", program->command, "exe", program->exe, "build_id", program->build_id,
-        "start_ns", (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns,
-        "events_written", (json_int_t)program_events_written(program), "threads_without_slot",
-        (int)program->shared->threads_without_slot, "stops", "count", (int)program->stops.count, "longest_ns",
-        (json_int_t)program->stops.longest_ns, "total_ns", (json_int_t)program->stops.total_ns, "threads",
-        threads, "hooks", hooks, "missing", missing);
+        "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
+        "pid", (int)program->pid, "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime],
+        "name", program->name, "command", program->command, "exe", program->exe, "build_id",
+        program->build_id, "start_ns", (json_int_t)program->started_ns, "end_ns",
+        (json_int_t)program->ended_ns, "events_written", (json_int_t)program_events_written(program),
+        "threads_without_slot", (int)program->shared->threads_without_slot, "stops", "count",
+        (int)program->stops.count, "longest_ns", (json_int_t)program->stops.longest_ns, "total_ns",
+        (json_int_t)program->stops.total_ns, "threads", threads, "hooks", hooks, "missing", missing,
+        "context", context_object(session, program));
 }
 
 static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)
@@ -167,7 +203,7 @@ int session_write_manifest(struct session *session, bool complete)
     session_summarise(session, &summary);
     json_t *processes = json_array(), *untraced = json_array();
     array_foreach (&session->programs, p)
-        json_array_append_new(processes, process_object(*p));
+        json_array_append_new(processes, process_object(session, *p));
     array_foreach (&session->untraced, u)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();

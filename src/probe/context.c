@@ -27,6 +27,7 @@ struct context_cell {
     local function; /* a global handle; NULL: not started, or given up */
     uint32_t next_number;
     uint32_t starts;
+    uint32_t native;
     uint32_t handle_count;
     uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
 };
@@ -189,10 +190,10 @@ static void start(struct context_cell *c)
     shelter_leave(&shelter);
     if (ended)
         API(terminate, void, void *)(isolate);
-    if (started)
-        __atomic_fetch_add(answer == NATIVE ? &probe_shared->context_native : &probe_shared->context_script,
-                           1, __ATOMIC_RELAXED);
-    else if (function == NULL)
+    c->native = answer == NATIVE;
+    if (started || ended)
+        return;
+    if (function == NULL)
         give_up(c, SONDE_CONTEXT_THREW);
     else if (answer == NO_MODULES)
         give_up(c, SONDE_CONTEXT_NO_MODULES);
@@ -230,6 +231,11 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
         start(c);
         if (!c->function)
             return;
+    }
+    if (UNLIKELY(!self->context_counted)) { /* sonde may be here for the second time */
+        self->context_counted = 1;
+        __atomic_fetch_add(c->native ? &probe_shared->context_native : &probe_shared->context_script, 1,
+                           __ATOMIC_RELAXED);
     }
     if (self->context_entering) {
         uint32_t number = self->context_entering;

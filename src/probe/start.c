@@ -92,7 +92,7 @@ struct probe_thread *probe_thread_claim(void)
         thread->last_command = thread->command_end_tsc = 0;
         thread->in_read = 0;
         thread->in_write = thread->in_submit = thread->callback_count = thread->request_pending =
-            thread->context_entering = thread->command_depth = 0;
+            thread->context_entering = thread->context_counted = thread->command_depth = 0;
         thread->shared.depth = 0;
         thread->shared.busy = 0;
         probe_self = thread;

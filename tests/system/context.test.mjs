@@ -1,0 +1,67 @@
+// Which request does an operation belong to? Scored against the truth: many requests in flight over one pipelined connection,
+// waiting in all the ways that programs wait in; every command recognisable by the size of its arguments. Where the program's
+// own queues mix requests up, nothing may be claimed wrongly.
+// SPDX-License-Identifier: Apache-2.0
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, eventually, finish, kill, manifestOf, reportOf, root, sonde, start, temporary } from './helper.mjs';
+
+const installed = fs.existsSync(path.join(root, 'examples/shop/node_modules/ioredis'));
+const skip = !installed && 'ioredis is not installed in examples/shop (make deps)';
+const program = (name) => path.join(root, 'tests/system/programs', name);
+
+// Other versions of Node that are at hand: SONDE_NODES=/path/to/node:/path/to/another.
+const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
+const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
+
+// The commands of contexts.js in its requests' trees: how many there are, claimed, and claimed wrongly.
+async function score(t, folder) {
+    const { stdout } = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
+    const result = { commands: 0, proved: 0, inferred: 0, wrong: [] };
+    for (const request of JSON.parse(stdout).requests) {
+        const n = Number(request.path.split('/')[2]);
+        for (const span of request.spans.filter((s) => s.layer === 'redis' && s.argument_bytes >= 200)) {
+            result.commands++;
+            if (span.known !== 'proved' && span.known !== 'inferred') continue;
+            result[span.known]++;
+            if (Math.floor((span.argument_bytes - 200) / 4) !== n) result.wrong.push(`${request.path}: ${span.argument_bytes} bytes, ${span.known}`);
+        }
+    }
+    return result;
+}
+
+async function run(t, node, patterns, count) {
+    const folder = path.join(temporary(t), 'trace');
+    const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', node, program('contexts.js'), patterns, String(count)]);
+    assert.ok([0, 4].includes(recording.status), recording.describe());
+    const truth = JSON.parse(recording.stdout);
+    assert.equal(truth.mixed, 0, "the program's own AsyncLocalStorage works");
+    assert.ok(truth.globals, 'nothing is added to the global object');
+    const { attribution, losses } = await reportOf(t, folder, [0, 4]);
+    const result = await score(t, folder);
+    t.diagnostic(`${truth.commands} commands: ${result.proved} proved, ${result.inferred} inferred, ${result.wrong.length} wrong; ` +
+        `${attribution.handover_count} contradictions${losses.length ? '; events were lost' : ''}`);
+    assert.deepEqual(result.wrong, []);
+    return { folder, truth, attribution, losses, result };
+}
+
+for (const node of NODES)
+    test(`promises, callbacks, events, streams, timers, workers and pools keep their request (${versionOf(node)})`, { skip }, async (t) => {
+        const { folder, truth, attribution, losses, result } = await run(t, node, 'await,all,callback,emitter,stream,timers,worker,pool', 30);
+        const native = Number(versionOf(node).slice(1).split('.')[0]) >= 24;
+        const { context } = manifestOf(folder).processes.find((p) => p.context?.script_threads || p.context?.native_threads);
+        assert.equal(context.mode, native ? 'native' : 'script');
+        if (losses.length) return;
+        assert.equal(attribution.handover_count, 0);
+        assert.ok(result.proved >= truth.commands * 0.999, `${result.proved} of ${truth.commands}`);
+    });
+
+for (const [pattern, what] of [['lazy', 'a connection made while a request is served, which sends what others have queued'],
+    ['queue', 'a queue of functions with promises'], ['calls', 'a queue of functions with callbacks']])
+    test(`${what}: ambiguous, not wrong`, { skip }, async (t) => {
+        const { attribution, losses } = await run(t, process.execPath, pattern, 50);
+        if (!losses.length) assert.ok(attribution.handover_count > 0 || pattern === 'lazy');
+    });

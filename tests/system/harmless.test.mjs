@@ -1,0 +1,66 @@
+// A program that looks closely sees the same with the request context's script in it as without; a script that fails, or
+// whose work is done, leaves nothing behind.
+// SPDX-License-Identifier: Apache-2.0
+import { test } from 'node:test';
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import path from 'node:path';
+import { SONDE, eventually, finish, kill, manifestOf, root, sonde, start, temporary } from './helper.mjs';
+
+const program = (name) => path.join(root, 'tests/system/programs', name);
+
+async function look(t, flags, words = []) {
+    const folder = path.join(temporary(t), 'trace'), command = [process.execPath, '--no-warnings', ...flags, program('harmless.js'), ...words];
+    const plain = await finish(t, command[0], command.slice(1));
+    assert.equal(plain.status, 0, plain.describe());
+    const traced = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', ...command]);
+    assert.ok([0, 4].includes(traced.status), traced.describe());
+    assert.deepEqual(JSON.parse(traced.stdout), JSON.parse(plain.stdout));
+    assert.equal(traced.stderr, plain.stderr);
+    return manifestOf(folder).processes[0];
+}
+
+for (const flags of [[], ['--disallow-code-generation-from-strings'], ['--frozen-intrinsics'], ['--jitless']])
+    test(`a program sees no difference${flags.length ? ` with ${flags}` : ''}`, async (t) => {
+        const { context, missing } = await look(t, flags);
+        assert.ok(context.script_threads + context.native_threads >= 2, 'the main thread and the worker');
+        assert.deepEqual(missing.filter((m) => m.what === 'request contexts'), []);
+    });
+
+test('a script that fails is given up, and the report says so', async (t) => {
+    const { context, missing } = await look(t, [], ['broken']);
+    assert.ok(missing.some((m) => m.what === 'request contexts' && /failed/.test(m.why)), JSON.stringify(missing));
+});
+
+const SERVER = `
+    const { executionAsyncId } = require('async_hooks');
+    const server = require('http').createServer(async (request, response) => {
+        await null;
+        const one = executionAsyncId(); // promises have ids of their own only with promise hooks
+        await null;
+        response.end(String(executionAsyncId() !== one));
+    }).listen(0, '127.0.0.1', () => console.log(server.address().port));`;
+
+function ask(port) {
+    return new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, agent: false }, (response) => {
+        let text = '';
+        response.on('data', (part) => (text += part)).on('end', () => resolve(text === 'true'));
+    }).on('error', reject));
+}
+
+test('attached, the script works; detached, it is gone; attached again, it is back', { skip: Number(process.versions.node.split('.')[0]) >= 24 && 'Node carries contexts without promise hooks' }, async (t) => {
+    const server = start(t, process.execPath, ['-e', SERVER]);
+    const [port] = await server.until(/\d+/, { stream: 'stdout' });
+    assert.equal(await ask(port), false);
+    for (let round = 0; round < 2; round++) {
+        const folder = path.join(temporary(t), 'trace');
+        const attached = sonde(t, 'attach', '--no-kernel', '-o', folder, server.pid);
+        await attached.until(/attached to/);
+        await eventually('the script runs', () => ask(port));
+        kill(attached.pid, 'SIGINT');
+        await attached.ended;
+        assert.ok([0, 4].includes(attached.status), attached.describe());
+        assert.equal(manifestOf(folder).processes[0].context.mode, 'script');
+        await eventually('the script is gone', async () => !(await ask(port)));
+    }
+});
