@@ -1,0 +1,43 @@
+// A small program that makes Node do everything sonde has an event for, again and again, in the main thread and in
+// worker threads. Prints "round N" after each round; ends after the round given as argument.
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+const crypto = require('crypto'), dns = require('dns'), fs = require('fs'), http = require('http'), zlib = require('zlib');
+const { Worker, isMainThread } = require('worker_threads');
+
+const work = () => Promise.all([
+    new Promise((resolve, reject) => fs.readFile(__filename, (error) => (error ? reject(error) : resolve()))),
+    new Promise((resolve) => crypto.pbkdf2('password', 'salt', 100, 32, 'sha256', resolve)),
+    new Promise((resolve) => dns.lookup('localhost', resolve)),
+    new Promise((resolve) => dns.lookupService('127.0.0.1', 22, resolve)),
+    new Promise((resolve) => zlib.gzip(Buffer.alloc(10000), resolve)),
+    new Promise((resolve) => setTimeout(resolve, 5)),
+    new Promise((resolve) => setImmediate(resolve)),
+]);
+
+function garbage() {
+    let kept = [];
+    for (let i = 0; i < 20000; i++) kept.push({ i, text: 'x' + i });
+    return /^(a|b)*c$/.test('ab'.repeat(10) + kept.length);
+}
+
+if (!isMainThread) {
+    setInterval(() => { garbage(); work(); }, 20);
+} else {
+    new Worker(__filename);
+    const server = http.createServer(async (request, response) => {
+        await work();
+        garbage();
+        response.write('first part,');
+        response.end('then the rest');
+    }).listen(0, '127.0.0.1', async () => {
+        const rounds = Number(process.argv[2] || Infinity), agent = new http.Agent({ keepAlive: true });
+        for (let round = 1; round <= rounds; round++) {
+            await new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port: server.address().port, path: `/round/${round}?secret=1`, agent },
+                (response) => response.resume().on('end', resolve)).on('error', reject));
+            console.log(`round ${round}`);
+            await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        process.exit(0);
+    });
+}
