@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,72 +390,6 @@ static int run_to_wait(pid_t pid, uint64_t deadline_ns)
     }
 }
 
-/* ---- breakpoints of the processor: nothing is written into the code ---- */
-
-enum { BREAKPOINTS = 4 };
-
-static int set_debug_register(pid_t tid, int number, uint64_t value)
-{
-    size_t at = offsetof(struct user, u_debugreg) + (size_t)number * sizeof(uint64_t);
-    return ptrace(PTRACE_POKEUSER, tid, (void *)at, (void *)value) < 0 ? -errno : 0;
-}
-
-/* On the first instruction of each function; none with count 0. */
-static int set_breakpoints(pid_t tid, const uint64_t *functions, size_t count)
-{
-    uint64_t enabled = 0;
-    int r = set_debug_register(tid, 7, 0);
-    for (size_t i = 0; i < MIN(count, (size_t)BREAKPOINTS) && r == 0; i++) {
-        r = set_debug_register(tid, (int)i, functions[i]);
-        enabled |= 1ull << (2 * i); /* local; to be executed, one byte */
-    }
-    return r == 0 && enabled ? set_debug_register(tid, 7, enabled) : r;
-}
-
-static bool stands_at(pid_t tid, const uint64_t *functions, size_t count)
-{
-    struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (regs.rip == functions[i])
-            return true;
-    return false;
-}
-
-/* Runs at full speed until it begins one of the functions. -ETIMEDOUT when it does not; it is stopped then.
- */
-static int run_to_function(pid_t tid, const uint64_t *functions, size_t count, uint64_t deadline_ns)
-{
-    int deliver = 0, status, r = count ? set_breakpoints(tid, functions, count) : -ENOTSUP;
-    bool running = false;
-    while (r == 0) {
-        if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)deliver) < 0)
-            r = -errno;
-        running = r == 0;
-        if (r == 0)
-            r = wait_stop(tid, deadline_ns, &status);
-        if (r < 0)
-            break;
-        running = false;
-        if (WSTOPSIG(status) == SIGTRAP && !(status >> 16) && stands_at(tid, functions, count))
-            break;
-        deliver = pending_signal(status);
-    }
-    if (r == -ESRCH)
-        return r;
-    if (running && r == -ETIMEDOUT) {
-        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-        int stopped = wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS));
-        if (stopped < 0)
-            return stopped;
-    }
-    (void)set_breakpoints(tid, NULL, 0);
-    return r == -ENOTSUP ? -ETIMEDOUT : r;
-}
-
-/* ---- the safe point ---- */
-
 static bool is_safe(pid_t pid, const struct modules *modules)
 {
     struct user_regs_struct regs;
@@ -477,25 +410,22 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
     return 0;
 }
 
-int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
+/* Breakpoints of the processor would find a function without stepping from call to call, but the kernel
+ * leaves them in place when we are killed, and then they kill the program. */
+int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
               struct problem *problem)
 {
     struct hold hold;
     int r = hold_one(pid, &hold, problem);
     if (r < 0)
         return r;
-    uint64_t deadline = clock_monotonic_ns() + point->timeout_ns;
     if (!is_safe(pid, modules)) {
-        hurry(false); /* it runs, and we wait */
-        r = run_to_function(pid, point->functions, point->count, deadline - point->timeout_ns / 2);
-        if (r == -ETIMEDOUT)
-            r = is_safe(pid, modules) ? 0 : run_to_wait(pid, deadline);
+        r = run_to_wait(pid, clock_monotonic_ns() + timeout_ns);
         if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
             ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
             r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
             r = r == 0 && !is_safe(pid, modules) ? -ETIMEDOUT : r;
         }
-        begin(&hold);
     }
     if (r < 0) {
         hold_release(&hold);
@@ -623,20 +553,10 @@ int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count)
         if (is_inside(ranges, count, a->at))
             return -EAGAIN;
     array_foreach (&hold->threads, t) {
-        if (sleeps(hold, *t))
-            continue;
-        for (int steps = 0;; steps++) {
-            struct user_regs_struct regs;
-            int status;
-            if (ptrace(PTRACE_GETREGS, *t, NULL, &regs) < 0)
-                break; /* it is gone */
-            if (!is_inside(ranges, count, regs.rip))
-                break;
-            if (steps == 16)
-                return -EAGAIN;
-            if (ptrace(PTRACE_SINGLESTEP, *t, NULL, NULL) < 0 || wait_stop(*t, in_ms(1000), &status) < 0)
-                return -EAGAIN;
-        }
+        struct user_regs_struct regs;
+        if (!sleeps(hold, *t) && ptrace(PTRACE_GETREGS, *t, NULL, &regs) == 0 &&
+            is_inside(ranges, count, regs.rip))
+            return -EAGAIN;
     }
     return 0;
 }

@@ -32,19 +32,10 @@ struct hold_range {
     uint64_t start, end;
 };
 
-/* Where the main thread is safe, apart from a wait for events: functions (up to four) that it calls again and
- * again with no lock held, such as an iteration of its event loop. */
-struct hold_point {
-    uint64_t functions[4];
-    size_t count;
-    uint64_t timeout_ns;
-};
-
-/* Stops the main thread at a safe point: in a wait for events (epoll_wait, poll, ...), at the beginning of
- * one of the functions, which breakpoints of the processor find while it runs at full speed, or in compiled
- * JavaScript; never inside the allocator or the loader. -ETIMEDOUT when it does not get there in time, -EPERM
- * when the process may not be traced or is traced already. */
-int hold_main(pid_t pid, const struct modules *modules, const struct hold_point *point, struct hold *ret_hold,
+/* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
+ * compiled JavaScript, never inside the allocator or the loader. -ETIMEDOUT when it does not get there in
+ * time, -EPERM when the process may not be traced or is traced already. */
+int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
               struct problem *problem);
 
 /* Stops the main thread, wherever it is. */
@@ -62,7 +53,8 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
  * then nobody is held. */
 int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem);
 
-/* Moves every held thread out of the ranges, instruction by instruction. -EAGAIN when one does not leave. */
+/* Is every held thread outside of the ranges? -EAGAIN when one is not: let it go and try again. It is not
+ * stepped out, because a thread whose stepping tracer is killed dies of the next step. */
 int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count);
 
 /* Lets everybody go; returns for how long they were held, ns. Accepts a hold that holds nobody. */

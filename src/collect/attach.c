@@ -23,18 +23,6 @@
 
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
 
-/* Each is called by the event loop itself, which holds no lock. */
-static struct hold_point safe_point(struct target *target, uint64_t timeout_ns)
-{
-    static const char *const FUNCTIONS[] = {"aeProcessEvents", "beforeSleep", "uv__io_poll",
-                                            "uv__run_timers"};
-    struct hold_point point = {.timeout_ns = timeout_ns};
-    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++)
-        if (target_find(target, FUNCTIONS[i], &point.functions[point.count], NULL, NULL) == 0)
-            point.count++;
-    return point;
-}
-
 /* What the probe in the process has prepared. */
 struct prepared {
     struct sonde_attached attached;
@@ -73,9 +61,8 @@ static int load_probe(struct session *session, pid_t pid, struct stops *stops, s
     r = injector_init(&target->modules, session->probe_path, &injector, problem);
     if (r < 0)
         return r;
-    const struct hold_point point = safe_point(target, stops->patience_ns);
     struct hold hold;
-    r = hold_main(pid, &target->modules, &point, &hold, problem);
+    r = hold_main(pid, &target->modules, stops->patience_ns, &hold, problem);
     if (r >= 0) {
         r = inject_load(&hold, &target->modules, &injector, problem);
         let_go(&hold, stops);
@@ -105,9 +92,8 @@ static int prepare(struct target *target, const struct target_module *probe, str
     enum { OPENED_MEANWHILE = 64 };
     struct hold hold;
     const uint64_t descriptors[] = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE};
-    const struct hold_point point = safe_point(target, stops->patience_ns);
     uint64_t address = 0, ignored;
-    int r = hold_main(target->pid, &target->modules, &point, &hold, problem);
+    int r = hold_main(target->pid, &target->modules, stops->patience_ns, &hold, problem);
     if (r < 0)
         return r;
     ret->shared_fd = -1;
@@ -144,9 +130,8 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
     const struct mapper *mapper = context;
     struct hold hold;
     const uint64_t arguments[] = {address, size};
-    const struct hold_point point = safe_point(mapper->target, mapper->stops->patience_ns);
     uint64_t result = 0;
-    int r = hold_main(mapper->target->pid, &mapper->target->modules, &point, &hold, NULL);
+    int r = hold_main(mapper->target->pid, &mapper->target->modules, mapper->stops->patience_ns, &hold, NULL);
     if (r < 0)
         return r;
     r = inject_call(&hold, mapper->probe, "sonde_attach_map", arguments, 2, &result, NULL);

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,11 +27,11 @@ struct board {
 };
 static struct board *board;
 
-/* Called again and again by the child's main thread, which holds no lock then. */
+/* Called again and again by the child's main thread: it looks for events, as loops do. */
 __attribute__((noinline)) static void turn(void)
 {
     board->turns[0]++;
-    __asm__ volatile("" ::: "memory");
+    poll(NULL, 0, 0);
 }
 
 __attribute__((noinline)) static uint64_t called(uint64_t value, const char *text)
@@ -216,12 +217,10 @@ static void test_a_call_in_the_main_thread(void **state)
     struct problem problem = {0};
     struct modules modules;
     struct hold hold;
-    const struct hold_point point = {
-        .functions = {(uint64_t)(uintptr_t)turn}, .count = 1, .timeout_ns = 60 * NS_PER_S};
     wait_for(&board->turns[0], 0);
     assert_int_equal(modules_read(pid, &modules, &problem), 0);
-    int r = hold_main(pid, &modules, &point, &hold, &problem);
-    if (r == -EPERM || r == -ETIMEDOUT) { /* forbidden, or a machine without debug registers */
+    int r = hold_main(pid, &modules, 60 * NS_PER_S, &hold, &problem);
+    if (r == -EPERM) {
         modules_done(&modules);
         end_child(pid);
         skip();
