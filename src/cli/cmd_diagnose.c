@@ -8,10 +8,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "analyze/export.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
+#include "cli/reading.h"
 #include "diagnose/bundle.h"
 #include "diagnose/diagnosis.h"
 #include "diagnose/locate.h"
@@ -217,6 +219,74 @@ static int finish(const struct options *options, const struct diagnosis *normal,
     return 0;
 }
 
+#define RECORDING_REQUESTS 200000 /* of one recording: the slowest ones */
+
+/* Whether a path is a folder that sonde recorded. */
+static bool is_recording(const char *path)
+{
+    char manifest[4096];
+    snprintf(manifest, sizeof(manifest), "%s/manifest.json", path);
+    return access(manifest, R_OK) == 0;
+}
+
+/* The host and the offset to the time of day, from the manifest; both may be missing. */
+static json_t *read_manifest(const char *folder, struct export_settings *settings)
+{
+    _cleanup_(freep) char *text = NULL;
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/manifest.json", folder);
+    json_t *manifest = file_read(path, (size_t)64 << 20, &text, NULL) < 0 ? NULL : json_loads(text, 0, NULL);
+    settings->host = json_string_value(json_object_get(json_object_get(manifest, "host"), "name"));
+    settings->realtime_offset_ns = (uint64_t)json_integer_value(
+        json_object_get(json_object_get(manifest, "clock"), "realtime_offset_ns"));
+    return manifest;
+}
+
+/* A recording's vertical spans, all of its requests, to the sink. */
+static int read_recording(const char *folder, struct span_sink *sink, struct report *report,
+                          struct problem *problem)
+{
+    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    struct analyze_options reading = ANALYZE_DEFAULTS;
+    struct report own = {0};
+    char name[256];
+    reading.keep_per_endpoint = 0;
+    reading.keep_slowest = RECORDING_REQUESTS;
+    size_t length = strlen(folder);
+    while (length > 1 && folder[length - 1] == '/')
+        length--;
+    size_t from = length;
+    while (from > 0 && folder[from - 1] != '/')
+        from--;
+    snprintf(name, sizeof(name), "%.*s", (int)(length - from), folder + from);
+    int r = reading_run(folder, &reading, problem, &analysis, &own);
+    struct export_settings settings = {.recording = name};
+    json_t *manifest = read_manifest(folder, &settings);
+    size_t count = 0;
+    const struct request *const *requests = r == 0 ? analysis_requests(analysis, &count) : NULL;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = request_export(requests[i], &settings, sink);
+    array_foreach (&own.losses, loss)
+        if (r == 0)
+            r = report_add_loss(report, loss->reason, name, loss->count);
+    if (r == 0 && analysis_counts(analysis)->requests > count)
+        r = report_add_loss(report, "request-left-out", name, analysis_counts(analysis)->requests - count);
+    json_decref(manifest);
+    report_done(&own);
+    return r;
+}
+
+/* Recordings and span files, one path after the other. */
+static int read_paths(struct span_files *files, const char *const *paths, size_t count,
+                      struct span_sink *sink, struct report *report, struct problem *problem)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = is_recording(paths[i]) ? read_recording(paths[i], sink, report, problem)
+                                   : span_files_read(files, &paths[i], 1, sink, problem);
+    return r;
+}
+
 static int run(struct options *options, const char *const *paths, size_t count, struct report *report,
                struct problem *problem)
 {
@@ -243,14 +313,14 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         quiet.request = NULL;
         r = diagnosis_new(&quiet, &normal);
         if (r == 0)
-            r = span_files_read(&files, &options->normal, 1, diagnosis_sink(normal), problem);
+            r = read_paths(&files, &options->normal, 1, diagnosis_sink(normal), report, problem);
         if (r == 0)
             r = diagnosis_flush(normal, UINT64_MAX);
     }
     if (r == 0)
         r = diagnosis_new(&settings, &diagnosis);
     if (r == 0)
-        r = span_files_read(&files, paths, count, diagnosis_sink(diagnosis), problem);
+        r = read_paths(&files, paths, count, diagnosis_sink(diagnosis), report, problem);
     if (r == 0)
         r = diagnosis_flush(diagnosis, UINT64_MAX);
     if (r == 0 && !diagnosis_counts(diagnosis)->spans)
@@ -311,7 +381,9 @@ const struct command command_diagnose = {
     .summary = "Say which slice of the fleet got slower, since which version, and on which path",
     .help =
         "Reads spans from files and folders: OTLP (JSON, JSON lines, protobuf), Jaeger and Zipkin JSON,\n"
-        "CSV, Parquet, also compressed by gzip or zstd. Requests are bucketed by type and hardware, grouped\n"
+        "CSV, Parquet, also compressed by gzip or zstd; and folders that sonde recorded, whose name a table "
+        "can\n"
+        "join versions to (sonde.recording). Requests are bucketed by type and hardware, grouped\n"
         "by the versions they met, and the newest version of each service is compared with the older "
         "ones.\n\n"
         "Options:\n"
@@ -326,6 +398,7 @@ const struct command command_diagnose = {
         "Examples:\n"
         "  sonde diagnose spans.jsonl\n"
         "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
+        "  sonde diagnose --table versions.csv /tmp/trace-41 /tmp/trace-42\n"
         "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
     .run = cmd_diagnose,
 };

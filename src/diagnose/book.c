@@ -165,10 +165,11 @@ static int join_values(struct book *book, uint32_t key, uint32_t *values, size_t
  */
 static bool is_identity(const char *key)
 {
-    static const char *const beginnings[] = {"process.",  "container.",  "telemetry.", "host.name", "host.id",
-                                             "hostname",  "k8s.pod.",    "ip.",        "http.url",  "url.",
-                                             "http.host", "http.target", "net.",       "network.",  "server.",
-                                             "client.",   "peer.",       "thread."};
+    static const char *const beginnings[] = {"process.",    "container.", "telemetry.", "sonde.recording",
+                                             "host.name",   "host.id",    "hostname",   "k8s.pod.",
+                                             "ip.",         "http.url",   "url.",       "http.host",
+                                             "http.target", "net.",       "network.",   "server.",
+                                             "client.",     "peer.",      "thread."};
     for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++)
         if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
