@@ -1,9 +1,10 @@
 // What tracing costs real services, traced against untraced in pairs that take turns: processor time per request
 // of redis-server under redis-benchmark (one command at a time, and 16 in a pipeline) and of a Node HTTP service
-// under wrk, with all hooks and without kernel events (bench/kernel.mjs has those); then the collector's processor time per million events, and the speed of
+// under wrk, with all hooks and without kernel events (bench/kernel.mjs has those), and of one that also reads
+// files, resolves names and asks a Redis (mixed; mixed-kernel: with kernel events); then the collector's processor time per million events, and the speed of
 // `sonde report`. The service has processor 0, the load and sonde processor 1. Every pair starts new processes, so
 // that the luck of one memory layout is averaged out.
-//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]]    20 pairs; scenes redis, redis-p16, node
+//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]]    20 pairs; scenes redis, redis-p16, node, mixed, mixed-kernel
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -16,7 +17,7 @@ const [sonde, pairs = '20', ...scenes] = process.argv.slice(2);
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const here = path.dirname(new URL(import.meta.url).pathname);
 // The papers' own figures for patched runtimes are the ceiling.
-const GOALS = { redis: [1.02, 1.07], 'redis-p16': [1.05, 1.07], node: [1.03, 1.08] };
+const GOALS = { redis: [1.02, 1.07], 'redis-p16': [1.05, 1.07], node: [1.03, 1.08], mixed: [1.05, 1.08], 'mixed-kernel': [1.05, 1.08] };
 
 const collector = { cpuNs: [], events: [] };
 let traces = 0, lastTrace;
@@ -33,15 +34,15 @@ function freePort() {
 }
 
 // Starts a service on processor 0, under sonde on processor 1 when traced: { stop }.
-function launch(traced, command, stdout) {
+function launch(traced, command, stdout, kernel = false, env = {}) {
     const service = pinned(0, ...command);
     let words = service;
     if (traced) {
         if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
         lastTrace = path.join(work, `trace-${traces++}`);
-        words = pinned(1, sonde, 'record', '--quiet', '--no-kernel', '-o', lastTrace, '--', ...service);
+        words = pinned(1, sonde, 'record', '--quiet', ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
     }
-    const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'] });
+    const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'], env: { ...process.env, ...env } });
     let said = '';
     child.stderr.on('data', (part) => (said += part));
     const ended = new Promise((resolve) => child.on('exit', resolve));
@@ -81,8 +82,22 @@ async function redis(traced, pipeline) {
     return { pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load, stop };
 }
 
-async function nodeHttp(traced) {
-    const { child, stop } = launch(traced, [process.execPath, path.join(here, 'http-server.js')], 'pipe');
+// The Redis of the mixed services: untraced, on the load's processor, one for all.
+let store;
+async function sharedRedis() {
+    if (store) return store.port;
+    const port = await freePort(), [command, ...args] = pinned(1, 'redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', work);
+    store = { port, child: spawn(command, args, { stdio: 'ignore' }) };
+    await pause(500);
+    return port;
+}
+
+async function nodeMixed(traced, kernel) {
+    return nodeHttp(traced, 'mixed-server.js', kernel, { REDIS_PORT: String(await sharedRedis()) });
+}
+
+async function nodeHttp(traced, script = 'http-server.js', kernel = false, env = {}) {
+    const { child, stop } = launch(traced, [process.execPath, path.join(here, script)], 'pipe', kernel, env);
     const [pid, port] = await new Promise((resolve, reject) => {
         child.stdout.on('data', (part) => /^\d+ \d+$/m.test(part) && resolve(/^(\d+) (\d+)$/m.exec(part).slice(1).map(Number)));
         child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
@@ -99,7 +114,9 @@ async function nodeHttp(traced) {
 const SCENES = {
     redis: { text: 'redis-server, GET and SET', launch: (traced) => redis(traced, 1), slice: 10_000, slices: 6 },
     'redis-p16': { text: 'the same, 16 in a pipeline', launch: (traced) => redis(traced, 16), slice: 100_000, slices: 6 },
-    node: { text: 'Node HTTP service', launch: nodeHttp, slice: 1, slices: 4 },
+    node: { text: 'Node HTTP service', launch: (traced) => nodeHttp(traced), slice: 1, slices: 4 },
+    mixed: { text: 'the same with files, names, Redis', launch: (traced) => nodeMixed(traced, false), slice: 1, slices: 4 },
+    'mixed-kernel': { text: 'the same with kernel events', launch: (traced) => nodeMixed(traced, true), slice: 1, slices: 4 },
 };
 
 // One pair: both services live side by side, and short slices of load take turns, so that what else the machine
@@ -141,7 +158,7 @@ try {
     const rows = [];
     for (const name of scenes.length ? scenes : Object.keys(SCENES)) {
         if (!(name in SCENES)) throw new Error(`there is no scene '${name}'; there are ${Object.keys(SCENES).join(', ')}`);
-        if (name === 'node' && !has('wrk')) {
+        if (!name.startsWith('redis') && !has('wrk')) {
             console.log('not measured: Node HTTP service, wrk is not installed (tools/install-deps bench)');
             continue;
         }
@@ -159,5 +176,6 @@ try {
     const { median, min, max } = spread(seconds.map((s) => inTrace / s / 1e6));
     console.log(`sonde report: ${median.toFixed(2)} million events/s (${min.toFixed(2)} to ${max.toFixed(2)}, ${inTrace} events)`);
 } finally {
+    store?.child.kill('SIGKILL');
     fs.rmSync(work, { recursive: true, force: true });
 }

@@ -62,7 +62,7 @@ export async function makeFixture(folder) {
     const server = spawn('redis-server', ['--port', String(port), '--dir', folder, '--save', '', '--bind', '127.0.0.1'], { stdio: 'ignore' });
     try {
         await untilRedis(port);
-        redisCli(port, 'eval', `for i = 1, 60000 do redis.call('SET', 'key:' .. i, 'value ' .. i) redis.call('RPUSH', 'list', i) redis.call('SADD', 'set', 'member ' .. i) end`, '0');
+        redisCli(port, 'eval', `for i = 1, 250000 do redis.call('SET', 'key:' .. i, 'value ' .. i) redis.call('RPUSH', 'list', i) redis.call('SADD', 'set', 'member ' .. i) end`, '0');
         redisCli(port, 'save');
     } finally {
         server.kill('SIGKILL');

@@ -37,6 +37,8 @@ for (const name of ['sonde', 'libsonde-probe.so']) fs.copyFileSync(path.join(pat
 function plant(scenario) {
     const chance = new Chance(scenario.seed), app = new App(chance, scenario), faults = [];
     for (const fault of scenario.faults) faults.push(fault.plant(app, fault));
+    // When an operation of the pool was done, the program learns late where its loop stands still.
+    if (faults.length > 1) for (const expected of faults.flatMap((fault) => fault.expect)) if (expected.cause.startsWith('pool')) delete expected.blamed;
     // What every service does beside its faults, and who suffers.
     const file = app.newFile();
     app.require(file, 'fs', 'fs');

@@ -34,7 +34,7 @@ function singles(chance) {
         ...['late', 'pipe', 'busy', 'late'].map((how, i) => [f(`ipc: ${how}`, ipc, [120, 150, 200, 400][i], { how })]), healthy('ipc: late', ipc, { how: 'late' }),
         ...[f('redis EVAL', redisSlow, 40, { command: 'EVAL' }), f('redis EVAL', redisSlow, 150, { command: 'EVAL' }), f('redis KEYS', redisSlow, 60, { command: 'KEYS' }), f('redis ZUNIONSTORE', redisSlow, 80, { command: 'ZUNIONSTORE' })].map((x) => [x]),
         healthy('redis EVAL', redisSlow, { command: 'EVAL' }),
-        ...[20, 30].map((ms) => [f('run queue', runQueue, ms)]), [{ ...f('run queue', runQueue, 8), healthy: true }],
+        ...[16, 22].map((ms) => [f('run queue', runQueue, ms)]), [{ ...f('run queue', runQueue, 8), healthy: true }],
         ...[100, 250].map((ms) => [f('lock', lock, ms)]), healthy('lock', lock),
     ];
 }

@@ -238,7 +238,7 @@ static bool warming_up(const struct stretch *s, const struct look *place, uint64
         loading += look->loading ? look->count : 0;
     if (s->unfinished || concentrated(place, looks))
         return false;
-    return s->starting || s->first || loading * 2 > looks;
+    return s->starting || s->first || loading * 2 > looks || (s->many_calls && !looks);
 }
 
 static const char *short_path(const char *path)

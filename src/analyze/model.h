@@ -175,8 +175,9 @@ enum victim_role { VICTIM_WAITED, VICTIM_CAUSED, VICTIM_UPSTREAM, VICTIM_ROLES }
 struct stretch {
     uint8_t what; /* enum stretch_kind */
     uint8_t phase, unfinished;
-    uint8_t starting; /* the main script, or modules being loaded */
-    uint8_t first;    /* the first request of its endpoint, or the process's first work */
+    uint8_t starting;   /* the main script */
+    uint8_t many_calls; /* so many synchronous ones that modules may have been loaded */
+    uint8_t first;      /* the first request of its endpoint, or the process's first work */
     uint64_t start_ns, end_ns;
     uint64_t gc_ns, sync_ns, encode_ns;
     uint8_t sync_kind, encode_what;

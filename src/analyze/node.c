@@ -854,6 +854,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
      * modules. */
     if (culprit && turn.culprit_span != VSPAN_NONE)
         culprit->spans.at[turn.culprit_span].detail = stretch_place(a, s);
-    s->starting = main_script || turn.sync_count >= LOADING_CALLS;
+    s->starting = main_script;
+    s->many_calls = turn.sync_count >= LOADING_CALLS;
     s->first = culprit ? endpoint_is_new(a, culprit) : !thread->process->answered_count;
 }

@@ -9,6 +9,9 @@
 
 #include "analyze/model.h"
 
+/* The sampler fits its clock on its own. */
+static const uint64_t CLOCK_SLACK_NS = 200000;
+
 enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_POLL = 4, PHASE_UNKNOWN = 255 };
 
 struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
@@ -186,10 +189,10 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
             item->id = span->argument;
     }
     array_done(&open);
-    if (!turn && thread->looks.count) { /* the recorder died too: the stall's samples are what is left */
-        uint64_t since_ns = thread->looks.at[thread->looks.count - 1].since_ns;
+    /* The recorder died too: samples of a stall that no turn has ended since are what is left. */
+    uint64_t since_ns = thread->looks.count ? thread->looks.at[thread->looks.count - 1].since_ns : 0;
+    if (!turn && since_ns && since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns)
         turn = turn_item(a, thread, SONDE_EVENT_node_callback, since_ns, MAX(now_ns, since_ns)) != NULL;
-    }
     thread->unfinished = turn;
     thread->finish_ns = now_ns;
     read_roots(a, thread, PHASE_POLL);

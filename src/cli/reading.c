@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -185,6 +186,9 @@ int reading_run(const char *folder, struct analyze_options *options, struct prob
     add_reader_losses(&report, trace);
     report_add_overhead(&report, "events_count", (double)analysis_counts(analysis)->events);
     report_add_overhead(&report, "analysis_ns", (double)(clock_monotonic_ns() - started_ns));
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    report_add_overhead(&report, "peak_memory_bytes", (double)usage.ru_maxrss * 1024);
     *ret_analysis = analysis;
     analysis = NULL;
     *ret_report = report;

@@ -1,7 +1,7 @@
 // Faults that make requests wait for something: a pool thread, a disk, a name, a peer, another process, a Redis that
 // is busy, a processor.
 // SPDX-License-Identifier: Apache-2.0
-import { booked, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
+import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
 
 const POOL_WAIT_MS = 20; // sonde report --pool-wait-ms
 
@@ -154,7 +154,7 @@ export function ipc(app, { strengthMs, healthy, how }) {
 
 /* ---- a busy Redis ---- */
 
-// The fixture of the run: 60,000 keys `key:N`, a list `list` and a set `set` of so many, a hash `hash`.
+// The fixture of the run: 250,000 keys `key:N`, a list `list` and a set `set` of so many, a hash `hash`.
 const COMMANDS = {
     EVAL: { call: (n) => `store.eval('local x = 0 for i = 1, ${n} do x = x + redis.call("EXISTS", KEYS[1]) end return x', 1, 'key:1')`, perMs: 1500, healthy: 10 },
     KEYS: { call: () => "store.keys('*nothing*')", fixed: true },
@@ -183,7 +183,10 @@ export function redisSlow(app, { strengthMs, healthy, command }) {
 
 export function runQueue(app, { strengthMs, healthy }) {
     const { chance } = app, name = chance.name(), file = app.newFile(), handler = chance.name(), mark = chance.word();
-    app.addFunction(file, name, [`function ${name}(n) {`, '    let value = 1;', '    for (let i = 0; i < n * 10000; i++) value = (value * 1103515245 + 12345) % 2147483648;', '    return value;', '}']);
+    const lines = [`function ${name}(n) {`, '    let value = 1;', '    for (let i = 0; i < n * 10000; i++) value = (value * 1103515245 + 12345) % 2147483648;', '    return value;', '}'], core = evaluate(name, lines);
+    app.addFunction(file, name, lines);
+    core(10);
+    const n = calibrate(core, strengthMs, 20, (k) => Math.ceil(k * 1.15));
     const route = app.addHandler(file, handler, ['const since = clock();', 'const before = process.cpuUsage();', `const result = ${name}(Number(query.get('n')));`, 'const used = process.cpuUsage(before);', `note('${mark}', since);`,
         `note('${mark}', 0, (used.user + used.system) * -1000);`, "ANSWER(String(result) + '\\n');"]);
     const waited = ({ lines }) => {
@@ -196,7 +199,7 @@ export function runQueue(app, { strengthMs, healthy }) {
         return sum;
     };
     return {
-        routes: [{ target: () => `${route}?n=${Math.round(strengthMs * 40)}`, everyMs: healthy ? 120 : 250, atOnce: 1, atLeast: 3, warm: `${route}?n=1` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 120 : 250, atOnce: 1, atLeast: 3, warm: `${route}?n=1` }],
         hogs: healthy ? 0 : chance.whole(4, 6),
         expect: healthy ? [] : [{ cause: 'run-queue-wait', kinds: ['run-queue-wait'], info: true, places: [{}], blamed: waited }],
     };
