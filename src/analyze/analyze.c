@@ -231,6 +231,9 @@ static void collector_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_block_io:
         activity_event(a, e);
         break;
+    case SONDE_EVENT_budget:
+        a->over = U(e, budget_incomplete) != 0;
+        break;
     case SONDE_EVENT_machine_stall:
         stretch_machine_stall(a, e);
         break;
@@ -292,6 +295,10 @@ static void probe_event(struct analysis *a, const struct event *e)
 
 int analysis_event(struct analysis *a, const struct event *e)
 {
+    if (a->over) {
+        a->counts.events++;
+        return 0;
+    }
     if (!a->counts.events++)
         a->counts.first_ns = e->time_ns;
     a->counts.last_ns = MAX(a->counts.last_ns, e->time_ns);

@@ -392,6 +392,7 @@ struct analysis {
     struct analyze_options options;
     struct analysis_counts counts;
     bool failed; /* memory ran out */
+    bool over;   /* the programs' own events are incomplete from here on: nothing more is concluded */
     struct arena arena;
     struct map interned;  /* hash -> const char * */
     struct map processes; /* pid -> struct process * */

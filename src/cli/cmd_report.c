@@ -117,27 +117,37 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
     text_done(&line);
 }
 
+/* A figure of the report's overhead; -1 when it is not there. */
+static double cost_of(const struct report *report, const char *name)
+{
+    array_foreach (&report->overhead, cost)
+        if (strcmp(cost->name, name) == 0)
+            return cost->value;
+    return -1;
+}
+
 static void add_cost(struct text *to, const struct report *report, const struct prose_style *style)
 {
-    double events = 0, share = -1, bytes = 0, analysis_ns = 0;
-    array_foreach (&report->overhead, cost) {
-        if (strcmp(cost->name, "events_count") == 0)
-            events = cost->value;
-        else if (strcmp(cost->name, "collector_cpu_share") == 0)
-            share = cost->value;
-        else if (strcmp(cost->name, "trace_bytes") == 0)
-            bytes = cost->value;
-        else if (strcmp(cost->name, "analysis_ns") == 0)
-            analysis_ns = cost->value;
-    }
+    double share = cost_of(report, "collector_cpu_share"), bytes = cost_of(report, "trace_bytes");
+    double tracing = cost_of(report, "tracing_cpu_share"), memory = cost_of(report, "tracing_memory_bytes");
     char time[32];
     text_addf(to, "\n%sCost%s\n   ", style->bold, style->none);
-    prose_count(to, (uint64_t)events, "event");
+    prose_count(to, (uint64_t)MAX(cost_of(report, "events_count"), 0), "event");
     if (bytes > 0)
         text_addf(to, ", %.1f MB", bytes / 1e6);
     if (share >= 0)
         text_addf(to, "; the recorder took %.1f %% of one processor", share * 100);
-    text_addf(to, "; read in %s.\n", clock_format_duration((uint64_t)analysis_ns, time, sizeof(time)));
+    text_addf(to, "; read in %s.\n",
+              clock_format_duration((uint64_t)MAX(cost_of(report, "analysis_ns"), 0), time, sizeof(time)));
+    if (tracing >= 0)
+        text_addf(
+            to,
+            "   Tracing took %.1f %% of all processors (budget %.3g %%): in the programs %.1f %% of one, "
+            "in the\n   kernel %.1f %% of one, without setting up; and %.0f MB of memory (budget %.0f MB).\n",
+            tracing * 100, cost_of(report, "budget_cpu_share") * 100,
+            MAX(cost_of(report, "probe_cpu_share"), 0) * 100,
+            MAX(cost_of(report, "kernel_cpu_share"), 0) * 100, memory / (1 << 20),
+            cost_of(report, "budget_memory_bytes") / (1 << 20));
 }
 
 static void print_text(struct analysis *analysis, const struct report *report, const char *folder)

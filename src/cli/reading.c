@@ -73,6 +73,29 @@ static void add_manifest_processes(struct report *report, const json_t *processe
         add_missing(report, json_object_get(process, "missing"));
 }
 
+static double number_of(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+/* What tracing took while it went on. Shares are of one processor, but for tracing_cpu_share: of all. */
+static void add_overhead(struct report *report, const json_t *overhead, double took_ns)
+{
+    double probe_ns = number_of(overhead, "probe_cpu_ns"), kernel_ns = number_of(overhead, "kernel_cpu_ns");
+    double collector_ns = number_of(overhead, "collector_cpu_ns"),
+           processors = number_of(overhead, "processors");
+    if (!overhead || took_ns <= 0 || processors < 1)
+        return;
+    report_add_overhead(report, "probe_cpu_share", probe_ns / took_ns);
+    report_add_overhead(report, "kernel_cpu_share", kernel_ns / took_ns);
+    report_add_overhead(report, "tracing_cpu_share",
+                        (probe_ns + kernel_ns + collector_ns) / took_ns / processors);
+    report_add_overhead(report, "setup_cpu_ns", number_of(overhead, "setup_cpu_ns"));
+    report_add_overhead(report, "tracing_memory_bytes", number_of(overhead, "memory_bytes"));
+    report_add_overhead(report, "budget_cpu_share", number_of(overhead, "budget_cpu_share"));
+    report_add_overhead(report, "budget_memory_bytes", number_of(overhead, "budget_memory_bytes"));
+}
+
 static void add_manifest(struct report *report, const char *folder)
 {
     char path[4096];
@@ -104,6 +127,7 @@ static void add_manifest(struct report *report, const char *folder)
                            json_integer_value(json_object_get(manifest, "start_ns")));
     if (took > 0 && json_is_true(json_object_get(manifest, "complete")))
         report_add_overhead(report, "collector_cpu_share", cpu / took);
+    add_overhead(report, json_object_get(manifest, "overhead"), took);
     report_add_overhead(report, "trace_bytes",
                         (double)json_integer_value(json_object_get(manifest, "bytes")));
     json_decref(manifest);

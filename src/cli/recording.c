@@ -44,6 +44,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->kernel = value ? value : "";
     else if (c == OPTION_NO_KERNEL)
         recording->kernel = NULL, recording->no_kernel = true;
+    else if (c == OPTION_BUDGET)
+        recording->budget = value;
     else if (c == 'f' && recording->report)
         recording->follow = true;
     else if (c == OPTION_CONTEXT)
@@ -74,11 +76,18 @@ int recording_open(struct recording *recording, struct problem *problem)
         if (r < 0)
             return r;
     }
+    struct budget_limits budget = BUDGET_DEFAULTS;
+    if (recording->budget) {
+        int r = budget_parse(recording->budget, &budget, problem);
+        if (r < 0)
+            return r;
+    }
     _cleanup_(freep) char *probe = cli_probe_path();
     const struct session_options options = {.folder = recording->folder,
                                             .probe_path = probe,
                                             .families = families,
                                             .request_context = recording->request_context,
+                                            .budget = budget,
                                             .note = note,
                                             .context = recording};
     int r = session_new(&options, &recording->session, problem);

@@ -17,8 +17,9 @@ struct recording {
     bool quiet, json, report;
     const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
     bool no_kernel;
-    bool follow;  /* findings while it goes on (follow.h) */
-    int follower; /* its process; 0: none */
+    const char *budget; /* "PERCENT,MB"; NULL: the usual */
+    bool follow;        /* findings while it goes on (follow.h) */
+    int follower;       /* its process; 0: none */
     enum sonde_context request_context;
     struct session *session;
     char folder_name[64];
@@ -31,20 +32,24 @@ struct recording {
         {"context", required_argument, NULL, OPTION_CONTEXT},                    \
         {"kernel", optional_argument, NULL, OPTION_KERNEL},                      \
         {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                      \
+        {"budget", required_argument, NULL, OPTION_BUDGET},                      \
     {                                                                            \
         "help", no_argument, NULL, 'h'                                           \
     }
-enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT };
+enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET };
 bool recording_option(struct recording *recording, int c, const char *value);
 
-#define RECORDING_HELP                                                                                    \
-    "Options:\n"                                                                                          \
-    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                      \
-    "  -q, --quiet       no notes on stderr while it runs\n"                                              \
-    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "    \
-    "block)\n"                                                                                            \
-    "      --no-kernel   none\n"                                                                          \
-    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n" \
+#define RECORDING_HELP                                                                                     \
+    "Options:\n"                                                                                           \
+    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                       \
+    "  -q, --quiet       no notes on stderr while it runs\n"                                               \
+    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "     \
+    "block)\n"                                                                                             \
+    "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it " \
+    "the\n"                                                                                                \
+    "                    dearest events are left out, then tracing stops\n"                                \
+    "      --no-kernel   none\n"                                                                           \
+    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n"  \
     "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"
 
 /* Makes the session. */

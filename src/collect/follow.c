@@ -52,7 +52,7 @@ void session_kernel_tell_losses(struct session *session)
 
 void session_kernel_finish(struct session *session)
 {
-    if (!session->kernel)
+    if (!session->kernel || !kernel_families(session->kernel))
         return;
     kernel_tell_unfinished(session->kernel);
     (void)kernel_drain(session->kernel, session->kernel_stream, true);

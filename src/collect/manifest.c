@@ -144,6 +144,7 @@ static json_t *session_missing_array(const struct session *session)
                               json_pack("{s:s, s:s, s:s}", "what",
                                         "the kernel's side: system calls, scheduling, wake-ups, TCP, disks",
                                         "why", p->what, "remedy", p->remedy));
+    session_add_dropped(session, missing);
     return missing;
 }
 
@@ -207,13 +208,14 @@ int session_write_manifest(struct session *session, bool complete)
     array_foreach (&session->untraced, u)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();
-    json_t *root = json_pack(
-        "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", SONDE_VERSION,
-        "complete", complete, "start_ns", (json_int_t)session->started_ns, "end_ns", (json_int_t)now,
-        "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes, "collector_cpu_ns",
-        (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock", clock_object(session),
-        "processes", processes, "untraced", untraced, "losses", losses_array(session, &totals), "missing",
-        session_missing_array(session), "kernel", kernel_object(session));
+    json_t *root =
+        json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+                  SONDE_VERSION, "complete", complete, "start_ns", (json_int_t)session->started_ns, "end_ns",
+                  (json_int_t)now, "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes,
+                  "collector_cpu_ns", (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock",
+                  clock_object(session), "processes", processes, "untraced", untraced, "losses",
+                  losses_array(session, &totals), "missing", session_missing_array(session), "kernel",
+                  kernel_object(session), "overhead", session_overhead_object(session));
     session->manifest_ns = now;
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

@@ -95,6 +95,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r >= 0)
         r = session_kernel_begin(session);
+    if (r >= 0)
+        session_overhead_begin(session);
     if (r < 0)
         return r;
     raise_descriptor_limit(session);
@@ -290,8 +292,11 @@ static void wait_for_news(struct session *session)
     const struct timespec timeout = {.tv_nsec = session->idle_us * 1000};
     int ready = ppoll(wait, (nfds_t)n, &timeout, NULL);
     note_machine_stall(session, asleep_ns, clock_monotonic_ns());
-    if (ready > 0 && (wait[0].revents & POLLIN))
+    if (ready > 0 && (wait[0].revents & POLLIN)) {
+        uint64_t before_ns = session_cpu_ns();
         session_welcome(session);
+        session->setup_ns += session_cpu_ns() - before_ns;
+    }
 }
 
 static bool has_living_program(const struct session *session)
@@ -329,6 +334,7 @@ int session_step(struct session *session, int *ret_status)
         session->tended_ns = now;
         session_tend(session, now);
     }
+    session_overhead_tick(session, now);
     if (now - session->flushed_ns > NS_PER_S / 2) {
         session->flushed_ns = now;
         flush_all(session);
@@ -382,15 +388,12 @@ int session_finish(struct session *session, struct problem *problem)
 void session_summarise(const struct session *session, struct session_summary *ret_summary)
 {
     struct ctf_totals totals;
-    struct rusage usage;
     ctf_writer_totals(session->writer, &totals);
-    getrusage(RUSAGE_SELF, &usage);
     struct session_summary s = {.programs = (unsigned)session->programs.count,
                                 .events = totals.events,
                                 .bytes = totals.bytes,
                                 .write_error = totals.write_error};
-    s.collector_cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
-                         (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+    s.collector_cpu_ns = session_cpu_ns();
     s.lost = totals.lost_events;
     for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
         s.lost += session->kernel_lost[i];

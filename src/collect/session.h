@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/problem.h"
+#include "collect/budget.h"
 #include "base/macro.h"
 #include "event/config.h"
 
@@ -20,6 +21,7 @@ struct session_options {
     uint64_t stall_ns;                  /* callbacks open for longer are looked into; 0: 20 ms */
     uint32_t families;                  /* of kernel events, bits by enum sonde_family; 0: none */
     enum sonde_context request_context; /* what is used at most to tell requests apart */
+    struct budget_limits budget;        /* zero: the usual */
     /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
     void (*note)(void *context, const char *line);
     void *context;

@@ -4,11 +4,13 @@
 #ifndef COLLECT_SESSION_INTERNAL_H
 #define COLLECT_SESSION_INTERNAL_H
 
+#include <jansson.h>
 #include <limits.h>
 #include <sys/resource.h>
 
 #include "base/array.h"
 #include "collect/kernel.h"
+#include "event/families.h"
 #include "collect/program.h"
 #include "collect/session.h"
 #include "collect/stall.h"
@@ -23,6 +25,16 @@ struct newcomer {
     bool replaced; /* it was traced, and has executed another program since */
 };
 
+/* Families of events: the kernel's, then the probes'. */
+enum { FAMILIES = SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_COUNT };
+
+/* What was left out to stay within the budget. */
+struct budget_step {
+    uint64_t at_ns; /* since the beginning */
+    bool stopped;
+    char what[96], why[160];
+};
+
 struct session {
     struct session_options options;
     char *probe_path;
@@ -34,6 +46,19 @@ struct session {
     struct ctf_stream *own;     /* the collector's events */
     struct kernel_side *kernel; /* NULL: without */
     struct ctf_stream *kernel_stream;
+    struct kernel_cost kernel_cost;     /* as measured last */
+    uint64_t kernel_ns, kernel_told_ns; /* what it took until then */
+    double kernel_rate;                 /* of one processor, as measured last */
+    struct budget budget;
+    double record_ns;               /* what a record costs a program, about */
+    uint64_t setup_ns, measured_ns; /* processor time of finding and patching; when it was measured last */
+    uint64_t memory_worst_bytes;
+    double family_costs[FAMILIES]; /* ns, at the last step */
+    uint64_t stepped_ns;
+    uint32_t families_off; /* of the probes, bits by enum sonde_probe_family */
+    bool stopped;          /* tracing was too dear */
+    struct budget_step steps[24];
+    size_t step_count;
     struct problem kernel_problem;             /* why it is missing though asked for */
     uint64_t kernel_lost[SONDE_KERNEL_COUNTS]; /* told */
     struct clock_fit fit;
@@ -93,6 +118,17 @@ void session_end_program(struct session *session, struct program *program, bool 
 
 /* A program runs untraced: said, and written to the manifest. */
 void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem);
+
+/* What tracing costs, and the budget. */
+uint64_t session_cpu_ns(void);
+void session_overhead_begin(struct session *session);
+void session_overhead_tick(struct session *session, uint64_t now_ns);
+json_t *session_overhead_object(struct session *session);
+void session_add_dropped(const struct session *session, json_t *missing);
+void session_apply_families(struct session *session);
+
+/* Nothing more of this program is recorded. gone: it has ended. */
+void session_end_program(struct session *session, struct program *program, bool gone);
 
 /* Takes the hooks out of a program that lives on. */
 void session_detach(struct session *session, struct program *program);

@@ -179,7 +179,9 @@ void session_welcome(struct session *session)
     struct guest guest = {.socket = socket, .shared_fd = -1};
     struct problem problem = {0};
     int r = receive_hello(&guest);
-    if (r == 0) {
+    if (r == 0 && session->stopped) {
+        (void)send_verb(&guest, SONDE_LEAVE);
+    } else if (r == 0) {
         r = admit(session, &guest, &problem);
         (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
         /* A library user of libuv that is not Node is met without a word. */

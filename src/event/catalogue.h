@@ -137,6 +137,7 @@
     L(2, "uninterruptible") /* the same, for a disk, a page or a lock */ \
     L(3, "stopped")         /* by a signal or a debugger */
 #define SONDE_ENUM_woken_by(L)        L(0, "nobody") L(1, "thread") L(2, "interrupt") L(3, "unknown")
+#define SONDE_ENUM_budget_step(L)     L(0, "family-left-out") L(1, "stopped")
 #define SONDE_ENUM_block_operation(L) L(0, "read") L(1, "write") L(2, "flush") L(3, "discard") L(255, "other")
 #define SONDE_ENUM_runtime(L)         L(0, "other") L(1, "node") L(2, "redis")
 
@@ -157,6 +158,7 @@
     M(off_reason)      \
     M(woken_by)        \
     M(block_operation) \
+    M(budget_step)     \
     M(runtime)
 
 enum sonde_meaning {
@@ -388,6 +390,13 @@ enum sonde_meaning {
     F(e, u32, tid, none, "the thread, 0 for all")                        \
     F(e, u8, reason, loss_reason, "why")
 
+#define SONDE_FIELDS_budget(F, e)                                                        \
+    F(e, u64, cpu_ppm, none, "what tracing took of all processors, in millionths")       \
+    F(e, u64, memory, bytes, "what sonde used of memory")                                \
+    F(e, u8, step, budget_step, "what was done")                                         \
+    F(e, u8, incomplete, none, "1: the programs' own events are incomplete from now on") \
+    F(e, str, what, none, "the family of events that is left out from now on")
+
 /* From the kernel. */
 
 #define SONDE_FIELDS_sys_call(F, e)                                                      \
@@ -527,6 +536,7 @@ enum sonde_meaning {
     E(tcp_accept, "tcp:accept", SPAN, KERNEL, "a connection is taken from its listener")                    \
     E(tcp_send, "tcp:send", SPAN, KERNEL, "a system call that writes to a TCP socket")                      \
     E(tcp_recv, "tcp:recv", SPAN, KERNEL, "a system call that reads from a TCP socket")                     \
+    E(budget, "trace:budget", INSTANT, COLLECTOR, "tracing cost too much: something is left out")           \
     E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")
 
 /* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */

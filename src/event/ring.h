@@ -4,10 +4,10 @@
  *     0               struct sonde_shared (one page)
  *     4096 + i * slot struct sonde_thread of thread slot i (one page), then its ring
  *
- * The probe writes, sonde reads; sonde writes only `enabled`, `tail` and a slot's `owner` (to give the slot
- * of a thread that is gone to a new one). The ring is single producer, single consumer: the probe publishes
- * `head` with release, sonde publishes `tail` with release. Positions only grow; the place in the ring is
- * position modulo its size. A record never wraps: a record with id 0 fills the rest of the ring.
+ * The probe writes, sonde reads; sonde writes only `enabled`, `tail`, `families_off` and a slot's `owner` (to
+ * give the slot of a thread that is gone to a new one). The ring is single producer, single consumer: the
+ * probe publishes `head` with release, sonde publishes `tail` with release. Positions only grow; the place in
+ * the ring is position modulo its size. A record never wraps: a record with id 0 fills the rest of the ring.
  *
  * Times are TSC ticks; sonde fits them to CLOCK_MONOTONIC. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -63,6 +63,7 @@ struct sonde_open_span {
 struct sonde_thread {
     uint32_t owner; /* 0 free, else the thread's id in its own PID namespace (compare-and-swap to claim) */
     uint32_t busy;  /* a record is being written: a signal handler must not record */
+    uint32_t families_off; /* written by sonde: bits by enum sonde_probe_family, not recorded */
     /* head and tail on cache lines of their own. */
     uint64_t head __attribute__((aligned(64))); /* bytes ever written */
     uint64_t tail_seen;                         /* the producer's copy of tail */

@@ -12,6 +12,7 @@
 
 #include "event/catalogue.h"
 #include "event/config.h"
+#include "event/families.h"
 #include "event/ring.h"
 #include "probe/system.h"
 
@@ -165,27 +166,32 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
     t->busy = 0;
 }
 
+/* Sonde may have switched its family off, when tracing cost too much. */
+#define WANTED(self, event) LIKELY(!((self)->shared.families_off & sonde_family_bit(SONDE_EVENT_##event)))
+
 /* RECORD(self, redis_command, start_tsc or 0 for an instant, end_tsc, .client_id = id, ...) */
-#define RECORD(self, event, start, end, ...)                                                \
-    do {                                                                                    \
-        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                               \
-        char *r_at_ = record_begin(self, sizeof(struct record_##event), &r_next_);          \
-        if (LIKELY(r_at_)) {                                                                \
-            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                    \
-            r_head_->end_tsc = r_end_;                                                      \
-            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event), \
-                                        r_start_ ? r_end_ - r_start_ : 0);                  \
-            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =               \
-                (struct record_##event){__VA_ARGS__};                                       \
-            record_commit(self, r_next_);                                                   \
-        }                                                                                   \
+#define RECORD(self, event, start, end, ...)                                                                 \
+    do {                                                                                                     \
+        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                                                \
+        char *r_at_ = WANTED(self, event) ? record_begin(self, sizeof(struct record_##event), &r_next_) : 0; \
+        if (LIKELY(r_at_)) {                                                                                 \
+            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                                     \
+            r_head_->end_tsc = r_end_;                                                                       \
+            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),                  \
+                                        r_start_ ? r_end_ - r_start_ : 0);                                   \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                                \
+                (struct record_##event){__VA_ARGS__};                                                        \
+            record_commit(self, r_next_);                                                                    \
+        }                                                                                                    \
     } while (0)
 
 /* The same for an event with one string, whose length field is among the initialisers. */
 #define RECORD_TEXT(self, event, now, string, length, ...)                                                 \
     do {                                                                                                   \
         uint64_t r_next_;                                                                                  \
-        char *r_at_ = record_begin(self, sizeof(struct record_##event) + (length), &r_next_);              \
+        char *r_at_ = WANTED(self, event)                                                                  \
+                          ? record_begin(self, sizeof(struct record_##event) + (length), &r_next_)         \
+                          : 0;                                                                             \
         if (LIKELY(r_at_)) {                                                                               \
             struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                                   \
             r_head_->end_tsc = (now);                                                                      \

@@ -107,11 +107,38 @@ static void keeps_only_what_is_in_flight(void **state)
     feed_done(&feed);
 }
 
+/* The recorder left families of the probe's events out from there on. */
+static void nothing_is_concluded_from_incomplete_events(void **state)
+{
+    (void)state;
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, 10, 1, "api", US(1));
+    FEED_TEXT(&feed, "/before");
+    FEED(&feed, http_request, 10, 10, MS(1), 0, .fd = 30, .generation = 1, .method = 1);
+    FEED_TEXT(&feed, "scheduling");
+    FEED(&feed, budget, 1, 1, MS(2), 0, .incomplete = 0);
+    FEED_TEXT(&feed, "/meanwhile");
+    FEED(&feed, http_request, 10, 10, MS(3), 0, .fd = 31, .generation = 1, .method = 1);
+    FEED_TEXT(&feed, "callbacks");
+    FEED(&feed, budget, 1, 1, MS(4), 0, .incomplete = 1);
+    FEED_TEXT(&feed, "/behind");
+    FEED(&feed, http_request, 10, 10, MS(5), 0, .fd = 32, .generation = 1, .method = 1);
+    FEED(&feed, node_callback, 10, 10, MS(900), MS(800), .async_id = 1);
+    feed_finish(&feed);
+    assert_int_equal(analysis_counts(feed.analysis)->requests, 2);
+    assert_int_equal(analysis_counts(feed.analysis)->last_ns, MS(4));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_trace_says_why),           cmocka_unit_test(losses_are_told_by_reason),
-        cmocka_unit_test(process_numbers_are_used_again), cmocka_unit_test(strange_events_do_no_harm),
+        cmocka_unit_test(nothing_is_concluded_from_incomplete_events),
+        cmocka_unit_test(empty_trace_says_why),
+        cmocka_unit_test(losses_are_told_by_reason),
+        cmocka_unit_test(process_numbers_are_used_again),
+        cmocka_unit_test(strange_events_do_no_harm),
         cmocka_unit_test(keeps_only_what_is_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

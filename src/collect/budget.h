@@ -1,0 +1,50 @@
+/* What tracing costs, live, and what is done when it is too much: the dearest family of events goes first,
+ * then the next, and in the end tracing stops. This part only reckons; session code measures and acts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_BUDGET_H
+#define COLLECT_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/problem.h"
+
+struct budget_limits {
+    double cpu_share;      /* of all processors of the machine, 0.05 for 5 % */
+    uint64_t memory_bytes; /* sonde's own, with rings; not pages of files that are mapped */
+};
+
+#define BUDGET_DEFAULTS ((struct budget_limits){.cpu_share = 0.05, .memory_bytes = 128ull << 20})
+
+/* "5,128": percent of the machine's processors, MB. The second may be missing. -EINVAL with the problem. */
+int budget_parse(const char *text, struct budget_limits *ret_limits, struct problem *problem);
+
+/* Everything since the beginning; setup (finding symbols, patching) is not in it. */
+struct budget_sample {
+    uint64_t time_ns;
+    uint64_t probe_ns, collector_ns, kernel_ns; /* processor time */
+    uint64_t memory_bytes;
+};
+
+enum { BUDGET_WINDOW = 6 };
+
+struct budget {
+    struct budget_limits limits;
+    double processors;
+    struct budget_sample samples[BUDGET_WINDOW]; /* newest last */
+    unsigned count;
+    double share; /* over the samples, of the machine */
+};
+
+/* Adds a sample, taken about once a second. True when it is too much: over the limit on average over five
+ * seconds, or four times as much over two. After that the window begins anew. */
+bool budget_add(struct budget *budget, const struct budget_sample *sample);
+
+/* The index of the largest cost among those whose bit is set in on; -1 when there is none that costs
+ * anything. */
+int budget_dearest(const double *costs, int count, uint64_t on);
+
+/* What one record costs a traced program, about, in ns: measured here on work of the same kind. */
+double budget_record_ns(void);
+
+#endif

@@ -1,0 +1,271 @@
+/* What tracing costs while it goes on: measured once a second, told in the manifest, and held within the
+ * budget (budget.h): the dearest family of events goes first, and in the end tracing. The programs go on
+ * untouched either way. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "event/families.h"
+
+#define TICK_NS NS_PER_S
+/* Moving one record from a ring to a file; and making one in the kernel where its own measure is not to be
+ * had. Both measured here, rounded. */
+enum { COLLECT_EVENT_NS = 300, KERNEL_EVENT_NS = 250 };
+
+static const char *const PROBE_FAMILIES[] = {
+#define F(ident, name) name,
+    SONDE_PROBE_FAMILIES(F)
+#undef F
+};
+
+uint64_t session_cpu_ns(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+}
+
+/* ---- measuring ---- */
+
+/* What is ours alone, and the rings: not the pages of files that symbols are read from. */
+static uint64_t memory_bytes(const struct session *session)
+{
+    _cleanup_(freep) char *status = NULL;
+    if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
+        return 0;
+    uint64_t kib = 0;
+    static const char *const LINES[] = {"\nRssAnon:", "\nRssShmem:"};
+    for (size_t i = 0; i < ARRAY_SIZE(LINES); i++) {
+        const char *line = strstr(status, LINES[i]);
+        kib += line ? strtoull(line + strlen(LINES[i]), NULL, 10) : 0;
+    }
+    return kib * 1024 + session->kernel_cost.memory_bytes;
+}
+
+/* Adds what the kernel's programs took since the last look: they are measured for a part of the time, and the
+ * rest is taken to be like it. */
+static void add_kernel_ns(struct session *session, uint64_t now_ns)
+{
+    struct kernel_cost cost, *before = &session->kernel_cost;
+    uint64_t since_ns = session->kernel_told_ns ? session->kernel_told_ns : session->started_ns;
+    double run_ns = 0, events = 0;
+    if (!session->kernel)
+        return;
+    kernel_cost(session->kernel, &cost);
+    for (int i = 0; i < SONDE_FAMILY_COUNT; i++) {
+        run_ns += (double)(cost.run_ns[i] - before->run_ns[i]);
+        events += (double)(cost.events[i] - before->events[i]);
+    }
+    if (cost.watched_ns > before->watched_ns)
+        session->kernel_rate = run_ns / (double)(cost.watched_ns - before->watched_ns);
+    if (!kernel_families(session->kernel))
+        session->kernel_rate = 0;
+    if (cost.watched_ns)
+        session->kernel_ns += (uint64_t)(session->kernel_rate * (double)(now_ns - since_ns));
+    else
+        session->kernel_ns += (uint64_t)(events * KERNEL_EVENT_NS);
+    session->kernel_told_ns = now_ns;
+    *before = cost;
+}
+
+static void count_events(const struct session *session, uint64_t counts[static SONDE_EVENT_COUNT])
+{
+    memset(counts, 0, SONDE_EVENT_COUNT * sizeof(*counts));
+    array_foreach (&session->programs, p)
+        for (int i = 0; i < SONDE_EVENT_COUNT; i++)
+            counts[i] += (*p)->events[i];
+}
+
+static struct budget_sample measure(struct session *session, uint64_t now_ns)
+{
+    uint64_t counts[SONDE_EVENT_COUNT], events = 0, cpu_ns = session_cpu_ns();
+    count_events(session, counts);
+    for (int i = 0; i < SONDE_EVENT_COUNT; i++)
+        events += counts[i];
+    add_kernel_ns(session, now_ns);
+    struct budget_sample sample = {.time_ns = now_ns,
+                                   .probe_ns = (uint64_t)((double)events * session->record_ns),
+                                   .collector_ns = cpu_ns - MIN(cpu_ns, session->setup_ns),
+                                   .kernel_ns = session->kernel_ns,
+                                   .memory_bytes = memory_bytes(session)};
+    session->memory_worst_bytes = MAX(session->memory_worst_bytes, sample.memory_bytes);
+    return sample;
+}
+
+/* ---- acting ---- */
+
+_Static_assert(FAMILIES == sizeof(((struct session *)0)->family_costs) / sizeof(double), "each has a place");
+
+static const char *family_text(int family)
+{
+    static const char *const KERNEL[] = {"system calls", "scheduling", "wake-ups", "TCP connections",
+                                         "disk requests"};
+    return family < SONDE_FAMILY_COUNT ? KERNEL[family] : PROBE_FAMILIES[family - SONDE_FAMILY_COUNT];
+}
+
+/* What each family has cost since the beginning, ns. */
+static void family_costs(const struct session *session, double costs[static FAMILIES])
+{
+    uint64_t counts[SONDE_EVENT_COUNT];
+    const struct kernel_cost *kernel = &session->kernel_cost;
+    double elapsed = kernel->watched_ns
+                         ? (double)(clock_monotonic_ns() - session->started_ns) / (double)kernel->watched_ns
+                         : 0;
+    for (int i = 0; i < FAMILIES; i++)
+        costs[i] = 0;
+    for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
+        costs[i] = (double)kernel->events[i] * (COLLECT_EVENT_NS + (elapsed > 0 ? 0 : KERNEL_EVENT_NS)) +
+                   (double)kernel->run_ns[i] * elapsed;
+    count_events(session, counts);
+    for (int i = 0; i < SONDE_EVENT_COUNT; i++) {
+        uint32_t bit = sonde_family_bit((enum sonde_event_id)i);
+        if (bit)
+            costs[SONDE_FAMILY_COUNT + __builtin_ctz(bit)] +=
+                (double)counts[i] * (COLLECT_EVENT_NS + session->record_ns);
+    }
+}
+
+static uint64_t families_on(const struct session *session)
+{
+    uint64_t on = session->kernel ? kernel_families(session->kernel) : 0;
+    uint64_t probe = ((1ull << SONDE_PROBE_FAMILY_COUNT) - 1) & ~(uint64_t)session->families_off;
+    return on | probe << SONDE_FAMILY_COUNT;
+}
+
+void session_apply_families(struct session *session)
+{
+    array_foreach (&session->programs, p)
+        for (uint32_t i = 0; i < (*p)->thread_count && !(*p)->ended_ns; i++)
+            if ((*p)->threads[i].shared)
+                __atomic_store_n(&(*p)->threads[i].shared->families_off, session->families_off,
+                                 __ATOMIC_RELAXED);
+}
+
+/* Into the trace, to the user, and to the manifest's list of what is missing. */
+static void tell(struct session *session, const struct budget_sample *now, const char *what, bool stopped,
+                 bool incomplete)
+{
+    struct budget_step *step = &session->steps[MIN(session->step_count, ARRAY_SIZE(session->steps) - 1)];
+    session->step_count = MIN(session->step_count + 1, ARRAY_SIZE(session->steps));
+    step->stopped = stopped;
+    step->at_ns = now->time_ns - session->started_ns;
+    bool memory = now->memory_bytes > session->budget.limits.memory_bytes;
+    snprintf(step->what, sizeof(step->what), "%s", what);
+    if (memory)
+        snprintf(step->why, sizeof(step->why),
+                 "left out from %.1f s on: sonde used %.0f MB of memory, its budget is %.0f MB",
+                 (double)step->at_ns / 1e9, (double)now->memory_bytes / (1 << 20),
+                 (double)session->budget.limits.memory_bytes / (1 << 20));
+    else
+        snprintf(step->why, sizeof(step->why),
+                 "left out from %.1f s on: tracing took %.3g %% of the processors, its budget is %.3g %%",
+                 (double)step->at_ns / 1e9, session->budget.share * 100,
+                 session->budget.limits.cpu_share * 100);
+    session_note(session, "%s: %s", what, step->why);
+    struct record_budget record = {.cpu_ppm = (uint64_t)(session->budget.share * 1e6),
+                                   .memory = now->memory_bytes,
+                                   .step = stopped,
+                                   .incomplete = incomplete,
+                                   .what_length = (uint16_t)strlen(step->what)};
+    if (session->own)
+        ctf_stream_write(session->own, SONDE_EVENT_budget, now->time_ns, 0, &record, step->what);
+}
+
+static void stop(struct session *session)
+{
+    session->stopped = true;
+    session_kernel_finish(session);
+    for (int i = 0; session->kernel && i < SONDE_FAMILY_COUNT; i++)
+        kernel_drop(session->kernel, (enum sonde_family)i);
+    array_foreach (&session->programs, p) {
+        if ((*p)->ended_ns)
+            continue;
+        session_detach(session, *p);
+        session_end_program(session, *p, false);
+    }
+}
+
+static void degrade(struct session *session, const struct budget_sample *now)
+{
+    double costs[FAMILIES], recent[FAMILIES];
+    family_costs(session, costs);
+    /* Since the last step, and worth it: the last hundredth is not in the events. */
+    double least_ns = 0.01 * session->budget.share * session->budget.processors *
+                      (double)(now->time_ns - session->stepped_ns);
+    for (int i = 0; i < FAMILIES; i++) {
+        recent[i] = costs[i] - session->family_costs[i];
+        recent[i] = recent[i] < least_ns ? 0 : recent[i];
+        session->family_costs[i] = costs[i];
+    }
+    session->stepped_ns = now->time_ns;
+    int family = budget_dearest(recent, FAMILIES, families_on(session));
+    if (family < 0) {
+        tell(session, now, "everything: tracing has stopped", true, true);
+        stop(session);
+        return;
+    }
+    tell(session, now, family_text(family), false, family >= SONDE_FAMILY_COUNT);
+    if (family < SONDE_FAMILY_COUNT) {
+        kernel_drop(session->kernel, (enum sonde_family)family);
+    } else {
+        session->families_off |= 1u << (family - SONDE_FAMILY_COUNT);
+        session_apply_families(session);
+    }
+}
+
+void session_overhead_begin(struct session *session)
+{
+    session->record_ns = budget_record_ns();
+    session->budget.limits = session->options.budget;
+    session->budget.processors = (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
+    if (session->budget.limits.cpu_share <= 0)
+        session->budget.limits = BUDGET_DEFAULTS;
+    session->setup_ns = session_cpu_ns();
+    session->stepped_ns = clock_monotonic_ns();
+}
+
+void session_overhead_tick(struct session *session, uint64_t now_ns)
+{
+    if (session->stopped || now_ns - session->measured_ns < TICK_NS)
+        return;
+    session->measured_ns = now_ns;
+    bool traced = false;
+    array_foreach (&session->programs, p)
+        traced |= !(*p)->ended_ns;
+    if (!traced)
+        return;
+    session_apply_families(session); /* also to threads that are new */
+    struct budget_sample sample = measure(session, now_ns);
+    if (budget_add(&session->budget, &sample))
+        degrade(session, &sample);
+}
+
+/* ---- telling ---- */
+
+json_t *session_overhead_object(struct session *session)
+{
+    struct budget_sample now = measure(session, clock_monotonic_ns());
+    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:I}", "processors",
+                     session->budget.processors, "probe_cpu_ns", (json_int_t)now.probe_ns, "kernel_cpu_ns",
+                     (json_int_t)now.kernel_ns, "collector_cpu_ns", (json_int_t)now.collector_ns,
+                     "setup_cpu_ns", (json_int_t)session->setup_ns, "memory_bytes",
+                     (json_int_t)session->memory_worst_bytes, "record_ns", session->record_ns,
+                     "budget_cpu_share", session->budget.limits.cpu_share, "budget_memory_bytes",
+                     (json_int_t)session->budget.limits.memory_bytes);
+}
+
+void session_add_dropped(const struct session *session, json_t *missing)
+{
+    for (size_t i = 0; i < session->step_count; i++)
+        json_array_append_new(
+            missing,
+            json_pack("{s:s, s:s, s:s}", "what", session->steps[i].what, "why", session->steps[i].why,
+                      "remedy", "--budget PERCENT,MB allows more; --kernel=FAMILY,... records less."));
+}
