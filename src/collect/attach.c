@@ -4,6 +4,7 @@
  * shared memory (the other threads run), and all threads, to write the jumps. Everything that takes time -
  * reading symbols, planning - happens while it runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/aside.h"
 #include "attach/hold.h"
 #include "attach/inject.h"
 #include "attach/syscall_filter.h"
@@ -37,6 +38,48 @@ static void let_go(struct hold *hold, struct stops *stops)
     stops->longest_ns = MAX(stops->longest_ns, held_ns);
 }
 
+/* A call in the main thread of a process: what it needs, and what comes of it. Made aside (aside.h). */
+struct visit {
+    struct target *target;
+    const struct target_module *probe;
+    const struct injector *injector; /* to load the probe; or */
+    const char *function;            /* to call one of its functions */
+    uint64_t arguments[2];
+    int count;
+    uint64_t result;
+    struct stops stops;
+    struct problem problem;
+};
+
+static int visit_main_thread(void *context)
+{
+    struct visit *visit = context;
+    struct hold hold;
+    int r = hold_main(visit->target->pid, &visit->target->modules, visit->stops.patience_ns, &hold,
+                      &visit->problem);
+    if (r < 0)
+        return r;
+    if (visit->injector)
+        r = inject_load(&hold, &visit->target->modules, visit->injector, &visit->problem);
+    else
+        r = inject_call(&hold, visit->probe, visit->function, visit->arguments, visit->count, &visit->result,
+                        &visit->problem);
+    let_go(&hold, &visit->stops);
+    return r;
+}
+
+static int pay_visit(struct visit *visit, struct stops *stops, struct problem *problem)
+{
+    visit->stops = *stops;
+    int r = aside_run(visit_main_thread, visit, sizeof(*visit));
+    *stops = visit->stops;
+    if (r < 0 && problem)
+        *problem = visit->problem;
+    if (r < 0 && problem && !problem->what[0])
+        problem_set(problem, r, "process %d: it cannot be called into: %s", visit->target->pid, strerror(-r));
+    return r;
+}
+
 /* Loads the probe unless it is there already. */
 static int load_probe(struct session *session, pid_t pid, struct stops *stops, struct problem *problem)
 {
@@ -61,12 +104,8 @@ static int load_probe(struct session *session, pid_t pid, struct stops *stops, s
     r = injector_init(&target->modules, session->probe_path, &injector, problem);
     if (r < 0)
         return r;
-    struct hold hold;
-    r = hold_main(pid, &target->modules, stops->patience_ns, &hold, problem);
-    if (r >= 0) {
-        r = inject_load(&hold, &target->modules, &injector, problem);
-        let_go(&hold, stops);
-    }
+    struct visit visit = {.target = target, .injector = &injector};
+    r = pay_visit(&visit, stops, problem);
     injector_done(&injector);
     return r;
 }
@@ -90,29 +129,27 @@ static int prepare(struct target *target, const struct target_module *probe, str
                    struct stops *stops, struct problem *problem)
 {
     enum { OPENED_MEANWHILE = 64 };
-    struct hold hold;
-    const uint64_t descriptors[] = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE};
-    uint64_t address = 0, ignored;
-    int r = hold_main(target->pid, &target->modules, stops->patience_ns, &hold, problem);
+    struct visit prepare = {.target = target,
+                            .probe = probe,
+                            .function = "sonde_attach_prepare",
+                            .arguments = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE},
+                            .count = 1};
+    struct visit done = {.target = target, .probe = probe, .function = "sonde_attach_done"};
+    ret->shared_fd = -1;
+    int r = pay_visit(&prepare, stops, problem);
+    if (r >= 0)
+        r = target_read(target, prepare.result, &ret->attached, sizeof(ret->attached));
     if (r < 0)
         return r;
-    ret->shared_fd = -1;
-    r = inject_call(&hold, probe, "sonde_attach_prepare", descriptors, 1, &address, problem);
-    if (r >= 0)
-        r = target_read(target, address, &ret->attached, sizeof(ret->attached));
-    if (r >= 0 && ret->attached.shared_fd < 0)
-        r = problem_set(problem, -ENOMEM, "process %d: it has no memory for the rings", target->pid);
-    if (r >= 0) {
-        char path[64];
-        snprintf(path, sizeof(path), "/proc/%d/fd/%d", target->pid, (int)ret->attached.shared_fd);
-        ret->shared_fd = open(path, O_RDWR | O_CLOEXEC);
-        if (ret->shared_fd < 0)
-            r = problem_set(problem, -errno, "%s: %s", path, strerror(errno));
-        int closed =
-            inject_call(&hold, probe, "sonde_attach_done", NULL, 0, &ignored, r < 0 ? NULL : problem);
-        r = r < 0 ? r : closed;
-    }
-    let_go(&hold, stops);
+    if (ret->attached.shared_fd < 0)
+        return problem_set(problem, -ENOMEM, "process %d: it has no memory for the rings", target->pid);
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", target->pid, (int)ret->attached.shared_fd);
+    ret->shared_fd = open(path, O_RDWR | O_CLOEXEC);
+    if (ret->shared_fd < 0)
+        r = problem_set(problem, -errno, "%s: %s", path, strerror(errno));
+    int closed = pay_visit(&done, stops, r < 0 ? NULL : problem);
+    r = r < 0 ? r : closed;
     if (r < 0 && ret->shared_fd >= 0)
         close(ret->shared_fd);
     return r;
@@ -128,19 +165,18 @@ struct mapper {
 static int map_in_target(void *context, uint64_t address, uint64_t size)
 {
     const struct mapper *mapper = context;
-    struct hold hold;
-    const uint64_t arguments[] = {address, size};
-    uint64_t result = 0;
-    int r = hold_main(mapper->target->pid, &mapper->target->modules, mapper->stops->patience_ns, &hold, NULL);
+    struct visit visit = {.target = mapper->target,
+                          .probe = mapper->probe,
+                          .function = "sonde_attach_map",
+                          .arguments = {address, size},
+                          .count = 2};
+    int r = pay_visit(&visit, mapper->stops, NULL);
     if (r < 0)
         return r;
-    r = inject_call(&hold, mapper->probe, "sonde_attach_map", arguments, 2, &result, NULL);
-    let_go(&hold, mapper->stops);
-    if (r < 0)
-        return r;
-    if ((int64_t)result < 0 && (int64_t)result > -4096)
-        return (int)(int64_t)result;
-    return result == address ? 0 : -EEXIST;
+    int64_t result = (int64_t)visit.result;
+    if (result < 0 && result > -4096)
+        return (int)result;
+    return visit.result == address ? 0 : -EEXIST;
 }
 
 /* All threads stopped, none inside bytes that will change. A thread that does not stop is left alone for a

@@ -1,0 +1,91 @@
+/* Work that is done aside comes back, and is ended also when its parent is killed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/aside.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+
+struct errand {
+    int given, made;
+    pid_t by;
+};
+
+static int double_it(void *context)
+{
+    struct errand *errand = context;
+    errand->made = 2 * errand->given;
+    errand->by = getpid();
+    return errand->given;
+}
+
+static void test_results_come_back(void **state)
+{
+    struct errand errand = {.given = 21};
+    assert_int_equal(aside_run(double_it, &errand, sizeof(errand)), 21);
+    assert_int_equal(errand.made, 42);
+    assert_int_not_equal(errand.by, getpid());
+}
+
+static int be_killed(void *context)
+{
+    raise(SIGKILL);
+    return 0;
+}
+
+static void test_a_killed_child_is_told(void **state)
+{
+    struct errand errand = {0};
+    assert_int_equal(aside_run(be_killed, &errand, sizeof(errand)), -ECHILD);
+}
+
+struct board {
+    volatile bool begun, parent_is_gone, ended;
+};
+
+static int take_long(void *context)
+{
+    struct board *board = *(struct board **)context;
+    board->begun = true;
+    while (!board->parent_is_gone)
+        usleep(1000);
+    board->ended = true;
+    return 0;
+}
+
+static void test_it_ends_what_it_has_begun(void **state)
+{
+    struct board *board =
+        mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        setpgid(0, 0);
+        (void)aside_run(take_long, &board, sizeof(board));
+        _exit(0);
+    }
+    while (!board->begun)
+        usleep(1000);
+    kill(parent, SIGKILL);
+    kill(-parent, SIGKILL); /* its group too, as a terminal or a supervisor may */
+    waitpid(parent, NULL, 0);
+    board->parent_is_gone = true;
+    for (int i = 0; i < 30000 && !board->ended; i++)
+        usleep(1000);
+    assert_true(board->ended);
+    munmap(board, sizeof(*board));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_come_back),
+        cmocka_unit_test(test_a_killed_child_is_told),
+        cmocka_unit_test(test_it_ends_what_it_has_begun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
