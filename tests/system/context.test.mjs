@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, finish, kill, manifestOf, reportOf, root, sonde, start, temporary } from './helper.mjs';
+import { SONDE, finish, manifestOf, reportOf, root, temporary } from './helper.mjs';
 
 const installed = fs.existsSync(path.join(root, 'examples/shop/node_modules/ioredis'));
 const skip = !installed && 'ioredis is not installed in examples/shop (make deps)';
@@ -64,4 +64,26 @@ for (const [pattern, what] of [['lazy', 'a connection made while a request is se
     test(`${what}: ambiguous, not wrong`, { skip }, async (t) => {
         const { attribution, losses } = await run(t, process.execPath, pattern, 50);
         if (!losses.length) assert.ok(attribution.handover_count > 0 || pattern === 'lazy');
+    });
+
+for (const node of NODES)
+    test(`fetch: every call belongs to the request that made it, whatever its pool does (${versionOf(node)})`, { skip: Number(versionOf(node).slice(1, 3)) < 18 && 'this Node has no fetch' }, async (t) => {
+        const folder = path.join(temporary(t), 'trace');
+        const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', node, '--no-warnings', program('fetching.js'), '30']);
+        assert.ok([0, 4].includes(recording.status), recording.describe());
+        const { losses } = await reportOf(t, folder, [0, 4]);
+        const { stdout } = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', '--path', '/front/', folder]);
+        let calls = 0, proved = 0;
+        for (const request of JSON.parse(stdout).requests)
+            for (const call of request.spans.filter((s) => s.layer === 'http' && s.kind === 'call' && s.request)) {
+                calls++;
+                proved += call.known === 'proved';
+                assert.equal(call.request.path.split('/')[2], request.path.split('/')[2]);
+                assert.equal(call.request.status, call.request.method === 'POST' ? 201 : 200);
+                assert.ok(call.duration_ns >= call.request.latency_ns, 'the call lasts until its answer is read');
+            }
+        t.diagnostic(`${calls} calls, ${proved} proved`);
+        if (losses.length) return;
+        assert.equal(calls, JSON.parse(recording.stdout).calls);
+        assert.ok(proved >= calls * 0.999);
     });
