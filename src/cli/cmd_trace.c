@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +24,7 @@
 
 struct trace_command {
     const struct command *self;
-    bool json, align, quick;
+    bool json, align, quick, follow;
     struct moment from, to;
     ARRAY(const char *) names;     /* patterns */
     ARRAY(const char *) processes; /* pids, or patterns of process names */
@@ -384,14 +385,43 @@ static int go_to_start(struct trace_command *c, int64_t *ret_to_ns)
     return r < 0 ? r : trace_seek_ns(c->trace, (uint64_t)from);
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* The next event; when the trace is followed and has no more, waits for it. 0: the end, or the user's. */
+static int next_event(struct trace_command *c, const struct event **ret_event)
+{
+    static const struct timespec PAUSE = {.tv_nsec = 200 * NS_PER_MS};
+    for (;;) {
+        int r = trace_next(c->trace, ret_event);
+        if (r != 0 || !c->follow || stopped)
+            return stopped ? 0 : r;
+        fflush(stdout);
+        int64_t more = trace_refresh(c->trace);
+        if (more < 0)
+            return (int)more;
+        if (more == 0)
+            nanosleep(&PAUSE, NULL);
+    }
+}
+
 static int events(struct trace_command *c)
 {
     _cleanup_(text_done) struct text line = {0};
     uint64_t seen = 0, shown = 0;
     int64_t to_ns;
     const struct event *e;
+    if (c->follow) {
+        signal(SIGINT, stop);
+        signal(SIGTERM, stop);
+    }
     int r = go_to_start(c, &to_ns);
-    while (r >= 0 && shown < c->limit && (r = trace_next(c->trace, &e)) > 0) {
+    while (r >= 0 && shown < c->limit && (r = next_event(c, &e)) > 0) {
         if ((int64_t)e->time_ns > to_ns)
             break;
         const char *host = trace_host_at(c->trace, e->trace)->name;
@@ -421,7 +451,7 @@ static int events(struct trace_command *c)
 
 /* ---- options ---- */
 
-enum { OPTION_FROM = 256, OPTION_TO, OPTION_JSON, OPTION_ALIGN, OPTION_THREADS };
+enum { OPTION_FROM = 256, OPTION_TO, OPTION_JSON, OPTION_ALIGN, OPTION_THREADS, OPTION_FOLLOW };
 
 static int parse_option(struct trace_command *c, int option)
 {
@@ -458,6 +488,9 @@ static int parse_option(struct trace_command *c, int option)
     case OPTION_ALIGN:
         c->align = true;
         return 0;
+    case OPTION_FOLLOW:
+        c->follow = true;
+        return 0;
     case ':':
         return cli_usage(c->self, "an option needs a value");
     default:
@@ -476,6 +509,7 @@ static int parse_options(struct trace_command *c, int argc, char **argv)
                                          {"json", no_argument, NULL, OPTION_JSON},
                                          {"align", no_argument, NULL, OPTION_ALIGN},
                                          {"threads", required_argument, NULL, OPTION_THREADS},
+                                         {"follow", no_argument, NULL, OPTION_FOLLOW},
                                          {0}};
     optind = 1;
     opterr = 0;

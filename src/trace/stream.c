@@ -19,7 +19,8 @@
 
 /* Pages behind the reading position are given back in steps of this size, so that a long trace does not count
  * as memory of ours. */
-#define RELEASE_BYTES (1ull << 20)
+#define RELEASE_BYTES      (1ull << 20)
+#define FAULT_AROUND_BYTES (64ull << 10)
 
 /* ---- the file ---- */
 
@@ -194,12 +195,15 @@ static void set_release(struct stream *s)
     s->release_at = s->data + MIN(s->released + step, s->mapped);
 }
 
-/* Gives back what lies before a position. What is looked at again comes back from the file. */
+/* Gives back what lies before a position. What is looked at again comes back from the file. The kernel maps
+ * pages around the one that is touched (64 KiB, aligned), and so also some before it that were given back:
+ * the range begins a little earlier. */
 static void release_behind(struct stream *s, const uint8_t *position)
 {
     uint64_t to = (uint64_t)(position - s->data) & ~(PAGE - 1);
+    uint64_t from = s->released - MIN(s->released, FAULT_AROUND_BYTES);
     if (to > s->released)
-        madvise(s->data + s->released, to - s->released, MADV_DONTNEED);
+        madvise(s->data + from, to - from, MADV_DONTNEED);
     s->released = to;
     set_release(s);
 }
@@ -392,6 +396,29 @@ static const struct event_meta *find_event(const struct stream_meta *class, uint
         if (e->id == id)
             return e;
     return NULL;
+}
+
+/* Registers of packets and headers are numbered in the order of the streams' classes, so that what they hold
+ * stays valid when classes are appended. */
+int stream_adopt(struct stream *s, const struct metadata *meta)
+{
+    const struct stream_meta *class = meta->streams;
+    while (s->class && class && class->id != s->class->id)
+        class = class->next;
+    const struct event_meta *event = s->class && class && s->event ? find_event(class, s->event->id) : NULL;
+    if ((s->class && !class) || (s->event && !event) ||
+        meta->stream_register_count < s->meta->stream_register_count)
+        return -EINVAL;
+    uint64_t *registers = calloc(meta->stream_register_count + 1ul, sizeof(*registers));
+    if (!registers)
+        return -ENOMEM;
+    memcpy(registers, s->registers, s->meta->stream_register_count * sizeof(*registers));
+    free(s->registers);
+    s->registers = registers;
+    s->meta = meta;
+    s->class = s->class ? class : NULL;
+    s->event = event;
+    return 0;
 }
 
 static void load(const struct stream *s, struct machine *m)

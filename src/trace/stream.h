@@ -68,6 +68,7 @@ struct stream {
     /* Some packets in their order: all of them, or every n-th of many. Made when it is first needed. */
     ARRAY(struct packet_entry) index_entries;
     bool index_borrowed;
+    bool news;             /* a file that was not there before, which is not read yet */
     uint64_t packet_count; /* counted while the index was made */
 
     /* Of a slice: only losses that were met at a time in [from, to) count here, the others in another slice.
@@ -117,6 +118,10 @@ int stream_seek(struct stream *stream, struct machine *machine, int64_t time_ns)
 /* Decodes the fields of the event that stream_advance() found into machine->values. 0, or -EBADMSG: it is
  * damaged and counted, advance again; or -ENOMEM. */
 int stream_decode(struct stream *stream, struct machine *machine);
+
+/* The metadata has grown: from here on it is `meta`, which begins with the classes of the old one. -EINVAL
+ * when it does not. */
+int stream_adopt(struct stream *stream, const struct metadata *meta);
 
 /* The file's size now; remaps when it grew. New bytes, or a negative errno. */
 int64_t stream_refresh(struct stream *stream);

@@ -28,9 +28,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-typedef ARRAY(char *) name_list;
-
-static void names_done(name_list *names)
+void trace_names_done(name_list *names)
 {
     array_foreach (names, n)
         free(*n);
@@ -38,7 +36,7 @@ static void names_done(name_list *names)
 }
 
 /* The names in a folder, sorted, so that streams are numbered alike everywhere. */
-static int list_folder(const char *path, name_list *names)
+int trace_list_folder(const char *path, name_list *names)
 {
     DIR *dir = opendir(path);
     if (!dir)
@@ -77,7 +75,7 @@ static const char *folder_name(const struct host *h)
     return name ? name : "";
 }
 
-static int describe_host(struct host *h)
+int trace_describe_host(struct host *h)
 {
     const struct metadata *m = h->meta;
     const char *name = metadata_environment(m, "hostname"), *tracer = metadata_environment(m, "tracer_name");
@@ -102,7 +100,7 @@ static int describe_host(struct host *h)
     return 0;
 }
 
-static bool is_stream_name(const char *name)
+bool trace_is_stream_name(const char *name)
 {
     size_t n = strlen(name);
     return strcmp(name, "metadata") != 0 && strcmp(name, "manifest.json") != 0 &&
@@ -126,7 +124,7 @@ static int add_stream(struct trace *t, uint32_t host, const char *path, struct p
     return r == -ENODATA ? 0 : r;
 }
 
-static int reserve_registers(struct trace *t, uint32_t count)
+int trace_reserve_registers(struct trace *t, uint32_t count)
 {
     if (count <= t->register_count)
         return 0;
@@ -142,9 +140,10 @@ static int reserve_registers(struct trace *t, uint32_t count)
 static int add_host(struct trace *t, const char *path, const name_list *names, struct problem *problem)
 {
     struct host h = {.path = strdup(path), .first_stream = t->streams.count};
+    h.metadata_bytes = trace_metadata_bytes(path);
     int r = h.path ? metadata_load(path, problem, &h.meta) : -ENOMEM;
     if (r >= 0)
-        r = describe_host(&h);
+        r = trace_describe_host(&h);
     if (r >= 0 && array_add(&t->hosts, h) < 0)
         r = -ENOMEM;
     if (r < 0) {
@@ -153,11 +152,11 @@ static int add_host(struct trace *t, const char *path, const name_list *names, s
         metadata_free(h.meta);
         return r;
     }
-    r = reserve_registers(t, t->hosts.at[t->hosts.count - 1].meta->register_count + 1);
+    r = trace_reserve_registers(t, t->hosts.at[t->hosts.count - 1].meta->register_count + 1);
     for (size_t i = 0; r >= 0 && i < names->count; i++) {
         char file[PATH_MAX];
         struct stat st;
-        if (!is_stream_name(names->at[i]))
+        if (!trace_is_stream_name(names->at[i]))
             continue;
         if (snprintf(file, sizeof(file), "%s/%s", path, names->at[i]) >= (int)sizeof(file))
             return problem_set(problem, -ENAMETOOLONG, "%s: name too long", path);
@@ -170,8 +169,8 @@ static int add_host(struct trace *t, const char *path, const name_list *names, s
 /* A folder with metadata is a trace; folders inside any folder may be. */
 static int find_traces(struct trace *t, const char *path, int depth, struct problem *problem)
 {
-    _cleanup_(names_done) name_list names = {0};
-    int r = list_folder(path, &names);
+    _cleanup_(trace_names_done) name_list names = {0};
+    int r = trace_list_folder(path, &names);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
     for (size_t i = 0; i < names.count; i++)
@@ -203,8 +202,13 @@ static int align_streams(struct trace *t)
 }
 
 /* What the merge needs, once all streams are there. */
-static int prepare(struct trace *t)
+int trace_prepare(struct trace *t)
 {
+    merge_done(&t->merge);
+    free(t->next_data);
+    free(t->losses);
+    t->next_data = NULL;
+    t->losses = NULL;
     if (align_streams(t) < 0)
         return -ENOMEM;
     t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
@@ -227,7 +231,7 @@ int trace_clone(const struct trace *trace, struct trace **ret_trace)
     t->hosts.count = trace->hosts.count;
     t->borrowed = true;
     t->machine.text = &t->text;
-    int r = reserve_registers(t, trace->register_count);
+    int r = trace_reserve_registers(t, trace->register_count);
     for (size_t i = 0; r >= 0 && i < trace->streams.count; i++) {
         struct stream s = {.index = (uint32_t)i};
         r = stream_clone(&trace->streams.at[i], &s);
@@ -237,7 +241,7 @@ int trace_clone(const struct trace *trace, struct trace **ret_trace)
             stream_done(&s);
     }
     if (r >= 0)
-        r = prepare(t);
+        r = trace_prepare(t);
     if (r < 0)
         return r;
     *ret_trace = t;
@@ -271,7 +275,7 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
     uint32_t registers = 1;
     array_foreach (&t->hosts, h)
         registers = MAX(registers, h->meta->register_count + 1);
-    if (prepare(t) < 0)
+    if (trace_prepare(t) < 0)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
     t->threads = options ? options->threads : 0;
     *ret_trace = t;
@@ -291,6 +295,11 @@ void trace_close(struct trace *trace)
         metadata_free(trace->hosts.at[i].meta);
         free(trace->hosts.at[i].classes);
         free(trace->hosts.at[i].path);
+        array_foreach (&trace->hosts.at[i].retired, old) {
+            metadata_free(old->meta);
+            free(old->classes);
+        }
+        array_done(&trace->hosts.at[i].retired);
     }
     if (!trace->borrowed)
         array_done(&trace->hosts);
@@ -317,7 +326,7 @@ static inline void enter(struct trace *t, const struct stream *s)
 }
 
 /* All streams as they stand. */
-static void merge_all(struct trace *t)
+void trace_merge_all(struct trace *t)
 {
     array_foreach (&t->streams, s)
         enter(t, s);
@@ -342,7 +351,7 @@ static inline struct stream *first_stream(const struct trace *t)
     return stream_at(t, merge_first(&t->merge));
 }
 
-static int advance(struct trace *t, struct stream *s)
+int trace_advance(struct trace *t, struct stream *s)
 {
     int r = stream_advance(s, &t->machine);
     s->ended = r == 0;
@@ -353,21 +362,21 @@ static int advance(struct trace *t, struct stream *s)
 static int start(struct trace *t)
 {
     array_foreach (&t->streams, s) {
-        int r = advance(t, s);
+        int r = trace_advance(t, s);
         if (r < 0)
             return r;
     }
     t->started = true;
     t->pending = false;
-    merge_all(t);
+    trace_merge_all(t);
     return 0;
 }
 
 /* The first stream goes on to its next event, or leaves. */
-static int advance_first(struct trace *t)
+int trace_advance_first(struct trace *t)
 {
     struct stream *s = first_stream(t);
-    int r = advance(t, s);
+    int r = trace_advance(t, s);
     t->pending = false;
     if (r < 0)
         return r;
@@ -420,7 +429,7 @@ int trace_next(struct trace *t, const struct event **ret_event)
     if (!t->started && (r = start(t)) < 0)
         return r;
     for (;;) {
-        if (t->pending && (r = advance_first(t)) < 0)
+        if (t->pending && (r = trace_advance_first(t)) < 0)
             return r;
         struct stream *s = first_stream(t);
         if (!s)
@@ -435,34 +444,6 @@ int trace_next(struct trace *t, const struct event **ret_event)
         if (r != -EBADMSG)
             return r;
     }
-}
-
-/* Streams that had ended go on; the others are not touched. */
-int64_t trace_refresh(struct trace *t)
-{
-    int64_t more = 0;
-    if (t->parallel) { /* what grows is read in one thread, from behind the last event */
-        uint64_t last = t->event.time_ns;
-        int moved = trace_seek_ns(t, last + 1);
-        if (moved < 0)
-            return moved;
-    }
-    if (!t->started)
-        return 0;
-    int r = t->pending ? advance_first(t) : 0;
-    if (r < 0)
-        return r;
-    array_foreach (&t->streams, s) {
-        int64_t n = stream_refresh(s);
-        if (n < 0)
-            return n;
-        more += n;
-        if (n > 0 && s->ended && (r = advance(t, s)) < 0)
-            return r;
-    }
-    if (more)
-        merge_all(t);
-    return more;
 }
 
 static void end_parallel(struct trace *t)
@@ -506,7 +487,7 @@ int trace_seek_ns(struct trace *t, uint64_t time_ns)
     }
     t->started = true;
     t->pending = false;
-    merge_all(t);
+    trace_merge_all(t);
     return 0;
 }
 

@@ -79,8 +79,9 @@ int trace_seek_ns(struct trace *trace, uint64_t time_ns);
 /* Back to the first event. 0 or negative errno. */
 int trace_rewind(struct trace *trace);
 
-/* Looks for what was written since the end was reached: trace_next() then goes on. The number of bytes that
- * are new, or a negative errno. */
+/* Looks for what was written since the end was reached: longer streams, new files, classes appended to the
+ * metadata; trace_next() then goes on. The number of bytes (new files count as one) that are new, or a
+ * negative errno. */
 int64_t trace_refresh(struct trace *trace);
 
 /* What was lost up to here, one entry per stream and kind; valid until the next trace_next(). */

@@ -9,12 +9,22 @@
 #include "trace/parallel.h"
 #include "trace/stream.h"
 
+typedef ARRAY(char *) name_list;
+
+struct retired {
+    struct metadata *meta;
+    const struct event_class **classes;
+};
+
 struct host {
     struct trace_host public;
     struct metadata *meta;
     char *path;
     const struct event_class **classes;
     size_t first_stream;
+    uint64_t metadata_bytes;
+    /* What was read before the metadata grew: events that were handed out point into it. */
+    ARRAY(struct retired) retired;
 };
 
 struct trace {
@@ -33,6 +43,28 @@ struct trace {
     unsigned threads;
     struct parallel *parallel; /* NULL: reading in the caller's thread */
 };
+
+/* ---- parts of trace.c that grow.c uses too ---- */
+
+/* The names in a folder, sorted, so that streams are numbered alike everywhere. */
+int trace_list_folder(const char *path, name_list *names);
+void trace_names_done(name_list *names);
+bool trace_is_stream_name(const char *name);
+int trace_describe_host(struct host *host);
+int trace_reserve_registers(struct trace *trace, uint32_t count);
+
+/* What the merge needs, made anew when there are more streams. */
+int trace_prepare(struct trace *trace);
+
+/* All streams, as they stand, into the merge. */
+void trace_merge_all(struct trace *trace);
+
+/* The stream's next event, or its end; the first stream's. */
+int trace_advance(struct trace *trace, struct stream *stream);
+int trace_advance_first(struct trace *trace);
+
+/* Bytes of the folder's metadata file, 0 when there is none. */
+uint64_t trace_metadata_bytes(const char *folder);
 
 /* A second reader of the same trace, with its own position; it must be closed first. Indexes are shared. */
 int trace_clone(const struct trace *trace, struct trace **ret_trace);
