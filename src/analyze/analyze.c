@@ -179,6 +179,7 @@ static void process_start_event(struct analysis *a, const struct event *e)
     if (HAS(e, process_start_name) && name->length)
         process->service = intern(a, name->s, name->length);
     process->runtime = (uint8_t)U(e, process_start_runtime);
+    process->parent = (int64_t)U(e, process_start_parent);
     process->started_ns = e->time_ns ? e->time_ns : 1;
     a->counts.node_processes += process->runtime == 1;
     a->counts.redis_processes += process->runtime == 2;
@@ -387,6 +388,7 @@ void analysis_free(struct analysis *a)
     map_done(&a->processes);
     map_done(&a->requests);
     map_done(&a->tuples);
+    map_done(&a->inodes);
     map_done(&a->endpoint_of);
     map_done(&a->faults);
     arena_done(&a->arena);

@@ -76,6 +76,7 @@ static const char *kind_name(uint8_t kind)
 {
     return kind == VSPAN_pool    ? "pool"
            : kind == VSPAN_http  ? "call"
+           : kind == VSPAN_ipc   ? "message"
            : kind == VSPAN_redis ? "command"
                                  : "exchange";
 }

@@ -124,6 +124,9 @@ void connection_event(struct analysis *a, struct process *process, const struct 
                                (uint16_t)U(e, net_connection_peer_port)};
     c->family = (uint16_t)U(e, net_connection_family);
     c->key = U(e, net_connection_key);
+    c->inode = U(e, net_connection_inode);
+    if (process->runtime != 2 && ipc_is(c))
+        ipc_opened(a, c);
     if (process->runtime == 2 && c->key) {
         c->protocol = PROTOCOL_REDIS;
         uint64_t *client = map_put(&process->clients, c->key, NULL);
@@ -148,6 +151,7 @@ void connection_event(struct analysis *a, struct process *process, const struct 
 void connection_free(struct analysis *a, struct connection *c)
 {
     forget_tuple(a, c);
+    ipc_closed(a, c);
     map_remove(&c->process->connections, place_key(c->fd, c->generation));
     uint64_t *client = map_get(&c->process->clients, c->key);
     if (client && *client == (uint64_t)(uintptr_t)c)
@@ -158,6 +162,7 @@ void connection_free(struct analysis *a, struct connection *c)
     array_done(&c->calls);
     array_done(&c->waiting);
     array_done(&c->early);
+    array_done(&c->ipc_waiting);
     free(c);
 }
 

@@ -116,7 +116,7 @@ static void operation_steps(struct walk *w, uint32_t index)
 static bool is_operation(const struct vspan *span)
 {
     return span->kind == VSPAN_pool || span->kind == VSPAN_http || span->kind == VSPAN_redis ||
-           span->kind == VSPAN_other;
+           span->kind == VSPAN_other || span->kind == VSPAN_ipc;
 }
 
 /* The outermost callback that was running just before until_ns. */

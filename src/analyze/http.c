@@ -291,7 +291,16 @@ static void written(struct analysis *a, struct thread *thread, struct connection
 {
     c->bytes_written += U(e, uv_write_bytes);
     c->last_write_ns = e->time_ns;
-    if (U(e, uv_write_messages))
+    if (ipc_is(c) && c->protocol == PROTOCOL_UNKNOWN) {
+        struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+        if (item) {
+            item->small = ITEM_IPC;
+            item->fd = c->fd;
+            item->generation = c->generation;
+            item->id = U(e, uv_write_bytes);
+            item->trigger = I(e, uv_write_result) == 0; /* queued: the other end takes no more */
+        }
+    } else if (U(e, uv_write_messages))
         commands_sent(a, thread, c, e);
     else if (c->protocol == PROTOCOL_UNKNOWN && U(e, uv_write_bytes) && client_side(c, U(e, uv_write_bytes)))
         bytes_sent(a, thread, c, e);

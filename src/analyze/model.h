@@ -57,6 +57,12 @@ struct early_command {
     const char *name;
 };
 
+/* A message on a pipe or UNIX socket that may be answered. */
+struct ipc_message {
+    uint64_t sent_ns, owner; /* owner: serial */
+    uint32_t span;
+};
+
 enum protocol {
     PROTOCOL_UNKNOWN,
     PROTOCOL_HTTP_SERVER,
@@ -76,7 +82,11 @@ struct connection {
     uint16_t family;
     uint8_t protocol;
     uint8_t closed, lingering;
-    uint8_t client;        /* this process connected it */
+    uint8_t client; /* this process connected it */
+    uint64_t inode;
+    ARRAY(struct ipc_message)
+    ipc_waiting; /* pipes, UNIX sockets: written and not followed by a read, in order */
+    uint64_t ipc_writes, ipc_bytes, ipc_answers, ipc_first_answer_ns;
     const char *peer_name; /* interned "127.0.0.1:6379" */
     /* Client side: calls in order; calls.at[first_call] is number calls_gone of this connection. */
     ARRAY(struct call) calls;
@@ -143,6 +153,8 @@ struct item {
     };
     const char *name;
 };
+
+enum { ITEM_IPC = 9 }; /* small of an item for uv:write: to a pipe or UNIX socket */
 
 struct sched_sample {
     uint64_t time_ns, run_ns, wait_ns;
@@ -301,7 +313,7 @@ struct inner_command {
 };
 
 struct process {
-    int64_t pid;
+    int64_t pid, parent; /* parent: its pid, 0 unknown */
     const char *service; /* interned */
     uint8_t runtime;
     uint8_t gone;
@@ -409,6 +421,7 @@ struct analysis {
     size_t first_lingering;
     ARRAY(struct open_span) open_spans;
     struct breakdown *breakdown; /* NULL: not wanted */
+    struct map inodes;           /* of pipes and UNIX sockets -> struct connection *, the newest */
     ARRAY(struct attl) attl;
     struct map attl_of; /* hash of service, kind and name -> index */
     struct map faults;  /* hash of the key -> struct fault * */
@@ -541,6 +554,17 @@ void critical_find(struct analysis *a, struct request *request, const struct thr
 
 /* slow.c: whom the request waited for on its path. */
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* ipc.c */
+bool ipc_is(const struct connection *connection);
+void ipc_opened(struct analysis *a, struct connection *connection);
+void ipc_closed(struct analysis *a, const struct connection *connection);
+const struct connection *ipc_other_end(const struct analysis *a, const struct connection *connection);
+void ipc_wrote(struct analysis *a, struct connection *connection, struct request *owner, enum known known,
+               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
+struct request *ipc_read(struct analysis *a, struct connection *connection, uint64_t at_ns, uint32_t events,
+                         uint32_t *ret_span);
+void ipc_request_done(struct request *request);
 
 /* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it
  * took, 0 when that is nothing unusual. */

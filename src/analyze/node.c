@@ -43,6 +43,7 @@ struct turn {
     uint32_t culprit_span; /* of the longest callback, in the culprit's tree */
     const char *callback;  /* type of the longest callback */
     uint32_t sync_count;
+    uint64_t write_wrap;     /* the newest write that was asked for and is not done at once */
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
     uint8_t sync_kind;
@@ -275,6 +276,16 @@ static void check_io(const struct turn *t, struct connection *c, const struct it
         check_answers(t, &c->calls.at[c->first_call], count, io, io);
 }
 
+/* With one message under way, what comes is its answer; with several the order says which, not whose callback
+ * it is. */
+static struct context ipc_answer(struct turn *t, struct connection *c, const struct item *io)
+{
+    uint32_t span;
+    bool alone = c->ipc_waiting.count == 1;
+    struct request *owner = ipc_read(t->a, c, io->start_ns, io->count, &span);
+    return owner && alone ? decided(owner, KNOWN_INFERRED, span) : UNDECIDED;
+}
+
 static void read_io(struct turn *t, const struct item *io)
 {
     struct connection *c = io_connection(t, io);
@@ -290,6 +301,8 @@ static void read_io(struct turn *t, const struct item *io)
         else if (c->calls_gone || calls_open(c))
             context = other_reply(t, c, io);
     }
+    if (c && ipc_is(c) && c->protocol == PROTOCOL_UNKNOWN)
+        context = ipc_answer(t, c, io);
     if (c && !first && c->protocol != PROTOCOL_HTTP_SERVER)
         check_io(t, c, io);
     foreach_child(t, io, i) read_item(t, i, &context);
@@ -722,6 +735,8 @@ static const char *resource_operation(const char *type)
 static void read_init(struct turn *t, const struct item *item, const struct context *c)
 {
     const char *operation = resource_operation(item->name);
+    if (item->name && strcmp(item->name, "WRITEWRAP") == 0)
+        t->write_wrap = item->id;
     if (!c->owner)
         return;
     own_async_id(t, item->id, c);
@@ -742,18 +757,29 @@ static void read_init(struct turn *t, const struct item *item, const struct cont
 /* The operation that this callback completes. */
 static void end_resource(struct turn *t, const struct item *callback, struct context *c)
 {
-    if (!resource_operation(type_of(t->thread, callback->id)))
+    const char *type = type_of(t->thread, callback->id);
+    bool write = type && strcmp(type, "WRITEWRAP") == 0;
+    if (!write && !resource_operation(type))
         return;
     for (uint32_t i = (uint32_t)c->owner->spans.count; i-- > 1;) {
         struct vspan *span = &c->owner->spans.at[i];
-        if (span->kind != VSPAN_other || span->sequence != callback->id || span->end_ns)
+        if (span->kind != (write ? VSPAN_ipc : VSPAN_other) || span->sequence != callback->id || span->end_ns)
             continue;
         span->end_ns = callback->start_ns;
-        c->owner->open_calls -= c->owner->open_calls > 0;
+        c->owner->open_calls -= !write && c->owner->open_calls > 0;
         c->cause = i;
         span->unusual = attl_add(t->a, t->thread->process->service, span);
         return;
     }
+}
+
+static void read_ipc_write(struct turn *t, const struct item *item, const struct context *c)
+{
+    struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
+    if (connection)
+        ipc_wrote(t->a, connection, c->owner, (enum known)c->known, c->parent, item->start_ns, item->id,
+                  item->trigger ? t->write_wrap : 0);
+    t->write_wrap = 0;
 }
 
 static void read_item(struct turn *t, uint32_t index, struct context *c)
@@ -773,7 +799,10 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
         read_submit(t, item, c);
         break;
     case SONDE_EVENT_uv_write:
-        read_calls(t, item, c);
+        if (item->small == ITEM_IPC)
+            read_ipc_write(t, item, c);
+        else
+            read_calls(t, item, c);
         break;
     case SONDE_EVENT_http_request:
         if (item->small == 1)

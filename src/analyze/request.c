@@ -276,6 +276,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     request->state = (uint8_t)state;
     request->end_ns = MAX(end_ns, request->start_ns);
     uint64_t *slot = map_get(&request->process->threads, (uint64_t)request->tid);
+    ipc_request_done(request);
     critical_find(a, request, slot ? (const struct thread *)(uintptr_t)*slot : NULL);
     leave_thread(a, request);
     request->process->answered_count++;

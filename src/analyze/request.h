@@ -34,6 +34,7 @@ enum vspan_kind {
     VSPAN_sync,    /* the same done on the loop's own thread, which stands still */
     VSPAN_http,    /* a request sent to another service, from sending to the end of the response */
     VSPAN_redis,   /* a command, from sending to the callback that reads its reply */
+    VSPAN_ipc,     /* bytes written to a pipe or UNIX socket, until the answer or until they are taken */
     VSPAN_other,   /* bytes sent on another connection, to the next bytes received */
     VSPAN_syscall, /* a system call of the thread that its parent ran on */
 };
@@ -51,6 +52,7 @@ struct vspan {
     uint8_t kind;       /* enum vspan_kind */
     uint8_t known;      /* enum known */
     uint8_t told;       /* it is known from a context's number, and from nothing else */
+    uint8_t starting;   /* message: sent before the other end had ever answered */
     uint8_t shared;     /* callback: other requests may be served in it too */
     const char *name;   /* interned: resource type, kind of operation, command, collection */
     const char *peer;   /* interned: the other end's address; NULL */

@@ -82,6 +82,20 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     double busy = usual || step->class == PATH_POOL ? 0 : 1 - process_ran_share(process);
     if ((double)took_ns < (double)SLOW_NS * (1 + 2 * busy))
         return;
+    if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
+        if (span->starting)
+            return;
+        struct fault *fault =
+            charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request, step->start_ns, step->end_ns);
+        if (!fault)
+            return;
+        fault->asked = span->name;
+        fault->queued_commands += span->sequence != 0;
+        fault->unfinished |= request->state == REQUEST_UNFINISHED && !span->end_ns;
+        return;
+    }
+    if (request->state == REQUEST_UNFINISHED)
+        return;
     if (step->class == PATH_POOL && !step->service && (is_file(span) || is_name_lookup(span))) {
         if (waited(process, span->peer_tid, step->start_ns, step->end_ns))
             charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
@@ -105,7 +119,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
 
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
-    if (request->end_ns - request->start_ns < SLOW_NS || request->state == REQUEST_UNFINISHED)
+    if (request->end_ns - request->start_ns < SLOW_NS)
         return;
     for (size_t i = 0; i < request->path_steps.count; i++) {
         const struct path_step *step = &request->path_steps.at[i];

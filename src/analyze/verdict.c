@@ -449,6 +449,43 @@ static void say_slow_peer(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
+static void say_ipc(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, total;
+    const char *channel = fault->command ? fault->command : "a pipe";
+    bool full = fault->queued_commands * 2 > fault->count;
+    const char *amount = fault->unfinished
+                             ? finding_say(f, "for %s and it had not answered when the trace ended",
+                                           say_ns(&worst, fault->worst_ns))
+                             : finding_say(f, "%llu time%s, for up to %s, %s in all",
+                                           (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                                           say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+    f->title = full ? finding_say(f, "A pipe of %s was full: requests waited for its reader %s",
+                                  fault->service, amount)
+                    : finding_say(f, "Requests of %s waited for another process's answer %s", fault->service,
+                                  amount);
+    f->detail =
+        full ? finding_say(f,
+                           "What was written to %s was not taken: the reader at the other end does not read, "
+                           "or slower than is written.",
+                           channel)
+             : finding_say(f, "A message was written to %s, and the next bytes came back late.", channel);
+    f->remedy =
+        full ? "Read the pipe in the other process, or do not open it; write no faster than it is read (heed "
+               "write()'s return value and 'drain')."
+             : "Look at what the other process does meanwhile (its own findings), or do not make requests "
+               "wait "
+               "for it.";
+    verdict_place(f, fault, "kernel");
+    finding_add_text(f, "channel", channel);
+    finding_add_text(f, "waits_for", full ? "reader" : "answer");
+    finding_add_count(f, "waits_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_text(f, "ended", fault->unfinished ? "no" : "yes");
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
 /* ---- all ---- */
 
 static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
@@ -460,7 +497,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
         return SEVERITY_INFO;
     if (fault->unfinished)
         return SEVERITY_CRITICAL;
-    if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer)
+    if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer ||
+        fault->kind == FINDING_ipc_blocked)
         return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)
                    ? SEVERITY_WARNING
                    : SEVERITY_INFO;
@@ -542,6 +580,8 @@ int verdicts_report(struct analysis *a, struct report *report)
             say_slow_io(f, a, fault);
         else if (fault->kind == FINDING_slow_peer)
             say_slow_peer(f, fault);
+        else if (fault->kind == FINDING_ipc_blocked)
+            say_ipc(f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -224,6 +224,8 @@ static void add_words(struct text *to, const struct line *line)
         text_add(to, ", synchronous");
     if (span->detail && span->kind != VSPAN_redis)
         text_addf(to, span->kind == VSPAN_callback ? ": %s" : " %s", span->detail);
+    if (span->kind == VSPAN_ipc && span->peer)
+        text_addf(to, ": %s", span->peer);
     if (span->kind == VSPAN_encode && span->argument_bytes)
         text_addf(to, ", %llu bytes", (unsigned long long)span->argument_bytes);
     if (span->gc_ns) {
@@ -390,7 +392,8 @@ static void set_state(json_t *object, const char *name, bool on_path, uint64_t f
 static json_t *states_json(const struct request *request, const struct vspan *span)
 {
     bool pool = span->kind == VSPAN_pool, worked = span->work_end_ns != 0;
-    bool system = span->kind == VSPAN_http || span->kind == VSPAN_redis || span->kind == VSPAN_other;
+    bool system = span->kind == VSPAN_ipc || span->kind == VSPAN_http || span->kind == VSPAN_redis ||
+                  span->kind == VSPAN_other;
     if (!pool && !system && span->kind != VSPAN_callback)
         return NULL;
     uint64_t end_ns = end_of(request, span);
@@ -455,7 +458,7 @@ static json_t *span_json(const struct request *request, const struct vspan *span
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
         [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
-        [VSPAN_encode] = "encode",   [VSPAN_syscall] = "syscall"};
+        [VSPAN_encode] = "encode",   [VSPAN_ipc] = "message",       [VSPAN_syscall] = "syscall"};
     json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/attl.h"
+#include "analyze/ipc.h"
 #include "analyze/loop.h"
 #include "analyze/vertical.h"
 #include "base/clock.h"
@@ -208,9 +209,10 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
     report->requests = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(report->requests, vertical_json(requests[i]));
-    report->extra = json_pack("{s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
-                              counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
-                              "operations", analysis_operations_json(analysis));
+    report->extra = json_pack("{s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis),
+                              "attribution", counts_json(analysis_counts(analysis)), "loops",
+                              analysis_loops_json(analysis), "operations", analysis_operations_json(analysis),
+                              "channels", analysis_channels_json(analysis));
     if (!compact)
         return reading_print_json(report_json(report));
     json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", report_json(report));

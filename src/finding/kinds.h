@@ -109,7 +109,14 @@
          EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(lock_wait, "lock-wait", "Threads waited for a lock.", )                                              \
-    KIND(ipc_blocked, "ipc-blocked", "A process waited for another over a pipe or socket.", )                 \
+    KIND(ipc_blocked, "ipc-blocked", "A process waited for another over a pipe or socket.",                   \
+         EVIDENCE("channel", "the descriptor, and the process and descriptor at its other end where known")   \
+         EVIDENCE("waits_for", "\"answer\" to a message, or \"reader\" of a full pipe")                       \
+         EVIDENCE("waits_count", "how often requests waited for it for so long")                              \
+         EVIDENCE("waited_ns", "their waiting for it together")                                               \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("ended", "\"no\" when a request still waited at the end of the trace")                      \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(redis_slow_command, "redis-slow-command",                                                            \
          "A command held the single thread that executes all commands; everybody else queued behind it.",     \
          EVIDENCE("command", "the command")                                                                   \

@@ -1,0 +1,160 @@
+/* Processes that talk over pipes and UNIX sockets: child_process channels, extra pipes, sockets of a path. A
+ * message that a request writes is followed to the next bytes read on the same descriptor (a ping and its
+ * pong, in order), bytes that the other end does not take to the completion of their write. Who is at the
+ * other end is known by the sockets' inodes: a pair is made at once and gets two that follow each other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "analyze/ipc.h"
+#include "analyze/model.h"
+#include "base/clock.h"
+
+enum { WAITING_MAX = 256, POLLIN_BIT = 1 };
+
+bool ipc_is(const struct connection *c)
+{
+    return c && (c->family == AF_UNIX || (c->family == 0 && c->inode));
+}
+
+void ipc_opened(struct analysis *a, struct connection *c)
+{
+    uint64_t *place = c->inode ? map_put(&a->inodes, c->inode, NULL) : NULL;
+    if (place)
+        *place = (uint64_t)(uintptr_t)c;
+}
+
+void ipc_closed(struct analysis *a, const struct connection *c)
+{
+    uint64_t *place = c->inode ? map_get(&a->inodes, c->inode) : NULL;
+    if (place && *place == (uint64_t)(uintptr_t)c)
+        map_remove(&a->inodes, c->inode);
+}
+
+static const struct connection *at_inode(const struct analysis *a, const struct connection *c, int64_t step)
+{
+    uint64_t *place = c->inode ? map_get(&a->inodes, c->inode + (uint64_t)step) : NULL;
+    const struct connection *other = place ? (const struct connection *)(uintptr_t)*place : NULL;
+    return other && other->process != c->process && other->family == c->family ? other : NULL;
+}
+
+/* The other end, where its process is traced and has used it. Of a pair that libuv makes for a child the
+ * parent keeps the first. */
+const struct connection *ipc_other_end(const struct analysis *a, const struct connection *c)
+{
+    const struct connection *after = at_inode(a, c, 1), *before = at_inode(a, c, -1);
+    if (after && after->process->parent == c->process->pid)
+        return after;
+    if (before && c->process->parent == before->process->pid)
+        return before;
+    return NULL;
+}
+
+/* "descriptor 21, to worker on its descriptor 3". */
+static const char *name_of(struct analysis *a, const struct connection *c)
+{
+    char name[256];
+    const struct connection *other = ipc_other_end(a, c);
+    if (other)
+        snprintf(name, sizeof(name), "descriptor %d, to %s (process %lld) on its descriptor %d", c->fd,
+                 other->process->service, (long long)other->process->pid, other->fd);
+    else
+        snprintf(name, sizeof(name), "descriptor %d, a %s", c->fd,
+                 c->family == AF_UNIX ? "UNIX socket" : "pipe");
+    return intern_string(a, name);
+}
+
+static uint32_t add_span(struct analysis *a, struct request *owner, enum known known, uint32_t parent,
+                         const struct vspan *like)
+{
+    struct vspan span = *like;
+    span.parent = parent;
+    span.cause = VSPAN_NONE;
+    span.layer = LAYER_libuv;
+    span.kind = VSPAN_ipc;
+    span.known = (uint8_t)known;
+    return request_add_span(a, owner, &span);
+}
+
+/* A request wrote to the descriptor. write_id: the async id of the write when it was queued, 0 when it was
+ * taken at once. */
+void ipc_wrote(struct analysis *a, struct connection *c, struct request *owner, enum known known,
+               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id)
+{
+    struct vspan like = {.start_ns = at_ns, .peer = name_of(a, c), .written_bytes = bytes};
+    c->ipc_writes++;
+    c->ipc_bytes += bytes;
+    if (write_id) {
+        like.name = "write to a full pipe";
+        like.sequence = write_id;
+        if (owner)
+            add_span(a, owner, known, parent, &like);
+        return;
+    }
+    like.name = "message and answer";
+    struct ipc_message message = {.sent_ns = at_ns, .owner = owner ? owner->serial : 0};
+    message.span = owner ? add_span(a, owner, known, parent, &like) : VSPAN_NONE;
+    if (c->ipc_waiting.count == WAITING_MAX) /* a channel that is only written to */
+        memmove(c->ipc_waiting.at, c->ipc_waiting.at + 1,
+                --c->ipc_waiting.count * sizeof(*c->ipc_waiting.at));
+    LIST_ADD(a, &c->ipc_waiting, message);
+}
+
+/* Bytes came: the answer to the oldest message. Returns whose it is, with the span in *ret_span. */
+struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
+                         uint32_t *ret_span)
+{
+    *ret_span = VSPAN_NONE;
+    if (!(events & POLLIN_BIT) || !c->ipc_waiting.count || c->ipc_waiting.at[0].sent_ns >= at_ns)
+        return NULL;
+    struct ipc_message message = c->ipc_waiting.at[0];
+    memmove(c->ipc_waiting.at, c->ipc_waiting.at + 1, --c->ipc_waiting.count * sizeof(*c->ipc_waiting.at));
+    if (!c->ipc_answers++)
+        c->ipc_first_answer_ns = at_ns;
+    struct request *owner = request_open(a, message.owner);
+    if (!owner || message.span == VSPAN_NONE)
+        return NULL;
+    struct vspan *span = &owner->spans.at[message.span];
+    span->end_ns = MAX(at_ns, span->start_ns);
+    span->starting =
+        message.sent_ns < c->ipc_first_answer_ns; /* the other process may have begun just then */
+    span->peer = name_of(a, c);                   /* the other end may have shown itself since */
+    span->unusual = attl_add(a, c->process->service, span);
+    *ret_span = message.span;
+    return owner;
+}
+
+/* A request that was answered did not wait for what is still open: it only told somebody something. */
+void ipc_request_done(struct request *request)
+{
+    array_foreach (&request->spans, span)
+        if (span->kind == VSPAN_ipc && !span->end_ns && request->state != REQUEST_UNFINISHED)
+            span->end_ns = span->start_ns;
+}
+
+/* ---- for programs ---- */
+
+json_t *analysis_channels_json(const struct analysis *a)
+{
+    json_t *array = json_array();
+    array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->connections, slot) {
+            const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+            if (!ipc_is(c) || !c->ipc_writes)
+                continue;
+            const struct connection *other = ipc_other_end(a, c);
+            json_t *object =
+                json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "service", (*process)->service, "process",
+                          (json_int_t)(*process)->pid, "descriptor", c->fd, "writes_count",
+                          (json_int_t)c->ipc_writes, "bytes", (json_int_t)c->ipc_bytes, "answers_count",
+                          (json_int_t)c->ipc_answers, "unanswered_count", (json_int_t)c->ipc_waiting.count);
+            if (other) {
+                json_object_set_new(object, "to_service", json_string(other->process->service));
+                json_object_set_new(object, "to_process", json_integer((json_int_t)other->process->pid));
+                json_object_set_new(object, "to_descriptor", json_integer(other->fd));
+            }
+            json_array_append_new(array, object);
+        }
+    return array;
+}

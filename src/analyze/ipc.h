@@ -1,0 +1,15 @@
+/* Who talks to whom over pipes and UNIX sockets, for programs. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_IPC_H
+#define ANALYZE_IPC_H
+
+#include <jansson.h>
+
+#include "analyze/analyze.h"
+
+/* An array with one object for each descriptor of a traced Node process that is a pipe or a UNIX socket and
+ * was written to: how often, how many bytes, how many of the messages were followed by an answer, and the
+ * other end where it is traced. A new reference. */
+json_t *analysis_channels_json(const struct analysis *analysis);
+
+#endif
