@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* page.html, as it was when this was built. */
-__asm__(".section .rodata\n"
+/* page.html, as it was when this was built; PAGE_SUM has this file compiled again when that one changes. */
+__asm__(".section .rodata # " PAGE_SUM "\n"
         "page_html_start: .incbin \"" PAGE_FILE "\"\n"
         "page_html_end: .byte 0\n"
         ".previous\n");

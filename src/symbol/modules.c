@@ -20,6 +20,7 @@
 #include "symbol/memory.h"
 
 #define MAPS_LIMIT (256u << 20)
+#define VDSO_LIMIT (1u << 20)
 
 /* A path in maps is octal-escaped where it holds a newline, and ends in " (deleted)" when it was unlinked. */
 static char *clean_path(const char *at, size_t length, bool *ret_deleted)
@@ -175,6 +176,8 @@ static int by_address(const void *a, const void *b)
 static int make_room(struct modules *modules, uint64_t start, uint64_t end)
 {
     size_t kept = 0, count = modules->mappings.count;
+    if (!count)
+        return 0;
     for (size_t i = 0; i < count; i++) {
         struct mapping m = modules->mappings.at[i], tail = m;
         if (m.end <= start || m.start >= end) {
@@ -295,6 +298,8 @@ static int open_vdso(const struct modules *modules, const struct module *module,
                      struct problem *problem)
 {
     size_t size = module->end - module->start;
+    if (size > VDSO_LIMIT)
+        return problem_set(problem, -EFBIG, "process %d: no vDSO is that large", modules->pid);
     char *copy = malloc(size);
     if (!copy)
         return -ENOMEM;
