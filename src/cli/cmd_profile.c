@@ -501,18 +501,9 @@ static int deliver(const struct profile_options *o, const struct profile *profil
 static int merge_files(const struct profile_options *o, char **files, struct profile *profile)
 {
     struct problem problem = {0};
-    for (; *files; files++) {
-        _cleanup_(profile_freep) struct profile *one = NULL;
-        int r = profile_read_file(*files, &one, &problem);
-        if (r == 0)
-            r = profile_merge(profile, one);
-        if (r < 0)
-            return cli_fail(EXIT_FAILED,
-                            problem.what[0] ? &problem : &(struct problem){.what = "out of memory"});
-        memcpy(profile->event, one->event, sizeof(profile->event));
-        memcpy(profile->unit, one->unit, sizeof(profile->unit));
-        profile->period = MAX(profile->period, one->period);
-    }
+    for (; *files; files++)
+        if (profile_add_file(profile, *files, &problem) < 0)
+            return cli_fail(EXIT_FAILED, &problem);
     return deliver(o, profile, NULL);
 }
 

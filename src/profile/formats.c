@@ -118,27 +118,31 @@ static void close_bytes(struct bytes *bytes)
         free(bytes->at);
 }
 
-int profile_read_file(const char *path, struct profile **ret_profile, struct problem *problem)
+int profile_add_file(struct profile *into, const char *path, struct problem *problem)
 {
-    _cleanup_(profile_freep) struct profile *profile = NULL;
     struct problem inner = {0};
     struct bytes bytes = {0};
     int r = open_bytes(path, &bytes);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
-    if (profile_new(&profile) < 0) {
-        close_bytes(&bytes);
-        return problem_set(problem, -ENOMEM, "out of memory");
-    }
     if (looks_like_pprof(bytes.at, bytes.length)) {
-        r = pprof_read(profile, bytes.at, bytes.length, &inner);
+        r = pprof_read(into, bytes.at, bytes.length, &inner);
     } else {
-        r = folded_read(profile, bytes.at, bytes.length, &inner);
-        strcpy(profile->unit, "samples");
+        r = folded_read(into, bytes.at, bytes.length, &inner);
+        strcpy(into->unit, "samples");
     }
     close_bytes(&bytes);
+    return r < 0 ? problem_set(problem, r, "%s: %s", path, inner.what) : 0;
+}
+
+int profile_read_file(const char *path, struct profile **ret_profile, struct problem *problem)
+{
+    _cleanup_(profile_freep) struct profile *profile = NULL;
+    if (profile_new(&profile) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    int r = profile_add_file(profile, path, problem);
     if (r < 0)
-        return problem_set(problem, r, "%s: %s", path, inner.what);
+        return r;
     *ret_profile = profile;
     profile = NULL;
     return 0;

@@ -47,7 +47,11 @@ int firefox_write(const struct profile *profile, const char *title, struct text 
 int page_write(const struct profile *profile, const struct profile *before, const char *title,
                struct text *out);
 
-/* Reads a file of any form that can be read (pprof, folded). */
+/* Adds a file of any form that can be read (pprof, folded) to a profile, which takes on its event and unit.
+ * When it is damaged, what came before the damage may have been added. */
+int profile_add_file(struct profile *into, const char *path, struct problem *problem);
+
+/* The same into a profile of its own. */
 int profile_read_file(const char *path, struct profile **ret_profile, struct problem *problem);
 
 #endif

@@ -177,6 +177,8 @@ struct location {
     uint64_t address;
 };
 
+enum { LAST_DEPTH = 256 };
+
 struct reader {
     struct profile *into;
     ARRAY(struct slice) strings;
@@ -187,6 +189,11 @@ struct reader {
     struct map location_ids, function_ids;
     uint32_t *direct; /* location id -> index, for small ids */
     size_t direct_count;
+    /* The last sample's locations and the nodes they led to, the outermost first: samples come in the order
+     * of a trie more often than not, and share their callers with the one before. */
+    uint64_t last_ids[LAST_DEPTH];
+    uint32_t last_nodes[LAST_DEPTH];
+    size_t last_depth;
     uint32_t unknown; /* the frame of a location that is not there */
     uint32_t value_count;
     uint64_t types[16]; /* string numbers of the sample types */
@@ -347,8 +354,18 @@ static int read_sample(struct reader *r, struct slice s)
     if (e < 0)
         return e;
     uint32_t node = 0;
-    while (id_count-- > 0)
-        node = enter_location(r, node, ids[id_count]);
+    size_t depth = 0, limit = MIN(MIN(id_count, r->last_depth), (size_t)LAST_DEPTH);
+    while (depth < limit && ids[id_count - 1 - depth] == r->last_ids[depth])
+        node = r->last_nodes[depth++];
+    for (; depth < id_count; depth++) {
+        uint64_t id = ids[id_count - 1 - depth];
+        node = enter_location(r, node, id);
+        if (depth < LAST_DEPTH) {
+            r->last_ids[depth] = id;
+            r->last_nodes[depth] = node;
+        }
+    }
+    r->last_depth = MIN(id_count, (size_t)LAST_DEPTH);
     /* The last value is the weight (cpu time); a first one of samples is the count. */
     uint64_t weight = value_count ? values[value_count - 1] : 0;
     profile_count(r->into, node, value_count > 1 ? values[0] : 1, weight);
@@ -377,7 +394,7 @@ static int read_message(struct reader *r, struct slice s)
         else if (f.number == 10)
             duration = f.value;
         else if (f.number == 12)
-            r->into->period = f.value;
+            r->into->period = MAX(r->into->period, f.value);
     }
     for (s = whole; e >= 0 && (e = take_field(&s, &f)) > 0;) {
         if (!f.is_bytes)
@@ -408,8 +425,9 @@ static int read_message(struct reader *r, struct slice s)
         copy_text(r, r->units[r->value_count - 1], r->into->unit, sizeof(r->into->unit));
     }
     if (start) {
-        r->into->start_ns = start;
-        r->into->end_ns = start + duration;
+        struct profile *p = r->into;
+        p->start_ns = p->start_ns ? MIN(p->start_ns, start) : start;
+        p->end_ns = MAX(p->end_ns, start + duration);
     }
     return e;
 }

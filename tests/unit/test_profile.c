@@ -207,6 +207,33 @@ static void pprof_round_trip(void **state)
     profile_free(q);
 }
 
+static void reading_twice_adds(void **state)
+{
+    struct profile *p, *q;
+    struct text bytes = {0};
+    assert_int_equal(profile_new(&p) | profile_new(&q), 0);
+    add(p, "main;x;y", 3);
+    add(p, "main;x;z", 5);
+    add(p, "main", 1);
+    add(p, "other;x;y", 7);
+    p->start_ns = 1000;
+    p->end_ns = 2000;
+    assert_int_equal(pprof_write(p, &bytes), 0);
+    assert_int_equal(pprof_read(q, text_get(&bytes), bytes.length, NULL), 0);
+    assert_folded(q, "main 1\nmain;x;y 3\nmain;x;z 5\nother;x;y 7\n");
+    text_clear(&bytes);
+    p->start_ns = 500;
+    p->end_ns = 700;
+    assert_int_equal(pprof_write(p, &bytes), 0);
+    assert_int_equal(pprof_read(q, text_get(&bytes), bytes.length, NULL), 0);
+    assert_folded(q, "main 2\nmain;x;y 6\nmain;x;z 10\nother;x;y 14\n");
+    assert_int_equal(q->start_ns, 500);
+    assert_int_equal(q->end_ns, 2000);
+    text_done(&bytes);
+    profile_free(p);
+    profile_free(q);
+}
+
 static void charges_libraries_to_their_callers(void **state)
 {
     struct profile *p;
@@ -257,13 +284,11 @@ static void pages_hold_their_data_safely(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(merging_is_addition),
-                                       cmocka_unit_test(merging_in_levels_is_the_same),
-                                       cmocka_unit_test(recursion_counts_once),
-                                       cmocka_unit_test(bounded_nodes_keep_the_sum),
-                                       cmocka_unit_test(folded_round_trip),
-                                       cmocka_unit_test(pprof_round_trip),
-                                       cmocka_unit_test(charges_libraries_to_their_callers),
-                                       cmocka_unit_test(pages_hold_their_data_safely)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(merging_is_addition),         cmocka_unit_test(merging_in_levels_is_the_same),
+        cmocka_unit_test(recursion_counts_once),       cmocka_unit_test(bounded_nodes_keep_the_sum),
+        cmocka_unit_test(folded_round_trip),           cmocka_unit_test(pprof_round_trip),
+        cmocka_unit_test(reading_twice_adds),          cmocka_unit_test(charges_libraries_to_their_callers),
+        cmocka_unit_test(pages_hold_their_data_safely)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
