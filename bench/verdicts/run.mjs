@@ -177,6 +177,7 @@ function tell(result, done, all, since) {
 
 async function main() {
     const all = scenarios(Number(options.seed)).filter((scenario) => scenario.name.includes(options.only) || `#${scenario.number}` === options.only)
+        .filter((scenario) => !options.again || fs.existsSync(path.join(path.resolve(options.keep), String(scenario.number), 'notes.json')))
         .filter((scenario) => scenario.number >= Number(options.from) && scenario.number <= Number(options.to));
     if (options.list) return all.forEach((scenario) => console.log(`#${scenario.number} ${scenario.name}`));
     if (!fs.existsSync(modules)) throw new Error(`${modules} is missing: npm ci in ${here}`);
