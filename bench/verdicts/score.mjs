@@ -4,7 +4,7 @@
 // Where each kind says how long.
 const AMOUNT = {
     'blocking-regexp': 'blocked_ns', 'event-loop-blocked': 'blocked_ns', 'gc-pressure': 'gc_ns', 'thread-pool-starved': 'waited_ns', 'slow-io': 'waited_ns', 'slow-peer': 'waited_ns',
-    serialisation: 'encode_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'waited_ns',
+    serialisation: 'encoding_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'blocked_ns',
 };
 export const TOLERANCE = 0.1;
 

@@ -274,6 +274,23 @@ static const char *or_empty(const char *string)
     return string ? string : "";
 }
 
+/* A function of libc without a name is one of its own, under a lock's. */
+static bool is_lock(const char *function)
+{
+    static const char *const LOCKS[] = {"pthread_mutex", "pthread_cond", "pthread_rwlock", "lll_lock",
+                                        "futex",         "sem_",         "libc.so.6+",     "libpthread"};
+    for (size_t i = 0; function && i < ARRAY_SIZE(LOCKS); i++)
+        if (strstr(function, LOCKS[i]))
+            return true;
+    return false;
+}
+
+/* The same, surely. */
+static bool is_named_lock(const char *function)
+{
+    return is_lock(function) && !strstr(function, "libc.so.6+") && !strstr(function, "libpthread");
+}
+
 /* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
  * processor it is not known how much of the waiting was in them: then what most looks saw decides. */
 static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
@@ -316,8 +333,10 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         place.detail = intern_string(a, event_label(SONDE_MEANING_encoding, s->encode_what));
     else
         s->sync_ns = 0;
-    enum finding_kind kind =
-        place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp : FINDING_event_loop_blocked;
+    enum finding_kind kind = place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp
+                             : place.cause == CAUSE_WAITING && !s->sync_ns && is_named_lock(place.detail)
+                                 ? FINDING_lock_wait
+                                 : FINDING_event_loop_blocked;
     bool warming = warming_up(s, &place, looks);
     if (warming)
         kind = FINDING_event_loop_blocked;
@@ -422,17 +441,6 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
     merge_victims(a, fault, s, share);
 }
 
-/* A function of libc without a name is one of its own, under a lock's. */
-static bool is_lock(const char *function)
-{
-    static const char *const LOCKS[] = {"pthread_mutex", "pthread_cond", "pthread_rwlock", "lll_lock",
-                                        "futex",         "sem_",         "libc.so.6+",     "libpthread"};
-    for (size_t i = 0; function && i < ARRAY_SIZE(LOCKS); i++)
-        if (strstr(function, LOCKS[i]))
-            return true;
-    return false;
-}
-
 /* Who holds a lock may itself be without a processor: then the wait for it is the machine's doing, too. */
 static uint64_t longest_run_queue_ns(const struct process *process, const struct stretch *s)
 {
@@ -454,6 +462,8 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
     bool seen = majority(s, &place, &looks);
     if (seen && place.cause == CAUSE_WAITING && is_lock(place.detail))
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
+    /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
+    run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
     bool waits =
         s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);

@@ -602,6 +602,7 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
                           uint64_t sent_ns);
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
  * nobody looked. Interned. */

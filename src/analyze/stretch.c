@@ -146,6 +146,23 @@ uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t
     return UINT64_MAX; /* the beginning is not */
 }
 
+/* At least so long did it run: between the readings within [start, end). */
+uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct sched_sample *first = NULL, *last = NULL;
+    size_t n = thread->sched_count;
+    for (size_t i = n; i-- > 0 && n - i <= SCHED_KEPT;) {
+        const struct sched_sample *sample = sched_at(thread, i);
+        if (sample->time_ns < start_ns)
+            break;
+        if (sample->time_ns > end_ns)
+            continue;
+        first = sample;
+        last = last ? last : sample;
+    }
+    return first && last->run_ns > first->run_ns ? last->run_ns - first->run_ns : 0;
+}
+
 void stretch_sched(struct analysis *a, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, thread_sched_pid));

@@ -200,6 +200,13 @@ static void say_blocked(struct finding *f, const struct fault *fault)
     f->detail = *who ? finding_say(f, "%s was running%s. %s", who, seen, say_circumstances(f, fault))
                      : say_circumstances(f, fault);
     f->remedy = REMEDY[cause];
+    if (fault->kind == FINDING_lock_wait) {
+        f->title =
+            finding_say(f, "The event loop of %s waited for a lock %s", fault->service, say_amount(f, fault));
+        f->remedy =
+            "Do not wait for other threads on the event loop's: send a message when they are done, or "
+            "use Atomics.waitAsync; hold the lock for less long.";
+    }
     if (fault->warming) {
         f->title = finding_say(f, "%s was warming up %s", fault->service, say_amount(f, fault));
         f->detail =

@@ -108,7 +108,20 @@
          EVIDENCE("worst_ns", "the longest wait within one callback")                                         \
          EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
-    KIND(lock_wait, "lock-wait", "Threads waited for a lock.", )                                              \
+    KIND(lock_wait, "lock-wait", "The event loop waited for a lock that another thread held.",                \
+         EVIDENCE("called", "the function that waited")                                                       \
+         EVIDENCE("cause", "waiting")                                                                         \
+         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("stalls_count", "how often")                                                                \
+         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("worst_ns", "the longest time")                                                             \
+         EVIDENCE("cpu_ns", "of it that no lack of processors explains")                                      \
+         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
+         EVIDENCE("samples_count", "looks into the stalled callback")                                         \
+         EVIDENCE("samples_agree_count", "of them saw this place")                                            \
+         EVIDENCE("ended", "\"no\" when it was still waiting at the end of the trace")                        \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(ipc_blocked, "ipc-blocked", "A process waited for another over a pipe or socket.",                   \
          EVIDENCE("channel", "the descriptor, and the process and descriptor at its other end where known")   \
          EVIDENCE("waits_for", "\"answer\" to a message, or \"reader\" of a full pipe")                       \

@@ -306,11 +306,32 @@ static void a_collection_that_waited_is_not_the_cause(void **state)
     feed_done(&feed);
 }
 
+/* The thread slept in a futex: another one held a lock. */
+static void waiting_for_a_lock(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    uint64_t at = MS(1000);
+    turn_begins(&feed, "/slow", at);
+    for (uint64_t k = 0; k < 6; k++)
+        look(&feed, at, at + MS(20 + 10 * k), 6, "take", 7, "__futex_abstimed_wait_common", "x");
+    turn_ends(&feed, at, at + MS(120));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_lock_wait);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_string_equal(f->where.function, "take");
+    assert_int_equal(finding_get_evidence(f, "blocked_ns")->count, MS(120));
+    assert_null(feed_finding(&feed, FINDING_event_loop_blocked));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unseen_stall_joins_the_known_one),
         cmocka_unit_test(a_collection_that_waited_is_not_the_cause),
+        cmocka_unit_test(waiting_for_a_lock),
         cmocka_unit_test(merges_the_same_place),
         cmocka_unit_test(tells_places_apart),
         cmocka_unit_test(load_explains),
