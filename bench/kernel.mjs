@@ -25,7 +25,7 @@ tracepoint:raw_syscalls:sys_exit /@start[tid]/ { @calls[args->id] = count(); @to
 tracepoint:sched:sched_switch { if (pid == PID) { @off[tid] = nsecs; } if (@off[args->next_pid]) { @waited[args->next_pid] = sum(nsecs - @off[args->next_pid]); delete(@off[args->next_pid]); } }`;
 
 // name -> { wrap(command): what starts the service, beside(pid): what runs beside it, slow: less load is enough }
-const family = (list) => ({ wrap: (command) => pinned(1, sonde, 'record', '--quiet', '-o', path.join(work, `t${traces++}`), ...list, '--', ...command) });
+const family = (list) => ({ wrap: (command) => pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', '-o', path.join(work, `t${traces++}`), ...list, '--', ...command) });
 const withTracefs = (command) => ['unshare', '-m', 'sh', '-c', 'mount -t tracefs none /sys/kernel/tracing && exec "$@"', 'sh', ...command];
 const output = path.join(work, 'peer.out');
 const VARIANTS = {

@@ -40,7 +40,7 @@ function launch(traced, command, stdout, kernel = false, env = {}) {
     if (traced) {
         if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
         lastTrace = path.join(work, `trace-${traces++}`);
-        words = pinned(1, sonde, 'record', '--quiet', ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
+        words = pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
     }
     const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'], env: { ...process.env, ...env } });
     let said = '';

@@ -192,6 +192,14 @@ static void stop(struct session *session)
     }
 }
 
+/* Whether what is concluded from the programs' events rests on this family. */
+static bool rests_on(int family)
+{
+    return family >= SONDE_FAMILY_COUNT && family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_redis_loop &&
+           family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_redis_bus &&
+           family != SONDE_FAMILY_COUNT + SONDE_PROBE_FAMILY_runtime;
+}
+
 static void degrade(struct session *session, const struct budget_sample *now)
 {
     double costs[FAMILIES], recent[FAMILIES];
@@ -211,7 +219,7 @@ static void degrade(struct session *session, const struct budget_sample *now)
         stop(session);
         return;
     }
-    tell(session, now, family_text(family), false, family >= SONDE_FAMILY_COUNT);
+    tell(session, now, family_text(family), false, rests_on(family));
     if (family < SONDE_FAMILY_COUNT) {
         kernel_drop(session->kernel, (enum sonde_family)family);
     } else {
