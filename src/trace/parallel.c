@@ -25,7 +25,10 @@ struct chunk {
 
 struct slice {
     int64_t from_ns, to_ns; /* [from, to) */
-    ARRAY(struct event) events;
+    struct events {
+        struct event *at;
+        size_t count, capacity;
+    } events;
     struct chunk *chunks;
     struct arena text; /* converted strings */
     ARRAY(struct trace_loss) losses;
@@ -58,14 +61,27 @@ struct parallel {
     pthread_cond_t changed;
     size_t next, handed_out; /* slices taken by workers, slices used up */
     bool stop;
+    struct chunk *spare; /* chunks of slices that were used up, for the next ones */
+    ARRAY(struct events) spare_events;
 };
 
-static void *take(struct slice *slice, size_t bytes)
+static struct chunk *take_spare(struct parallel *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct chunk *c = p->spare;
+    if (c)
+        p->spare = c->next;
+    pthread_mutex_unlock(&p->lock);
+    return c;
+}
+
+static void *take(struct parallel *p, struct slice *slice, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
     if (!slice->chunks || slice->chunks->size - slice->chunks->used < bytes) {
         size_t size = MAX(bytes, (size_t)CHUNK_BYTES);
-        struct chunk *c = malloc(sizeof(*c) + size);
+        struct chunk *c = size == CHUNK_BYTES ? take_spare(p) : NULL;
+        c = c ? c : malloc(sizeof(*c) + size);
         if (!c)
             return NULL;
         c->next = slice->chunks;
@@ -73,9 +89,9 @@ static void *take(struct slice *slice, size_t bytes)
         c->size = size;
         slice->chunks = c;
     }
-    void *p = slice->chunks->data + slice->chunks->used;
+    void *place = slice->chunks->data + slice->chunks->used;
     slice->chunks->used += bytes;
-    return p;
+    return place;
 }
 
 static void slice_done(struct slice *slice)
@@ -90,6 +106,26 @@ static void slice_done(struct slice *slice)
     arena_done(&slice->text);
 }
 
+/* Memory that was touched already costs no page faults: it goes to the slices that come. */
+static void give_back(struct parallel *p, struct slice *slice)
+{
+    for (struct chunk *c = slice->chunks, *next; c; c = next) {
+        next = c->next;
+        if (c->size != CHUNK_BYTES) {
+            free(c);
+            continue;
+        }
+        c->used = 0;
+        c->next = p->spare;
+        p->spare = c;
+    }
+    slice->chunks = NULL;
+    slice->events.count = 0;
+    if (array_add(&p->spare_events, slice->events) == 0)
+        slice->events = (struct events){0};
+    slice_done(slice);
+}
+
 /* ---- workers ---- */
 
 /* The packet's context, once for all its events in the slice. */
@@ -99,7 +135,7 @@ static const struct value *copy_packet(struct worker *w, struct slice *slice, si
     struct copied *c = &w->packets[s->index];
     if (c->slice == number + 1 && c->offset == s->packet_offset)
         return c->values;
-    struct value *values = take(slice, (s->packet_value_count + 1) * sizeof(*values));
+    struct value *values = take(w->parallel, slice, (s->packet_value_count + 1) * sizeof(*values));
     if (!values)
         return NULL;
     if (s->packet_value_count)
@@ -112,7 +148,7 @@ static int keep_event(struct worker *w, struct slice *slice, size_t number, cons
 {
     const struct machine *m = &w->trace->machine;
     struct event copy = *event;
-    struct value *values = take(slice, (m->value_count + 1) * sizeof(*values));
+    struct value *values = take(w->parallel, slice, (m->value_count + 1) * sizeof(*values));
     copy.packet = copy_packet(w, slice, number, &w->trace->streams.at[event->stream]);
     if (!values || !copy.packet)
         return -ENOMEM;
@@ -128,6 +164,10 @@ static int decode_slice(struct worker *w, size_t number)
     const struct event *event;
     t->machine.text = &slice->text;
     t->machine.keep_text = true;
+    pthread_mutex_lock(&w->parallel->lock);
+    if (w->parallel->spare_events.count)
+        slice->events = w->parallel->spare_events.at[--w->parallel->spare_events.count];
+    pthread_mutex_unlock(&w->parallel->lock);
     array_foreach (&t->streams, s) {
         s->sliced = true;
         s->slice_from_ns = slice->from_ns;
@@ -291,9 +331,9 @@ int parallel_next(struct parallel *p, const struct event **ret_event)
             return 1;
         }
         int r = account(p->trace, slice);
-        slice_done(slice);
         p->at_event = 0;
         pthread_mutex_lock(&p->lock);
+        give_back(p, slice);
         p->handed_out++;
         pthread_cond_broadcast(&p->changed);
         pthread_mutex_unlock(&p->lock);
@@ -324,6 +364,13 @@ void parallel_free(struct parallel *p)
     }
     for (size_t i = 0; i < p->slice_count; i++)
         slice_done(&p->slices[i]);
+    for (struct chunk *c = p->spare, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    array_foreach (&p->spare_events, e)
+        free(e->at);
+    array_done(&p->spare_events);
     free(p->slices);
     free(p->workers);
     pthread_mutex_destroy(&p->lock);
