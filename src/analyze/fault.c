@@ -493,8 +493,10 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     double share = took_ns ? (double)net_ns / (double)took_ns : 0;
     if (s->unfinished && !is_stuck(s))
         return;
-    /* Of what stood for the machine's sake for the most part, the rest is not known so exactly. */
-    bool mostly_waited = s->what == STRETCH_TURN && net_ns * 3 < took_ns && net_ns < 3 * limit_ns;
+    /* Of what stood for the machine's sake for the most part, the rest is not known so exactly, unless the
+     * thread was seen to run for so long. */
+    bool mostly_waited = s->what == STRETCH_TURN && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
+                         stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     if ((net_ns < limit_ns || mostly_waited) && !s->unfinished)
         waited_for_processor(a, thread, s, run_queue_ns, 1 - share);
     else if (s->what == STRETCH_TURN)

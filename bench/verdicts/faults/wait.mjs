@@ -148,7 +148,7 @@ export function ipc(app, { strengthMs, healthy, how }) {
         : ['const since = clock();', `${call}((error) => {`, `    note('${mark}', since);`, '    if (error) return done(error);', "    ANSWER('done\\n');", '});'];
     const route = app.addHandler(file, handler, lines);
     // A child that is busy is a blocked event loop, and that is what its parent waits for.
-    if (how === 'busy') Object.assign(expect, { kinds: ['event-loop-blocked'], also: ['ipc-blocked'], cause: 'ipc: busy', places: placeOf(app, busy), blamed: undefined });
+    if (how === 'busy') Object.assign(expect, { kinds: ['event-loop-blocked', 'ipc-blocked'], also: ['ipc-blocked'], cause: 'ipc: busy', places: [...placeOf(app, busy), ...expect.places], blamed: undefined });
     return { routes: [{ target: () => route, everyMs: healthy ? 50 : Math.max(strengthMs * 2, 300), warm: null }], expect: healthy ? [] : [expect] };
 }
 
