@@ -274,6 +274,9 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_redis_loop_phase:
         redis_event(a, thread, e);
         break;
+    case SONDE_EVENT_http_trace:
+        context_trace(a, thread, e);
+        break;
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:

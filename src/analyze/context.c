@@ -38,6 +38,16 @@ struct request *context_owner(const struct analysis *a, const struct thread *thr
     return serial ? request_open(a, *serial) : NULL;
 }
 
+void context_trace(const struct analysis *a, const struct thread *thread, const struct event *e)
+{
+    struct request *request = context_owner(a, thread, (uint32_t)U(e, http_trace_context));
+    if (!request)
+        return;
+    request->trace_high = U(e, http_trace_trace_high);
+    request->trace_low = U(e, http_trace_trace_low);
+    request->trace_parent = U(e, http_trace_parent);
+}
+
 void context_counted(struct analysis *a, struct process *process)
 {
     process->told_count++;

@@ -492,6 +492,8 @@ enum { CONTEXT_UNKNOWN, CONTEXT_NONE };
 void context_begins(struct analysis *a, struct thread *thread, struct request *request, uint32_t number);
 void context_ends(struct thread *thread, const struct request *request);
 struct request *context_owner(const struct analysis *a, const struct thread *thread, uint32_t number);
+/* http:trace */
+void context_trace(const struct analysis *a, const struct thread *thread, const struct event *e);
 void context_counted(struct analysis *a, struct process *process);
 /* A request went on in a turn that began at turn_start_ns and brought these answers. */
 void context_check(struct analysis *a, struct process *process, const struct call *answers, size_t count,

@@ -124,11 +124,12 @@ struct request {
     const char *route;            /* interned */
     char *path;
     int64_t pid, tid;
-    uint64_t start_ns, response_ns, end_ns; /* response_ns: first bytes of the response; 0 none */
-    ARRAY(struct vspan) spans;              /* spans.at[0] is the request itself */
-    ARRAY(struct path_step) path_steps;     /* in order of time; found when it has ended */
-    uint32_t spans_left_out;                /* beyond REQUEST_SPANS_MAX */
-    uint32_t ambiguous;                     /* operations that may be of this request */
+    uint64_t start_ns, response_ns, end_ns;       /* response_ns: first bytes of the response; 0 none */
+    ARRAY(struct vspan) spans;                    /* spans.at[0] is the request itself */
+    ARRAY(struct path_step) path_steps;           /* in order of time; found when it has ended */
+    uint32_t spans_left_out;                      /* beyond REQUEST_SPANS_MAX */
+    uint32_t ambiguous;                           /* operations that may be of this request */
+    uint64_t trace_high, trace_low, trace_parent; /* W3C trace context that it came with, 0 none */
     uint64_t pool_wait_ns, blocked_ns;
     /* Lost to garbage collection and to encoding in turns that were no stalls; encodes: its own encoding. */
     uint64_t gc_ns, encode_ns;

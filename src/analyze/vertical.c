@@ -537,6 +537,19 @@ static json_t *path_json(const struct request *request)
     return object;
 }
 
+/* The ids of the W3C trace context that it came with, as other tracers write them. */
+static void set_trace(json_t *object, const struct request *request)
+{
+    char trace[33], parent[17];
+    if (!request->trace_high && !request->trace_low)
+        return;
+    snprintf(trace, sizeof(trace), "%016llx%016llx", (unsigned long long)request->trace_high,
+             (unsigned long long)request->trace_low);
+    snprintf(parent, sizeof(parent), "%016llx", (unsigned long long)request->trace_parent);
+    set_text(object, "trace_id", trace);
+    set_text(object, "parent_id", parent);
+}
+
 json_t *vertical_json(const struct request *request)
 {
     json_t *path = json_string(request->path);
@@ -549,6 +562,7 @@ json_t *vertical_json(const struct request *request)
     if (!object)
         return NULL;
     set_number(object, "response_ns", request->response_ns);
+    set_trace(object, request);
     set_number(object, "ambiguous_count", request->ambiguous);
     set_number(object, "pool_wait_ns", request->pool_wait_ns);
     set_number(object, "blocked_ns", request->blocked_ns);

@@ -324,6 +324,12 @@ enum sonde_meaning {
     F(e, i32, fd, fd, "the connection's descriptor")            \
     F(e, u8, side, side, "server: a request that took several reads is whole; client: the response is")
 
+#define SONDE_FIELDS_http_trace(F, e)                        \
+    F(e, u64, trace_high, hex, "the trace's id, first half") \
+    F(e, u64, trace_low, hex, "its second half")             \
+    F(e, u64, parent, hex, "the caller's span")              \
+    F(e, u32, context, none, "the number given to the request that carries it")
+
 #define SONDE_FIELDS_uv_close(F, e)                             \
     F(e, u64, handle, hex, "the handle")                        \
     F(e, u32, generation, count, "which use of the descriptor") \
@@ -518,6 +524,7 @@ enum sonde_meaning {
     E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")                  \
     E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")               \
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
+    E(http_trace, "http:trace", INSTANT, PROBE, "a request that came carries a W3C traceparent")            \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
     E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                         \
     E(v8_encode, "v8:encode", SPAN, PROBE, "JSON or a buffer becomes text, or text JSON, in above 20 us")   \

@@ -15,7 +15,7 @@ typedef const uint64_t *local;
 
 enum { CURRENT, ENTER, LEAVE };                         /* cell[0] */
 enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE }; /* cell[2] */
-enum { SENT = 1, ANSWERED, ENDED };                     /* cell[3] */
+enum { SENT = 1, ANSWERED, ENDED, TRACED };             /* cell[3] */
 enum { CELL_WORDS = 16, HANDLES = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
@@ -121,6 +121,12 @@ static void told(const void *information)
     struct context_cell *c = own;
     if (!self || !c)
         return;
+    if (c->cell[3] == TRACED) {
+        RECORD(self, http_trace, 0, ticks(), .trace_high = (uint64_t)c->cell[5] << 32 | c->cell[6],
+               .trace_low = (uint64_t)c->cell[7] << 32 | c->cell[8],
+               .parent = (uint64_t)c->cell[9] << 32 | c->cell[10], .context = c->cell[4]);
+        return;
+    }
     int fd = (int)c->cell[4];
     uint32_t generation;
     if (!descriptor_generation(fd, &generation))

@@ -3,14 +3,14 @@
 // runs it and asks it. It adds nothing to the global object, to modules or to anybody's objects.
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
-// answer of starting; [3] to [6] what is told. alive[0] is 0 when nobody traces any more.
+// answer of starting; [3] to [10] what is told. alive[0] is 0 when nobody traces any more.
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
     const CURRENT = 0, ENTER = 1, LEAVE = 2;
     const NONE = 1;
     const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
-    const SENT = 1, ANSWERED = 2, ENDED = 3;
+    const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4;
     const cell = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2);
     const alive = new Uint32Array(flag.buffer, flag.byteOffset, 1);
     const onlyNative = cell[1];
@@ -52,6 +52,22 @@
         'undici:request:trailers': ({ request }) => report(ENDED, request, 0),
     };
 
+    // ---- W3C trace context ----
+
+    const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{8})-([0-9a-f]{8})([0-9a-f]{8})-[0-9a-f]{2}/;
+    function traced(headers) {
+        for (let i = 0; i < headers.length; i += 2) {
+            if (headers[i].length !== 11 || headers[i].toLowerCase() !== 'traceparent') continue;
+            const parts = TRACEPARENT.exec(headers[i + 1]), number = storage.getStore();
+            if (!parts || !number) return;
+            cell[3] = TRACED;
+            cell[4] = number;
+            for (let k = 1; k <= 6; k++) cell[4 + k] = parseInt(parts[k], 16);
+            tell();
+            return;
+        }
+    }
+
     // ---- life ----
 
     let listening = false;
@@ -59,8 +75,9 @@
     function listen() {
         listening = true;
         for (const name of Object.keys(undici)) on(name, undici[name]);
-        on('http.server.request.start', () => {
+        on('http.server.request.start', ({ request }) => {
             if (!alive[0]) leave();
+            else traced(request.rawHeaders);
         });
     }
     function on(name, listener) {

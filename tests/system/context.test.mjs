@@ -87,3 +87,21 @@ for (const node of NODES)
         assert.equal(calls, JSON.parse(recording.stdout).calls);
         assert.ok(proved >= calls * 0.999);
     });
+
+test('pipelined requests: each has its own status, operations and W3C trace context', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', process.execPath, program('pipelined.js'), '28']);
+    assert.ok([0, 4].includes(recording.status), recording.describe());
+    const { losses } = await reportOf(t, folder, [0, 4]);
+    if (losses.length) return t.diagnostic('events were lost');
+    const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '1000', folder])).stdout);
+    assert.equal(requests.length, 28);
+    for (const request of requests) {
+        const n = Number(request.path.split('/')[2]);
+        assert.equal(request.status, n % 3 ? 200 : 404);
+        assert.equal(request.state, 'finished');
+        assert.deepEqual(request.spans.filter((s) => s.kind === 'pool').map((s) => s.known), ['proved']);
+        assert.equal(request.parent_id, n % 2 ? undefined : n.toString(16).padStart(16, '0'));
+        if (n % 2 === 0) assert.equal(request.trace_id, '4bf92f3577b34da6a3ce929d0e0e4736');
+    }
+});

@@ -91,6 +91,23 @@ static void commands_follow_their_context(void **state)
     feed_done(&feed);
 }
 
+/* A W3C trace context is the request's whose number it carries. */
+static void trace_ids_are_the_requests(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", 2, US(100));
+    FEED(&feed, http_trace, API, API, US(101), 0, .trace_high = 0x4bf92f3577b34da6,
+         .trace_low = 0xa3ce929d0e0e4736, .parent = 0x00f067aa0ba902b7, .context = 2);
+    FEED(&feed, http_trace, API, API, US(102), 0, .trace_high = 1, .trace_low = 1, .parent = 1, .context = 9);
+    answer(&feed, 30, US(104));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    feed_finish(&feed);
+    assert_int_equal(feed_kept(&feed, "/a")->trace_high, 0x4bf92f3577b34da6);
+    assert_int_equal(feed_kept(&feed, "/a")->trace_parent, 0x00f067aa0ba902b7);
+    feed_done(&feed);
+}
+
 /* A number that no request has, or whose request is answered, gives nothing to anybody. */
 static void foreign_numbers_prove_nothing(void **state)
 {
@@ -170,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_follow_their_context),
+        cmocka_unit_test(trace_ids_are_the_requests),
         cmocka_unit_test(foreign_numbers_prove_nothing),
         cmocka_unit_test(buffered_writes_are_ambiguous),
         cmocka_unit_test(contradicted_contexts_prove_nothing),
