@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { SONDE, eventually, finish, kill, manifestOf, root, sonde, start, temporary } from './helper.mjs';
@@ -41,6 +42,12 @@ const SERVER = `
         response.end(String(executionAsyncId() !== one));
     }).listen(0, '127.0.0.1', () => console.log(server.address().port));`;
 
+// Whether a process has blocked a signal, to read it when it likes.
+function blocks(pid, signal) {
+    const mask = /^SigBlk:\s*(\w+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1];
+    return (BigInt(`0x${mask}`) >> BigInt(signal - 1)) & 1n;
+}
+
 function ask(port) {
     return new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port, agent: false }, (response) => {
         let text = '';
@@ -57,6 +64,7 @@ test('attached, the script works; detached, it is gone; attached again, it is ba
         const attached = sonde(t, 'attach', '--no-kernel', '-o', folder, server.pid);
         await attached.until(/attached to/);
         await eventually('the script runs', () => ask(port));
+        await eventually('sonde takes signals', () => blocks(attached.pid, 2));
         kill(attached.pid, 'SIGINT');
         await attached.ended;
         assert.ok([0, 4].includes(attached.status), attached.describe());
