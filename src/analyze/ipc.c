@@ -117,9 +117,11 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
         return NULL;
     struct vspan *span = &owner->spans.at[message.span];
     span->end_ns = MAX(at_ns, span->start_ns);
-    span->starting =
-        message.sent_ns < c->ipc_first_answer_ns; /* the other process may have begun just then */
-    span->peer = name_of(a, c);                   /* the other end may have shown itself since */
+    /* The other process may have begun just then. */
+    const struct connection *other = ipc_other_end(a, c);
+    span->starting = message.sent_ns < c->ipc_first_answer_ns &&
+                     (!other || message.sent_ns < other->process->started_ns + NS_PER_S);
+    span->peer = name_of(a, c); /* the other end may have shown itself since */
     span->unusual = attl_add(a, c->process->service, span);
     *ret_span = message.span;
     return owner;
@@ -131,6 +133,24 @@ void ipc_request_done(struct request *request)
     array_foreach (&request->spans, span)
         if (span->kind == VSPAN_ipc && !span->end_ns && request->state != REQUEST_UNFINISHED)
             span->end_ns = span->start_ns;
+}
+
+/* The loop stood in [start, end): who had sent it a message that was not answered yet waited for that. */
+void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *s)
+{
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        const struct connection *other = ipc_is(c) ? ipc_other_end(a, c) : NULL;
+        for (size_t i = 0; other && i < other->ipc_waiting.count; i++) {
+            const struct ipc_message *message = &other->ipc_waiting.at[i];
+            struct request *owner = request_open(a, message->owner);
+            if (!owner || message->span == VSPAN_NONE || message->sent_ns >= s->end_ns)
+                continue;
+            uint64_t delay_ns = s->end_ns - MAX(message->sent_ns, s->start_ns);
+            owner->spans.at[message->span].stalled_ns += delay_ns;
+            stretch_victim_chain(a, s, owner, delay_ns, VICTIM_WAITED);
+        }
+    }
 }
 
 /* ---- for programs ---- */

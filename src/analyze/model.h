@@ -566,6 +566,7 @@ void ipc_wrote(struct analysis *a, struct connection *connection, struct request
                uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
 struct request *ipc_read(struct analysis *a, struct connection *connection, uint64_t at_ns, uint32_t events,
                          uint32_t *ret_span);
+void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *stretch);
 void ipc_request_done(struct request *request);
 
 /* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it

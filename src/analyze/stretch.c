@@ -315,6 +315,7 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
         if (delay_ns)
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }
+    ipc_stalled(a, thread->process, s);
     return s;
 }
 
