@@ -3,6 +3,7 @@
 #include "cli/recording.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +45,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->kernel = value ? value : "";
     else if (c == OPTION_NO_KERNEL)
         recording->kernel = NULL, recording->no_kernel = true;
+    else if (c == OPTION_USER)
+        recording->user = value;
     else if (c == OPTION_BUDGET)
         recording->budget = value;
     else if (c == 'f' && recording->report)
@@ -60,6 +63,27 @@ static void note(void *context, const char *line)
     const struct recording *recording = context;
     if (!recording->quiet)
         fprintf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_CYAN), line, cli_style(2, STYLE_NONE));
+}
+
+/* Whom the command runs as: the one who asked for it, not root because sonde needs to be. 0: as sonde is. */
+static int find_user(const struct recording *recording, uid_t *ret_user, struct problem *problem)
+{
+    const char *caller = getenv("SUDO_UID"), *name = recording->user;
+    char *end;
+    *ret_user = 0;
+    if (!name && (geteuid() != 0 || !caller))
+        return 0;
+    if (!name)
+        name = caller;
+    unsigned long number = strtoul(name, &end, 10);
+    const struct passwd *entry = *end || end == name ? getpwnam(name) : NULL;
+    if ((*end || end == name) && !entry)
+        return problem_set(problem, -EINVAL, "there is no user '%s'", name);
+    *ret_user = entry ? entry->pw_uid : (uid_t)number;
+    if (geteuid() != 0 && *ret_user != geteuid())
+        return problem_set(problem, -EPERM, "only root can run a command as '%s'", name);
+    *ret_user = *ret_user == geteuid() ? 0 : *ret_user;
+    return 0;
 }
 
 int recording_open(struct recording *recording, struct problem *problem)
@@ -82,12 +106,17 @@ int recording_open(struct recording *recording, struct problem *problem)
         if (r < 0)
             return r;
     }
+    uid_t user;
+    int found = find_user(recording, &user, problem);
+    if (found < 0)
+        return found;
     _cleanup_(freep) char *probe = cli_probe_path();
     const struct session_options options = {.folder = recording->folder,
                                             .probe_path = probe,
                                             .families = families,
                                             .request_context = recording->request_context,
                                             .budget = budget,
+                                            .user = user,
                                             .note = note,
                                             .context = recording};
     int r = session_new(&options, &recording->session, problem);

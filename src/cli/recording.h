@@ -17,6 +17,7 @@ struct recording {
     bool quiet, json, report;
     const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
     bool no_kernel;
+    const char *user;   /* whom the command runs as; NULL: who called sudo, or sonde's own */
     const char *budget; /* "PERCENT,MB"; NULL: the usual */
     bool follow;        /* findings while it goes on (follow.h) */
     int follower;       /* its process; 0: none */
@@ -26,17 +27,17 @@ struct recording {
 };
 
 /* The options that all recording commands have; true when c was one of them. */
-#define RECORDING_OPTIONS                                                        \
-    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'}, \
-        {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},    \
-        {"context", required_argument, NULL, OPTION_CONTEXT},                    \
-        {"kernel", optional_argument, NULL, OPTION_KERNEL},                      \
-        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                      \
-        {"budget", required_argument, NULL, OPTION_BUDGET},                      \
-    {                                                                            \
-        "help", no_argument, NULL, 'h'                                           \
+#define RECORDING_OPTIONS                                                                                   \
+    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'},                            \
+        {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},                               \
+        {"context", required_argument, NULL, OPTION_CONTEXT},                                               \
+        {"kernel", optional_argument, NULL, OPTION_KERNEL},                                                 \
+        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                                 \
+        {"budget", required_argument, NULL, OPTION_BUDGET}, {"user", required_argument, NULL, OPTION_USER}, \
+    {                                                                                                       \
+        "help", no_argument, NULL, 'h'                                                                      \
     }
-enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET };
+enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET, OPTION_USER };
 bool recording_option(struct recording *recording, int c, const char *value);
 
 #define RECORDING_HELP                                                                                     \
@@ -48,6 +49,7 @@ bool recording_option(struct recording *recording, int c, const char *value);
     "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it " \
     "the\n"                                                                                                \
     "                    dearest events are left out, then tracing stops\n"                                \
+    "      --user USER   run the command as USER (under sudo: as who called it)\n"                         \
     "      --no-kernel   none\n"                                                                           \
     "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n"  \
     "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"

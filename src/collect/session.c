@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,6 +101,10 @@ int session_new(const struct session_options *options, struct session **ret_sess
         session_overhead_begin(session);
     if (r < 0)
         return r;
+    if (options->user && (chown(session->socket_folder, options->user, (gid_t)-1) < 0 ||
+                          chown(session->socket_path, options->user, (gid_t)-1) < 0))
+        return problem_set(problem, -errno, "%s: cannot be given to user %u: %s", session->socket_path,
+                           options->user, strerror(errno));
     raise_descriptor_limit(session);
     clock_fit_init(&session->fit);
     session->started_ns = session->anchored_ns = session->flushed_ns = clock_monotonic_ns();
@@ -152,6 +158,24 @@ static void set_environment(const struct session *session)
     setenv(SONDE_SOCKET_VARIABLE, session->socket_path, 1);
 }
 
+/* The command runs as another user than sonde, with that user's groups and home. */
+static int become_user(uid_t user)
+{
+    const struct passwd *entry = user ? getpwuid(user) : NULL;
+    if (!user)
+        return 0;
+    gid_t group = entry ? entry->pw_gid : (gid_t)user;
+    if ((entry ? initgroups(entry->pw_name, group) : setgroups(0, NULL)) < 0 || setgid(group) < 0 ||
+        setuid(user) < 0)
+        return -errno;
+    if (entry) {
+        setenv("HOME", entry->pw_dir, 1);
+        setenv("USER", entry->pw_name, 1);
+        setenv("LOGNAME", entry->pw_name, 1);
+    }
+    return 0;
+}
+
 static int wait_for_exec(int fd)
 {
     int error = 0;
@@ -173,8 +197,11 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         set_environment(session);
-        execvp(argv[0], argv);
-        int error = errno;
+        int error = -become_user(session->options.user);
+        if (!error) {
+            execvp(argv[0], argv);
+            error = errno;
+        }
         if (write(ready[1], &error, sizeof(error)) < 0)
             _exit(126);
         _exit(127);

@@ -226,3 +226,18 @@ test('processes that are not traced leave no event', { skip: missing }, async (t
     for (const name of ['sys:call', 'sched:switch', 'sched:wakeup', 'block:io'])
         for (const e of events(folder, '--name', name)) assert.ok(traced.has(e.pid), JSON.stringify(e));
 });
+
+test('under sudo the command runs as who called it', { skip: !isRoot && 'needs root, to be somebody else' }, async (t) => {
+    const base = temporary(t), said = ['-e', 'console.log(`${process.getuid()} ${process.getgid()}`)'];
+    fs.chmodSync(base, 0o755);
+    const env = { ...process.env, SUDO_UID: '65534', TMPDIR: '/tmp' };
+    const { status, stdout, stderr } = await finish(t, SONDE, ['record', '-o', path.join(base, 'a'), '--', process.execPath, ...said], { env });
+    assert.ok([0, 4].includes(status), stderr);
+    assert.match(stdout, /^65534 65534$/m);
+    assert.ok(manifestOf(path.join(base, 'a')).processes[0]?.events_written > 0, 'it is traced all the same');
+    const asRoot = await finish(t, SONDE, ['record', '-o', path.join(base, 'b'), '--user', 'root', '--', process.execPath, ...said], { env });
+    assert.match(asRoot.stdout, /^0 0$/m, asRoot.stderr);
+    const nobody = await finish(t, SONDE, ['record', '-o', path.join(base, 'c'), '--user', 'no-such-user', '--', process.execPath, ...said], { env });
+    assert.equal(nobody.status, 1);
+    assert.match(nobody.stderr, /there is no user 'no-such-user'/);
+});
