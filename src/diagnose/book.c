@@ -6,14 +6,17 @@
 
 #include "base/macro.h"
 
-#define BUCKETS_MAX   20000
-#define GROUPS_MAX    256  /* of one bucket */
-#define HOSTS_MAX     4096 /* (service, host) pairs of one group */
-#define VERTICES_MAX  5000 /* of one group */
-#define CELLS_MAX     50000
-#define DEPTH_MAX     200 /* of a call path; deeper calls are counted in the last one */
-#define VALUES_JOINED 3   /* different values of one key in a request, before they are "(mixed)" */
-#define VERSIONS_MAX  64  /* services in a combination */
+#define BUCKETS_MAX      20000
+#define GROUPS_MAX       256  /* of one bucket */
+#define HOSTS_MAX        4096 /* (service, host) pairs of one group */
+#define VERTICES_MAX     5000 /* of one group */
+#define CELLS_MAX        50000
+#define PATHS_MAX        200000 /* call paths of all types; calls beyond are counted in their caller's */
+#define COMBINATIONS_MAX 20000
+#define UNITED_MAX       200000 /* label sets that are remembered united */
+#define DEPTH_MAX        200    /* of a call path; deeper calls are counted in the last one */
+#define VALUES_JOINED    3      /* different values of one key in a request, before they are "(mixed)" */
+#define VERSIONS_MAX     64     /* services in a combination */
 
 const char *const BOOK_BUCKET_BY[] = {"hardware.generation", "host.cpu.model.name", "host.type", NULL};
 
@@ -62,6 +65,11 @@ static int put_path(struct book *book, uint32_t parent, const struct part *part,
             *ret_path = (uint32_t)*slot;
             return 0;
         }
+    }
+    if (book->paths.count >= PATHS_MAX) {
+        book->counts.folded_vertices++;
+        *ret_path = parent; /* BOOK_NONE: a request type too many */
+        return 0;
     }
     if (array_add(&book->paths, path) < 0 || !(slot = map_put(&book->path_of, key, NULL)))
         return -ENOMEM;
@@ -122,6 +130,10 @@ static int put_combination(struct book *book, const struct trace *trace, uint32_
             *ret_combination = (uint32_t)*slot;
             return 0;
         }
+    }
+    if (book->combinations.count >= COMBINATIONS_MAX) {
+        *ret_combination = BOOK_NONE;
+        return 0;
     }
     struct combination c = {(uint32_t)book->service_versions.count, (uint32_t)n};
     for (size_t i = 0; i < n; i++)
@@ -220,6 +232,8 @@ static int request_labels(struct book *book, const struct trace *trace, uint32_t
     }
     qsort(sets, n, sizeof(*sets), by_number);
     bool added;
+    if (book->labels_of_sets.count >= UNITED_MAX)
+        map_clear(&book->labels_of_sets);
     uint64_t *slot = map_put(&book->labels_of_sets, map_hash(sets, n * sizeof(*sets)), &added);
     if (!slot)
         return -ENOMEM;
@@ -550,8 +564,12 @@ static int count_request(struct book *book, struct trace *trace, uint32_t root)
     struct group *group = NULL;
     const struct part *first = &trace->parts[root];
     uint64_t duration_ns = first->end_ns - first->start_ns;
-    uint32_t type = book->path_of_part.at[root];
+    uint32_t type = book->path_of_part.at[root]; /* BOOK_NONE: one too many */
     int r = put_combination(book, trace, &combination);
+    if (r == 0 && (type == BOOK_NONE || combination == BOOK_NONE)) {
+        *(type == BOOK_NONE ? &book->counts.folded_buckets : &book->counts.folded_groups) += 1;
+        return 0;
+    }
     if (r == 0)
         r = request_labels(book, trace, &labels);
     if (r == 0)

@@ -146,7 +146,9 @@ int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *re
                   {"host-folded", book->counts.folded_hosts},
                   {"call-path-folded", book->counts.folded_vertices},
                   {"attribute-combination-folded", book->counts.folded_cells},
-                  {"attribute-key-folded", book->labels->keys_left_out}};
+                  {"attribute-key-folded", book->labels->keys_left_out},
+                  {"attribute-set-left-out", book->labels->sets_left_out},
+                  {"name-folded", assembled->names_folded}};
     int r = 0;
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(losses); i++)
         r = add_loss(report, losses[i].reason, losses[i].count);

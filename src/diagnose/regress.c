@@ -273,22 +273,21 @@ size_t regress_select(struct regress_result *results, size_t count, const struct
     return slower;
 }
 
-/* The variance between one side's hosts beyond the noise of their means; degrees of freedom, or 0. */
+/* The variance between one side's hosts; degrees of freedom, or 0. The noise of their means is left in:
+ * taking it off would leave nothing by chance now and then while there are few requests, and few hosts that
+ * agree prove nothing. */
 static size_t side_spread(const struct cluster *clusters, size_t count, uint64_t minimum, double *values,
                           double *ret_variance)
 {
-    double noise = 0, mean, variance;
+    double mean, variance;
     size_t hosts = 0;
-    for (size_t h = 0; h < count; h++) {
-        if (clusters[h].latency->count < minimum)
-            continue;
-        sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
-        noise += variance / (double)clusters[h].latency->count;
-    }
+    for (size_t h = 0; h < count; h++)
+        if (clusters[h].latency->count >= minimum)
+            sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
     if (hosts < 2)
         return 0;
     stats_moments(values, hosts, &mean, &variance);
-    *ret_variance = fmax(variance - noise / (double)hosts, 0);
+    *ret_variance = variance;
     return hosts - 1;
 }
 

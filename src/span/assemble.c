@@ -8,6 +8,8 @@
 
 #define WAITING_MAX   4000000
 #define TRACE_MAX     100000
+#define NAMES_KEPT    100000
+#define NAME_BYTES    512    /* longer names are cut */
 #define FINISHED_KEPT 262144 /* ids of traces handed on, by which late spans are known */
 
 /* A trace that waits for more spans. */
@@ -27,6 +29,7 @@ struct known_resource {
 struct assembler {
     struct assembler_settings settings;
     struct names names;
+    uint32_t other; /* the name of all that are not kept */
     struct labels labels;
     struct map by_id; /* key of a trace: struct waiting * */
     struct waiting *oldest, *newest, *spare;
@@ -48,12 +51,26 @@ int assembler_new(const struct assembler_settings *settings, struct assembler **
         a->settings.waiting_max = WAITING_MAX;
     if (!a->settings.trace_max)
         a->settings.trace_max = TRACE_MAX;
-    if (names_put(&a->names, (struct slice){0}) != 0) {
+    if (!a->settings.names_max)
+        a->settings.names_max = NAMES_KEPT;
+    a->other = 1;
+    if (names_put(&a->names, (struct slice){0}) != 0 || names_put(&a->names, SLICE("(other)")) != a->other) {
         assembler_free(a);
         return -ENOMEM;
     }
     *ret_assembler = a;
     return 0;
+}
+
+/* The number of a name. Names that hold ids or addresses have no end: beyond the limit they are one. */
+static uint32_t intern(struct assembler *a, struct slice name)
+{
+    name.length = MIN(name.length, (size_t)NAME_BYTES);
+    if (a->names.strings.count < a->settings.names_max)
+        return names_put(&a->names, name);
+    uint32_t known = names_find(&a->names, name);
+    a->counts.names_folded += known == NAMES_NONE;
+    return known == NAMES_NONE ? a->other : known;
 }
 
 static void add_label(struct assembler *a, struct label *pairs, size_t *count,
@@ -85,9 +102,9 @@ static int know_resource(struct assembler *a, const struct span_resource *resour
     for (size_t i = 0; i < resource->attribute_count; i++)
         add_label(a, pairs, &count, &resource->attributes[i]);
     struct known_resource known = {.serial = resource->serial,
-                                   .service = names_put(&a->names, resource->service),
-                                   .version = names_put(&a->names, version),
-                                   .host = names_put(&a->names, resource->host)};
+                                   .service = intern(a, resource->service),
+                                   .version = intern(a, version),
+                                   .host = intern(a, resource->host)};
     if (known.service == NAMES_NONE || known.version == NAMES_NONE || known.host == NAMES_NONE)
         return -ENOMEM;
     int r = labels_set(&a->labels, pairs, count, &known.labels);
@@ -210,7 +227,7 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
                         .service = a->resource.service,
                         .version = a->resource.version,
                         .host = a->resource.host,
-                        .name = names_put(&a->names, span->name),
+                        .name = intern(a, span->name),
                         .up = PART_NONE,
                         .kind = span->kind,
                         .error = span->error};

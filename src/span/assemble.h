@@ -31,14 +31,16 @@ struct trace {
 
 struct assembler_counts {
     uint64_t spans, traces;
-    uint64_t late;      /* arrived after their trace was handed on */
-    uint64_t hurried;   /* traces handed on early because too many spans were waiting */
-    uint64_t oversized; /* spans above what one trace may have */
+    uint64_t late;         /* arrived after their trace was handed on */
+    uint64_t hurried;      /* traces handed on early because too many spans were waiting */
+    uint64_t oversized;    /* spans above what one trace may have */
+    uint64_t names_folded; /* uses of a name, service, version or host beyond those that are kept */
 };
 
 struct assembler_settings {
-    size_t waiting_max;    /* spans that may wait; 0: 4 million */
-    size_t trace_max;      /* spans of one trace; 0: 100,000 */
+    size_t waiting_max; /* spans that may wait; 0: 4 million */
+    size_t trace_max;   /* spans of one trace; 0: 100,000 */
+    size_t names_max;   /* different names, services, versions and hosts; 0: 100,000. Others are "(other)" */
     struct table **tables; /* joined to every resource; borrowed */
     size_t table_count;
     /* Takes a finished trace (not linked yet), borrowed for the call. 0 or a negative errno. */

@@ -91,6 +91,11 @@ int labels_set(struct labels *labels, struct label *pairs, size_t count, uint32_
             return 0;
         }
     }
+    if (labels->sets.count >= LABELS_SETS_MAX) {
+        labels->sets_left_out++;
+        *ret_set = 0;
+        return 0;
+    }
     struct label_set set = {(uint32_t)labels->pairs.count, (uint32_t)count};
     for (size_t i = 0; i < count; i++)
         if (array_add(&labels->pairs, pairs[i]) < 0)

@@ -7,10 +7,11 @@
 
 #include "span/names.h"
 
-#define LABELS_VALUES_MAX  200 /* of one key, before it is folded */
-#define LABELS_KEYS_MAX    512 /* further keys are left out and counted */
-#define LABELS_SET_MAX     96  /* pairs in one set */
-#define LABELS_VALUE_BYTES 120 /* longer values are cut */
+#define LABELS_VALUES_MAX  200    /* of one key, before it is folded */
+#define LABELS_KEYS_MAX    512    /* further keys are left out and counted */
+#define LABELS_SET_MAX     96     /* pairs in one set */
+#define LABELS_SETS_MAX    200000 /* different sets; spans with others have none, and are counted */
+#define LABELS_VALUE_BYTES 120    /* longer values are cut */
 
 struct label {
     uint32_t key, value; /* value is numbered within its key */
@@ -34,6 +35,7 @@ struct labels {
     ARRAY(struct label_set) sets;
     struct map set_by_hash;
     uint64_t keys_left_out;
+    uint64_t sets_left_out; /* uses */
 };
 
 /* The numbers of a key and its value. False when the key is folded, or there is no room for it. */

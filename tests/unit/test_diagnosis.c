@@ -207,11 +207,49 @@ static void many_values_are_folded_and_said(void **state)
     diagnosis_free(scene.diagnosis);
 }
 
+/* Everything that a sender can make up without end: names, hosts, versions, services, values, and their
+ * combinations. What is held stops growing, and what was folded is said. */
+static void memory_is_bounded_whatever_is_sent(void **state)
+{
+    struct scene scene = begin();
+    char name[32], host[32], version[32], service[32], hardware[32];
+    struct who who = {service, version, host, hardware};
+    size_t held[2] = {0};
+    for (uint64_t i = 1; i <= 320000; i++) {
+        snprintf(name, sizeof(name), "GET /orders/%d", (int)i);
+        snprintf(host, sizeof(host), "10.0.%d", (int)i);
+        snprintf(version, sizeof(version), "build-%d", (int)(i % 70000));
+        snprintf(service, sizeof(service), "job-%d", (int)(i % 50000));
+        snprintf(hardware, sizeof(hardware), "cpu-%d", (int)i);
+        put(&scene, who, i, 0, name, SPAN_KIND_SERVER, i, 1000);
+        if (i % 160000 == 0) {
+            assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+            held[i / 160000 - 1] = diagnosis_held_bytes(scene.diagnosis);
+        }
+    }
+    assert_true(held[1] <= held[0] + held[0] / 20);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_true(book->names->strings.count <= 100000);
+    assert_int_equal(book->counts.requests, 320000);
+    struct report report = {0};
+    assert_int_equal(diagnosis_report_losses(scene.diagnosis, &report), 0);
+    bool names = false, groups = false;
+    array_foreach (&report.losses, loss) {
+        names |= strcmp(loss->reason, "name-folded") == 0 && loss->count > 100000;
+        groups |= strcmp(loss->reason, "version-combination-folded") == 0 && loss->count > 100000;
+    }
+    assert_true(names && groups);
+    report_done(&report);
+    diagnosis_free(scene.diagnosis);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequential_disks_on_one_generation), cmocka_unit_test(since_is_a_change_point),
-        cmocka_unit_test(critical_times_add_up), cmocka_unit_test(odd_traces_are_counted),
-        cmocka_unit_test(many_values_are_folded_and_said)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sequential_disks_on_one_generation),
+                                       cmocka_unit_test(since_is_a_change_point),
+                                       cmocka_unit_test(critical_times_add_up),
+                                       cmocka_unit_test(odd_traces_are_counted),
+                                       cmocka_unit_test(many_values_are_folded_and_said),
+                                       cmocka_unit_test(memory_is_bounded_whatever_is_sent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,118 @@
+// How well attributes are proposed and causes are found. Attributes: requests whose latency hangs on one or two of six
+// attributes, before any version or slow-down is looked at; beside it the rule "largest ratio of two values' means".
+// Causes: public traces (SONDE_DATA) with a slow-down planted into one combination of attribute values of a new version;
+// beside it the rule that sonde prints too, the one value with the largest ratio.
+//   node bench/causes.mjs build/sonde [SEEDS]
+// SPDX-License-Identifier: Apache-2.0
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { files, publicSpans, randomFrom } from '../tests/system/spans.mjs';
+
+const [, , sonde, given = '10'] = process.argv, seeds = Number(given);
+const KEYS = { 'hardware.generation': 3, 'cloud.region': 4, 'tenant.shard': 8, 'deployment.zone': 3, 'feature.cache': 2, 'queue.class': 5 };
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
+const text = (value) => ({ stringValue: String(value) });
+const hex = (n, digits) => n.toString(16).padStart(digits, '0');
+const pick = (random, list) => list[Math.floor(random() * list.length)];
+const diagnose = (file, ...args) => JSON.parse(execFileSync(sonde, ['diagnose', '--json', ...args, file], { maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] }));
+
+const valuesOf = (random) => Object.fromEntries(Object.entries(KEYS).map(([key, n]) => [key, `${key.slice(0, 3)}${Math.floor(random() * n)}`]));
+const span = (trace, id, parent, name, kind, start_us, us) => ({ traceId: hex(trace, 32), spanId: hex(id, 16), ...(parent ? { parentSpanId: hex(parent, 16) } : {}), name, kind, startTimeUnixNano: String(Math.round(start_us * 1e3)), endTimeUnixNano: String(Math.round((start_us + us) * 1e3)) });
+const group = (attributes, spans) => ({ resource: { attributes: Object.entries(attributes).map(([key, value]) => ({ key, value: text(value) })) }, scopeSpans: [{ spans }] });
+const normal = (random) => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+
+// Latency that hangs on `planted` attributes: each of their values has a level of its own, spread by `strength`.
+function attributes(seed, planted, strength) {
+    const random = randomFrom(seed), levels = {}, lines = [], sums = {};
+    for (const key of planted) for (let v = 0; v < KEYS[key]; v++) levels[`${key}${v}`] = strength * (v / (KEYS[key] - 1) - 0.5);
+    for (let i = 0; i < 2000; i++) {
+        const values = valuesOf(random);
+        let log = Math.log(20000) + 0.35 * normal(random);
+        for (const key of planted) log += levels[`${key}${values[key].slice(3)}`];
+        const us = Math.exp(log);
+        lines.push(JSON.stringify({ resourceSpans: [group({ 'service.name': 'shop', 'host.name': `h${i % 12}`, ...values }, [span(i + 1, i + 1, 0, 'GET /', 2, 1.7e12 / 1e3 * 1e3 + i * 1e4, us)])] }));
+        for (const [key, value] of Object.entries(values)) {
+            const s = ((sums[key] ??= {})[value] ??= [0, 0]);
+            s[0] += us;
+            s[1]++;
+        }
+    }
+    const file = path.join(scratch, 'attributes.jsonl');
+    fs.writeFileSync(file, lines.join('\n'));
+    const ratio = (key) => { const means = Object.values(sums[key]).map(([sum, n]) => sum / n); return Math.max(...means) / Math.min(...means); };
+    const rule = Object.keys(KEYS).sort((a, b) => ratio(b) - ratio(a));
+    return { proposed: diagnose(file).diagnosis.attributes.map((a) => a.attribute), rule };
+}
+
+function measureAttributes() {
+    const percent = (n, of) => `${((100 * n) / of).toFixed(0)} %`;
+    for (const [count, strength] of [[1, 0.3], [1, 0.6], [2, 0.6]]) {
+        let ours = 0, rules = 0, extra = 0;
+        for (let seed = 1; seed <= seeds; seed++) {
+            const keys = Object.keys(KEYS), planted = [];
+            const random = randomFrom(seed * 7919);
+            while (planted.length < count) { const key = pick(random, keys); if (!planted.includes(key)) planted.push(key); }
+            const { proposed, rule } = attributes(seed * 31 + count, planted, strength);
+            const all = (list) => planted.every((key) => list.slice(0, count).includes(key));
+            ours += all(proposed);
+            rules += all(rule);
+            extra += proposed.filter((key) => !planted.includes(key)).length;
+        }
+        console.log(`attributes, ${count} planted, ${strength} in log latency from the fastest to the slowest value: proposed first in ${percent(ours, seeds)} of ${seeds}, ${extra} others proposed; rule (ratio of means) ${percent(rules, seeds)}`);
+    }
+    let wrong = 0;
+    for (let seed = 1; seed <= seeds; seed++) wrong += attributes(seed * 97, [], 0).proposed.length;
+    console.log(`attributes, none planted: ${wrong} proposed in ${seeds} data sets`);
+}
+
+// Every public trace once as version 1 and once as version 2, with attributes by chance; requests of version 2 that have
+// all of `planted` take `factor` times as long.
+function plant(folder, seed, planted, factor) {
+    const random = randomFrom(seed), lines = [];
+    let number = 0;
+    for (const version of ['1', '2'])
+        for (const name of files(folder, '.json')) {
+            const { spans, processes } = JSON.parse(fs.readFileSync(name, 'utf8')).data[0];
+            const values = valuesOf(random), host = `${version}-${number % 8}`, slow = version === '2' && Object.entries(planted).every(([key, value]) => values[key] === value);
+            const start = Math.min(...spans.map((s) => s.startTime)), scale = slow ? factor : 1, ids = new Map(spans.map((s, i) => [s.spanID, number * 4096 + i + 1]));
+            number++;
+            const groups = Object.entries(processes).map(([id, process]) => group({ 'service.name': process.serviceName, 'service.version': version, 'host.name': host, ...values },
+                spans.filter((s) => s.processID === id).map((s) => span(number, ids.get(s.spanID), ids.get(s.references[0]?.spanID) || 0, s.operationName, 1, 1.7e15 + (version === '2' ? 3600e6 : 0) + number * 1e5 + (s.startTime - start) * scale, s.duration * scale))));
+            lines.push(JSON.stringify({ resourceSpans: groups }));
+        }
+    const file = path.join(scratch, 'planted.jsonl');
+    fs.writeFileSync(file, lines.join('\n'));
+    return file;
+}
+
+function measureCauses() {
+    for (const set of ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8']) {
+        const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
+        if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
+        for (const length of [1, 2]) {
+            let detected = 0, exact = 0, rule = 0;
+            for (let seed = 1; seed <= seeds; seed++) {
+                const random = randomFrom(seed * 104729 + length), planted = {};
+                const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
+                while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
+                const { findings } = diagnose(plant(folder, seed, planted, 2), '--minimum-requests', '40', '--bucket-by', 'none');
+                const truth = Object.entries(planted).map(([key, value]) => `${key}=${value}`).sort().join(' ');
+                if (!findings.length) continue;
+                detected++;
+                const normalise = (words) => words.split(/ and |, /).map((w) => w.trim()).sort().join(' ');
+                exact += normalise(findings[0].evidence.cause || '') === truth;
+                rule += normalise(findings[0].evidence.rule_cause || '') === truth;
+            }
+            console.log(`causes, ${set}, ${length} attribute${length > 1 ? 's' : ''}, twice as slow: ${detected} of ${seeds} detected; of these named exactly ${exact}, by the simple rule ${rule}`);
+        }
+    }
+}
+
+try {
+    measureAttributes();
+    measureCauses();
+} finally {
+    fs.rmSync(scratch, { recursive: true, force: true });
+}
