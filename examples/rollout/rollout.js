@@ -1,6 +1,7 @@
 // A rollout in small: an API and six agents on three hardware generations, under load; version 41 everywhere, then 42
 // on one of the two hosts of each generation.
-//   node rollout.js [--endpoint URL] [--seconds N] [--harmless]
+//   node rollout.js [--endpoint URL] [--seconds N] [--requests N] [--harmless]
+// The newer version is under load for so many seconds, or until so many requests; the older one before it for less.
 // Spans go to URL (default http://127.0.0.1:4318): run `sonde watch agent --base 41 --gate` beside it.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
@@ -11,6 +12,7 @@ const path = require('node:path');
 const option = (name, fallback) => { const i = process.argv.indexOf(name); return i < 0 ? fallback : process.argv[i + 1]; };
 const endpoint = option('--endpoint', 'http://127.0.0.1:4318');
 const seconds = Number(option('--seconds', '15'));
+const requests = Number(option('--requests', 'Infinity'));
 const newer = process.argv.includes('--harmless') ? '41.1' : '42';
 
 function start(script, environment) {
@@ -36,11 +38,11 @@ function request(port, agent) {
 }
 
 // A few requests at once, until the time is over.
-async function load(port, milliseconds) {
+async function load(port, milliseconds, most) {
     const until = Date.now() + milliseconds, agent = new http.Agent({ keepAlive: true });
     let count = 0;
     await Promise.all([0, 1, 2, 3].map(async () => {
-        while (Date.now() < until) { await request(port, agent); count++; await new Promise((resolve) => setTimeout(resolve, 5)); }
+        while (Date.now() < until && count < most) { await request(port, agent); count++; await new Promise((resolve) => setTimeout(resolve, 5)); }
     }));
     agent.destroy();
     return count;
@@ -53,7 +55,7 @@ async function load(port, milliseconds) {
     const phase = async (what, share, agents) => {
         api.child.send({ agents: agents.map(({ port }) => port) });
         await new Promise((resolve) => api.child.once('message', resolve));
-        console.log(`${what}: ${await load(api.port, share * seconds * 1000)} requests`);
+        console.log(`${what}: ${await load(api.port, share * seconds * 1000, (requests * share) / 2)} requests`);
     };
     const stay = await startAgents('41', ['a']), replaced = await startAgents('41', ['b']);
     for (const agent of [...stay, ...replaced]) running.add(agent);

@@ -273,27 +273,30 @@ size_t regress_select(struct regress_result *results, size_t count, const struct
     return slower;
 }
 
-/* The variance between one side's hosts; degrees of freedom, or 0. The noise of their means is left in:
- * taking it off would leave nothing by chance now and then while there are few requests, and few hosts that
- * agree prove nothing. */
-static size_t side_spread(const struct cluster *clusters, size_t count, uint64_t minimum, double *values,
-                          double *ret_variance)
+struct spread {
+    double variance, noise, freedom; /* between hosts, and what of it the means' own noise is */
+};
+
+/* Of one side's hosts; no degrees of freedom with fewer than two. */
+static struct spread side_spread(const struct cluster *clusters, size_t count, uint64_t minimum,
+                                 double *values)
 {
+    struct spread spread = {0};
     double mean, variance;
     size_t hosts = 0;
-    for (size_t h = 0; h < count; h++)
-        if (clusters[h].latency->count >= minimum)
-            sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
+    for (size_t h = 0; h < count; h++) {
+        if (clusters[h].latency->count < minimum)
+            continue;
+        sketch_log_moments(clusters[h].latency, &values[hosts++], &variance);
+        spread.noise += variance / (double)clusters[h].latency->count;
+    }
     if (hosts < 2)
-        return 0;
-    stats_moments(values, hosts, &mean, &variance);
-    *ret_variance = variance;
-    return hosts - 1;
+        return spread;
+    stats_moments(values, hosts, &mean, &spread.variance);
+    spread.noise /= (double)hosts;
+    spread.freedom = (double)hosts - 1;
+    return spread;
 }
-
-struct spread {
-    double variance, freedom;
-};
 
 static int by_variance(const void *x, const void *y)
 {
@@ -318,10 +321,8 @@ double regress_host_spread(const struct contrast *contrasts, size_t count,
         return DEFAULT_SPREAD;
     for (size_t i = 0; i < 2 * count; i++) {
         const struct contrast *c = &contrasts[i / 2];
-        struct spread one;
-        one.freedom =
-            (double)side_spread(i % 2 ? c->newer : c->older, i % 2 ? c->newer_count : c->older_count,
-                                s.minimum_per_host, values, &one.variance);
+        struct spread one = side_spread(i % 2 ? c->newer : c->older, i % 2 ? c->newer_count : c->older_count,
+                                        s.minimum_per_host, values);
         if (one.freedom > 0)
             spreads[n++] = one;
     }
@@ -330,11 +331,15 @@ double regress_host_spread(const struct contrast *contrasts, size_t count,
     qsort(spreads, n, sizeof(*spreads), by_variance);
     double most_variance = fmax(spreads[n / 2].variance, DEFAULT_SPREAD * DEFAULT_SPREAD) * STRANGE;
     double freedom = PRIOR_FREEDOM, sum = PRIOR_FREEDOM * DEFAULT_SPREAD * DEFAULT_SPREAD;
+    double noise = 0;
     for (size_t i = 0; i < n; i++) {
         freedom += spreads[i].freedom;
         sum += spreads[i].freedom * fmin(spreads[i].variance, most_variance);
+        noise += spreads[i].freedom * spreads[i].noise;
     }
     double wider =
         stats_student_quantile(TAIL_FOR_SPREAD, freedom) / stats_student_quantile(TAIL_FOR_SPREAD, 1e9);
-    return fmax(sqrt(sum / freedom) * wider, 1e-3);
+    /* Widened first: what few requests say of the spread is as uncertain as all of what was seen. */
+    double variance = (sum * wider * wider - noise) / freedom;
+    return sqrt(fmax(variance, 1e-6));
 }

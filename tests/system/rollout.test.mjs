@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { finish, root, sonde, temporary } from './helper.mjs';
+import { finish, kill, root, sonde, start, temporary } from './helper.mjs';
 
 const ROLLOUT = path.join(root, 'examples', 'rollout', 'rollout.js');
 
@@ -30,10 +30,11 @@ async function watch(t, ...args) {
 
 test('a rollout that makes disk creation sequential on one hardware generation is caught', async (t) => {
     const folder = temporary(t), bundle = path.join(folder, 'evidence.html'), { alerts, url } = await hook(t);
-    const { running, endpoint } = await watch(t, '--for', '120s', '--webhook', url, '--bundle', bundle);
-    const rollout = await finish(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', '36']);
-    assert.equal(rollout.status, 0, rollout.stderr);
+    const { running, endpoint } = await watch(t, '--for', '240s', '--webhook', url, '--bundle', bundle);
+    const rollout = start(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', 200, '--requests', 6000]); // at most; it ends with the gate
     const { status, stdout, stderr } = await running.ended;
+    kill(rollout.pid, 'SIGTERM');
+    await rollout.ended;
     assert.equal(status, 10, stderr);
     const finding = JSON.parse(stdout).findings[0];
     assert.equal(finding.kind, 'regression');
@@ -54,9 +55,10 @@ test('a rollout that makes disk creation sequential on one hardware generation i
 });
 
 test('a harmless rollout passes the gate', async (t) => {
-    const { running, endpoint } = await watch(t, '--for', '32s');
-    const rollout = await finish(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', '16', '--harmless']);
+    const { running, endpoint } = await watch(t, '--for', '240s');
+    const rollout = await finish(t, process.execPath, [ROLLOUT, '--endpoint', endpoint, '--seconds', '200', '--requests', '2400', '--harmless']);
     assert.equal(rollout.status, 0, rollout.stderr);
+    kill(running.pid, 'SIGINT'); // which always yields a report
     const { status, stdout, stderr } = await running.ended;
     assert.equal(status, 0, stderr);
     const report = JSON.parse(stdout);
