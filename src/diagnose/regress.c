@@ -12,9 +12,9 @@
 #define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
 #define RESAMPLES        200
 #define DEFAULT_SPREAD   0.05
-#define STRANGE          20    /* times the median: a variance that speaks for no other bucket */
-#define TAIL_FOR_SPREAD  0.001 /* where the distributions are made alike */
-#define PRIOR_FREEDOM    4     /* what the default counts for beside what is seen */
+#define STRANGE          20     /* times the median: a variance that speaks for no other bucket */
+#define TAIL_FOR_SPREAD  0.0002 /* where the distributions are made alike: far out, as alarms are */
+#define PRIOR_FREEDOM    4      /* what the default counts for beside what is seen */
 
 static struct regress_settings effective(const struct regress_settings *settings)
 {
