@@ -3,6 +3,7 @@
  * is killed has one too ("complete": false). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
+#include "collect/silent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,11 @@ static json_t *missing_array(const struct program *program)
                 missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
                                    "its value failed the check on live objects: not reported", "remedy", ""));
     missing_contexts(missing, program->shared);
+    const char *what;
+    char why[SILENT_WORDS];
+    for (unsigned n = 0; silent_hook(program, n, &what, why); n++)
+        json_array_append_new(missing, json_pack("{s:s, s:s, s:s}", "what", what, "why", why, "remedy",
+                                                 "Use the distribution's build, or one with less inlining."));
     return missing;
 }
 

@@ -326,6 +326,7 @@ static unsigned drain_thread(struct program *program, struct program_thread *t, 
             break;
         }
         program->drained_events++;
+        program->seen[((const struct sonde_record *)at)->meta & 0xff]++;
         program->events[((const struct sonde_record *)at)->meta & 0xff]++;
         tail += size;
     }

@@ -10,6 +10,7 @@
 #include "attach/target.h"
 #include "collect/clock_fit.h"
 #include "event/catalogue.h"
+#include "event/catalogue.h"
 #include "event/ring.h"
 #include "trace/ctf_writer.h"
 
@@ -68,6 +69,7 @@ struct program {
     uint64_t events_without_slot;  /* already reported */
     uint64_t losses[8];            /* by enum of SONDE_ENUM_loss_reason */
     uint64_t drained_events;
+    uint64_t seen[SONDE_EVENT_COUNT];   /* of those, by event */
     uint64_t events[SONDE_EVENT_COUNT]; /* drained, by catalogue number */
 };
 

@@ -1,6 +1,7 @@
 /* See session.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
+#include "collect/silent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -241,7 +242,11 @@ static bool has_ended(const struct program *program)
 
 void session_end_program(struct session *session, struct program *program, bool gone)
 {
+    const char *what;
+    char why[SILENT_WORDS];
     program_drain(program, session->writer, &session->fit);
+    for (unsigned n = 0; silent_hook(program, n, &what, why); n++)
+        session_note(session, "%s (%d): not seen: %s: %s", program->name, program->pid, what, why);
     session_tell_open(session, program, true);
     session_tell_losses(session, program);
     program->ended_ns = clock_monotonic_ns();

@@ -1,0 +1,74 @@
+/* A hook that must have fired and did not is told, with figures; one that was not installed is not. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/silent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+static struct program *make_program(const char *first, const char *second)
+{
+    struct program *program = calloc(1, sizeof(*program));
+    assert_non_null(program);
+    for (size_t i = 0; i < HOOK_COUNT; i++)
+        if (strcmp(HOOKS[i].wrapper, first) == 0 || strcmp(HOOKS[i].wrapper, second) == 0)
+            assert_int_equal(array_add(&program->patches.patches, (struct patch){.hook = &HOOKS[i]}), 0);
+    return program;
+}
+
+static void free_program(struct program *program)
+{
+    patch_set_done(&program->patches);
+    free(program);
+}
+
+static void test_a_hook_that_never_fired(void **state)
+{
+    struct program *program = make_program("redis_read_query", "redis_write_reply");
+    const char *what = NULL;
+    char why[SILENT_WORDS];
+    program->seen[SONDE_EVENT_redis_command] = 5000;
+    program->seen[SONDE_EVENT_redis_write_reply] = 4999;
+    assert_true(silent_hook(program, 0, &what, why));
+    assert_string_equal(what, "when a client's query is read");
+    assert_non_null(strstr(why, "readQueryFromClient"));
+    assert_non_null(strstr(why, "5000"));
+    assert_false(silent_hook(program, 1, &what, why));
+    free_program(program);
+}
+
+static void test_too_few_to_tell(void **state)
+{
+    struct program *program = make_program("redis_read_query", "redis_write_reply");
+    const char *what;
+    char why[SILENT_WORDS];
+    program->seen[SONDE_EVENT_redis_command] = 10;
+    assert_false(silent_hook(program, 0, &what, why));
+    program->seen[SONDE_EVENT_redis_command] = 1000;
+    assert_true(silent_hook(program, 0, &what, why));
+    assert_true(silent_hook(program, 1, &what, why));
+    assert_non_null(strstr(why, "writeToClient"));
+    assert_false(silent_hook(program, 2, &what, why));
+    free_program(program);
+}
+
+static void test_what_is_not_hooked_is_told_elsewhere(void **state)
+{
+    struct program *program = make_program("redis_command", "redis_command");
+    const char *what;
+    char why[SILENT_WORDS];
+    program->seen[SONDE_EVENT_redis_command] = 1000;
+    assert_false(silent_hook(program, 0, &what, why));
+    free_program(program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_hook_that_never_fired),
+        cmocka_unit_test(test_too_few_to_tell),
+        cmocka_unit_test(test_what_is_not_hooked_is_told_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
