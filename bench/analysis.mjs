@@ -1,5 +1,5 @@
 // How fast `sonde report` analyses and how much memory that takes, against the size of the trace: traces of one
-// HTTP service at full speed with 32 requests in flight, of 1 to 14 seconds; on one processor, median of
+// HTTP service at full speed with 32 requests in flight, of 1 to 12 seconds; on one processor, median of
 // runs. babeltrace2, only reading (its dummy sink), is the peer on those that it reads in a reasonable time.
 //   node bench/analysis.mjs build/sonde [PLOT.svg]
 // SPDX-License-Identifier: Apache-2.0
@@ -11,7 +11,7 @@ import { has, pinned, spread, table } from './measure.mjs';
 
 const sonde = path.resolve(process.argv[2]), plot = process.argv[3];
 const here = path.dirname(new URL(import.meta.url).pathname), work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
-const SECONDS = [1, 2, 4, 8, 14], RUNS = 3, PEER_SECONDS_MAX = 4;
+const SECONDS = [1, 2, 4, 8, 12], RUNS = 3, PEER_SECONDS_MAX = 4;
 
 async function record(seconds) {
     const folder = path.join(work, `trace-${seconds}`);

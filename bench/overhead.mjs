@@ -82,13 +82,19 @@ async function redis(traced, pipeline) {
     return { pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load, stop };
 }
 
+function answers(port) {
+    return new Promise((resolve) => {
+        const socket = net.connect(port, '127.0.0.1', () => (socket.destroy(), resolve(true))).on('error', () => resolve(false));
+    });
+}
+
 // The Redis of the mixed services: untraced, on the load's processor, one for all.
 let store;
 async function sharedRedis() {
     if (store) return store.port;
     const port = await freePort(), [command, ...args] = pinned(1, 'redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', work);
     store = { port, child: spawn(command, args, { stdio: 'ignore' }) };
-    await pause(500);
+    while (!(await answers(port))) await pause(50);
     return port;
 }
 
