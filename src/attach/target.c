@@ -182,9 +182,13 @@ uint32_t target_constant(struct target *target, const char *function)
         p += sizeof(ENDBR64);
     if (memcmp(p, FRAME, sizeof(FRAME)) == 0) /* push %rbp; mov %rsp,%rbp */
         p += sizeof(FRAME);
+    bool pushed = p[0] == 0x55 && p[1] == 0xb8; /* push %rbp before, mov %rsp,%rbp after it (Node 12) */
+    p += pushed;
     if (p[0] != 0xb8) /* mov $imm32, %eax */
         return 0;
     uint32_t value;
     memcpy(&value, p + 1, sizeof(value));
+    if (pushed)
+        return memcmp(p + 5, FRAME + 1, sizeof(FRAME) - 1) == 0 && p[8] == 0x5d && p[9] == 0xc3 ? value : 0;
     return p[5] == 0xc3 || (p[5] == 0x5d && p[6] == 0xc3) ? value : 0; /* [pop %rbp;] ret */
 }
