@@ -131,6 +131,7 @@ static int attach(struct recording *recording, const struct attach_options *opti
 {
     struct problem problem = {0};
     int ignored = 0, r = recording_open(recording, &problem);
+    recording_hold_signals();
     if (r >= 0)
         r = attach_all(recording, options, !options->all, &problem);
     uint64_t deadline_ns = 0;

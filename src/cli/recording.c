@@ -129,14 +129,26 @@ int recording_open(struct recording *recording, struct problem *problem)
 
 /* ---- signals ---- */
 
-static int catch_signals(void)
+static sigset_t ending_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    return set;
+}
+
+void recording_hold_signals(void)
+{
+    sigset_t set = ending_signals();
     sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+static int catch_signals(void)
+{
+    sigset_t set = ending_signals();
+    recording_hold_signals();
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 

@@ -57,6 +57,10 @@ bool recording_option(struct recording *recording, int c, const char *value);
 /* Makes the session. */
 int recording_open(struct recording *recording, struct problem *problem);
 
+/* From here on Ctrl-C and its kin wait for recording_loop(), which then ends in good order: for what must not
+ * be left half done, as processes that are attached to. Children that are made later inherit this. */
+void recording_hold_signals(void);
+
 /* Records until the child (0: none) has ended, all programs have, deadline_ns (0: none) has come, or somebody
  * presses Ctrl-C: a child gets two seconds to end then. *ret_status is the exit status that the child stands
  * for: its own, 128 + signal; 0 without one. */

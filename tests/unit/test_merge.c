@@ -75,8 +75,10 @@ static void run(uint32_t streams, int kind)
         uint32_t ahead = merge_ahead(&m, 1);
         if (ahead != MERGE_NONE)
             assert_true(ahead < streams && ahead != first);
-        int64_t left = MERGE_ENDED - 1 - m.next_ns[first], more = gap(kind, step);
-        m.next_ns[first] = next_random() % 5000 == 0 ? MERGE_ENDED : m.next_ns[first] + MIN(more, left);
+        int64_t next;
+        if (__builtin_add_overflow(m.next_ns[first], gap(kind, step), &next) || next >= MERGE_ENDED)
+            next = MERGE_ENDED - 1;
+        m.next_ns[first] = next_random() % 5000 == 0 ? MERGE_ENDED : next;
         merge_moved(&m, first);
     }
     merge_done(&m);
