@@ -69,16 +69,17 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     if (!bin)
         return;
     struct loop_watch *w = thread->loop;
+    start_ns = MIN(start_ns, end_ns); /* a damaged trace may say otherwise */
     bin->turns++;
     bin->longest_ns = MAX(bin->longest_ns, end_ns - start_ns);
     w->active_ns += end_ns - start_ns;
     w->turns++;
     uint64_t from_ns = MAX(start_ns, w->from_ns);
     for (uint64_t at_ns = from_ns; at_ns < end_ns;) { /* a long turn fills several bins */
-        size_t i = (size_t)((at_ns - w->from_ns) / w->width_ns);
-        uint64_t until_ns = MIN(end_ns, w->from_ns + (i + 1) * w->width_ns);
-        w->bins[i].active_ns += until_ns - at_ns;
-        at_ns = until_ns;
+        uint64_t since_ns = at_ns - w->from_ns;
+        uint64_t here_ns = MIN(end_ns - at_ns, w->width_ns - since_ns % w->width_ns);
+        w->bins[since_ns / w->width_ns].active_ns += here_ns;
+        at_ns += here_ns;
     }
 }
 

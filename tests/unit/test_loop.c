@@ -37,6 +37,22 @@ static void turns_fill_the_bins_they_lie_in(void **state)
     feed_done(&feed);
 }
 
+/* A damaged trace may hold any time: the last bin ends beyond what 64 bits hold. */
+static void a_turn_at_the_end_of_time_ends(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    FEED(&feed, uv_io, API, API, MS(10), MS(1), .fd = 5, .generation = 1);
+    FEED(&feed, uv_io, API, API, INT64_MAX - 1, MS(300), .fd = 5, .generation = 1);
+    FEED(&feed, uv_io, API, API, UINT64_MAX - 1, INT64_MAX, .fd = 5, .generation = 1);
+    feed_finish(&feed);
+    json_t *loops = analysis_loops_json(feed.analysis);
+    assert_true(total(series(loops, "turns_count")) >= 2);
+    json_decref(loops);
+    feed_done(&feed);
+}
+
 /* The poll was to end after 5 ms and took 45: a timer was 40 ms late. */
 static void polls_tell_ticks_and_late_timers(void **state)
 {
@@ -78,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_fill_the_bins_they_lie_in),
+        cmocka_unit_test(a_turn_at_the_end_of_time_ends),
         cmocka_unit_test(polls_tell_ticks_and_late_timers),
         cmocka_unit_test(bins_double_when_the_trace_grows),
     };
