@@ -47,7 +47,28 @@ struct turn {
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
     uint8_t sync_kind;
+    ARRAY(struct request *) held; /* those that it was about */
 };
+
+/* What a turn was about outlives it: contexts point to it, though a request may end within its own turn. */
+static struct request *hold(struct turn *t, struct request *request)
+{
+    size_t n = t->held.count;
+    if (!request || (n && t->held.at[n - 1] == request))
+        return request;
+    if (array_add(&t->held, request) < 0) {
+        t->a->failed = true;
+        return NULL;
+    }
+    return request_ref(request);
+}
+
+static void release(struct turn *t)
+{
+    array_foreach (&t->held, request)
+        request_unref(t->a, *request);
+    array_done(&t->held);
+}
 
 static struct item *item_at(const struct turn *t, uint32_t index)
 {
@@ -502,6 +523,7 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         c.decided = c.owner != NULL;
     }
     c.in_callback = 1;
+    c.owner = hold(t, c.owner);
     const char *name = begun ? "request handler" : cause_name(&c);
     if (!name)
         name = callback_name(type_of(t->thread, item->id));
@@ -522,7 +544,7 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         t->callback = name;
     }
     foreach_child(t, item, i) read_item(t, i, &c);
-    if (c.owner && span != VSPAN_NONE) {
+    if (c.owner && span < c.owner->spans.count) { /* a request that ended in it has none any more */
         c.owner->spans.at[span].gc_ns = t->gc_ns - gc_before;
         add_calls(t, item, c.owner, span);
     }
@@ -785,6 +807,7 @@ static void read_ipc_write(struct turn *t, const struct item *item, const struct
 static void read_item(struct turn *t, uint32_t index, struct context *c)
 {
     const struct item *item = item_at(t, index);
+    c->owner = hold(t, c->owner);
     switch (item->event) {
     case SONDE_EVENT_node_callback:
         read_callback(t, item, c);
@@ -854,6 +877,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;
     read_item(&turn, root, &context);
+    release(&turn);
     thread->newest_id = MAX(thread->newest_id, turn.newest_id);
     if (end_ns == start_ns)
         return;
