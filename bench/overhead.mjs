@@ -4,7 +4,7 @@
 // files, resolves names and asks a Redis (mixed; mixed-kernel: with kernel events); then the collector's processor time per million events, and the speed of
 // `sonde report`. The service has processor 0, the load and sonde processor 1. Every pair starts new processes, so
 // that the luck of one memory layout is averaged out.
-//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]]    20 pairs; scenes redis, redis-p16, node, mixed, mixed-kernel
+//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]] [--context=MODE]    20 pairs; scenes redis, redis-p16, node, mixed, mixed-kernel
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -13,7 +13,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { cpuTime, has, pairedRatio, pinned, spread, table } from './measure.mjs';
 
-const [sonde, pairs = '20', ...scenes] = process.argv.slice(2);
+const modes = process.argv.slice(2).filter((word) => word.startsWith('--context='));
+const [sonde, pairs = '20', ...scenes] = process.argv.slice(2).filter((word) => !modes.includes(word));
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const here = path.dirname(new URL(import.meta.url).pathname);
 // The papers' own figures for patched runtimes are the ceiling.
@@ -40,7 +41,7 @@ function launch(traced, command, stdout, kernel = false, env = {}) {
     if (traced) {
         if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
         lastTrace = path.join(work, `trace-${traces++}`);
-        words = pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
+        words = pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...modes, ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
     }
     const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'], env: { ...process.env, ...env } });
     let said = '';
