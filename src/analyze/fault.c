@@ -111,15 +111,7 @@ void fault_add_request(struct analysis *a, struct fault *fault, const struct req
         fault->victims.at[*place].delay_ns += delay_ns;
         return;
     }
-    struct victim victim = {.serial = request->serial,
-                            .start_ns = request->start_ns,
-                            .delay_ns = delay_ns,
-                            .service = request->service,
-                            .method = request->method,
-                            .route = request->route,
-                            .path = strdup(request->path),
-                            .role = (uint8_t)role};
-    memcpy(victim.name, request->name, sizeof(victim.name));
+    struct victim victim = request_victim(request, delay_ns, role);
     *place = fault->victims.count;
     if (!victim.path || array_add(&fault->victims, victim) < 0) {
         map_remove(&fault->victim_of, request->serial);

@@ -454,6 +454,11 @@ struct request *request_get(const struct analysis *a, uint64_t serial); /* also 
 struct request *request_open(const struct analysis *a, uint64_t serial); /* not one that is finished */
 struct request *request_new(struct analysis *a, struct thread *thread, uint64_t start_ns, uint8_t method,
                             const char *path, size_t path_length);
+
+/* A copy of what a verdict needs of a request that lost delay_ns. Its path is the caller's to free; NULL
+ * without memory. */
+struct victim request_victim(const struct request *request, uint64_t delay_ns, enum victim_role role);
+
 struct request *request_ref(struct request *request);
 void request_unref(struct analysis *a, struct request *request);
 uint32_t request_add_span(struct analysis *a, struct request *request, const struct vspan *span);

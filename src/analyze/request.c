@@ -92,6 +92,20 @@ struct request *request_open(const struct analysis *a, uint64_t serial)
     return request && request->process ? request : NULL;
 }
 
+struct victim request_victim(const struct request *request, uint64_t delay_ns, enum victim_role role)
+{
+    struct victim victim = {.serial = request->serial,
+                            .start_ns = request->start_ns,
+                            .delay_ns = delay_ns,
+                            .service = request->service,
+                            .method = request->method,
+                            .route = request->route,
+                            .path = strdup(request->path),
+                            .role = (uint8_t)role};
+    memcpy(victim.name, request->name, sizeof(victim.name));
+    return victim;
+}
+
 struct request *request_ref(struct request *request)
 {
     request->refs++;

@@ -259,15 +259,7 @@ void stretch_victim(struct analysis *a, struct stretch *s, const struct request 
         }
     if (s->victims.count >= VICTIMS_MAX)
         return;
-    struct victim victim = {.serial = request->serial,
-                            .start_ns = request->start_ns,
-                            .delay_ns = delay_ns,
-                            .service = request->service,
-                            .method = request->method,
-                            .route = request->route,
-                            .path = strdup(request->path),
-                            .role = (uint8_t)role};
-    memcpy(victim.name, request->name, sizeof(victim.name));
+    struct victim victim = request_victim(request, delay_ns, role);
     if (!victim.path || array_add(&s->victims, victim) < 0) {
         free(victim.path);
         a->failed = true;
