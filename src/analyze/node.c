@@ -263,6 +263,25 @@ static void claim_ended(struct turn *t, struct connection *c, const struct item 
     }
 }
 
+/* Commands of two requests are sent on a connection within this item: *one is whose was seen first. */
+static bool pipelines(const struct turn *t, const struct item *item, const struct connection *c, uint32_t *one)
+{
+    foreach_child(t, item, i)
+    {
+        const struct item *child = item_at(t, i);
+        if (child->event != SONDE_EVENT_uv_write) {
+            if (pipelines(t, child, c, one))
+                return true;
+        } else if (child->context > CONTEXT_NONE &&
+                   connection_get(t->thread->process, child->fd, child->generation) == c) {
+            if (*one && *one != child->context)
+                return true;
+            *one = child->context;
+        }
+    }
+    return false;
+}
+
 /* Every request that goes on in this turn: does it fit whose answers the turn brings? */
 static void check_answers(const struct turn *t, const struct call *answers, size_t count,
                           const struct item *root, const struct item *item)
@@ -293,8 +312,11 @@ static void check_io(const struct turn *t, struct connection *c, const struct it
     size_t count =
         c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(c, io) : MIN(calls_open(c), (size_t)1);
     c->answering = count;
-    if (count && c->calls.at[c->first_call].sent_ns < io->start_ns)
-        check_answers(t, &c->calls.at[c->first_call], count, io, io);
+    if (!count || c->calls.at[c->first_call].sent_ns >= io->start_ns)
+        return;
+    uint32_t one = 0;
+    c->pipelined |= pipelines(t, io, c, &one);
+    check_answers(t, &c->calls.at[c->first_call], count, io, io);
 }
 
 /* With one message under way, what comes is its answer; with several the order says which, not whose callback

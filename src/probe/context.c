@@ -13,9 +13,10 @@
 /* v8::Local and v8::MaybeLocal are one pointer to a slot. */
 typedef const uint64_t *local;
 
-enum { CURRENT, ENTER, LEAVE };                         /* cell[0] */
+enum { CURRENT, ENTER, LEAVE, LISTEN };                 /* cell[0] */
 enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE }; /* cell[2] */
 enum { SENT = 1, ANSWERED, ENDED, TRACED };             /* cell[3] */
+enum { BEGINS = 11 }; /* cell[BEGINS]: a request's number, until the script has taken it */
 enum { CELL_WORDS = 16, HANDLES = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
@@ -147,7 +148,7 @@ static struct context_cell *take_cell(void)
             continue;
         cells[i].function = NULL;
         cells[i].isolate = NULL;
-        cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
+        cells[i].failures = cells[i].starts = cells[i].handle_count = cells[i].cell[BEGINS] = 0;
         return &cells[i];
     }
     return NULL;
@@ -242,24 +243,34 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
         self->context_counted = 1;
         __atomic_fetch_add(c->native ? &probe_shared->context_native : &probe_shared->context_script, 1,
                            __ATOMIC_RELAXED);
+        ask(c, LISTEN, 0);
     }
-    if (self->context_entering) {
-        uint32_t number = self->context_entering;
+    if (UNLIKELY(self->context_entering)) {
         self->context_entering = 0;
-        ask(c, ENTER, number);
+        ask(c, ENTER, 0);
     } else if (UNLIKELY(made_by_request(c, async_id))) {
         ask(c, LEAVE, 0);
     }
 }
 
-uint32_t context_new_request(struct probe_thread *self)
+uint32_t context_new_request(void)
 {
     struct context_cell *c = own;
     if (!c || !c->function)
         return 0;
     if (++c->next_number < 2)
         c->next_number = 2;
-    return self->context_entering = c->next_number;
+    return c->cell[BEGINS] = c->next_number;
+}
+
+void context_parsed(struct probe_thread *self, bool carried)
+{
+    struct context_cell *c = own;
+    if (!c || !c->function)
+        return;
+    if (!carried)
+        c->cell[BEGINS] = 0;
+    self->context_entering = c->cell[BEGINS] != 0;
 }
 
 uint32_t context_current(struct probe_thread *self, int fd)

@@ -9,9 +9,13 @@
  * the first one that serves; a request that came with this scope is entered. */
 void context_scope(struct probe_thread *self, uint64_t async_id);
 
-/* The context of an HTTP request that is parsed now, told to the script in the next scope; 0 without a
+/* The context of an HTTP request that goes to JavaScript now, where the script enters it; 0 without a
  * script. */
-uint32_t context_new_request(struct probe_thread *self);
+uint32_t context_new_request(void);
+
+/* The request has been to JavaScript (carried), or was not for it. Where Node did not announce it, as for an
+ * upgrade, it is entered with the parser's next scope. */
+void context_parsed(struct probe_thread *self, bool carried);
 
 /* Whose code is running: 0 when nobody can be asked, 1 for no request's, else the request's number. fd is
  * the descriptor that is written to, or -1. To be asked where JavaScript may be called: in a function that

@@ -3,11 +3,13 @@
 // runs it and asks it. It adds nothing to the global object, to modules or to anybody's objects.
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
-// answer of starting; [3] to [10] what is told. alive[0] is 0 when nobody traces any more.
+// answer of starting; [3] to [10] what is told; [11] the number of a request that begins, until it is taken. alive[0] is 0
+// when nobody traces any more.
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
-    const CURRENT = 0, ENTER = 1, LEAVE = 2;
+    const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3;
+    const BEGINS = 11;
     const NONE = 1;
     const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
     const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4;
@@ -68,6 +70,14 @@
         }
     }
 
+    // A call from the probe for every request would cost more than all else here: Node itself says when one begins.
+    function enter() {
+        const number = cell[BEGINS];
+        if (!number) return;
+        cell[BEGINS] = 0;
+        storage.enterWith(number);
+    }
+
     // ---- life ----
 
     let listening = false;
@@ -76,8 +86,9 @@
         listening = true;
         for (const name of Object.keys(undici)) on(name, undici[name]);
         on('http.server.request.start', ({ request }) => {
-            if (!alive[0]) leave();
-            else traced(request.rawHeaders);
+            if (!alive[0]) return leave();
+            enter();
+            traced(request.rawHeaders);
         });
     }
     function on(name, listener) {
@@ -104,8 +115,10 @@
             }
             break;
         case ENTER:
+            enter();
+            break;
+        case LISTEN:
             if (!listening) listen();
-            storage.enterWith(cell[1]);
             break;
         case LEAVE: // this callback serves no request, whoever made its handle
             if (storage.getStore() !== undefined) storage.enterWith(undefined);

@@ -436,7 +436,7 @@ static void tell_request(struct probe_thread *self)
         sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
     RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
                 .generation = self->stream_generation, .fd = self->stream_fd,
-                .context = context_new_request(self), .side = 0, .method = method, .path_length = n);
+                .context = context_new_request(), .side = 0, .method = method, .path_length = n);
     self->path_parser = 0;
     self->path_length = 0;
 }
@@ -456,10 +456,11 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     self->request_pending = type == HTTP_REQUEST;
     self->request_parser = self->read_parser = (uintptr_t)parser;
     int result = sonde_orig_llhttp_headers(parser, p, end);
-    if (self->request_pending) { /* no JavaScript was called */
+    bool carried = !self->request_pending;
+    if (!carried) /* no JavaScript was called */
         tell_request(self);
-        self->context_entering = 0;
-    }
+    if (type == HTTP_REQUEST)
+        context_parsed(self, carried);
     return result;
 }
 

@@ -56,7 +56,7 @@ struct probe_thread {
     uint64_t request_parser;
     uint64_t read_parser; /* whose request began in the read that is handled now */
     uint64_t gc_start_tsc, gc_heap_before;
-    uint32_t context_entering; /* the number of the request that the next scope serves */
+    uint32_t context_entering; /* the next scope serves a request whose context is not entered yet */
     uint32_t context_counted;  /* among the threads whose script runs */
     uint64_t context_scope;    /* the newest scope that context.c was told of */
     struct probe_callback callbacks[PROBE_CALLBACKS];
