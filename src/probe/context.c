@@ -1,6 +1,7 @@
 /* The request context: a small script of ours (context.js) in each of Node's threads, which keeps the number
  * of the request that is being served in an AsyncLocalStorage. From Node 24 on that costs nothing per promise
- * (AsyncContextFrame); before, Node implements it with promise hooks.
+ * (AsyncContextFrame); before, Node implements it with promise hooks. So no number is kept until the first
+ * operation that may be a request's: a service that only answers does not pay for it.
  *
  * The script is compiled and called with V8's exported API only, in functions whose symbol names their exact
  * signature, and only inside a callback scope of Node: there a context is entered and JavaScript may run.
@@ -16,7 +17,10 @@ typedef const uint64_t *local;
 enum { CURRENT, ENTER, LEAVE, LISTEN };                 /* cell[0] */
 enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE }; /* cell[2] */
 enum { SENT = 1, ANSWERED, ENDED, TRACED };             /* cell[3] */
-enum { BEGINS = 11 }; /* cell[BEGINS]: a request's number, until the script has taken it */
+enum {
+    BEGINS = 11, /* a request's number, until the script has taken it */
+    WANTED = 12  /* somebody has asked whose an operation is */
+};
 enum { CELL_WORDS = 16, HANDLES = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
@@ -148,7 +152,8 @@ static struct context_cell *take_cell(void)
             continue;
         cells[i].function = NULL;
         cells[i].isolate = NULL;
-        cells[i].failures = cells[i].starts = cells[i].handle_count = cells[i].cell[BEGINS] = 0;
+        cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
+        cells[i].cell[BEGINS] = cells[i].cell[WANTED] = 0;
         return &cells[i];
     }
     return NULL;
@@ -278,6 +283,10 @@ uint32_t context_current(struct probe_thread *self, int fd)
     struct context_cell *c = own;
     if (!c || !c->function || !self->callback_count)
         return 0;
+    if (UNLIKELY(!c->cell[WANTED])) {
+        c->cell[WANTED] = 1;
+        return 0;
+    }
     return ask(c, CURRENT, (uint32_t)fd) ? c->cell[1] : 0;
 }
 
@@ -306,7 +315,7 @@ static bool outlives_requests(const char *type, uint32_t length)
 void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t async_id)
 {
     struct context_cell *c = own;
-    if (!c || !c->function || !self->callback_count)
+    if (!c || !c->function || !self->callback_count || !c->cell[WANTED])
         return;
     uint32_t length;
     const char *text = v8_text(type, &length);

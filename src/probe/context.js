@@ -3,13 +3,13 @@
 // runs it and asks it. It adds nothing to the global object, to modules or to anybody's objects.
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
-// answer of starting; [3] to [10] what is told; [11] the number of a request that begins, until it is taken. alive[0] is 0
-// when nobody traces any more.
+// answer of starting; [3] to [10] what is told; [11] the number of a request that begins, until it is taken; [12] is 1
+// once something has happened that may be a request's. alive[0] is 0 when nobody traces any more.
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
     const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3;
-    const BEGINS = 11;
+    const BEGINS = 11, WANTED = 12;
     const NONE = 1;
     const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
     const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4;
@@ -57,10 +57,10 @@
     // ---- W3C trace context ----
 
     const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{8})([0-9a-f]{8})-([0-9a-f]{8})([0-9a-f]{8})-[0-9a-f]{2}/;
-    function traced(headers) {
+    function traced(headers, number) {
         for (let i = 0; i < headers.length; i += 2) {
             if (headers[i].length !== 11 || headers[i].toLowerCase() !== 'traceparent') continue;
-            const parts = TRACEPARENT.exec(headers[i + 1]), number = storage.getStore();
+            const parts = TRACEPARENT.exec(headers[i + 1]);
             if (!parts || !number) return;
             cell[3] = TRACED;
             cell[4] = number;
@@ -70,12 +70,14 @@
         }
     }
 
-    // A call from the probe for every request would cost more than all else here: Node itself says when one begins.
+    // A call from the probe for every request would cost more than all else here: Node itself says when one begins. And
+    // until somebody will ask whose an operation is, no context is entered: before Node 24 the first one makes Node tell
+    // its hooks of everything asynchronous.
     function enter() {
         const number = cell[BEGINS];
-        if (!number) return;
         cell[BEGINS] = 0;
-        storage.enterWith(number);
+        if (number && cell[WANTED]) storage.enterWith(number);
+        return number;
     }
 
     // ---- life ----
@@ -87,8 +89,7 @@
         for (const name of Object.keys(undici)) on(name, undici[name]);
         on('http.server.request.start', ({ request }) => {
             if (!alive[0]) return leave();
-            enter();
-            traced(request.rawHeaders);
+            traced(request.rawHeaders, enter());
         });
     }
     function on(name, listener) {
