@@ -103,14 +103,6 @@ static int read_mapping(const char *path, struct mapping *mapping, struct proble
     return mapping_read(text, mapping, problem);
 }
 
-static void print_overview(const struct diagnosis *diagnosis)
-{
-    const struct book *book = diagnosis_book(diagnosis);
-    const struct assembler_counts *counts = diagnosis_counts(diagnosis);
-    printf("%llu spans, %llu requests, %zu buckets\n\n", (unsigned long long)counts->spans,
-           (unsigned long long)book->counts.requests, book->buckets.count);
-}
-
 static void print_proposals(const struct diagnosis *diagnosis)
 {
     const struct book *book = diagnosis_book(diagnosis);
@@ -139,7 +131,8 @@ static void print_report(const struct diagnosis *diagnosis, const struct report 
                                 cli_style(1, STYLE_DIM),    cli_style(1, STYLE_RED),
                                 cli_style(1, STYLE_YELLOW), cli_style(1, STYLE_GREEN),
                                 cli_style(1, STYLE_CYAN)};
-    print_overview(diagnosis);
+    diagnosis_input_words(diagnosis, &out);
+    text_add(&out, "\n");
     prose_findings(&out, report, &style, 100);
     prose_limits(&out, report, &style, 100);
     fputs(text_get(&out), stdout);

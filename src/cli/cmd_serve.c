@@ -19,7 +19,7 @@ struct options {
     struct diagnose_options common;
     const char *listen, *folder, *token_file, *clickhouse;
     bool no_store;
-    double keep_gb, keep_days, store_gb, look_s;
+    double keep_gb, keep_days, store_gb, look_s, idle_s;
 };
 
 enum {
@@ -30,6 +30,7 @@ enum {
     OPT_KEEP_DAYS,
     OPT_STORE_GB,
     OPT_LOOK,
+    OPT_IDLE,
     OPT_CLICKHOUSE
 };
 
@@ -43,6 +44,7 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"store-gb", required_argument, NULL, OPT_STORE_GB},
                                              {"clickhouse", required_argument, NULL, OPT_CLICKHOUSE},
                                              {"look-seconds", required_argument, NULL, OPT_LOOK},
+                                             {"idle-seconds", required_argument, NULL, OPT_IDLE},
                                              {0}};
 
 struct serve {
@@ -91,11 +93,15 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
 {
     struct receiver_counts c;
     struct text text = {0};
+    struct diagnosis_oddity odd[DIAGNOSIS_ODDITIES];
+    struct report losses = {0};
     receiver_get_counts(serve->receiver, &c);
     uint64_t stored = stored_spans(serve);
     receiver_lock(serve->receiver);
     size_t held = diagnosis_held_bytes(serve->diagnosis);
     uint64_t requests = diagnosis_book(serve->diagnosis)->counts.requests;
+    diagnosis_oddities(serve->diagnosis, odd);
+    diagnosis_report_losses(serve->diagnosis, &losses);
     receiver_unlock(serve->receiver);
     const struct {
         const char *name, *labels;
@@ -116,6 +122,13 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
                  {"sonde_diagnosis_bytes", "", held}};
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
         text_addf(&text, "%s%s %llu\n", lines[i].name, lines[i].labels, (unsigned long long)lines[i].value);
+    for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++)
+        text_addf(&text, "sonde_odd_spans_total{what=\"%s\"} %llu\n", odd[i].name,
+                  (unsigned long long)odd[i].count);
+    array_foreach (&losses.losses, loss)
+        text_addf(&text, "sonde_lost_total{reason=\"%s\"} %llu\n", loss->reason,
+                  (unsigned long long)loss->count);
+    report_done(&losses);
     response->content_type = "text/plain; version=0.0.4";
     response->length = text.length;
     response->body = text_take(&text);
@@ -282,6 +295,7 @@ static int run(struct options *options, const char *token, struct problem *probl
                                                   .store_keep_ns = (uint64_t)(options->keep_days * 86400e9),
                                                   .store_keep_bytes = (uint64_t)(options->store_gb * 1e9),
                                                   .store_look_ns = (uint64_t)(options->look_s * 1e9),
+                                                  .idle_ns = (uint64_t)(options->idle_s * 1e9),
                                                   .exemplars = name_exemplars,
                                                   .exemplars_context = &serve};
     _cleanup_(receiver_freep) struct receiver *receiver = NULL;
@@ -324,6 +338,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->clickhouse = optarg;
         else if (c == OPT_LOOK)
             options->look_s = strtod(optarg, NULL);
+        else if (c == OPT_IDLE)
+            options->idle_s = strtod(optarg, NULL);
         else if (!diagnose_options_take(&options->common, c, optarg))
             return cli_usage(self, "option or value not understood");
     }
@@ -378,6 +394,9 @@ const struct command command_serve = {
         "are the\n"
         "                              evidence of a finding stay\n"
         "  --look-seconds N            between looks at the store's age and size (default 60)\n"
+        "  --idle-seconds N            a trace whose root came is complete when it got no spans for so long "
+        "(default\n"
+        "                              10); others wait ten minutes longer\n"
         "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
         "\n"
         "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"

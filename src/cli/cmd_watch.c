@@ -150,7 +150,7 @@ static int follow(struct watch *watch)
         char *unpacked = NULL;
         diagnosis_set_time(watch->diagnosis, clock_monotonic_ns());
         if (kind & JOURNAL_GZIP) {
-            if (span_gunzip(bytes, length, (size_t)256 << 20, &unpacked, &length) < 0)
+            if (span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length) < 0)
                 continue;
             bytes = unpacked;
         }
@@ -207,6 +207,8 @@ static void print_report(const struct watch *watch, const struct report *report)
         json_decref(json);
         return;
     }
+    diagnosis_input_words(watch->diagnosis, &out);
+    text_add(&out, "\n");
     prose_findings(&out, report, &style, 100);
     prose_limits(&out, report, &style, 100);
     fputs(text_get(&out), stdout);
@@ -329,7 +331,7 @@ static bool take_option(struct options *o, int c, char *value)
 
 static int cmd_watch(const struct command *self, int argc, char **argv)
 {
-    struct options options = {.listen = "127.0.0.1:4318", .every_s = 5, .idle_s = 2};
+    struct options options = {.listen = "127.0.0.1:4318", .every_s = 5, .idle_s = 10};
     struct watch watch = {.options = &options, .journal.fd = -1};
     struct problem problem = {0};
     sigset_t signals;
@@ -376,7 +378,8 @@ const struct command command_watch = {
             "  --for TIME                  end after this time (30s, 10m, 2h) with status 0 when nothing was "
             "found\n"
             "  --every TIME                between looks (default 5s)\n"
-            "  --idle TIME                 a trace without new spans for so long is complete (default 2s)\n"
+            "  --idle TIME                 a trace without new spans for so long is complete (default 10s,\n"
+            "                              twice what OpenTelemetry's SDKs wait before they send)\n"
             "  --listen ADDRESS:PORT       receive here (default 127.0.0.1:4318)\n"
             "  --follow DIR                or follow the data folder of `sonde serve`\n"
             "  --webhook URL               POST alerts there, as JSON: status firing or resolved\n"

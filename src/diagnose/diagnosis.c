@@ -3,6 +3,7 @@
 #include "diagnose/diagnosis.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/macro.h"
 
@@ -38,6 +39,7 @@ int diagnosis_new(const struct diagnosis_settings *settings, struct diagnosis **
     d->settings = *settings;
     d->sink = (struct span_sink){.take = take_span, .context = d};
     struct assembler_settings assembler = {.waiting_max = settings->waiting_max,
+                                           .patience_ns = settings->patience_ns,
                                            .tables = settings->tables,
                                            .table_count = settings->table_count,
                                            .take = take_trace,
@@ -99,6 +101,36 @@ size_t diagnosis_held_bytes(const struct diagnosis *diagnosis)
     return bytes;
 }
 
+void diagnosis_oddities(const struct diagnosis *diagnosis, struct diagnosis_oddity *ret_oddities)
+{
+    const struct link_counts *c = &diagnosis->book.link_counts;
+    const struct diagnosis_oddity oddities[DIAGNOSIS_ODDITIES] = {
+        {"duplicates", "came more than once", c->duplicates},
+        {"orphans", "name a parent that never came", c->orphans},
+        {"cycles", "are their own ancestors", c->cycles},
+        {"skew_corrected", "traces had a host's clock put right", c->skewed},
+        {"skew_unexplained", "calls between hosts have times that no clock explains", c->unskewable}};
+    memcpy(ret_oddities, oddities, sizeof(oddities));
+}
+
+void diagnosis_input_words(const struct diagnosis *diagnosis, struct text *to)
+{
+    const struct book *book = &diagnosis->book;
+    struct diagnosis_oddity odd[DIAGNOSIS_ODDITIES];
+    bool any = false;
+    text_addf(to, "%llu spans, %llu requests, %zu buckets\n",
+              (unsigned long long)assembler_get_counts(diagnosis->assembler)->spans,
+              (unsigned long long)book->counts.requests, book->buckets.count);
+    diagnosis_oddities(diagnosis, odd);
+    for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++) {
+        if (!odd[i].count)
+            continue;
+        text_addf(to, "%s%llu %s", any ? ", " : "Of these: ", (unsigned long long)odd[i].count, odd[i].words);
+        any = true;
+    }
+    text_add(to, any ? "\n" : "");
+}
+
 static int add_loss(struct report *report, const char *reason, uint64_t count)
 {
     return count ? report_add_loss(report, reason, NULL, count) : 0;
@@ -140,6 +172,7 @@ int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *re
                   {"span-late", assembled->late},
                   {"span-of-oversized-trace", assembled->oversized},
                   {"trace-hurried", assembled->hurried},
+                  {"trace-endless", assembled->endless},
                   {"trace-without-root", book->counts.rootless},
                   {"bucket-folded", book->counts.folded_buckets},
                   {"version-combination-folded", book->counts.folded_groups},

@@ -11,7 +11,8 @@ struct diagnosis_settings {
     const char *const *bucket_by; /* attribute keys, ended by NULL; NULL: the defaults */
     struct table **tables;        /* joined to every resource; borrowed */
     size_t table_count;
-    size_t waiting_max; /* spans that may wait for their trace; 0: the assembler's default */
+    size_t waiting_max;   /* spans that may wait for their trace; 0: the assembler's default */
+    uint64_t patience_ns; /* with traces whose root has not come; 0: the assembler's default */
     /* Called with every linked request and the index of its root, for other analyses; may be NULL. */
     int (*request)(void *context, const struct trace *trace, const struct path_time *times);
     void *request_context;
@@ -25,7 +26,7 @@ int diagnosis_new(const struct diagnosis_settings *settings, struct diagnosis **
 struct span_sink *diagnosis_sink(struct diagnosis *diagnosis);
 void diagnosis_set_time(struct diagnosis *diagnosis, uint64_t now_ns);
 
-/* Hands on traces that were idle since then (UINT64_MAX: all of them). */
+/* Hands on traces that were idle since then, those without a root later (UINT64_MAX: all of them). */
 int diagnosis_flush(struct diagnosis *diagnosis, uint64_t idle_since_ns);
 
 const struct book *diagnosis_book(const struct diagnosis *diagnosis);
@@ -43,6 +44,18 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
 /* One verdict as a finding of the report. e_value: of the sequential test, or 0. */
 int diagnosis_add_finding(const struct book *book, const struct verdict *verdict, double e_value,
                           struct report *report, struct finding **ret_finding);
+
+/* What was odd about the traces, and was put right. */
+struct diagnosis_oddity {
+    const char *name;  /* "duplicates" */
+    const char *words; /* "came more than once" */
+    uint64_t count;
+};
+#define DIAGNOSIS_ODDITIES 5
+void diagnosis_oddities(const struct diagnosis *diagnosis, struct diagnosis_oddity *ret_oddities);
+
+/* What was read, in a line or two: spans, requests, buckets, and what was odd about them. */
+void diagnosis_input_words(const struct diagnosis *diagnosis, struct text *to);
 
 /* Losses by reason and what is missing, without judging. */
 int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *report);

@@ -411,10 +411,10 @@ static json_t *document(const struct diagnosis *diagnosis, const struct judgemen
     json_object_set_new(in, "spans", json_integer((json_int_t)diagnosis_counts(diagnosis)->spans));
     json_object_set_new(in, "traces", json_integer((json_int_t)diagnosis_counts(diagnosis)->traces));
     json_object_set_new(in, "requests", json_integer((json_int_t)book->counts.requests));
-    json_object_set_new(in, "duplicates", json_integer((json_int_t)book->link_counts.duplicates));
-    json_object_set_new(in, "orphans", json_integer((json_int_t)book->link_counts.orphans));
-    json_object_set_new(in, "skew_corrected", json_integer((json_int_t)book->link_counts.skewed));
-    json_object_set_new(in, "skew_unexplained", json_integer((json_int_t)book->link_counts.unskewable));
+    struct diagnosis_oddity odd[DIAGNOSIS_ODDITIES];
+    diagnosis_oddities(diagnosis, odd);
+    for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++)
+        json_object_set_new(in, odd[i].name, json_integer((json_int_t)odd[i].count));
     json_object_set_new(json, "input", in);
     json_object_set_new(json, "bucket_count", json_integer((json_int_t)book->buckets.count));
     json_object_set_new(json, "buckets", buckets);

@@ -13,7 +13,6 @@
 #include "span/files.h"
 #include "span/otlp.h"
 
-#define UNPACKED_MAX ((size_t)256 << 20)
 #define COMMIT_SPANS \
     491520 /* four of DuckDB's row groups: whole ones go past its own log, straight to the file */
 #define COMMIT_NS        NS_PER_S
@@ -99,7 +98,7 @@ static int store_batch(struct keeper *k, uint32_t kind, const char *bytes, size_
     char *unpacked = NULL;
     int r = 0;
     if (kind & JOURNAL_GZIP)
-        r = span_gunzip(bytes, length, UNPACKED_MAX, &unpacked, &length);
+        r = span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length);
     if (r == 0)
         r = (kind & 0xff) == JOURNAL_OTLP_JSON
                 ? otlp_json_decode(unpacked ? unpacked : bytes, length, &sink, NULL)

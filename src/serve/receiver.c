@@ -11,9 +11,8 @@
 #include "span/files.h"
 #include "span/otlp.h"
 
-#define UNPACKED_MAX ((size_t)256 << 20)
-#define QUEUE_MAX    ((size_t)256 << 20)
-#define IDLE_NS      (5 * NS_PER_S)
+#define QUEUE_MAX ((size_t)256 << 20)
+#define IDLE_NS   (10 * NS_PER_S) /* OpenTelemetry's SDKs wait 5 s before they send */
 
 /* A batch that was acknowledged and waits for the thread behind. */
 struct batch {
@@ -66,7 +65,7 @@ static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, s
 {
     _cleanup_(freep) char *unpacked = NULL;
     if (kind & JOURNAL_GZIP) {
-        int error = span_gunzip(bytes, length, UNPACKED_MAX, &unpacked, &length);
+        int error = span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length);
         if (error < 0)
             return error;
         bytes = unpacked;
@@ -139,6 +138,7 @@ static int replay(struct receiver *r, struct problem *problem)
     int error = 0;
     journal_reader_init(&reader, r->settings.folder, (struct journal_position){0});
     while (error == 0 && (error = journal_reader_next(&reader, &kind, &bytes, &length)) > 0) {
+        diagnosis_set_time(r->settings.diagnosis, clock_monotonic_ns());
         error = decode_packed(r, kind, bytes, length);
         if (error == -EBADMSG)
             error = 0; /* counted */
@@ -310,7 +310,8 @@ static void take_body(struct receiver *r, const struct http_request *request, st
     struct span_counts counts = {0};
     int error = batch ? 0 : -ENOMEM;
     if (error == 0 && gzip)
-        error = span_gunzip(request->body, request->length, UNPACKED_MAX, &batch->bytes, &batch->length);
+        error =
+            span_gunzip(request->body, request->length, JOURNAL_UNPACKED_MAX, &batch->bytes, &batch->length);
     else if (error == 0) {
         batch->length = request->length;
         batch->bytes = malloc(batch->length + 1);

@@ -19,7 +19,7 @@ struct receiver_settings {
     size_t (*exemplars)(void *context, struct trace_id *ids, size_t room);
     void *exemplars_context;
     uint64_t keep_bytes; /* of the journal; 0: all */
-    uint64_t idle_ns;    /* after which a trace is complete; 0: 5 s */
+    uint64_t idle_ns;    /* after which a trace is complete; 0: 10 s */
     size_t queue_max;    /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
 };
 

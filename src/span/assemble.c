@@ -1,12 +1,15 @@
-/* See assemble.h. Waiting traces are in a map by id and in a list by time of last arrival. */
+/* See assemble.h. Waiting traces are in a map by id and in one of two lists by time of last arrival: those
+ * that have a root, and those whose root is yet to come. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "span/assemble.h"
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/macro.h"
 
 #define WAITING_MAX   4000000
+#define PATIENCE_NS   (600 * NS_PER_S)
 #define TRACE_MAX     100000
 #define NAMES_KEPT    100000
 #define NAME_BYTES    512    /* longer names are cut */
@@ -15,9 +18,16 @@
 /* A trace that waits for more spans. */
 struct waiting {
     uint64_t high, low, key;
-    uint64_t touched_ns;
+    uint64_t first_ns, touched_ns; /* arrivals */
+    uint64_t turn;                 /* of the last one, in spans: files have no times */
     ARRAY(struct part) parts;
     struct waiting *older, *newer;
+    bool rooted;  /* which list it is in */
+    bool endless; /* older than the patience, and counted */
+};
+
+struct waiting_list {
+    struct waiting *oldest, *newest;
 };
 
 /* What a resource's spans share, once its strings are numbers. */
@@ -31,8 +41,9 @@ struct assembler {
     struct names names;
     uint32_t other; /* the name of all that are not kept */
     struct labels labels;
-    struct map by_id; /* key of a trace: struct waiting * */
-    struct waiting *oldest, *newest, *spare;
+    struct map by_id;             /* key of a trace: struct waiting * */
+    struct waiting_list lists[2]; /* by `rooted` */
+    struct waiting *spare;
     size_t waiting_spans;
     struct known_resource resource;
     struct map finished;
@@ -53,6 +64,8 @@ int assembler_new(const struct assembler_settings *settings, struct assembler **
         a->settings.trace_max = TRACE_MAX;
     if (!a->settings.names_max)
         a->settings.names_max = NAMES_KEPT;
+    if (!a->settings.patience_ns)
+        a->settings.patience_ns = PATIENCE_NS;
     a->other = 1;
     if (names_put(&a->names, (struct slice){0}) != 0 || names_put(&a->names, SLICE("(other)")) != a->other) {
         assembler_free(a);
@@ -134,17 +147,19 @@ static int span_labels(struct assembler *a, const struct span *span, uint32_t *r
 
 static void unlink_waiting(struct assembler *a, struct waiting *w)
 {
-    *(w->older ? &w->older->newer : &a->oldest) = w->newer;
-    *(w->newer ? &w->newer->older : &a->newest) = w->older;
+    struct waiting_list *list = &a->lists[w->rooted];
+    *(w->older ? &w->older->newer : &list->oldest) = w->newer;
+    *(w->newer ? &w->newer->older : &list->newest) = w->older;
     w->older = w->newer = NULL;
 }
 
 static void link_newest(struct assembler *a, struct waiting *w)
 {
-    w->older = a->newest;
+    struct waiting_list *list = &a->lists[w->rooted];
+    w->older = list->newest;
     w->newer = NULL;
-    *(a->newest ? &a->newest->newer : &a->oldest) = w;
-    a->newest = w;
+    *(list->newest ? &list->newest->newer : &list->oldest) = w;
+    list->newest = w;
 }
 
 /* Ids may be far from random (counters, say), so both halves are mixed well: a finished trace is known by
@@ -155,7 +170,7 @@ static uint64_t trace_key(uint64_t high, uint64_t low)
     return map_hash(id, sizeof(id));
 }
 
-static struct waiting *find_or_add(struct assembler *a, const struct span *span)
+static struct waiting *find_or_add(struct assembler *a, const struct span *span, uint64_t now_ns)
 {
     uint64_t key = trace_key(span->trace_high, span->trace_low);
     uint64_t *slot;
@@ -179,6 +194,8 @@ static struct waiting *find_or_add(struct assembler *a, const struct span *span)
     w->high = span->trace_high;
     w->low = span->trace_low;
     w->key = key;
+    w->first_ns = w->touched_ns = now_ns;
+    w->rooted = w->endless = false;
     link_newest(a, w);
     return w;
 }
@@ -190,6 +207,24 @@ static void remember_finished(struct assembler *a, uint64_t key)
         map_remove(&a->finished, *slot);
     *slot = key ? key : 1;
     map_put(&a->finished, *slot, NULL);
+}
+
+/* To the end of its list, or of the other one when its root came. One that has been there for too long is
+ * left where it is, so that it falls idle. */
+static void touch(struct assembler *a, struct waiting *w, bool root, uint64_t now_ns)
+{
+    if (now_ns - w->first_ns > a->settings.patience_ns) {
+        a->counts.endless += !w->endless;
+        w->endless = true;
+        return;
+    }
+    w->touched_ns = now_ns;
+    w->turn = a->counts.spans;
+    if (a->lists[w->rooted].newest == w && w->rooted >= root)
+        return;
+    unlink_waiting(a, w);
+    w->rooted |= root;
+    link_newest(a, w);
 }
 
 static int hand_on(struct assembler *a, struct waiting *w)
@@ -207,6 +242,12 @@ static int hand_on(struct assembler *a, struct waiting *w)
     w->newer = a->spare;
     a->spare = w;
     return r;
+}
+
+static struct waiting *longest_waiting(const struct assembler *a)
+{
+    struct waiting *open = a->lists[false].oldest, *rooted = a->lists[true].oldest;
+    return !open || (rooted && rooted->turn < open->turn) ? rooted : open;
 }
 
 int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
@@ -230,11 +271,12 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
                         .name = intern(a, span->name),
                         .up = PART_NONE,
                         .kind = span->kind,
-                        .error = span->error};
+                        .error = span->error,
+                        .shared = span->shared};
     r = span_labels(a, span, &part.labels);
     if (r < 0)
         return r;
-    struct waiting *w = part.name == NAMES_NONE ? NULL : find_or_add(a, span);
+    struct waiting *w = part.name == NAMES_NONE ? NULL : find_or_add(a, span, now_ns);
     if (!w)
         return -ENOMEM;
     if (w->parts.count >= a->settings.trace_max) {
@@ -244,23 +286,28 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
     if (array_add(&w->parts, part) < 0)
         return -ENOMEM;
     a->waiting_spans++;
-    w->touched_ns = now_ns;
-    if (a->newest != w) {
-        unlink_waiting(a, w);
-        link_newest(a, w);
-    }
-    while (r == 0 && a->waiting_spans > a->settings.waiting_max && a->oldest != a->newest) {
+    touch(a, w, !part.parent, now_ns);
+    while (r == 0 && a->waiting_spans > a->settings.waiting_max) {
+        struct waiting *next = longest_waiting(a);
+        if (next == w)
+            break;
         a->counts.hurried++;
-        r = hand_on(a, a->oldest);
+        r = hand_on(a, next);
     }
     return r;
 }
 
 int assembler_flush(struct assembler *a, uint64_t idle_since_ns)
 {
+    uint64_t patience_ns = a->settings.patience_ns;
+    bool all = idle_since_ns == UINT64_MAX;
+    uint64_t since_ns[2] = {idle_since_ns > patience_ns ? idle_since_ns - patience_ns : 0, idle_since_ns};
     int r = 0;
-    while (r == 0 && a->oldest && (idle_since_ns == UINT64_MAX || a->oldest->touched_ns < idle_since_ns))
-        r = hand_on(a, a->oldest);
+    for (int rooted = 1; rooted >= 0; rooted--) {
+        struct waiting *w;
+        while (r == 0 && (w = a->lists[rooted].oldest) && (all || w->touched_ns < since_ns[rooted]))
+            r = hand_on(a, w);
+    }
     return r;
 }
 
@@ -293,7 +340,8 @@ void assembler_free(struct assembler *a)
 {
     if (!a)
         return;
-    free_list(a->oldest);
+    free_list(a->lists[false].oldest);
+    free_list(a->lists[true].oldest);
     free_list(a->spare);
     map_done(&a->by_id);
     map_done(&a->finished);

@@ -1,6 +1,8 @@
 /* Spans into traces: spans arrive in any order, in many batches, some twice, some late, some never. Strings
  * become numbers on the way in, so a span that waits takes 64 bytes. A trace is handed on when it was idle
- * for long enough, when there are too many waiting, or at the end. */
+ * for long enough, when there are too many waiting, or at the end. A span is sent when it ends, so a trace
+ * whose root has not come is still running: it waits longer. One that gets spans without end is handed on all
+ * the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SPAN_ASSEMBLE_H
 #define SPAN_ASSEMBLE_H
@@ -20,6 +22,7 @@ struct part {
     uint32_t up;     /* index of the parent, or PART_NONE; after trace_link() */
     uint8_t kind;    /* enum span_kind */
     bool error;
+    bool shared; /* see SPAN_SHARED_BIT */
     bool orphan; /* names a parent that is not in the trace; after trace_link() */
 };
 
@@ -33,6 +36,7 @@ struct assembler_counts {
     uint64_t spans, traces;
     uint64_t late;         /* arrived after their trace was handed on */
     uint64_t hurried;      /* traces handed on early because too many spans were waiting */
+    uint64_t endless;      /* traces handed on though spans of them kept arriving */
     uint64_t oversized;    /* spans above what one trace may have */
     uint64_t names_folded; /* uses of a name, service, version or host beyond those that are kept */
 };
@@ -41,6 +45,8 @@ struct assembler_settings {
     size_t waiting_max; /* spans that may wait; 0: 4 million */
     size_t trace_max;   /* spans of one trace; 0: 100,000 */
     size_t names_max;   /* different names, services, versions and hosts; 0: 100,000. Others are "(other)" */
+    uint64_t patience_ns;  /* how much longer a trace without its root waits than others, and how old one may
+                            * get that never falls idle; 0: 10 minutes */
     struct table **tables; /* joined to every resource; borrowed */
     size_t table_count;
     /* Takes a finished trace (not linked yet), borrowed for the call. 0 or a negative errno. */
@@ -55,7 +61,8 @@ int assembler_new(const struct assembler_settings *settings, struct assembler **
 /* A span, at a time of arrival (any steady clock; 0 for files). */
 int assembler_add(struct assembler *assembler, const struct span *span, uint64_t now_ns);
 
-/* Hands on every trace whose last span arrived before idle_since_ns; all of them with UINT64_MAX. */
+/* Hands on every trace with a root whose last span arrived before idle_since_ns, and every other one whose
+ * last span arrived before that less the patience; all of them with UINT64_MAX. */
 int assembler_flush(struct assembler *assembler, uint64_t idle_since_ns);
 
 struct names *assembler_names(struct assembler *assembler);

@@ -29,6 +29,8 @@ enum journal_kind {
     JOURNAL_GZIP = 0x100, /* or-ed in: the payload is compressed */
 };
 
+#define JOURNAL_UNPACKED_MAX ((size_t)64 << 20) /* bytes of a payload, unpacked; more is not accepted */
+
 struct journal_position {
     uint32_t segment; /* from 1; 0: the beginning of what is kept */
     uint64_t offset;

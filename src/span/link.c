@@ -29,38 +29,68 @@ static void drop_duplicates(struct trace *trace, struct map *by_id, struct link_
     trace->count = n;
 }
 
+/* The index of a part's parent, or NULL. Of a span that client and server share, the server's half is the
+ * parent of what the same service did, and itself a child of the client's half, if that came. */
+static const uint64_t *parent_of(const struct trace *trace, const struct map *by_id, const struct part *part,
+                                 bool any_shared)
+{
+    if (!any_shared)
+        return map_get(by_id, part->parent);
+    const uint64_t *half = part->shared ? map_get(by_id, part->id ^ SPAN_SHARED_BIT) : NULL;
+    if (half)
+        return half;
+    const uint64_t *up = map_get(by_id, part->parent),
+                   *server = map_get(by_id, part->parent ^ SPAN_SHARED_BIT);
+    bool inner = server && trace->parts[*server].shared && &trace->parts[*server] != part &&
+                 (!up || trace->parts[*server].service == part->service);
+    return inner ? server : up;
+}
+
 static void find_parents(struct trace *trace, const struct map *by_id, struct link_counts *counts)
 {
+    bool any_shared = false;
+    for (size_t i = 0; i < trace->count; i++)
+        any_shared |= trace->parts[i].shared;
     for (size_t i = 0; i < trace->count; i++) {
         struct part *part = &trace->parts[i];
         part->up = PART_NONE;
         part->orphan = false;
-        if (!part->parent)
+        if (!part->parent && !part->shared)
             continue;
-        const uint64_t *up = map_get(by_id, part->parent);
+        const uint64_t *up = parent_of(trace, by_id, part, any_shared);
         if (up) {
             part->up = (uint32_t)*up;
-        } else {
+        } else if (part->parent) {
             part->orphan = true;
             counts->orphans++;
         }
     }
 }
 
-/* Depths, by walking up; a walk longer than the trace is a cycle, which is cut where it was entered. */
-static void find_depths(struct trace *trace, uint32_t *depth, struct link_counts *counts)
+#define DEPTH_UNKNOWN UINT32_MAX
+#define DEPTH_WALKING (UINT32_MAX - 1)
+
+/* Depths, by walking up to one that is known and back down; a walk that meets itself is a cycle, which is cut
+ * there. path: room for all parts. */
+static void find_depths(struct trace *trace, uint32_t *depth, uint32_t *path, struct link_counts *counts)
 {
-    for (size_t i = 0; i < trace->count; i++) {
-        uint32_t steps = 0;
-        for (uint32_t at = trace->parts[i].up; at != PART_NONE; at = trace->parts[at].up)
-            if (++steps > trace->count) {
-                trace->parts[i].up = PART_NONE;
-                trace->parts[i].orphan = true;
-                counts->cycles++;
-                steps = 0;
-                break;
-            }
-        depth[i] = steps;
+    for (size_t i = 0; i < trace->count; i++)
+        depth[i] = DEPTH_UNKNOWN;
+    for (uint32_t i = 0; i < trace->count; i++) {
+        size_t n = 0;
+        uint32_t at = i;
+        for (; at != PART_NONE && depth[at] == DEPTH_UNKNOWN; at = trace->parts[at].up) {
+            depth[at] = DEPTH_WALKING;
+            path[n++] = at;
+        }
+        if (at != PART_NONE && depth[at] == DEPTH_WALKING) {
+            trace->parts[path[n - 1]].up = at = PART_NONE;
+            trace->parts[path[n - 1]].orphan = true;
+            counts->cycles++;
+        }
+        uint32_t next = at == PART_NONE ? 0 : depth[at] + 1;
+        while (n > 0)
+            depth[path[--n]] = next++;
     }
 }
 
@@ -93,7 +123,7 @@ static int sort_parts(struct trace *trace, struct link_counts *counts)
     _cleanup_(freep) struct part *parts = malloc(n * sizeof(*parts));
     if (!depth || !places || !parts)
         return -ENOMEM;
-    find_depths(trace, depth, counts);
+    find_depths(trace, depth, (uint32_t *)parts, counts); /* which has nothing yet */
     for (uint32_t i = 0; i < n; i++)
         places[i] = (struct place){i, depth[i], trace->parts[i].start_ns, trace->parts[i].end_ns,
                                    trace->parts[i].orphan};

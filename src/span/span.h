@@ -41,6 +41,9 @@ enum span_kind {
     SPAN_KIND_CONSUMER,
 };
 
+/* A server's half of a span whose id its client uses too (Zipkin) has this much in its id. */
+#define SPAN_SHARED_BIT 0x5353000000000000ull
+
 /* Values are text: numbers and booleans are written out by the decoder. */
 struct span_attribute {
     struct slice key;
@@ -68,6 +71,7 @@ struct span {
     struct slice name;
     uint8_t kind; /* enum span_kind */
     bool error;
+    bool shared; /* see SPAN_SHARED_BIT */
     const struct span_resource *resource;
     const struct span_attribute *attributes;
     size_t attribute_count;

@@ -1,6 +1,5 @@
 /* Zipkin's v2 JSON. Times are microseconds. Client and server may share one span id ("shared"): the server's
- * half gets an id of its own then, with the client's half as parent, so that both have a place in the tree.
- */
+ * half gets an id of its own then, and trace_link() puts it below the client's, if that ever came. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "span/trace_json.h"
 
@@ -8,8 +7,6 @@
 
 #include "base/clock.h"
 #include "span/jread.h"
-
-#define SHARED_SERVER_BIT 0x5353000000000000ull
 
 static void read_endpoint(struct jread *json, struct span_resource *resource)
 {
@@ -95,8 +92,8 @@ static int read_span(struct span_sink *sink, struct jread *json)
     span_resource_conventions(&resource);
     span.attribute_count = 0;
     if (shared && span.kind == SPAN_KIND_SERVER) {
-        span.parent = span.id;
-        span.id ^= SHARED_SERVER_BIT;
+        span.shared = true;
+        span.id ^= SPAN_SHARED_BIT;
     }
     span.start_ns = start_us * NS_PER_US;
     span.end_ns = timed ? (start_us + duration_us) * NS_PER_US : 0;

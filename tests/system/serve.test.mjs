@@ -11,7 +11,7 @@ import { eventually, isRoot, kill, sonde, temporary } from './helper.mjs';
 import { diskRequests, get, metric, post, resourceSpans } from './spans.mjs';
 
 async function serve(t, ...args) {
-    const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', ...args);
+    const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', '--idle-seconds', '0.5', ...args);
     const [, port] = await running.until(/receiving OTLP on port (\d+)/);
     return { running, port: Number(port) };
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "span/trace_json.h"
 #include "test.h"
 
 struct scene {
@@ -188,6 +189,147 @@ static void odd_traces_are_counted(void **state)
     diagnosis_free(scene.diagnosis);
 }
 
+/* A request that runs for a minute: its children were sent long ago, its root comes last. */
+static void a_trace_without_its_root_is_still_running(void **state)
+{
+    struct scene scene = begin();
+    struct who a = {"a", "1", "h1", "g"};
+    const struct assembler_counts *counts = diagnosis_counts(scene.diagnosis);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    for (uint64_t second = 1; second <= 3; second++) {
+        diagnosis_set_time(scene.diagnosis, second * 20 * NS_PER_S);
+        scene.next_id = 10 + second;
+        put(&scene, a, 1, 7, "step", 0, second * 20000000, 100);
+        assert_int_equal(diagnosis_flush(scene.diagnosis, (second * 20 - 10) * NS_PER_S), 0);
+    }
+    assert_int_equal(counts->traces, 0);
+    scene.next_id = 6;
+    put(&scene, a, 1, 0, "root", SPAN_KIND_SERVER, 0, 70000000);
+    put(&scene, a, 2, 99, "its root never comes", 0, 0, 10);
+    assert_int_equal(diagnosis_flush(scene.diagnosis, 61 * NS_PER_S), 0);
+    assert_int_equal(book->counts.requests, 1);
+    assert_int_equal(book->link_counts.orphans, 0);
+    assert_int_equal(book->buckets.at[0].groups.at[0].vertices.count, 2);
+    assert_int_equal(diagnosis_flush(scene.diagnosis, 600 * NS_PER_S), 0);
+    assert_int_equal(counts->traces, 1);
+    assert_int_equal(diagnosis_flush(scene.diagnosis, 661 * NS_PER_S), 0);
+    assert_int_equal(counts->traces, 2);
+    assert_int_equal(book->counts.rootless, 1);
+    diagnosis_free(scene.diagnosis);
+}
+
+/* One trace id for everything that a broken program ever does: it is handed on once, and the rest is late. */
+static void a_trace_that_never_ends_is_ended(void **state)
+{
+    struct scene scene = begin();
+    struct who a = {"a", "1", "h1", "g"};
+    put(&scene, a, 1, 0, "root", SPAN_KIND_SERVER, 0, 1000);
+    for (uint64_t second = 1; second <= 3000; second++) {
+        diagnosis_set_time(scene.diagnosis, second * NS_PER_S);
+        put(&scene, a, 1, 1, "step", 0, second * 1000000, 100);
+        assert_int_equal(diagnosis_flush(scene.diagnosis, second > 10 ? (second - 10) * NS_PER_S : 0), 0);
+    }
+    const struct assembler_counts *counts = diagnosis_counts(scene.diagnosis);
+    assert_int_equal(counts->endless, 1);
+    assert_int_equal(counts->traces, 1);
+    assert_true(counts->late >= 2380 && counts->late <= 2390);
+    struct report report = {0};
+    assert_int_equal(diagnosis_report_losses(scene.diagnosis, &report), 0);
+    assert_int_equal(report.losses.count, 2);
+    report_done(&report);
+    diagnosis_free(scene.diagnosis);
+}
+
+/* Zipkin's way: client and server share an id. With both halves, and where the client is not instrumented. */
+static void halves_that_share_an_id_are_caller_and_callee(void **state)
+{
+    struct scene scene = begin();
+    static const char text[] = "[{\"traceId\":\"1\",\"id\":\"2\",\"name\":\"get\",\"kind\":\"CLIENT\","
+                               "\"timestamp\":100,\"duration\":900,"
+                               "\"localEndpoint\":{\"serviceName\":\"front\"}},"
+                               "{\"traceId\":\"1\",\"id\":\"2\",\"name\":\"get\",\"kind\":\"SERVER\","
+                               "\"timestamp\":200,\"duration\":700,"
+                               "\"shared\":true,\"localEndpoint\":{\"serviceName\":\"cart\"}},"
+                               "{\"traceId\":\"1\",\"id\":\"3\",\"parentId\":\"2\",\"name\":\"sql\","
+                               "\"timestamp\":300,\"duration\":500,"
+                               "\"localEndpoint\":{\"serviceName\":\"cart\"}},"
+                               "{\"traceId\":\"4\",\"id\":\"4\",\"name\":\"get\",\"kind\":\"SERVER\","
+                               "\"timestamp\":200,\"duration\":700,"
+                               "\"shared\":true,\"localEndpoint\":{\"serviceName\":\"cart\"}},"
+                               "{\"traceId\":\"4\",\"id\":\"5\",\"parentId\":\"4\",\"name\":\"sql\","
+                               "\"timestamp\":300,\"duration\":500,"
+                               "\"localEndpoint\":{\"serviceName\":\"cart\"}}]";
+    assert_int_equal(zipkin_json_decode(text, strlen(text), diagnosis_sink(scene.diagnosis), NULL), 0);
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_int_equal(book->counts.requests, 2);
+    assert_int_equal(book->link_counts.orphans + book->link_counts.duplicates, 0);
+    struct text chain = {0};
+    for (uint32_t path = 0; path < book->paths.count; path++) {
+        book_path_chain(book, path, &chain);
+        text_add(&chain, "; ");
+    }
+    assert_string_equal(text_get(&chain),
+                        "front get; front get > cart get; front get > cart get > cart sql; cart get; "
+                        "cart get > cart sql; ");
+    text_done(&chain);
+    diagnosis_free(scene.diagnosis);
+}
+
+/* The same spans backwards, and shuffled among other traces: the same book. */
+static void order_does_not_matter(void **state)
+{
+    uint64_t critical[3] = {0}, self[3] = {0};
+    for (int order = 0; order < 3; order++) {
+        struct scene scene = begin();
+        struct who a = {"a", "1", "h1", "g"}, b = {"b", "1", "h2", "g"};
+        for (uint64_t i = 0; i < 6000; i++) {
+            uint64_t at = order == 0 ? i : order == 1 ? 5999 - i : i * 3607 % 6000;
+            uint64_t trace = at / 6 + 1, span = at % 6;
+            scene.next_id = span; /* parents: the root, a call, what it calls, and three steps of that */
+            put(&scene, span < 2 ? a : b, trace, span < 3 ? span : 3, span < 3 ? "call" : "step",
+                span == 1 ? SPAN_KIND_CLIENT : SPAN_KIND_SERVER, trace * 1000 + span * 50,
+                900 - span * 100 - trace % 7);
+        }
+        assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+        const struct book *book = diagnosis_book(scene.diagnosis);
+        assert_int_equal(book->counts.requests, 1000);
+        assert_int_equal(book->link_counts.orphans, 0);
+        array_foreach (&book->buckets.at[0].groups.at[0].vertices, v) {
+            critical[order] += v->critical_ns * 3 + v->on_path;
+            self[order] += v->self_ns * 3 + v->busy_ns;
+        }
+        diagnosis_free(scene.diagnosis);
+    }
+    assert_true(critical[0] && critical[0] == critical[1] && critical[0] == critical[2]);
+    assert_true(self[0] == self[1] && self[0] == self[2]);
+}
+
+/* Shapes that cost the square of their size when walked carelessly (then the test's own limit of time ends
+ * it): a chain, a ring, and a fan of names. */
+static void huge_traces_are_linked_in_time(void **state)
+{
+    struct scene scene = begin();
+    struct who a = {"a", "1", "h1", "g"};
+    char name[32] = "call";
+    const uint64_t n = 99000;
+    for (uint64_t i = 1; i <= n; i++) {
+        scene.next_id = i - 1;
+        put(&scene, a, 1, i - 1, "call", 0, i, 200000 - i);
+        scene.next_id = i - 1;
+        put(&scene, a, 2, i == 1 ? n : i - 1, "call", 0, i, 200000 - i);
+        scene.next_id = i - 1;
+        snprintf(name, sizeof(name), "%d", (int)i);
+        put(&scene, a, 3, i > 1, name, 0, i, i > 1 ? i * 7919 % 1000 : 200000);
+    }
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_int_equal(book->counts.requests, 2);
+    assert_int_equal(book->counts.rootless, 1);
+    assert_int_equal(book->link_counts.cycles, 1);
+    diagnosis_free(scene.diagnosis);
+}
+
 static void many_values_are_folded_and_said(void **state)
 {
     struct scene scene = begin();
@@ -249,6 +391,11 @@ int main(void)
                                        cmocka_unit_test(since_is_a_change_point),
                                        cmocka_unit_test(critical_times_add_up),
                                        cmocka_unit_test(odd_traces_are_counted),
+                                       cmocka_unit_test(a_trace_without_its_root_is_still_running),
+                                       cmocka_unit_test(a_trace_that_never_ends_is_ended),
+                                       cmocka_unit_test(halves_that_share_an_id_are_caller_and_callee),
+                                       cmocka_unit_test(order_does_not_matter),
+                                       cmocka_unit_test(huge_traces_are_linked_in_time),
                                        cmocka_unit_test(many_values_are_folded_and_said),
                                        cmocka_unit_test(memory_is_bounded_whatever_is_sent)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,68 @@
+/* What senders are told when more arrives than can be taken: wait, and then it is taken; nothing is dropped.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/receiver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+static unsigned post(struct receiver *receiver, const char *body, unsigned *ret_retry_after_s)
+{
+    struct http_request request = {.method = "POST",
+                                   .path = "/v1/traces",
+                                   .content_type = "application/json",
+                                   .content_encoding = "",
+                                   .authorization = "",
+                                   .body = body,
+                                   .length = strlen(body)};
+    struct http_response response = {.status = 200};
+    assert_true(receiver_handle(receiver, &request, &response));
+    free(response.body);
+    *ret_retry_after_s = response.retry_after_s;
+    return response.status;
+}
+
+static void what_cannot_be_queued_is_to_be_sent_again(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct receiver *receiver;
+    struct problem problem;
+    struct receiver_counts counts;
+    char body[256];
+    unsigned wait_s = 0, status = 200, accepted = 0;
+    assert_int_equal(diagnosis_new(&(struct diagnosis_settings){0}, &diagnosis), 0);
+    struct receiver_settings settings = {.diagnosis = diagnosis, .queue_max = 4096};
+    assert_int_equal(receiver_new(&settings, &receiver, &problem), 0);
+    receiver_lock(receiver); /* the thread behind is slow */
+    while (status == 200 && accepted < 1000) {
+        snprintf(
+            body, sizeof(body),
+            "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"%032x\",\"spanId\":\"%016x\","
+            "\"name\":\"a\",\"startTimeUnixNano\":\"1\",\"endTimeUnixNano\":\"2\"}]}]}]}",
+            accepted + 1, accepted + 1);
+        status = post(receiver, body, &wait_s);
+        accepted += status == 200;
+    }
+    assert_int_equal(status, 503);
+    assert_true(wait_s > 0);
+    assert_in_range(accepted, 4096 / 256, 2 * 4096 / 128);
+    receiver_unlock(receiver);
+    receiver_drain(receiver);
+    assert_int_equal(post(receiver, body, &wait_s), 200);
+    receiver_drain(receiver);
+    receiver_get_counts(receiver, &counts);
+    assert_int_equal(counts.refused_busy, 1);
+    assert_int_equal(counts.spans, accepted + 1);
+    assert_int_equal(diagnosis_counts(diagnosis)->spans, accepted + 1);
+    receiver_free(receiver);
+    diagnosis_free(diagnosis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_cannot_be_queued_is_to_be_sent_again)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
