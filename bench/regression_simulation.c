@@ -2,7 +2,9 @@
  * taken from real spans, over many seeds. Each method sees the same data and nothing of the truth. Then a
  * year of windows without any slow-down, and rollouts watched every minute.
  *
- *     regression_simulation [SEEDS] [FOLDER OF SPAN FILES FOR THE NOISE] [all | watch | year | table] */
+ *     regression_simulation [SEEDS] [FOLDER OF SPAN FILES FOR THE NOISE] [all | watch | year | table] [EPOCH]
+ *
+ * Each epoch has seeds of its own: what was tuned on one is measured on another. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
@@ -20,6 +22,8 @@
 enum { BUCKETS = 480, SLOWED = 24, VERSIONS = 8, HOSTS_MAX = 64, POOLS_MAX = 64 };
 
 static const double HOST_SPREAD = 0.08, VERSION_SPREAD = 0.01;
+
+static uint64_t first_seed; /* of the epoch */
 
 /* ---- noise ---- */
 
@@ -108,7 +112,7 @@ static void fill(struct bucket *b, const struct setting *s, enum effect effect, 
 {
     struct stats_random random;
     double host_level[HOSTS_MAX], version_level[VERSIONS];
-    stats_random_init(&random, seed);
+    stats_random_init(&random, first_seed + seed);
     const number_list *pool =
         real && pool_count ? &pools[(size_t)(stats_random_unit(&random) * (double)pool_count)] : NULL;
     double base = log(5e6) + 4 * stats_random_unit(&random), sigma = 0.3 + 0.5 * stats_random_unit(&random);
@@ -387,7 +391,7 @@ static int watch_rollout(uint64_t seed, enum effect effect, const number_list *p
     double level[12], base = log(2e7), sigma = 0.5;
     int alarm = 0;
     memset(&bucket, 0, sizeof(bucket));
-    stats_random_init(&random, seed);
+    stats_random_init(&random, first_seed + seed);
     double version_level = VERSION_SPREAD * stats_random_normal(&random);
     for (int h = 0; h < 12; h++)
         level[h] = HOST_SPREAD * stats_random_normal(&random) + (h < 6 ? 0 : version_level);
@@ -454,6 +458,7 @@ int main(int argc, char **argv)
            "every other bucket\n",
            BUCKETS, SLOWED, HOST_SPREAD, VERSION_SPREAD, pool_count);
     const char *part = argc > 3 ? argv[3] : "all";
+    first_seed = argc > 4 ? strtoull(argv[4], NULL, 10) << 40 : 0;
     bool all = strcmp(part, "all") == 0;
     if (all || strcmp(part, "watch") == 0)
         watched_rollouts(200, 365 * 5);

@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_TRACES = 64, BATCH_SPANS_OF_TRACE = 8, BATCH_SPANS = BATCH_TRACES * BATCH_SPANS_OF_TRACE };
+enum {
+    BATCH_TRACES = 64,
+    BATCH_SPANS_OF_TRACE = 8,
+    BATCH_SPANS = BATCH_TRACES * BATCH_SPANS_OF_TRACE,
+    BATCH_VALUES_MAX = 16, /* attributes of a span whose values never repeat */
+    BATCH_VALUE_DIGITS = 16,
+};
 
 struct batch_bytes {
     uint8_t *at;
@@ -18,6 +24,8 @@ struct batch_bytes {
     uint8_t kinds[BATCH_SPANS * 3];
     size_t id_count;
     size_t times[BATCH_SPANS];
+    size_t values[BATCH_SPANS * BATCH_VALUES_MAX]; /* where values stand that never repeat */
+    size_t value_count;
 };
 
 static inline void batch_put(struct batch_bytes *b, const void *bytes, size_t n)
@@ -67,7 +75,7 @@ static inline void batch_fixed64(struct batch_bytes *b, unsigned number, uint64_
 
 /* The spans of one service in one batch; parent of span k of a trace is (k - 1) / 2. */
 static inline void batch_service(struct batch_bytes *all, unsigned service, unsigned host, unsigned version,
-                                 const char *type)
+                                 const char *type, unsigned values)
 {
     static const char *const names[] = {"",       "price", "stock", "SELECT items",
                                         "charge", "ship",  "mail",  "log"};
@@ -103,6 +111,10 @@ static inline void batch_service(struct batch_bytes *all, unsigned service, unsi
             batch_fixed64(s, 8, start + 5000000 - k * 500000 + (t * 7919) % 400000);
             batch_attribute(s, 9, "http.request.method", "GET");
             batch_attribute(s, 9, "http.route", "/checkout/:id");
+            for (unsigned v = 0; v < values; v++) {
+                snprintf(text, sizeof(text), "made.up.%u", v);
+                batch_attribute(s, 9, text, "################");
+            }
             batch_field(spans, 2, s->at, s->length);
             free(s->at);
             free(s);
@@ -125,22 +137,27 @@ static inline void batch_find_ids(struct batch_bytes *b)
     for (size_t i = 0; i + 20 < b->length; i++) {
         if (b->at[i] == 0x0a && b->at[i + 1] == 16 && b->at[i + 18] == 0x12 && b->at[i + 19] == 8)
             b->ids[b->id_count++] = i + 2;
+        if (b->at[i] == BATCH_VALUE_DIGITS &&
+            memcmp(b->at + i + 1, "################", BATCH_VALUE_DIGITS) == 0)
+            b->values[b->value_count++] = i + 1;
     }
 }
 
-/* Requests of one type, all of whose services are on one host; service-2 has that version. */
-static inline struct batch_bytes *batch_make_type(unsigned host, unsigned version, const char *type)
+/* Requests of one type, all of whose services are on one host; service-2 has that version. Each span has so
+ * many attributes for batch_revalue(). */
+static inline struct batch_bytes *batch_make_type(unsigned host, unsigned version, const char *type,
+                                                  unsigned values)
 {
     struct batch_bytes *b = calloc(1, sizeof(*b));
     for (unsigned service = 0; service < 5; service++)
-        batch_service(b, service, host, version, type);
+        batch_service(b, service, host, version, type, values);
     batch_find_ids(b);
     return b;
 }
 
 static inline struct batch_bytes *batch_make(unsigned host, unsigned version)
 {
-    return batch_make_type(host, version, "GET /checkout");
+    return batch_make_type(host, version, "GET /checkout", 0);
 }
 
 /* New trace ids: the upper half of each is the batch's number. */
@@ -148,6 +165,14 @@ static inline void batch_renumber(struct batch_bytes *b, uint64_t number)
 {
     for (size_t i = 0; i < b->id_count; i++)
         memcpy(b->at + b->ids[i] + 8, &number, 8);
+}
+
+/* New values, numbered from there on. */
+static inline void batch_revalue(struct batch_bytes *b, uint64_t from)
+{
+    for (size_t i = 0; i < b->value_count; i++, from++)
+        for (unsigned digit = 0; digit < BATCH_VALUE_DIGITS; digit++)
+            b->at[b->values[i] + digit] = (uint8_t) "0123456789abcdef"[from >> (60 - 4 * digit) & 15];
 }
 
 #endif

@@ -1,7 +1,9 @@
 /* Spans per second: decoding, bucketing and sketching on one core beside protobuf-c's unpacking; p95 of 4,800
- * groups beside DuckDB; a billion spans through the book with its memory; and a sender for ingest over HTTP.
+ * groups beside DuckDB; a billion spans, and a billion attribute values, through the book with its memory;
+ * and a sender for ingest over HTTP.
  *
- *     spans decode [SPANS]            spans quantiles [SPANS]            spans endless [SPANS]
+ *     spans decode [SPANS]            spans quantiles [SPANS]
+ *     spans endless [SPANS]           spans values [VALUES]
  *     spans send PORT [SPANS] [CONNECTIONS] */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
@@ -131,23 +133,26 @@ static double resident_mb(void)
 
 enum { ENDLESS_HOSTS = 40, ENDLESS_TYPES = 6, ENDLESS_KINDS = ENDLESS_HOSTS * ENDLESS_TYPES * 2, LINES = 20 };
 
-/* Many spans through a few thousand groups and hosts: memory over time. */
-static void bench_endless(uint64_t spans)
+/* Many spans through a few thousand groups and hosts: memory over time. With values_each, every span has so
+ * many attributes whose values never repeat. */
+static void bench_endless(uint64_t spans, unsigned values_each)
 {
     static struct batch_bytes *batches[ENDLESS_KINDS];
     struct diagnosis_settings settings = {.waiting_max = 200000};
     struct diagnosis *diagnosis;
-    uint64_t count = spans / BATCH_SPANS, started = clock_monotonic_ns(), shown = 0;
+    uint64_t count = spans / BATCH_SPANS, started = clock_monotonic_ns(), shown = 0, values = 0;
     for (unsigned k = 0; k < ENDLESS_KINDS; k++) {
         char type[32];
         snprintf(type, sizeof(type), "GET /type-%u", k / 2 % ENDLESS_TYPES);
-        batches[k] = batch_make_type(k / 2 / ENDLESS_TYPES, k % 2, type);
+        batches[k] = batch_make_type(k / 2 / ENDLESS_TYPES, k % 2, type, values_each);
     }
     if (diagnosis_new(&settings, &diagnosis) < 0)
         exit(1);
     for (uint64_t number = 1; number <= count; number++) {
         struct batch_bytes *b = batches[number % ENDLESS_KINDS];
         batch_renumber(b, number);
+        batch_revalue(b, values);
+        values += b->value_count;
         diagnosis_set_time(diagnosis, number);
         if (otlp_protobuf_decode(b->at, b->length, diagnosis_sink(diagnosis), NULL) < 0)
             exit(1);
@@ -156,8 +161,9 @@ static void bench_endless(uint64_t spans)
         if (number * LINES / count == shown)
             continue;
         shown = number * LINES / count;
-        printf("%6.0f million spans, %5.0f s, %zu buckets: book %.1f MB, process %.0f MB\n",
-               (double)(number * BATCH_SPANS) / 1e6, seconds_since(started),
+        printf("%6.0f million spans, %5.0f million values, %5.0f s, %zu buckets: book %.1f MB, process %.0f "
+               "MB\n",
+               (double)(number * BATCH_SPANS) / 1e6, (double)values / 1e6, seconds_since(started),
                diagnosis_book(diagnosis)->buckets.count, (double)diagnosis_held_bytes(diagnosis) / 1e6,
                resident_mb());
         fflush(stdout);
@@ -171,6 +177,13 @@ static void bench_endless(uint64_t spans)
            (unsigned long long)diagnosis_counts(diagnosis)->spans,
            (unsigned long long)diagnosis_book(diagnosis)->counts.requests,
            (double)diagnosis_counts(diagnosis)->spans / cpu / 1e6, peak_mb());
+    struct report report = {0};
+    diagnosis_report_losses(diagnosis, &report);
+    array_foreach (&report.missing, missing)
+        printf("%s: %s\n", missing->what, missing->why);
+    array_foreach (&report.losses, loss)
+        printf("%s: %llu\n", loss->reason, (unsigned long long)loss->count);
+    report_done(&report);
     diagnosis_free(diagnosis);
 }
 
@@ -445,7 +458,10 @@ int main(int argc, char **argv)
     else if (strcmp(what, "quantiles") == 0)
         bench_quantiles(argc > 2 ? strtoull(argv[2], NULL, 10) : 100000000);
     else if (strcmp(what, "endless") == 0)
-        bench_endless(argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000000);
+        bench_endless(argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000000, 0);
+    else if (strcmp(what, "values") == 0)
+        bench_endless((argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000000) / BATCH_VALUES_MAX,
+                      BATCH_VALUES_MAX);
     else if (strcmp(what, "send") == 0 && argc > 2)
         bench_send((uint16_t)atoi(argv[2]), argc > 3 ? strtoull(argv[3], NULL, 10) : 2000000,
                    argc > 4 ? (unsigned)atoi(argv[4]) : 4);
