@@ -4,7 +4,7 @@
 'use strict';
 const { tracer, stop } = require('./telemetry');
 const { SpanStatusCode } = require('@opentelemetry/api');
-const fs = require('node:fs/promises');
+const fs = require('node:fs');
 const http = require('node:http');
 const os = require('node:os');
 const path = require('node:path');
@@ -17,9 +17,9 @@ function createDisk(number) {
     return tracer.startActiveSpan('createDisk', async (span) => {
         try {
             const file = path.join(folder, `${number}-${Math.random()}`);
-            await fs.writeFile(file, image);
+            await fs.promises.writeFile(file, image);
             await new Promise((resolve) => setTimeout(resolve, 8 + Math.random() * 4)); // the device attaches it
-            await fs.unlink(file);
+            await fs.promises.unlink(file);
         } catch (error) {
             span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
             throw error;
@@ -43,10 +43,11 @@ const server = http.createServer(async (request, response) => {
         response.end(String(error));
     }
 });
-fs.mkdir(folder, { recursive: true }).then(() => server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port })));
+fs.mkdirSync(folder, { recursive: true });
+process.on('exit', () => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }));
 process.on('message', async () => {
     server.close();
     await stop();
-    await fs.rm(folder, { recursive: true, force: true });
     process.exit(0);
 });

@@ -50,20 +50,15 @@ async function load(port, milliseconds, most) {
 
 (async () => {
     const api = await start('api.js', { SERVICE: 'api', VERSION: '7', HOST: 'api-1' });
-    const running = new Set([api]);
-    process.on('SIGTERM', () => { for (const { child } of running) child.kill('SIGKILL'); process.exit(1); });
     const phase = async (what, share, agents) => {
         api.child.send({ agents: agents.map(({ port }) => port) });
         await new Promise((resolve) => api.child.once('message', resolve));
         console.log(`${what}: ${await load(api.port, share * seconds * 1000, (requests * share) / 2)} requests`);
     };
     const stay = await startAgents('41', ['a']), replaced = await startAgents('41', ['b']);
-    for (const agent of [...stay, ...replaced]) running.add(agent);
     await phase('version 41', 0.5, [...stay, ...replaced]);
     await Promise.all(replaced.map(end));
-    for (const agent of replaced) running.delete(agent);
     const fresh = await startAgents(newer, ['b']);
-    for (const agent of fresh) running.add(agent);
     await phase(`version 41 and ${newer}`, 1, [...stay, ...fresh]);
     await Promise.all([...stay, ...fresh].map(end));
     await end(api);

@@ -24,6 +24,10 @@ registerInstrumentations({
     instrumentations: [new HttpInstrumentation({ ignoreOutgoingRequestHook: (request) => request.path === '/v1/traces' })],
 });
 
+// A service ends with the rollout, however that ends: its end closes the channel.
+process.on('SIGINT', () => {});
+process.on('disconnect', () => process.exit(1));
+
 module.exports.tracer = trace.getTracer('rollout');
 // Who received spans may be gone by now.
 module.exports.stop = () => provider.shutdown().catch(() => {});
