@@ -163,12 +163,14 @@ static int follow(struct watch *watch)
     return r;
 }
 
-/* One look. The report of the last one is the caller's. */
-static int look(struct watch *watch, struct report *report)
+/* One look. The report of the last one is the caller's; for it, traces that have a root are not waited for. */
+static int look(struct watch *watch, bool last, struct report *report)
 {
     struct judgement judgement = {0};
-    uint64_t now = clock_monotonic_ns(), idle = (uint64_t)(watch->options->idle_s * 1e9);
     int r = 0;
+    if (last && watch->receiver)
+        receiver_drain(watch->receiver);
+    uint64_t now = clock_monotonic_ns(), idle = last ? 0 : (uint64_t)(watch->options->idle_s * 1e9);
     if (watch->receiver)
         receiver_lock(watch->receiver);
     else
@@ -235,7 +237,7 @@ static int loop(struct watch *watch)
         struct report report = {0};
         bool over =
             wait_for_look(o) || (o->for_s > 0 && (double)(clock_monotonic_ns() - started) / 1e9 >= o->for_s);
-        int r = look(watch, &report);
+        int r = look(watch, over, &report);
         bool decided = watch->found && o->gate;
         if (r >= 0 && (over || decided))
             print_report(watch, &report);
