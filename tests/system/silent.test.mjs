@@ -54,6 +54,6 @@ test('a build that has inlined a hooked function: the manifest and a warning say
     const { stderr, replies, missing } = await record(t, server);
     if (replies) return t.skip('this compiler has not inlined writeToClient');
     assert.deepEqual(missing.map((m) => m.what), ['when replies are written']);
-    assert.match(missing[0].why, /writeToClient is hooked and gave no redis:write_reply in \d+ events redis:command/);
+    assert.match(missing[0].why, /writeToClient is hooked and gave no redis:write_reply in more than \d+ events redis:command/);
     assert.match(stderr, /not seen: when replies are written: writeToClient is hooked/);
 });

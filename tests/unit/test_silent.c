@@ -33,7 +33,7 @@ static void test_a_hook_that_never_fired(void **state)
     assert_true(silent_hook(program, 0, &what, why));
     assert_string_equal(what, "when a client's query is read");
     assert_non_null(strstr(why, "readQueryFromClient"));
-    assert_non_null(strstr(why, "5000"));
+    assert_non_null(strstr(why, "more than 199 events redis:command"));
     assert_false(silent_hook(program, 1, &what, why));
     free_program(program);
 }
@@ -53,6 +53,19 @@ static void test_too_few_to_tell(void **state)
     free_program(program);
 }
 
+static void test_synchronous_files_are_run_and_never_done(void **state)
+{
+    struct program *program = make_program("uv_fs_done", "llhttp_complete");
+    const char *what;
+    char why[SILENT_WORDS];
+    program->seen[SONDE_EVENT_uv_run] = 5000;
+    program->seen[SONDE_EVENT_http_request] = 5000;
+    assert_false(silent_hook(program, 0, &what, why));
+    program->seen[SONDE_EVENT_uv_submit] = 5000;
+    assert_true(silent_hook(program, 0, &what, why));
+    free_program(program);
+}
+
 static void test_what_is_not_hooked_is_told_elsewhere(void **state)
 {
     struct program *program = make_program("redis_command", "redis_command");
@@ -68,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_hook_that_never_fired),
         cmocka_unit_test(test_too_few_to_tell),
+        cmocka_unit_test(test_synchronous_files_are_run_and_never_done),
         cmocka_unit_test(test_what_is_not_hooked_is_told_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
