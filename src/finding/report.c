@@ -42,6 +42,9 @@ int report_add_loss(struct report *report, const char *reason, const char *where
 
 int report_add_missing(struct report *report, const char *what, const char *why, const char *remedy)
 {
+    array_foreach (&report->missing, m)
+        if (strcmp(m->what, what) == 0 && strcmp(m->why, why) == 0)
+            return 0;
     struct report_missing missing = {.what = arena_strdup(&report->arena, what),
                                      .why = arena_strdup(&report->arena, why),
                                      .remedy = remedy ? arena_strdup(&report->arena, remedy) : NULL};

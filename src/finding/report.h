@@ -44,7 +44,8 @@ struct report {
 struct finding *report_add_finding(struct report *report, enum finding_kind kind,
                                    enum finding_severity severity);
 
-/* These copy their strings. 0 or -ENOMEM. A loss with the reason and place of an earlier one adds to it. */
+/* These copy their strings. 0 or -ENOMEM. A loss with the reason and place of an earlier one adds to it; what
+ * is missing for the same reason in several processes is told once. */
 int report_add_loss(struct report *report, const char *reason, const char *where, uint64_t count);
 int report_add_missing(struct report *report, const char *what, const char *why, const char *remedy);
 int report_add_overhead(struct report *report, const char *name, double value);

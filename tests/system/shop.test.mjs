@@ -73,4 +73,5 @@ test('a healthy shop raises no warning', async (t) => {
     const { report } = await shop(t, '', 12);
     assert.deepEqual(serious(report).map((f) => `${f.severity} ${f.kind}: ${f.title}`), []);
     assert.ok(report.requests.length > 0);
+    assert.deepEqual(report.missing.filter((m) => /is hooked and gave/.test(m.why)), []);
 });
