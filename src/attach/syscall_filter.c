@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/audit.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,8 @@ static const struct call CALLS[] = {
     {SYS_mprotect, "mprotect", true, {0, 4096, PROT_READ}},
     {SYS_munmap, "munmap", true, {0, 4096}},
     {SYS_ftruncate, "ftruncate", true, {3, 4096}},
+    {SYS_rt_sigprocmask, "rt_sigprocmask", true, {SIG_BLOCK, 0, 0, 8}},
+    {SYS_rt_sigtimedwait, "rt_sigtimedwait", true, {0, 0, 0, 8}},
     {SYS_close, "close", true, {3}},
     {SYS_madvise, "madvise", true, {0, 4096, MADV_WIPEONFORK}},
     {SYS_madvise, "madvise", false, {0, 4096, 23 /* MADV_POPULATE_WRITE */}},

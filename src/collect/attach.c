@@ -142,7 +142,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
     if (r < 0)
         return r;
     if (ret->attached.shared_fd < 0)
-        return problem_set(problem, -ENOMEM, "process %d: it has no memory for the rings", target->pid);
+        return session_no_memory(target->pid, (int)ret->attached.shared_fd, problem);
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", target->pid, (int)ret->attached.shared_fd);
     ret->shared_fd = open(path, O_RDWR | O_CLOEXEC);

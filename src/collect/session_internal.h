@@ -116,6 +116,9 @@ bool session_expects(const struct session *session);
 /* What is in its rings is drained, open spans are noted. gone: there is no such program any more. */
 void session_end_program(struct session *session, struct program *program, bool gone);
 
+/* Says that a program's probe has no shared memory, and how to mend it; error, a negative errno. */
+int session_no_memory(pid_t pid, int error, struct problem *problem);
+
 /* A program runs untraced: said, and written to the manifest. */
 void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem);
 

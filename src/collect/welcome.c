@@ -45,6 +45,8 @@ static int receive_hello(struct guest *guest)
     if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
         return -errno;
     guest->pid = credentials.pid;
+    if (guest->hello.verb == SONDE_UNABLE)
+        return 0;
     bool known = guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED;
     return known && guest->shared_fd >= 0 ? 0 : -EPROTO;
 }
@@ -157,6 +159,15 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     return 0;
 }
 
+int session_no_memory(pid_t pid, int error, struct problem *problem)
+{
+    problem_set(problem, error, "process %d: it has no memory for the rings: %s", pid, strerror(-error));
+    if (error == -EFBIG)
+        problem_remedy(problem, "Its limit on the size of files is too small for 65 MB of shared memory: "
+                                "`ulimit -f`, prlimit(1) or LimitFSIZE= of its unit.");
+    return error;
+}
+
 void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
 {
     char path[64], *line = NULL;
@@ -179,7 +190,10 @@ void session_welcome(struct session *session)
     struct guest guest = {.socket = socket, .shared_fd = -1};
     struct problem problem = {0};
     int r = receive_hello(&guest);
-    if (r == 0 && session->stopped) {
+    if (r == 0 && guest.hello.verb == SONDE_UNABLE) {
+        session_no_memory(guest.pid, (int)(int64_t)guest.hello.a, &problem);
+        session_remember_untraced(session, guest.pid, &problem);
+    } else if (r == 0 && session->stopped) {
         (void)send_verb(&guest, SONDE_LEAVE);
     } else if (r == 0) {
         r = admit(session, &guest, &problem);

@@ -120,6 +120,7 @@ enum sonde_verb {
                    * a = the address or a negative errno */
     SONDE_GO,     /* sonde: patched, run */
     SONDE_LEAVE,  /* sonde: not a program for us; forget everything and run */
+    SONDE_UNABLE, /* probe, in place of a hello: it has no shared memory; a = a negative errno */
 };
 
 /* Sonde coming to a program that runs already calls sonde_attach_prepare() of the probe it has loaded, and

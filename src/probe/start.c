@@ -4,13 +4,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 
 enum {
     RING_BYTES = 512 << 10,
@@ -161,23 +164,41 @@ static bool make_live_flag(void)
     return true;
 }
 
+/* A limit on the size of files (ulimit -f) holds for a memfd too: beyond it the kernel sends SIGXFSZ, of
+ * which a program ends. */
+static long set_size(int fd, size_t size)
+{
+    const uint64_t too_big = 1ull << (SIGXFSZ - 1);
+    const struct timespec at_once = {0};
+    uint64_t before;
+    long r = SYSTEM_CALL(SYS_rt_sigprocmask, SIG_BLOCK, &too_big, &before, sizeof(before));
+    if (r < 0)
+        return r;
+    r = SYSTEM_CALL(SYS_ftruncate, fd, size);
+    if (r == -EFBIG)
+        SYSTEM_CALL(SYS_rt_sigtimedwait, &too_big, 0, &at_once, sizeof(too_big));
+    SYSTEM_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof(before));
+    return r;
+}
+
 /* Maps a new memfd, over the memory of before when there is one: threads find their slots empty and claim
  * anew. */
-static bool make_shared_memory(void)
+static long map_shared_memory(void)
 {
     size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES;
-    shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
-    if (shared_fd < 0 || SYSTEM_CALL(SYS_ftruncate, shared_fd, size) < 0)
-        return false;
+    long r = set_size(shared_fd, size);
+    if (r < 0)
+        return r;
     long at = SYSTEM_CALL(SYS_mmap, probe_shared, size, PROT_READ | PROT_WRITE,
                           MAP_SHARED | (probe_shared ? MAP_FIXED : 0), shared_fd, 0);
     if (at < 0)
-        return false;
+        return at;
     probe_shared = (struct sonde_shared *)at;
     if (SYSTEM_CALL(SYS_madvise, at, SONDE_PAGE, POPULATE_WRITE) < 0) {
         slots = OLD_KERNEL_SLOTS;
-        if (SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE + (size_t)slots * SLOT_BYTES) < 0)
-            return false;
+        r = SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE + (size_t)slots * SLOT_BYTES);
+        if (r < 0)
+            return r;
     }
     *probe_shared = (struct sonde_shared){
         .magic = SONDE_SHARED_MAGIC,
@@ -187,7 +208,24 @@ static bool make_shared_memory(void)
         .thread_slots = slots,
         .start_tsc = ticks(),
     };
-    return make_live_flag();
+    return make_live_flag() ? 0 : -ENOMEM;
+}
+
+static void close_shared_memory(void)
+{
+    if (shared_fd >= 0)
+        SYSTEM_CALL(SYS_close, shared_fd);
+    shared_fd = -1;
+}
+
+/* 0, with shared_fd open, or a negative errno. */
+static long make_shared_memory(void)
+{
+    shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
+    long r = shared_fd < 0 ? shared_fd : map_shared_memory();
+    if (r < 0)
+        close_shared_memory();
+    return r;
 }
 
 static void drop_shared_memory(void)
@@ -196,6 +234,13 @@ static void drop_shared_memory(void)
     if (probe_shared)
         SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
     probe_shared = NULL;
+}
+
+/* That it cannot be traced, and why. */
+static void say_why_not(int socket, long error)
+{
+    struct sonde_message message = {.verb = SONDE_UNABLE, .a = (uint64_t)error};
+    SYSTEM_CALL(SYS_sendto, socket, &message, sizeof(message), MSG_NOSIGNAL, 0, 0);
 }
 
 static bool say_hello(int socket, enum sonde_verb verb)
@@ -256,10 +301,12 @@ static void register_with_sonde(enum sonde_verb verb)
     int socket = path ? connect_to(path) : -1;
     if (socket < 0)
         return;
-    bool go = make_shared_memory() && say_hello(socket, verb) && obey(socket);
+    long made = make_shared_memory();
+    if (made < 0)
+        say_why_not(socket, made);
+    bool go = made == 0 && say_hello(socket, verb) && obey(socket);
     SYSTEM_CALL(SYS_close, socket);
-    if (shared_fd >= 0)
-        SYSTEM_CALL(SYS_close, shared_fd);
+    close_shared_memory();
     if (go)
         *probe_live = 1;
     else
@@ -284,10 +331,10 @@ struct sonde_attached *sonde_attach_prepare(int descriptors)
     attachments += 2;
     names_forget();
     descriptors_begin_midway(descriptors);
-    bool made = make_shared_memory();
+    long made = make_shared_memory();
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
     attached.live = (uint64_t)(uintptr_t)probe_live;
-    attached.shared_fd = made || shared_fd < 0 ? shared_fd : -12; /* ENOMEM */
+    attached.shared_fd = made < 0 ? made : shared_fd;
     attached.version = SONDE_SHARED_VERSION;
     return &attached;
 }
@@ -295,9 +342,7 @@ struct sonde_attached *sonde_attach_prepare(int descriptors)
 EXPORTED void sonde_attach_done(void);
 void sonde_attach_done(void)
 {
-    if (shared_fd >= 0)
-        SYSTEM_CALL(SYS_close, shared_fd);
-    shared_fd = -1;
+    close_shared_memory();
 }
 
 /* Executable memory at exactly address: that, or a negative errno. */
