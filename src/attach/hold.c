@@ -103,7 +103,9 @@ static int seize(struct hold *hold, pid_t tid, struct problem *problem)
     return 0;
 }
 
-/* Waits until a seized thread is stopped by our interrupt; signals that come before are passed on. */
+/* Waits until a seized thread is stopped by our interrupt; signals that come before are passed on. Any other
+ * stop, as at the end of a system call that the interrupt cut short, has cleared the request: it is made
+ * again. */
 static int wait_interrupted(pid_t tid, uint64_t deadline)
 {
     for (;;) {
@@ -112,6 +114,7 @@ static int wait_interrupted(pid_t tid, uint64_t deadline)
             return r;
         if (status >> 16 == PTRACE_EVENT_STOP)
             return 0;
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
         ptrace(PTRACE_CONT, tid, NULL, (void *)(long)pending_signal(status));
     }
 }
@@ -390,11 +393,42 @@ static int run_to_wait(pid_t pid, uint64_t deadline_ns)
     }
 }
 
-static bool is_safe(pid_t pid, const struct modules *modules)
+/* A restartable sequence (rseq) would go on as if nothing had come between. Kernels before 5.13 do not tell.
+ */
+static bool in_restartable_sequence(pid_t pid)
+{
+    enum { REQUEST = 0x420f }; /* PTRACE_GET_RSEQ_CONFIGURATION */
+    struct {
+        uint64_t area;
+        uint32_t size, signature, flags, pad;
+    } rseq = {0};
+    struct {
+        uint32_t processors[2];
+        uint64_t sequence;
+    } area = {{0}, 1};
+    if (ptrace((enum __ptrace_request)REQUEST, pid, (void *)sizeof(rseq), &rseq) < 0)
+        return true;
+    struct iovec local = {&area, sizeof(area)}, remote = {(void *)(uintptr_t)rseq.area, sizeof(area)};
+    return rseq.area && (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof(area) || area.sequence);
+}
+
+/* On the stack it began on, with room below. A stack that has grown since is not recognised. */
+static bool is_on_stack(const struct modules *modules, uint64_t stack, uint64_t pointer)
+{
+    const struct mapping *mapping = modules_mapping_at(modules, pointer);
+    return mapping && mapping == modules_mapping_at(modules, stack) &&
+           pointer - mapping->start >= 4 * STACK_GAP;
+}
+
+static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_freely *freely)
 {
     struct user_regs_struct regs;
-    return ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0 &&
-           (waits_for_events(&regs) || in_generated_code(modules, regs.rip));
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+        return false;
+    if (waits_for_events(&regs) || in_generated_code(modules, regs.rip))
+        return true;
+    return freely && (regs.rip < freely->avoid.start || regs.rip >= freely->avoid.end) &&
+           is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
 }
 
 int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
@@ -412,19 +446,19 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
 
 /* Breakpoints of the processor would find a function without stepping from call to call, but the kernel
  * leaves them in place when we are killed, and then they kill the program. */
-int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
-              struct problem *problem)
+int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,
+              struct hold *ret_hold, struct problem *problem)
 {
     struct hold hold;
     int r = hold_one(pid, &hold, problem);
     if (r < 0)
         return r;
-    if (!is_safe(pid, modules)) {
+    if (!is_safe(pid, modules, freely)) {
         r = run_to_wait(pid, clock_monotonic_ns() + timeout_ns);
         if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
             ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
             r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
-            r = r == 0 && !is_safe(pid, modules) ? -ETIMEDOUT : r;
+            r = r == 0 && !is_safe(pid, modules, freely) ? -ETIMEDOUT : r;
         }
     }
     if (r < 0) {

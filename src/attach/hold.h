@@ -32,11 +32,20 @@ struct hold_range {
     uint64_t start, end;
 };
 
+/* For functions that take no lock and need nothing of libc every point is as good as a safe one, on the stack
+ * that the main thread began on. */
+struct hold_freely {
+    uint64_t stack;          /* any address of that stack */
+    struct hold_range avoid; /* but not in here: their own code */
+};
+
 /* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
- * compiled JavaScript, never inside the allocator or the loader. -ETIMEDOUT when it does not get there in
- * time, -EPERM when the process may not be traced or is traced already. */
-int hold_main(pid_t pid, const struct modules *modules, uint64_t timeout_ns, struct hold *ret_hold,
-              struct problem *problem);
+ * compiled JavaScript, never inside the allocator or the loader; freely (may be NULL) says where else. The
+ * way to a safe point leads from system call to system call, which takes a busy program some milliseconds.
+ * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
+ * already. */
+int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,
+              struct hold *ret_hold, struct problem *problem);
 
 /* Stops the main thread, wherever it is. */
 int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);

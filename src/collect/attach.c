@@ -1,8 +1,8 @@
 /* Attaching to a process that runs, and detaching.
  *
- * The process is stopped twice, briefly: its main thread at a safe point, to load the probe and make the
- * shared memory (the other threads run), and all threads, to write the jumps. Everything that takes time -
- * reading symbols, planning - happens while it runs. */
+ * The process is stopped briefly: its main thread (the other threads run) at a safe point to load the probe,
+ * then to make the shared memory; and all threads, to write the jumps. Everything that takes time - reading
+ * symbols, planning - happens while it runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/aside.h"
 #include "attach/hold.h"
@@ -54,9 +54,14 @@ struct visit {
 static int visit_main_thread(void *context)
 {
     struct visit *visit = context;
+    const struct target *target = visit->target;
+    struct hold_freely freely = {0};
+    if (visit->probe)
+        freely = (struct hold_freely){program_stack_of(target->pid),
+                                      {visit->probe->module->start, visit->probe->module->end}};
     struct hold hold;
-    int r = hold_main(visit->target->pid, &visit->target->modules, visit->stops.patience_ns, &hold,
-                      &visit->problem);
+    int r = hold_main(target->pid, &target->modules, visit->probe ? &freely : NULL, visit->stops.patience_ns,
+                      &hold, &visit->problem);
     if (r < 0)
         return r;
     if (visit->injector)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -219,7 +220,7 @@ static void test_a_call_in_the_main_thread(void **state)
     struct hold hold;
     wait_for(&board->turns[0], 0);
     assert_int_equal(modules_read(pid, &modules, &problem), 0);
-    int r = hold_main(pid, &modules, 60 * NS_PER_S, &hold, &problem);
+    int r = hold_main(pid, &modules, NULL, 60 * NS_PER_S, &hold, &problem);
     if (r == -EPERM) {
         modules_done(&modules);
         end_child(pid);
@@ -243,6 +244,79 @@ static void test_a_call_in_the_main_thread(void **state)
     end_child(pid);
 }
 
+static uint64_t stack_of(pid_t pid, const struct modules *modules)
+{
+    char path[64], line[512];
+    unsigned long long start = 0;
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof(line), file))
+        if (strstr(line, "[stack]"))
+            sscanf(line, "%llx", &start);
+    if (file)
+        fclose(file);
+    return modules_mapping_at(modules, start) ? start : 0;
+}
+
+/* A main thread that never waits for events: it computes twice in two ways, and sleeps in calls that the
+ * kernel goes on with. Told on the board when anything came out differently. */
+static pid_t start_calculator(void)
+{
+    memset(board, 0, sizeof(*board));
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const struct timespec short_while = {.tv_nsec = 20000};
+    while (!board->leave) {
+        double sum = 0;
+        uint64_t whole = 0;
+        for (uint64_t i = 0; i < 20000; i++) {
+            sum += (double)i * 0.5;
+            whole += i;
+        }
+        uint64_t before = clock_monotonic_ns();
+        errno = 0;
+        bool slept = nanosleep(&short_while, NULL) == 0 && clock_monotonic_ns() - before >= 20000;
+        board->turns[1] += sum * 2 != (double)whole || !slept || errno;
+        board->turns[0]++;
+    }
+    _exit(0);
+}
+
+static void test_calls_wherever_the_main_thread_is(void **state)
+{
+    pid_t pid = start_calculator();
+    struct problem problem = {0};
+    struct modules modules;
+    struct hold hold;
+    wait_for(&board->turns[0], 0);
+    if (!may_trace(pid)) {
+        end_child(pid);
+        skip();
+    }
+    assert_int_equal(modules_read(pid, &modules, &problem), 0);
+    const struct hold_freely freely = {.stack = stack_of(pid, &modules)},
+                             elsewhere = {.stack = (uint64_t)(uintptr_t)board},
+                             nowhere = {freely.stack, {0, UINT64_MAX}};
+    assert_int_equal(hold_main(pid, &modules, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(pid, &modules, &elsewhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(pid, &modules, &nowhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    for (uint64_t i = 0; i < 300; i++) {
+        const uint64_t arguments[] = {i, HOLD_DATA};
+        uint64_t result = 0, turns = board->turns[0];
+        assert_int_equal(hold_main(pid, &modules, &freely, 60 * NS_PER_S, &hold, &problem), 0);
+        assert_int_equal(
+            hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem), 0);
+        assert_int_equal(result, i + 'A');
+        hold_release(&hold);
+        wait_for(&board->turns[0], turns);
+    }
+    assert_int_equal(board->turns[1], 0);
+    modules_done(&modules);
+    end_child(pid);
+}
+
 int main(void)
 {
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -252,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_all_are_held_and_let_go),
         cmocka_unit_test(test_threads_that_do_not_stop),
         cmocka_unit_test(test_a_call_in_the_main_thread),
+        cmocka_unit_test(test_calls_wherever_the_main_thread_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
