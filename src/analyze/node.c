@@ -264,7 +264,8 @@ static void claim_ended(struct turn *t, struct connection *c, const struct item 
 }
 
 /* Commands of two requests are sent on a connection within this item: *one is whose was seen first. */
-static bool pipelines(const struct turn *t, const struct item *item, const struct connection *c, uint32_t *one)
+static bool pipelines(const struct turn *t, const struct item *item, const struct connection *c,
+                      uint32_t *one)
 {
     foreach_child(t, item, i)
     {

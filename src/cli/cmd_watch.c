@@ -163,7 +163,8 @@ static int follow(struct watch *watch)
     return r;
 }
 
-/* One look. The report of the last one is the caller's; for it, traces that have a root are not waited for. */
+/* One look. The report of the last one is the caller's; for it, traces that have a root are not waited for.
+ */
 static int look(struct watch *watch, bool last, struct report *report)
 {
     struct judgement judgement = {0};

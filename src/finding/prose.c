@@ -247,7 +247,8 @@ void prose_limits(struct text *to, const struct report *report, const struct pro
         text_addf(to, "%sNot seen%s\n", style->bold, style->none);
         array_foreach (&report->missing, m) {
             text_clear(&line);
-            text_addf(&line, "%s: %s%s%s", m->what, m->why, m->remedy ? ". " : "", m->remedy ? m->remedy : "");
+            text_addf(&line, "%s: %s%s%s", m->what, m->why, m->remedy ? ". " : "",
+                      m->remedy ? m->remedy : "");
             text_add(to, "   ");
             prose_wrap(to, text_get(&line), 3, 6, width);
             text_add(to, "\n");
