@@ -1,6 +1,6 @@
 // What the system tests share: running sonde and other programs, waiting for conditions, cleaning up.
 // SPDX-License-Identifier: Apache-2.0
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -16,6 +16,21 @@ export function temporary(t) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
     t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
     return folder;
+}
+
+// A small file system of the test's own: { path, resize(size) }, or null where none can be made. It is mounted where nobody
+// but a waiting shell has it, and looked at through that shell, so that it ends with the test, however that ends.
+export async function smallDisk(t, size) {
+    const folder = temporary(t);
+    const holder = start(t, 'unshare', ['--mount', '--propagation', 'private', 'sh', '-c', 'mount -t tmpfs -o "size=$1" tmpfs "$0" && echo mounted && read end', folder, size], { stdio: ['pipe', 'pipe', 'pipe'] });
+    try {
+        await holder.until(/mounted/, { stream: 'stdout' });
+    } catch (error) {
+        if (holder.over) return null;
+        throw error;
+    }
+    const resize = (to) => execFileSync('nsenter', ['--mount', `--target=${holder.pid}`, 'mount', '-o', `remount,size=${to}`, folder]);
+    return { path: `/proc/${holder.pid}/root${folder}`, resize };
 }
 
 // A program that is running: its output so far, a way to wait for a line of it, and its end.

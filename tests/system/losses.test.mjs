@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import fs from 'node:fs';
 import http from 'node:http';
-import os from 'node:os';
 import path from 'node:path';
-import { SHOP, SONDE, finish, isRoot, kill, manifestOf, reportOf, root, sonde, temporary } from './helper.mjs';
+import { SHOP, SONDE, finish, isRoot, kill, manifestOf, reportOf, root, smallDisk, sonde, temporary } from './helper.mjs';
 
 const HELLO = path.join(root, 'tests', 'system', 'programs', 'hello.js');
 
@@ -43,18 +40,9 @@ test('a ring that overflows because sonde stands still', async (t) => {
 });
 
 test('a full disk', { skip: !isRoot && 'needs root, to mount a small tmpfs' }, async (t) => {
-    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-disk-'));
-    try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'pipe' });
-    } catch (error) {
-        fs.rmdirSync(folder);
-        return t.skip(`no tmpfs can be mounted here: ${String(error.stderr).trim()}`);
-    }
-    t.after(() => {
-        execFileSync('umount', [folder]);
-        fs.rmdirSync(folder);
-    });
-    const trace = path.join(folder, 'trace');
+    const disk = await smallDisk(t, '1m');
+    if (!disk) return t.skip('no tmpfs can be mounted here');
+    const trace = path.join(disk.path, 'trace');
     const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', trace, '--', process.execPath, SHOP, '--duration', '6', '--rate', '150']);
     assert.match(stdout, /^shop: \d+ requests, 0 unanswered, 0 failed/m, stderr);
     assert.equal(status, 4, stderr);

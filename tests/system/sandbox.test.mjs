@@ -84,6 +84,7 @@ for (const proc of [false, true]) {
         const running = start(t, await sandbox(folder, t), ['--namespaces', ...(proc ? ['--proc'] : []), '--root', box, '/bin/redis-server', '--port', '0', '--unixsocket', '/data/socket', '--save', '', '--io-threads', '2', '--dir', '/data']);
         if (await skippable(t, running)) return;
         const pid = await redisBelow(running.pid);
+        assert.ok(!fs.readFileSync('/proc/self/mounts', 'utf8').includes(folder), 'nothing that it mounts is seen outside');
         assert.match(fs.readFileSync(`/proc/${pid}/status`, 'utf8'), new RegExp(`^NSpid:\t${pid}\t1$`, 'm'), 'it is process 1 of its own');
         const process_ = await attachTo(t, pid, socket, path.join(folder, 'trace'));
         assert.equal(process_.pid, pid);

@@ -3,11 +3,9 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { execFileSync } from 'node:child_process';
-import { eventually, isRoot, kill, sonde, temporary } from './helper.mjs';
+import { eventually, isRoot, kill, smallDisk, sonde, temporary } from './helper.mjs';
 import { diskRequests, get, metric, post, resourceSpans } from './spans.mjs';
 
 async function serve(t, ...args) {
@@ -104,19 +102,9 @@ test('kill -9 while spans arrive loses nothing that was acknowledged', async (t)
 
 test('a full disk is said to the sender, and nothing acknowledged is lost', async (t) => {
     if (!isRoot) return t.skip('needs root, to mount a small tmpfs');
-    const small = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
-    let mounted = false;
-    t.after(() => { // before the servers end: lazily
-        if (mounted) execFileSync('umount', ['-l', small]);
-        fs.rmdirSync(small);
-    });
-    try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'sonde-test', small], { stdio: 'pipe' });
-    } catch {
-        return t.skip('a tmpfs cannot be mounted here');
-    }
-    mounted = true;
-    const first = await serve(t, '--data', small, '--no-store');
+    const disk = await smallDisk(t, '4m');
+    if (!disk) return t.skip('no tmpfs can be mounted here');
+    const first = await serve(t, '--data', disk.path, '--no-store');
     let acknowledged = 0, answer;
     for (let i = 0; i < 2000; i++) {
         answer = await post(first.port, batch(i * 50, 50));
@@ -126,29 +114,19 @@ test('a full disk is said to the sender, and nothing acknowledged is lost', asyn
     assert.equal(answer.status, 503);
     assert.match(answer.text, /disk is full/);
     assert.ok(answer.headers['retry-after']);
-    execFileSync('mount', ['-o', 'remount,size=16m', small]);
+    disk.resize('16m');
     assert.equal((await post(first.port, batch(1e6, 50))).status, 200, 'it goes on when there is room again');
     kill(first.running.pid, 'SIGKILL');
     await first.running.ended;
-    const again = await serve(t, '--data', small, '--no-store');
+    const again = await serve(t, '--data', disk.path, '--no-store');
     await eventually('all requests', async () => (await metric(again.port, 'sonde_requests_total')) === acknowledged + 50);
 });
 
 test('a store without room catches up when there is some again, and loses nothing', async (t) => {
     if (!isRoot) return t.skip('needs root, to mount a small tmpfs');
-    const small = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
-    let mounted = false;
-    t.after(() => {
-        if (mounted) execFileSync('umount', ['-l', small]);
-        fs.rmdirSync(small);
-    });
-    try {
-        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'sonde-test', small], { stdio: 'pipe' });
-    } catch {
-        return t.skip('a tmpfs cannot be mounted here');
-    }
-    mounted = true;
-    const { running, port } = await serve(t, '--data', small);
+    const disk = await smallDisk(t, '12m');
+    if (!disk) return t.skip('no tmpfs can be mounted here');
+    const { running, port } = await serve(t, '--data', disk.path);
     if (/not kept/.test(running.stderr)) return t.skip('libduckdb.so is not installed');
     let acknowledged = 0, answer;
     for (let i = 0; i < 2000; i++) {
@@ -159,7 +137,7 @@ test('a store without room catches up when there is some again, and loses nothin
     assert.equal(answer.status, 503, 'the journal has no room');
     await eventually('the store has none either', async () => (await metric(port, 'sonde_store_errors_total')) > 0);
     assert.ok((await metric(port, 'sonde_stored_spans')) < acknowledged);
-    execFileSync('mount', ['-o', 'remount,size=400m', small]);
+    disk.resize('400m');
     await stored(port, acknowledged);
     assert.equal((await post(port, batch(1e6, 100))).status, 200);
     await stored(port, acknowledged + 200);

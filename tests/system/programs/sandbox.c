@@ -10,7 +10,10 @@
  * --strict: memory that is written is never executed, by a filter as systemd's MemoryDenyWriteExecute makes
  * it and, where there is one, by the kernel itself. --filter: the numbers of the only calls that do not kill
  * it.
- * --without: the number of a call that does. */
+ * --without: the number of a call that does.
+ *
+ * Whatever it mounts, it mounts in a namespace of its own, from which nothing spreads: it is gone with its
+ * last process, however that ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -158,9 +161,10 @@ int main(int argc, char **argv)
             strict = true;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int flags = CLONE_NEWNS | (namespaces ? CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUSER : 0);
-    if (root || namespaces || execs) {
-        try(unshare(flags), "namespaces");
+    if (root || namespaces || execs || proc) { /* nothing is mounted before */
+        try(unshare(CLONE_NEWNS |
+                    (namespaces ? CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUSER : 0)),
+            "namespaces");
         if (namespaces) {
             write_file("/proc/self/setgroups", "deny");
             write_file("/proc/self/uid_map", "0 0 1");
