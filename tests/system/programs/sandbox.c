@@ -171,6 +171,7 @@ int main(int argc, char **argv)
             write_file("/proc/self/gid_map", "0 0 1");
         }
         try(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private mounts");
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with another user's namespace */
     }
     if (execs)
         forbid_execution(exec, execs);
