@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hooks.h"
 
+#include <string.h>
+
 #include "base/macro.h"
 
 #define V8I   "_ZN2v88internal"
@@ -12,7 +14,10 @@ enum {
     REDIS_7_0 = 0x70000,
     REDIS_7_2 = 0x70200,
     REDIS_8_0 = 0x80000,
-    UV_1_24 = 0x11800
+    UV_1_24 = 0x11800,
+    V8_9_5 = 0x90500,
+    V8_10_2 = 0xa0200,
+    V8_11_0 = 0xb0000
 };
 
 const struct hook HOOKS[] = {
@@ -24,12 +29,16 @@ const struct hook HOOKS[] = {
      "which command of its connection a command is"},
     {"redis_command", "call", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "the commands that Redis executes"},
     {"redis_write_reply", "writeToClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when replies are written"},
+    /* GCC's copy for callers that pass 0 for the second argument, which is all that such a copy can leave out
+       (the first is never a constant): int (client *). The probe checks its argument. */
+    {"redis_write_pending", "writeToClient.constprop.0", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, NULL},
     {"redis_free_client", "freeClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when clients are freed"},
     {"redis_bus_read", "clusterReadHandler", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
      "reads from the cluster bus"},
     {"redis_bus_packet", "clusterProcessPacket", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
      "packets of the cluster bus"},
-    {"redis_bus_send", "clusterSendMessage", RUNTIME_REDIS, REDIS_6_0, REDIS_7_2,
+    {"redis_bus_send", "clusterSendMessage", RUNTIME_REDIS, REDIS_6_0, REDIS_7_2, NULL},
+    {"redis_bus_send__block", "clusterSendMessage", RUNTIME_REDIS, REDIS_7_2, REDIS_8_0,
      "messages sent on the cluster bus"},
     {"redis_add_file_event", "aeCreateFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "watched descriptors"},
     {"redis_delete_file_event", "aeDeleteFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
@@ -38,7 +47,7 @@ const struct hook HOOKS[] = {
      "the loop's phase before it waits"},
     {"redis_after_sleep", "afterSleep", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when the loop wakes up"},
     {"redis_process_events", "aeProcessEvents", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "iterations of the event loop"},
+     "iterations of the event loop", .split = true},
 
     /* int (client *): 1 when the read was put on the I/O threads' list */
     {"redis_postpone_read", "postponeClientRead", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
@@ -64,6 +73,7 @@ const struct hook HOOKS[] = {
     {"uv_submit", "uv__work_submit", RUNTIME_NODE, UV_1_24, 0, "when work is queued for the thread pool"},
     {"uv_queue_submit", "uv_queue_work", RUNTIME_NODE, UV_1_24, 0,
      "when crypto, zlib and add-ons queue work"},
+    {"uv_iou_submit", "uv__iou_submit", RUNTIME_NODE, UV_1_24, 0, NULL}, /* void (struct uv__iou *) */
     {"uv_fs_work", "uv__fs_work", RUNTIME_NODE, UV_1_24, 0, "file operations on pool threads"},
     {"uv_queue_work", "uv__queue_work", RUNTIME_NODE, UV_1_24, 0, "crypto, zlib and add-ons on pool threads"},
     {"uv_getaddrinfo_work", "uv__getaddrinfo_work", RUNTIME_NODE, UV_1_24, 0,
@@ -94,17 +104,24 @@ const struct hook HOOKS[] = {
     {"llhttp_headers", "llhttp__on_headers_complete", RUNTIME_NODE, 0, 0, "HTTP requests"},
     {"llhttp_complete", "llhttp__on_message_complete", RUNTIME_NODE, 0, 0, "when HTTP messages are complete"},
 
-    /* Node: V8. The third argument of the older form is not there; an extra register does no harm. */
+    /* Node: V8. An argument that a form does not have is a register that nobody reads. V8 10.2 has the
+       callbacks inlined, and runs prologue and epilogue around them; the epilogue is told the collector. To
+       V8 9.4 the types of collections had other numbers. */
     {"v8_gc_prologue",
      V8I "4Heap23CallGCPrologueCallbacksENS_6GCTypeENS_15GCCallbackFlagsENS0_8GCTracer5Scope7ScopeIdE",
      RUNTIME_NODE, 0, 0, NULL},
+    {"v8_gc_prologue",
+     V8I "4Heap25GarbageCollectionPrologueENS0_23GarbageCollectionReasonENS_15GCCallbackFlagsE", RUNTIME_NODE,
+     V8_10_2, V8_11_0, NULL},
     {"v8_gc_prologue", V8I "4Heap23CallGCPrologueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE, 0,
-     0, "garbage collections"},
+     V8_9_5, "garbage collections"},
     {"v8_gc_epilogue",
      V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsENS0_8GCTracer5Scope7ScopeIdE",
      RUNTIME_NODE, 0, 0, NULL},
-    {"v8_gc_epilogue", V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE, 0,
-     0, "garbage collections"},
+    {"v8_gc_epilogue__collector", V8I "4Heap25GarbageCollectionEpilogueENS0_16GarbageCollectorE",
+     RUNTIME_NODE, V8_10_2, V8_11_0, NULL},
+    {"v8_gc_epilogue__9", V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE,
+     0, V8_9_5, "garbage collections"},
     {"v8_regexp",
      V8I "10RegExpImpl12IrregexpExecEPNS0_7IsolateENS0_6HandleINS0_8JSRegExpEEENS4_INS0_6StringEEEiNS4_INS0_"
          "15RegExpMatchInfoEEENS0_6RegExp10ExecQuirksE",
@@ -123,3 +140,23 @@ const struct hook HOOKS[] = {
 };
 
 const size_t HOOK_COUNT = ARRAY_SIZE(HOOKS);
+
+static size_t family(const char *wrapper)
+{
+    const char *variant = strstr(wrapper, "__");
+    return variant ? (size_t)(variant - wrapper) : strlen(wrapper);
+}
+
+bool hook_same(const struct hook *a, const struct hook *b)
+{
+    size_t length = family(a->wrapper);
+    return length == family(b->wrapper) && strncmp(a->wrapper, b->wrapper, length) == 0;
+}
+
+const char *hook_gives(const struct hook *hook)
+{
+    for (size_t i = 0; i < HOOK_COUNT; i++)
+        if (HOOKS[i].gives && HOOKS[i].runtime == hook->runtime && hook_same(&HOOKS[i], hook))
+            return HOOKS[i].gives;
+    return hook->symbol;
+}

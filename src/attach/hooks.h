@@ -3,22 +3,32 @@
 #ifndef ATTACH_HOOKS_H
 #define ATTACH_HOOKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum runtime { RUNTIME_OTHER, RUNTIME_NODE, RUNTIME_REDIS }; /* as SONDE_ENUM_runtime */
 
-/* One way to hook one thing. Rows with the same wrapper are alternatives: the first whose symbol exists and
- * whose version fits is used. A C++ symbol names its signature; for C functions the versions stand for it. */
+/* One way to hook one thing. Rows with the same wrapper, up to a double underscore, are alternatives: the
+ * first whose symbol exists and whose version fits is used. A C++ symbol names its signature; for C functions
+ * the versions stand for it. */
 struct hook {
     const char *wrapper; /* sonde_wrap_X and sonde_orig_X of the probe, without the prefix */
     const char *symbol;  /* in .dynsym or .symtab of any mapped module */
     enum runtime runtime;
-    uint32_t version_min, version_max; /* Redis 0xMMmmpp, libuv for uv_ symbols, [min, max); 0: any */
-    const char *gives;                 /* what cannot be seen without it; NULL when an alternative may do */
+    /* [min, max) of Redis (0xMMmmpp), of V8 for its symbols, of libuv for uv_ symbols; 0: any */
+    uint32_t version_min, version_max;
+    const char *gives; /* what cannot be seen without it; NULL when an alternative may do */
+    bool split;        /* compilers may leave but a test of its arguments under its name: see patch_find() */
 };
 
 extern const struct hook HOOKS[];
 extern const size_t HOOK_COUNT;
+
+/* Are they alternatives? */
+bool hook_same(const struct hook *a, const struct hook *b);
+
+/* What cannot be seen without it, or without the last of its alternatives; its symbol where none says. */
+const char *hook_gives(const struct hook *hook);
 
 #endif

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attach/copies.h"
+#include "symbol/stripped.h"
+
 enum {
     JUMP_BYTES = 5,      /* jmp rel32 */
     RELOCATED_MAX = 128, /* of one prologue */
@@ -258,35 +261,93 @@ static int find_in_probe(const struct target_module *probe, const char *prefix, 
     return r;
 }
 
+/* Where the rest of a function lies whose beginning only tests its arguments before it jumps there, or 0.
+ * What it jumps to has its signature: no argument was moved. Its callers may have the test inlined and call
+ * the rest. */
+static uint64_t rest_of(const uint8_t *code, size_t size, uint64_t address)
+{
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    ZydisDecodedInstruction in;
+    for (size_t at = 0; at < size; at += in.length) {
+        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code + at, size - at, &in)))
+            return 0;
+        uint64_t to = at + in.length + (uint64_t)in.raw.imm[0].value.s;
+        bool within = in.raw.imm[0].is_relative && to < size;
+        if (in.mnemonic == ZYDIS_MNEMONIC_JMP)
+            return in.raw.imm[0].is_relative && !within ? address + to : 0;
+        bool harmless = in.mnemonic == ZYDIS_MNEMONIC_TEST || in.mnemonic == ZYDIS_MNEMONIC_CMP ||
+                        in.mnemonic == ZYDIS_MNEMONIC_ENDBR64 || in.mnemonic == ZYDIS_MNEMONIC_NOP;
+        if (!harmless && !(in.meta.category == ZYDIS_CATEGORY_COND_BR && within))
+            return 0;
+    }
+    return 0;
+}
+
+int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_address,
+               struct elf_symbol *ret_symbol, const struct target_module **ret_module)
+{
+    int r = target_find(target, hook->symbol, ret_address, ret_symbol, ret_module);
+    if (r < 0 || !hook->split)
+        return r;
+    size_t available;
+    const uint8_t *code = elf_bytes((*ret_module)->elf, ret_symbol->value, 1, &available);
+    uint64_t size, rest = code ? rest_of(code, MIN(ret_symbol->size, available), ret_symbol->value) : 0;
+    if (rest && stripped_function((*ret_module)->elf, rest, &size) == 0) {
+        *ret_address += rest - ret_symbol->value;
+        ret_symbol->value = rest;
+        ret_symbol->size = size;
+    }
+    return 0;
+}
+
+/* A function that stands in the process as in its file. */
+struct function {
+    const struct target_module *module;
+    uint64_t address;
+    const uint8_t *code; /* of the file, size bytes */
+    size_t size;
+};
+
+static int examine(struct target *target, const struct hook *hook, struct function *ret,
+                   struct problem *problem)
+{
+    struct elf_symbol symbol;
+    struct function f;
+    int r = patch_find(target, hook, &f.address, &symbol, &f.module);
+    if (r < 0)
+        return problem_set(problem, r, "this build has no symbol %s", hook->symbol);
+    size_t available;
+    f.code = elf_bytes(f.module->elf, symbol.value, JUMP_BYTES, &available);
+    if (!f.code)
+        return problem_set(problem, -EINVAL, "%s is outside the file", hook->symbol);
+    f.size = symbol.size && symbol.size < available ? symbol.size : MIN(available, (size_t)64);
+    uint8_t now[PATCH_BYTES_MAX];
+    size_t check = MIN(f.size, sizeof(now));
+    if (target_read(target, f.address, now, check) < 0 || memcmp(now, f.code, check) != 0)
+        return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it",
+                           hook->symbol);
+    *ret = f;
+    return 0;
+}
+
 /* Plans one hook and writes its thunk and trampoline into the pool's copy; the function itself is patched
  * once everything else is in place. */
 static int plan(struct planner *planner, const struct hook *hook, struct patch *patch,
                 struct problem *problem)
 {
     struct target *target = planner->target;
-    struct elf_symbol symbol;
-    const struct target_module *module;
-    uint64_t address, wrapper = 0, original = 0;
-    int r = target_find(target, hook->symbol, &address, &symbol, &module);
+    struct function f;
+    uint64_t wrapper = 0, original = 0;
+    int r = examine(target, hook, &f, problem);
     if (r < 0)
-        return problem_set(problem, r, "this build has no symbol %s", hook->symbol);
+        return r;
     if (find_in_probe(planner->probe, "sonde_wrap_", hook->wrapper, &wrapper) < 0 ||
         find_in_probe(planner->probe, "sonde_orig_", hook->wrapper, &original) < 0)
         return problem_set(problem, -ENOENT, "the probe has no hook %s (is it of this version?)",
                            hook->wrapper);
 
-    size_t available;
-    const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
-    if (!code)
-        return problem_set(problem, -EINVAL, "%s is outside the file", hook->symbol);
-    size_t size = symbol.size && symbol.size < available ? symbol.size : MIN(available, (size_t)64);
-    uint8_t now[PATCH_BYTES_MAX];
-    size_t check = MIN(size, sizeof(now));
-    if (target_read(target, address, now, check) < 0 || memcmp(now, code, check) != 0)
-        return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it",
-                           hook->symbol);
-
-    struct pool *pool = pool_for(planner, module, problem);
+    struct pool *pool = pool_for(planner, f.module, problem);
     if (!pool)
         return -ENOMEM;
     if (pool->used + 256 > PATCH_POOL_BYTES)
@@ -295,10 +356,10 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
     uint64_t thunk = pool->address + pool->used, trampoline = thunk + 16;
     uint8_t *at = pool->code + pool->used;
     size_t written;
-    r = patch_relocate(code, size, address, at + 16, trampoline, &written, problem);
+    r = patch_relocate(f.code, f.size, f.address, at + 16, trampoline, &written, problem);
     if (r < 0)
         return r;
-    if (r > PATCH_BYTES_MAX || !in_reach(address, thunk))
+    if (r > PATCH_BYTES_MAX || !in_reach(f.address, thunk))
         return problem_set(problem, -EINVAL, "the function is out of reach");
     static const uint8_t JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
     memcpy(at, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
@@ -307,8 +368,8 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
         return problem_set(problem, -EIO, "the probe's memory cannot be written");
     pool->used = (pool->used + 16 + written + 15) & ~(size_t)15;
 
-    *patch = (struct patch){.hook = hook, .address = address, .length = (uint8_t)r};
-    memcpy(patch->before, code, (size_t)r);
+    *patch = (struct patch){.hook = hook, .address = f.address, .length = (uint8_t)r};
+    memcpy(patch->before, f.code, (size_t)r);
     patch->thunk = thunk;
     return 0;
 }
@@ -323,16 +384,17 @@ static int write_jump(struct target *target, const struct patch *patch)
 
 static bool version_fits(const struct target *target, const struct hook *hook)
 {
-    uint32_t version = hook->runtime == RUNTIME_REDIS         ? target->version
-                       : strncmp(hook->symbol, "uv_", 3) == 0 ? target->uv_version
-                                                              : 0;
+    uint32_t version = hook->runtime == RUNTIME_REDIS                      ? target->version
+                       : strncmp(hook->symbol, "uv_", 3) == 0              ? target->uv_version
+                       : strncmp(hook->symbol, "_ZN2v88internal", 15) == 0 ? target->v8_version
+                                                                           : 0;
     return version >= hook->version_min && (!hook->version_max || version < hook->version_max);
 }
 
-static bool hooked(const struct patch_set *set, const char *wrapper)
+static bool hooked(const struct patch_set *set, const struct hook *hook)
 {
     array_foreach (&set->patches, p)
-        if (strcmp(p->hook->wrapper, wrapper) == 0)
+        if (hook_same(p->hook, hook))
             return true;
     return false;
 }
@@ -365,7 +427,7 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
         const struct hook *hook = &HOOKS[i];
         struct problem why = {0};
         struct patch patch;
-        if (hook->runtime != target->runtime || hooked(&set, hook->wrapper))
+        if (hook->runtime != target->runtime || hooked(&set, hook))
             continue;
         if (!version_fits(target, hook)) {
             problem_set(&why, 0, "the signature of %s is not known for this version", hook->symbol);
@@ -378,6 +440,8 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
     }
     if (r >= 0)
         r = write_plan(&planner, pools);
+    if (r >= 0)
+        copies_note(target, &set);
     if (r < 0)
         problem_set(problem, r, "process %d: patching failed: %s", target->pid, strerror(-r));
     else if (!set.patches.count)
@@ -393,6 +457,33 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
     }
     *ret_set = set;
     return 0;
+}
+
+void patch_survey(struct target *target, patch_verdict_fn *verdict, void *context)
+{
+    struct patch_set set = {0};
+    for (size_t i = 0; i < HOOK_COUNT; i++) {
+        const struct hook *hook = &HOOKS[i];
+        struct problem why = {0};
+        struct function f;
+        uint8_t moved[RELOCATED_MAX];
+        size_t written;
+        if (hook->runtime != target->runtime || hooked(&set, hook))
+            continue;
+        int r = version_fits(target, hook)
+                    ? examine(target, hook, &f, &why)
+                    : problem_set(&why, -ENOENT, "the signature of %s is not known for this version",
+                                  hook->symbol);
+        if (r == 0)
+            r = patch_relocate(f.code, f.size, f.address, moved, f.address + POOL_DISTANCE, &written, &why);
+        struct patch patch = {.hook = hook, .address = r < 0 ? 0 : f.address};
+        if (r >= 0 && array_add(&set.patches, patch) == 0)
+            verdict(context, hook, NULL);
+        else if (hook->gives)
+            verdict(context, hook, why.what);
+    }
+    copies_note(target, &set);
+    patch_set_done(&set);
 }
 
 int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem)
@@ -463,7 +554,7 @@ int patch_leftover(struct target *target, const struct target_module *probe, str
         uint8_t now[PATCH_BYTES_MAX];
         size_t available = 0;
         if (HOOKS[i].runtime != target->runtime ||
-            target_find(target, HOOKS[i].symbol, &patch.address, &symbol, &module) < 0)
+            patch_find(target, &HOOKS[i], &patch.address, &symbol, &module) < 0)
             continue;
         const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
         size_t size = MIN(available, sizeof(now));

@@ -28,12 +28,23 @@ struct patch_set {
  * place is taken, or another negative errno. */
 typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
 
+/* The function that a hook patches: the one of its symbol, or, where a compiler has split that and its
+ * callers may reach the rest directly, the rest. -ENOENT. */
+int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_address,
+               struct elf_symbol *ret_symbol, const struct target_module **ret_module);
+
 /* Plans a hook for everything in HOOKS that this target has, notes in the target what cannot be hooked and
  * why, and writes thunks and trampolines, which nobody runs yet: the process may run meanwhile. probe is the
  * probe's module in the process. The caller frees with patch_set_done(). 0 also when single hooks failed; a
  * negative errno when nothing can be patched at all. */
 int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem);
+
+/* Tells for each hook whether it could be planned: why is NULL when it could, else the reason in words, told
+ * only where no alternative serves. Nothing is written or stopped; copies of functions are noted in the
+ * target. */
+typedef void patch_verdict_fn(void *context, const struct hook *hook, const char *why);
+void patch_survey(struct target *target, patch_verdict_fn *verdict, void *context);
 
 /* Writes the jumps: all of them, or none. No thread may run, nor stand inside bytes that are replaced. */
 int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem);

@@ -69,6 +69,18 @@ static enum runtime runtime_of(struct target *target)
     return RUNTIME_OTHER;
 }
 
+/* The int that a symbol names, as it is in the file; 0 when there is none. */
+static uint8_t number_at(struct target *target, const char *name)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    int32_t value = 0;
+    if (target_find(target, name, NULL, &symbol, &module) < 0 ||
+        elf_read(module->elf, symbol.value, &value, sizeof(value)) < 0)
+        return 0;
+    return value > 0 && value < 256 ? (uint8_t)value : 0;
+}
+
 int target_open(pid_t pid, struct target_cache *cache, struct target **ret_target, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
@@ -85,8 +97,11 @@ int target_open(pid_t pid, struct target_cache *cache, struct target **ret_targe
     target->runtime = runtime_of(target);
     if (target->runtime == RUNTIME_REDIS)
         target->version = target_constant(target, "RM_GetServerVersion");
-    if (target->runtime == RUNTIME_NODE)
+    if (target->runtime == RUNTIME_NODE) {
         target->uv_version = target_constant(target, "uv_version");
+        target->v8_version = (uint32_t)number_at(target, "_ZN2v88internal7Version6major_E") << 16 |
+                             (uint32_t)number_at(target, "_ZN2v88internal7Version6minor_E") << 8;
+    }
     if (target->runtime != RUNTIME_OTHER) {
         char path[64];
         snprintf(path, sizeof(path), "/proc/%d/mem", pid);

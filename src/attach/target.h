@@ -46,6 +46,7 @@ struct target {
     enum runtime runtime;
     uint32_t version;    /* of Redis, 0xMMmmpp; 0 otherwise */
     uint32_t uv_version; /* of libuv, 0xMMmmpp; 0 otherwise */
+    uint32_t v8_version; /* of V8, 0xMMmm00; 0 otherwise */
     struct modules modules;
     ARRAY(struct target_module) code; /* the modules that can be searched for symbols */
     ARRAY(struct missing) missing;

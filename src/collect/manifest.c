@@ -53,6 +53,19 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
                                                      WHY[i][0], "remedy", WHY[i][1]));
 }
 
+/* Where libuv hands file operations to an io_uring nothing of them is seen but their callbacks. */
+static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
+{
+    if (!shared->io_uring_operations)
+        return;
+    char why[128];
+    snprintf(why, sizeof(why), "io_uring carried out %llu of them: only their callbacks are seen",
+             (unsigned long long)shared->io_uring_operations);
+    json_array_append_new(missing,
+                          json_pack("{s:s, s:s, s:s}", "what", "when file operations begin and end", "why",
+                                    why, "remedy", "Start the program with UV_USE_IO_URING=0."));
+}
+
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
  * that it dropped there. */
 static json_t *missing_array(const struct program *program)
@@ -75,6 +88,7 @@ static json_t *missing_array(const struct program *program)
                 missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
                                    "its value failed the check on live objects: not reported", "remedy", ""));
     missing_contexts(missing, program->shared);
+    missing_io_uring(missing, program->shared);
     const char *what;
     char why[SILENT_WORDS];
     for (unsigned n = 0; silent_hook(program, n, &what, why); n++)

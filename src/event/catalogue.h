@@ -526,7 +526,8 @@ enum sonde_meaning {
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
     E(http_trace, "http:trace", INSTANT, PROBE, "a request that came carries a W3C traceparent")            \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
-    E(v8_regexp, "v8:regexp", SPAN, PROBE, "a regular expression entered from C++")                         \
+    E(v8_regexp, "v8:regexp", SPAN, PROBE,                                                                  \
+      "a regular expression entered from C++; once compiled, V8 runs it without")                           \
     E(v8_encode, "v8:encode", SPAN, PROBE, "JSON or a buffer becomes text, or text JSON, in above 20 us")   \
     E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                        \
     E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                         \

@@ -42,6 +42,8 @@ struct sonde_shared {
     /* Threads whose context script runs, by what carries the contexts, and those where it was given up. */
     uint32_t context_native, context_script;
     uint32_t context_failures[4]; /* by enum sonde_context_failure */
+    uint64_t
+        io_uring_operations; /* that libuv gave to an io_uring, not to its thread pool (relaxed atomic) */
 };
 
 /* Why a thread's context script was given up. */

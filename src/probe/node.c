@@ -194,6 +194,15 @@ HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
     return result;
 }
 
+/* Where libuv hands a file operation to an io_uring, none of the functions below runs. They are counted, so
+ * that their absence is not taken for none. */
+HOOK(void, uv_iou_submit, void *ring)
+{
+    if (probe_thread())
+        __atomic_fetch_add(&probe_shared->io_uring_operations, 1, __ATOMIC_RELAXED);
+    sonde_orig_uv_iou_submit(ring);
+}
+
 /* The functions a pool thread runs. Also called directly, on the caller's thread, by the synchronous API. */
 #define WORK_HOOK(name, address)                                                                          \
     HOOK(void, name, void *work)                                                                          \
@@ -486,8 +495,8 @@ static uint64_t heap_size(void *heap)
     return sonde_config.v8_heap_size ? ((size_t(*)(void *))sonde_config.v8_heap_size)(heap) : 0;
 }
 
-/* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]): the collection begins
- */
+/* Heap::CallGCPrologueCallbacks(GCType, GCCallbackFlags[, GCTracer::Scope::ScopeId]), or in V8 10.2
+ * Heap::GarbageCollectionPrologue(GarbageCollectionReason, GCCallbackFlags): the collection begins. */
 HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
 {
     struct probe_thread *self = probe_thread();
@@ -498,15 +507,38 @@ HOOK(void, v8_gc_prologue, void *heap, int type, int flags, int scope)
     sonde_orig_v8_gc_prologue(heap, type, flags, scope);
 }
 
-HOOK(void, v8_gc_epilogue, void *heap, int type, int flags, int scope)
+static void collected(void *heap, unsigned type)
 {
-    sonde_orig_v8_gc_epilogue(heap, type, flags, scope);
     struct probe_thread *self = probe_thread();
     if (self && self->gc_start_tsc) {
         RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .heap_before = self->gc_heap_before,
                .heap_after = heap_size(heap), .type = (uint8_t)type);
         self->gc_start_tsc = 0;
     }
+}
+
+HOOK(void, v8_gc_epilogue, void *heap, int type, int flags, int scope)
+{
+    sonde_orig_v8_gc_epilogue(heap, type, flags, scope);
+    collected(heap, (unsigned)type);
+}
+
+/* V8 10.2: Heap::GarbageCollectionEpilogue(GarbageCollector) */
+HOOK(void, v8_gc_epilogue__collector, void *heap, int collector)
+{
+    enum { SCAVENGER, MARK_COMPACTOR, MINOR_MARK_COMPACTOR };
+    sonde_orig_v8_gc_epilogue__collector(heap, collector);
+    collected(heap, collector == SCAVENGER              ? 1
+                    : collector == MARK_COMPACTOR       ? 4
+                    : collector == MINOR_MARK_COMPACTOR ? 2
+                                                        : 0);
+}
+
+/* To V8 9.4 there was no minor-mark-sweep: what comes behind had half its present number. */
+HOOK(void, v8_gc_epilogue__9, void *heap, int type, int flags)
+{
+    sonde_orig_v8_gc_epilogue__9(heap, type, flags);
+    collected(heap, type > 1 ? (unsigned)type << 1 : (unsigned)type);
 }
 
 #define REGEXP_BODY(...)                                                               \

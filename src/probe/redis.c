@@ -30,7 +30,12 @@ static uint32_t command_name(struct probe_thread *self, const void *command)
     if (LIKELY(number))
         return number;
     const char *name = READ(char *, command, OFFSET(command_name));
-    return name ? name_add(self, (uintptr_t)command, name, (uint32_t)sds_length(name)) : 0;
+    if (!name)
+        return 0;
+    uint64_t length = 0;
+    while (redis_plain_names && length < 40 && name[length])
+        length++;
+    return name_add(self, (uintptr_t)command, name, (uint32_t)(length ? length : sds_length(name)));
 }
 
 static uint8_t command_kind(const void *command)
@@ -150,6 +155,22 @@ HOOK(int, redis_write_reply, void *client, int handler_installed)
     return result;
 }
 
+/* A copy of the same that a compiler made: believed once its argument has proved to be a client. */
+HOOK(int, redis_write_pending, void *client)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self || !redis_is_client(client))
+        return sonde_orig_redis_write_pending(client);
+    uint64_t id = client_id(client);
+    int fd = client_fd(client);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_write_reply, id, 0);
+    int result = sonde_orig_redis_write_pending(client);
+    span_close(self, depth);
+    RECORD(self, redis_write_reply, start, ticks(), .client_id = id, .bytes = -1, .fd = fd);
+    return result;
+}
+
 HOOK(void, redis_free_client, void *client)
 {
     struct probe_thread *self = probe_thread();
@@ -225,6 +246,25 @@ HOOK(void, redis_bus_send, void *link, unsigned char *message, size_t length)
     span_close(self, depth);
     RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = (uint32_t)length,
            .type = type);
+}
+
+/* Since 7.2: (clusterLink *, clusterMsgSendBlock *), a size_t and an int, then the message. */
+HOOK(void, redis_bus_send__block, void *link, const unsigned char *block)
+{
+    enum { MESSAGE = 16 };
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_bus_send__block(link, block);
+        return;
+    }
+    uint32_t bytes;
+    uint16_t type;
+    message_header(block + MESSAGE, &bytes, &type);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
+    sonde_orig_redis_bus_send__block(link, block);
+    span_close(self, depth);
+    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = bytes, .type = type);
 }
 
 HOOK(int, redis_add_file_event, void *loop, int fd, int mask, void *handler, void *data)

@@ -30,8 +30,14 @@ static inline uint64_t sds_length(const char *s)
 /* How many more calls are checked; 0 when the offsets are trusted. */
 extern uint32_t redis_checks_left;
 
+/* Commands' names are C strings, no sds strings. */
+extern bool redis_plain_names;
+
 /* Checks what connects a connection and its client; the client, or NULL when it is not to be believed. */
 const void *redis_check_client(const void *connection, const void *client);
+
+/* Whether what a copied function is called with is a client: on live objects, until one was or was not. */
+bool redis_is_client(const void *client);
 
 /* Checks the fields that a command's record is made of. */
 void redis_check_command(const void *client);

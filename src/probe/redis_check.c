@@ -9,9 +9,10 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-enum { CHECKS = 256, CLIENT_SEARCHED = 128, LINK_SEARCHED = 64 };
+enum { CHECKS = 256, CLIENT_SEARCHED = 128, CONNECTION_SEARCHED = 64, LINK_SEARCHED = 64, COPY_CHECKS = 64 };
 
 uint32_t redis_checks_left = CHECKS;
+bool redis_plain_names;
 
 #define DROP(name)                                                      \
     do {                                                                \
@@ -61,9 +62,32 @@ static void find_client_connection(const void *connection, const void *client)
         FOUND(client_conn, found);
 }
 
+/* connection.private_data: the one field that points at something that points back from near its start. */
+static const void *find_client(const void *connection)
+{
+    uint64_t words[CONNECTION_SEARCHED / 8], inner[CLIENT_SEARCHED / 8];
+    int found = SONDE_NO_OFFSET, count = 0;
+    if (!safe_read(connection, words, sizeof(words)))
+        return NULL;
+    for (int i = 0; i < CONNECTION_SEARCHED / 8; i++)
+        if (words[i] > 0x10000 && words[i] % 8 == 0 &&
+            safe_read((const void *)(uintptr_t)words[i], inner, sizeof(inner)))
+            for (int k = 0; k < CLIENT_SEARCHED / 8; k++)
+                if (inner[k] == (uintptr_t)connection) {
+                    found = i;
+                    count++;
+                }
+    if (count != 1)
+        return NULL;
+    FOUND(conn_private, found * 8);
+    return (const void *)(uintptr_t)words[found];
+}
+
 const void *redis_check_client(const void *connection, const void *client)
 {
     redis_checks_left--;
+    if (!HAVE(conn_private) && !(probe_shared->fields_dropped & 1u << SONDE_REDIS_FIELD_conn_private))
+        client = find_client(connection);
     if (!client)
         return NULL;
     bool was_known = HAVE(client_conn);
@@ -86,18 +110,41 @@ const void *redis_check_client(const void *connection, const void *client)
     return client;
 }
 
-/* An sds string of a command's name: printable, and as long as it says. */
+bool redis_is_client(const void *client)
+{
+    static int checks = COPY_CHECKS;
+    static bool refused;
+    if (refused || !HAVE(client_conn) || !HAVE(conn_private))
+        return false;
+    if (LIKELY(checks <= 0))
+        return true;
+    const void *connection = pointer_at(client, OFFSET(client_conn));
+    if (connection && pointer_at(connection, OFFSET(conn_private)) == client) {
+        checks--;
+        return true;
+    }
+    /* A replica, a blocked or a closing client has no connection, or another. */
+    refused = connection && checks == COPY_CHECKS;
+    return false;
+}
+
+/* A command's name: printable, and as long as it says when it is an sds string, which it is since Redis 7.0.
+ */
 static bool is_name(const char *text)
 {
-    char bytes[64 + 17] = {0};
-    if (!safe_read(text - 1, bytes, 2) || (bytes[0] & 7) > 1)
+    char bytes[64] = {0};
+    size_t here = 4096 - ((uintptr_t)text - 1) % 4096; /* what lies on its page */
+    if (!safe_read(text - 1, bytes, here < sizeof(bytes) - 1 ? here : sizeof(bytes) - 1))
         return false;
-    uint64_t length = sds_length(text);
-    if (length < 1 || length > 40 || !safe_read(text, bytes, length + 1) || bytes[length])
+    if (here < sizeof(bytes) - 1)
+        (void)safe_read(text - 1 + here, bytes + here, sizeof(bytes) - 1 - here);
+    uint64_t length = 0;
+    while (bytes[1 + length] > ' ' && bytes[1 + length] <= '~')
+        length++;
+    if (length < 1 || length > 40 || bytes[1 + length])
         return false;
-    for (uint64_t i = 0; i < length; i++)
-        if (bytes[i] <= ' ' || bytes[i] > '~')
-            return false;
+    if ((bytes[0] & 7) > 1 || sds_length(text) != length)
+        redis_plain_names = true;
     return true;
 }
 

@@ -103,6 +103,7 @@ struct probe_thread *probe_thread_claim(void)
     }
     probe_self = (struct probe_thread *)(uintptr_t)attachments;
     __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 

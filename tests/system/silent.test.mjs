@@ -1,8 +1,10 @@
 // A hook that never fires because the compiler inlined its function is told, by the manifest and in a warning. The
-// Redis is the one that layout.test.mjs builds (-O3, where writeToClient is inlined), or one of tools/runtimes.
+// Redis is the one that layout.test.mjs builds, or one of tools/runtimes, built with -O3, where writeToClient is copied, and
+// stripped of the name of its copy.
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -51,9 +53,19 @@ test('a build whose functions all fire has no silent hook', async (t) => {
 test('a build that has inlined a hooked function: the manifest and a warning say what is not seen', async (t) => {
     const server = inlined.find((file) => fs.existsSync(file));
     if (!server) return t.skip('there is no Redis built with -O3 (tools/runtimes install)');
-    const { stderr, replies, missing } = await record(t, server);
+    const stripped = path.join(temporary(t), 'redis-server');
+    assert.equal((await finish(t, 'strip', ['-o', stripped, server])).status, 0);
+    const { stderr, replies, missing } = await record(t, stripped);
     if (replies) return t.skip('this compiler has not inlined writeToClient');
     assert.deepEqual(missing.map((m) => m.what), ['when replies are written']);
     assert.match(missing[0].why, /writeToClient is hooked and gave no redis:write_reply in more than \d+ events redis:command/);
     assert.match(stderr, /not seen: when replies are written: writeToClient is hooked/);
+});
+
+test('a copy of a hooked function that the compiler made and named is hooked too', async (t) => {
+    const server = inlined.find((file) => fs.existsSync(file) && execFileSync('nm', [file], { encoding: 'utf8', maxBuffer: 1 << 26 }).includes('writeToClient.constprop.0'));
+    if (!server) return t.skip('there is no Redis with such a copy (tools/runtimes install)');
+    const { replies, missing } = await record(t, server);
+    assert.ok(replies >= 400);
+    assert.deepEqual(missing, []);
 });

@@ -20,6 +20,7 @@ struct client;
 struct connection {
     struct client *client;
     int fd;
+    char rest[128];
 };
 struct client {
     uint64_t id;
@@ -122,6 +123,48 @@ static void a_client_that_does_not_point_back_is_not_believed(void **state)
     assert_null(redis_check_client(&connection, (const void *)(uintptr_t)0x4141414141414140));
 }
 
+static void names_of_commands_are_c_strings_before_7(void **state)
+{
+    static char plain[64] = "xyget";
+    assert_false(redis_plain_names);
+    get.name = plain + 2;
+    redis_check_client(&connection, &client);
+    redis_check_command(&client);
+    assert_int_equal(shared_page.fields_dropped, 0);
+    assert_true(redis_plain_names);
+    plain[3] = '\1'; /* no name */
+    redis_check_command(&client);
+    assert_int_equal(shared_page.fields_dropped, 1u << SONDE_REDIS_FIELD_command_name);
+    get.name = sds + 1;
+}
+
+static void a_connections_client_is_found_where_both_point_at_each_other(void **state)
+{
+    sonde_config.redis.conn_private = SONDE_NO_OFFSET;
+    assert_ptr_equal(redis_check_client(&connection, NULL), &client);
+    assert_int_equal(sonde_config.redis.conn_private, offsetof(struct connection, client));
+    assert_int_equal(sonde_config.redis.client_conn, offsetof(struct client, connection));
+    set_up(state);
+    sonde_config.redis.conn_private = SONDE_NO_OFFSET;
+    *(void **)(connection.rest + 4) = &client; /* two places: which one cannot be known */
+    assert_null(redis_check_client(&connection, NULL));
+    set_up(state);
+    sonde_config.redis.conn_private = SONDE_NO_OFFSET;
+    client.connection = NULL;
+    assert_null(redis_check_client(&connection, NULL));
+    assert_int_equal(sonde_config.redis.conn_private, SONDE_NO_OFFSET);
+}
+
+static void what_a_copied_function_is_called_with_must_be_a_client(void **state)
+{
+    assert_false(redis_is_client(&client)); /* nothing is known yet */
+    redis_check_client(&connection, &client);
+    for (int i = 0; i < 10; i++)
+        assert_true(redis_is_client(&client));
+    assert_false(redis_is_client(&db));
+    assert_false(redis_is_client((const void *)(uintptr_t)0x4141414141414140));
+}
+
 static void a_bus_links_buffer_is_found_by_its_message(void **state)
 {
     static const unsigned char MESSAGE[] = "RCmb\0\0\0\x10";
@@ -143,6 +186,9 @@ int main(void)
         cmocka_unit_test_setup(right_offsets_pass, set_up),
         cmocka_unit_test_setup(wrong_offsets_are_dropped, set_up),
         cmocka_unit_test_setup(a_client_that_does_not_point_back_is_not_believed, set_up),
+        cmocka_unit_test_setup(names_of_commands_are_c_strings_before_7, set_up),
+        cmocka_unit_test_setup(a_connections_client_is_found_where_both_point_at_each_other, set_up),
+        cmocka_unit_test_setup(what_a_copied_function_is_called_with_must_be_a_client, set_up),
         cmocka_unit_test_setup(a_bus_links_buffer_is_found_by_its_message, set_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
