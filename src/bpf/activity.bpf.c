@@ -79,6 +79,7 @@ struct started {
     u32 pid, tid;
     s32 fd;
     u32 bytes;
+    u64 sector; /* of a disk's request */
 };
 
 struct {
@@ -565,6 +566,7 @@ int BPF_PROG(on_issue, struct request *rq)
                           .queued_ns = made && made < now ? now - made : 0,
                           .pid = s->pid,
                           .tid = s->tid,
+                          .sector = BPF_CORE_READ(rq, __sector), /* moves on when a part is done */
                           .bytes = BPF_CORE_READ(rq, __data_len)};
     if (bpf_map_update_elem(&requests, &key, &new, BPF_ANY))
         count(SONDE_COUNT_NOT_FOLLOWED);
@@ -583,9 +585,9 @@ int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
     u32 operation = BPF_CORE_READ(rq, cmd_flags) & 0xff;
     u32 major = BPF_CORE_READ(rq, q, disk, major), minor = BPF_CORE_READ(rq, q, disk, first_minor);
     u64 now = bpf_ktime_get_ns();
-    RECORD(block_io, block, now, now - r.start_ns, .queued_ns = r.queued_ns,
-           .sector = BPF_CORE_READ(rq, __sector), .bytes = r.bytes, .device = major << 20 | minor,
-           .pid = r.pid, .tid = r.tid, .error = error, .operation = operation <= 3 ? operation : 255);
+    RECORD(block_io, block, now, now - r.start_ns, .queued_ns = r.queued_ns, .sector = r.sector,
+           .bytes = r.bytes, .device = major << 20 | minor, .pid = r.pid, .tid = r.tid, .error = error,
+           .operation = operation <= 3 ? operation : 255);
     return 0;
 }
 

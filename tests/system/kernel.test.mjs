@@ -227,6 +227,36 @@ test('processes that are not traced leave no event', { skip: missing }, async (t
         for (const e of events(folder, '--name', name)) assert.ok(traced.has(e.pid), JSON.stringify(e));
 });
 
+// The disk below a file: { device, start } as block:io has them, or why there is none to be held against.
+function diskOf(file) {
+    const { dev } = fs.statSync(file), major = (dev >> 8) & 0xfff, minor = (dev & 0xff) | ((dev >> 12) & 0xfff00);
+    const sys = `/sys/dev/block/${major}:${minor}`;
+    if (!fs.existsSync(sys) || fs.existsSync(`${sys}/dm`) || fs.existsSync(`${sys}/md`)) return { why: 'temporary files do not lie on a disk of their own' };
+    const part = fs.existsSync(`${sys}/partition`), [M, m] = fs.readFileSync(part ? `${sys}/../dev` : `${sys}/dev`, 'utf8').split(':').map(Number);
+    return { device: M * 2 ** 20 + m, start: part ? Number(fs.readFileSync(`${sys}/start`, 'utf8')) : 0 };
+}
+
+test('what is written to a disk: device, sector and bytes as the file system has placed them', { skip: missing || (!has('filefrag') && 'filefrag is not installed') }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), { device, start, why } = diskOf(base);
+    if (why) return t.skip(why);
+    const files = Array.from({ length: 12 }, (_, i) => path.join(base, `data-${i}`)), BYTES = 192 << 10;
+    const script = `const fs=require('fs');for(const file of process.argv.slice(1)){const fd=fs.openSync(file,'w');fs.writeSync(fd,Buffer.alloc(${BYTES},7));fs.fsyncSync(fd);fs.closeSync(fd)}`;
+    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--kernel=all', '--', process.execPath, '-e', script, ...files]);
+    assert.equal(status, 0, stderr);
+    const disk = events(folder, '--name', 'block:io'), writes = disk.filter((e) => e.operation === 'write');
+    assert.ok(disk.every((e) => e.device === device && e.error === 0 && e.bytes % 512 === 0 && e.duration > 0), JSON.stringify(disk.slice(0, 5)));
+    // A request that another thread's work took along is not this program's; most are.
+    const written = (sector) => writes.some((e) => sector >= e.sector && sector < e.sector + e.bytes / 512);
+    const whole = files.filter((file) => {
+        const listed = spawnSync('filefrag', ['-v', '-b512', file], { encoding: 'utf8' }).stdout;
+        const extents = [...listed.matchAll(/^ *\d+: +(\d+)\.\. *(\d+): +(\d+)\.\./gm)].map(([, from, to, at]) => ({ at: Number(at) + start, count: to - from + 1 }));
+        assert.equal(extents.reduce((sum, { count }) => sum + count, 0), BYTES / 512, listed);
+        return extents.every(({ at, count }) => Array.from({ length: count }, (_, i) => at + i).every(written));
+    });
+    assert.ok(whole.length > 0, JSON.stringify(writes.slice(0, 20)));
+    assert.ok(writes.reduce((sum, e) => sum + e.bytes, 0) >= whole.length * BYTES);
+});
+
 test('under sudo the command runs as who called it', { skip: !isRoot && 'needs root, to be somebody else' }, async (t) => {
     const base = temporary(t), said = ['-e', 'console.log(`${process.getuid()} ${process.getgid()}`)'];
     fs.chmodSync(base, 0o755);
