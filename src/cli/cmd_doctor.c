@@ -18,10 +18,12 @@
 #include "attach/inject.h"
 #include "attach/patch.h"
 #include "attach/syscall_filter.h"
+#include "base/array.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "profile/process.h"
+#include "symbol/demangle.h"
 
 enum verdict { WORKS, LIMITED, FAILS };
 
@@ -33,9 +35,18 @@ struct check {
     char mend[256]; /* the command that mends it; empty when it works */
 };
 
+/* One function of a process that would be hooked. */
+struct hook_line {
+    pid_t pid;
+    const struct hook *hook;
+    char why[300]; /* it cannot be; empty when it can */
+};
+
 struct answer {
     struct check at[64];
     size_t count;
+    pid_t pid; /* whose hooks are being looked at */
+    ARRAY(struct hook_line) hooks;
 };
 
 static struct check *add(struct answer *answer, const char *what)
@@ -187,14 +198,12 @@ static const char *runtime_words(const struct target *target, char *buffer, size
     return buffer;
 }
 
-/* Is the thing hooked by this row, or by an alternative with the same wrapper? */
-static bool wrapper_found(struct target *target, const struct hook *hook)
+static void add_hook(void *context, const struct hook *hook, const char *why)
 {
-    for (size_t i = 0; i < HOOK_COUNT; i++)
-        if (HOOKS[i].runtime == hook->runtime && strcmp(HOOKS[i].wrapper, hook->wrapper) == 0 &&
-            target_find(target, HOOKS[i].symbol, NULL, NULL, NULL) == 0)
-            return true;
-    return false;
+    struct answer *answer = context;
+    struct hook_line line = {.pid = answer->pid, .hook = hook};
+    snprintf(line.why, sizeof(line.why), "%s", why ? why : "");
+    (void)array_add(&answer->hooks, line);
 }
 
 static void check_hooks(struct answer *answer, struct target *target)
@@ -202,20 +211,23 @@ static void check_hooks(struct answer *answer, struct target *target)
     struct check *check = add(answer, "functions to hook");
     struct text missing = {0};
     int found = 0;
-    for (size_t i = 0; i < HOOK_COUNT; i++) {
-        const struct hook *hook = &HOOKS[i];
-        if (hook->runtime != target->runtime)
+    answer->pid = target->pid;
+    patch_survey(target, add_hook, answer);
+    array_foreach (&answer->hooks, line) {
+        if (line->pid != target->pid)
             continue;
-        if (target_find(target, hook->symbol, NULL, NULL, NULL) == 0)
+        if (line->why[0])
+            text_addf(&missing, "%s%s", missing.length ? "; " : "", hook_gives(line->hook));
+        else
             found++;
-        else if (hook->gives && !wrapper_found(target, hook))
-            text_addf(&missing, "%s%s", missing.length ? "; " : "", hook->gives);
     }
+    array_foreach (&target->missing, copied)
+        text_addf(&missing, "%ssome of %s: %s", missing.length ? "; " : "", copied->what, copied->why);
     if (missing.length) {
-        because(check, "%d found; not seen: %.190s", found, text_get(&missing));
-        fails(check, found ? LIMITED : FAILS, "Use a build that is not stripped of symbols.");
+        because(check, "%d can be; not seen: %.400s", found, text_get(&missing));
+        fails(check, found ? LIMITED : FAILS, "Use the distribution's build, or one that is not stripped.");
     } else {
-        because(check, "all %d found", found);
+        because(check, "all %d can be", found);
     }
     text_done(&missing);
 }
@@ -225,9 +237,10 @@ static void check_fields(struct answer *answer, struct target *target)
     struct check *check = add(answer, "fields of its structures");
     struct sonde_config config;
     struct text missing = {0};
+    size_t before = target->missing.count;
     target_layout(target, SONDE_CONTEXT_SCRIPT, &config);
-    array_foreach (&target->missing, m)
-        text_addf(&missing, "%s%s", missing.length ? ", " : "", m->what);
+    for (size_t i = before; i < target->missing.count; i++)
+        text_addf(&missing, "%s%s", missing.length ? ", " : "", target->missing.at[i].what);
     because(check, missing.length ? "not found: %.200s" : "all found", text_get(&missing));
     if (missing.length)
         fails(check, LIMITED, "Their values will say \"unknown\"; everything else works.");
@@ -332,6 +345,39 @@ static void print_check(const struct check *check)
         printf("  %48s %s-> %s%s\n", "", cli_style(1, STYLE_BOLD), check->mend, cli_style(1, STYLE_NONE));
 }
 
+static void print_hooks(const struct answer *answer)
+{
+    pid_t pid = 0;
+    array_foreach (&answer->hooks, line) {
+        _cleanup_(freep) char *name = demangle_or_copy(line->hook->symbol, false);
+        if (line->pid != pid)
+            printf("\nFunctions of process %d:\n", line->pid);
+        pid = line->pid;
+        printf("%s%s%s %-48.48s %s\n", cli_style(1, line->why[0] ? STYLE_RED : STYLE_GREEN),
+               line->why[0] ? "\xe2\x9c\x97" : "\xe2\x9c\x93", cli_style(1, STYLE_NONE), name ? name : "",
+               line->why[0] ? line->why : hook_gives(line->hook));
+    }
+}
+
+/* [{"pid", "functions": [{"function", "gives", "found", "why"}]}] */
+static json_t *hooks_object(const struct answer *answer)
+{
+    json_t *processes = json_array(), *functions = NULL;
+    pid_t pid = 0;
+    array_foreach (&answer->hooks, line) {
+        if (line->pid != pid) {
+            functions = json_array();
+            json_array_append_new(processes,
+                                  json_pack("{s:i, s:o}", "pid", (int)line->pid, "functions", functions));
+        }
+        pid = line->pid;
+        json_array_append_new(functions,
+                              json_pack("{s:s, s:s, s:b, s:s}", "function", line->hook->symbol, "gives",
+                                        hook_gives(line->hook), "found", !line->why[0], "why", line->why));
+    }
+    return processes;
+}
+
 static int print_json(const struct answer *answer)
 {
     static const char *const VERDICTS[] = {"works", "limited", "fails"};
@@ -341,7 +387,7 @@ static int print_json(const struct answer *answer)
         json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "what", c->what, "verdict",
                                                 VERDICTS[c->verdict], "why", c->why, "remedy", c->mend));
     }
-    json_t *root = json_pack("{s:o}", "checks", checks);
+    json_t *root = json_pack("{s:o, s:o}", "checks", checks, "processes", hooks_object(answer));
     int r = json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);
@@ -376,12 +422,16 @@ static int run(const struct command *self, int argc, char **argv)
     bool broken = false;
     for (size_t i = 0; i < answer.count; i++)
         broken |= answer.at[i].verdict == FAILS;
-    if (json) {
-        int r = print_json(&answer);
-        return r ? r : broken;
-    }
-    for (size_t i = 0; i < answer.count; i++)
+    int r = 0;
+    if (json)
+        r = print_json(&answer);
+    for (size_t i = 0; i < answer.count && !json; i++)
         print_check(&answer.at[i]);
+    if (!json)
+        print_hooks(&answer);
+    array_done(&answer.hooks);
+    if (r)
+        return r;
     return broken ? EXIT_FAILED : EXIT_DONE;
 }
 
