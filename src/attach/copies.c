@@ -1,5 +1,6 @@
 /* See copies.h. GCC names its copies: X.constprop.N and X.isra.N, which some callers of X call in its place,
- * and X.part.N, the rest of X, which callers that have X's beginning inlined call. */
+ * and X.part.N, the rest of X, which callers that have X's beginning inlined call; in C++ X's overloads,
+ * which are functions of their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/copies.h"
 
@@ -63,12 +64,15 @@ static int look(const struct elf_symbol *symbol, void *context)
     }
     if (!of || elf_find(search->module->elf, of->symbol, &original) < 0 ||
         (strncmp(suffix, ".part.", 6) == 0 &&
-         !called_outside(search->module->elf, symbol->value, original.value, original.value + original.size)))
+         (strncmp(of->symbol, "_Z", 2) == 0 ||
+          !called_outside(search->module->elf, symbol->value, original.value,
+                          original.value + original.size))))
         return 0;
     char why[400];
     snprintf(why, sizeof(why), "the compiler has made a copy of %s (%s), and calls of that are not seen",
              of->symbol, suffix + 1);
-    target_miss(search->target, hook_gives(of), why,
+    const char *gives = hook_gives(of);
+    target_miss(search->target, gives[0] ? gives : of->symbol, why,
                 "Use the distribution's build, or one with less inlining.");
     return 0;
 }

@@ -158,5 +158,5 @@ const char *hook_gives(const struct hook *hook)
     for (size_t i = 0; i < HOOK_COUNT; i++)
         if (HOOKS[i].gives && HOOKS[i].runtime == hook->runtime && hook_same(&HOOKS[i], hook))
             return HOOKS[i].gives;
-    return hook->symbol;
+    return "";
 }

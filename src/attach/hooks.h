@@ -28,7 +28,7 @@ extern const size_t HOOK_COUNT;
 /* Are they alternatives? */
 bool hook_same(const struct hook *a, const struct hook *b);
 
-/* What cannot be seen without it, or without the last of its alternatives; its symbol where none says. */
+/* What cannot be seen without it, or without the last of its alternatives; "" where none says. */
 const char *hook_gives(const struct hook *hook);
 
 #endif

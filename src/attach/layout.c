@@ -278,11 +278,13 @@ static uint64_t address_of(struct target *target, const char *function)
     return target_find(target, function, &address, NULL, NULL) == 0 ? address : 0;
 }
 
-/* client.conn and clusterLink.rcvbuf are found by the probe, on live objects. */
+/* client.conn, clusterLink.rcvbuf and, where no function tells it, connection.private_data are found by the
+ * probe, on live objects. */
 static void miss_offsets(struct target *target, const struct sonde_config *config)
 {
 #define O(name, text)                                                                          \
     if (config->redis.name < 0 && SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_client_conn && \
+        SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_conn_private &&                          \
         SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_link_rcvbuf)                             \
         target_miss(target, text, "this build's code does not show where the field is", NULL);
     SONDE_REDIS_OFFSETS(O)

@@ -293,7 +293,12 @@ int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_add
     size_t available;
     const uint8_t *code = elf_bytes((*ret_module)->elf, ret_symbol->value, 1, &available);
     uint64_t size, rest = code ? rest_of(code, MIN(ret_symbol->size, available), ret_symbol->value) : 0;
-    if (rest && stripped_function((*ret_module)->elf, rest, &size) == 0) {
+    struct elf_symbol named;
+    if (rest && elf_symbol_at((*ret_module)->elf, rest, &named) == 0 && named.value == rest)
+        size = named.size;
+    else if (rest && stripped_function((*ret_module)->elf, rest, &size) < 0)
+        rest = 0;
+    if (rest) {
         *ret_address += rest - ret_symbol->value;
         ret_symbol->value = rest;
         ret_symbol->size = size;
