@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INSTRUCTIONS_MAX = 48, DEREFS_MAX = 4, REGISTERS = 16 };
+enum { INSTRUCTIONS_MAX = 48, DEREFS_MAX = 4, REGISTERS = 16, SLOTS = 8 };
 
 /* What a register holds: rdi of the function's entry, followed through loads. count < 0: unknown. */
 struct chain {
@@ -27,8 +27,17 @@ struct access {
     enum { ACCESS_LOAD, ACCESS_STORE_ZERO } kind;
 };
 
+/* What lies in the frame at rbp + displacement, where code without optimisation keeps everything. */
+struct slot {
+    int64_t displacement;
+    struct chain chain;
+};
+
 struct walk {
     ARRAY(struct access) accesses;
+    struct slot slots[SLOTS];
+    int slot_count;
+    bool framed;                       /* rbp holds the frame's address */
     struct chain registers[REGISTERS]; /* at its end */
     bool returned;                     /* ended with ret, not with a call or jump */
 };
@@ -52,6 +61,33 @@ static struct chain operand_chain(const struct walk *walk, const ZydisDecodedOpe
     chain = *from;
     chain.offsets[chain.count++] = (int32_t)operand->mem.disp.value;
     return chain;
+}
+
+static bool in_frame(const struct walk *walk, const ZydisDecodedOperand *operand)
+{
+    return walk->framed && operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+           operand->mem.base == ZYDIS_REGISTER_RBP && operand->mem.index == ZYDIS_REGISTER_NONE;
+}
+
+static void put_slot(struct walk *walk, const ZydisDecodedOperand *operand, const struct chain *chain)
+{
+    int i = 0;
+    while (i < walk->slot_count && walk->slots[i].displacement != operand->mem.disp.value)
+        i++;
+    if (i == SLOTS) { /* too many to follow */
+        walk->slot_count = 0;
+        i = 0;
+    }
+    walk->slots[i] = (struct slot){operand->mem.disp.value, *chain};
+    walk->slot_count = MAX(walk->slot_count, i + 1);
+}
+
+static struct chain slot_chain(const struct walk *walk, const ZydisDecodedOperand *operand)
+{
+    for (int i = 0; i < walk->slot_count; i++)
+        if (walk->slots[i].displacement == operand->mem.disp.value)
+            return walk->slots[i].chain;
+    return (struct chain){.count = -1};
 }
 
 static int note(struct walk *walk, struct chain chain, const ZydisDecodedOperand *operand, int kind)
@@ -87,12 +123,21 @@ static int step(struct walk *walk, const ZydisDecodedInstruction *in, const Zydi
     if (in->mnemonic == ZYDIS_MNEMONIC_MOV && op[0].type == ZYDIS_OPERAND_TYPE_REGISTER) {
         int to = register_index(op[0].reg.value);
         struct chain chain = {.count = -1};
-        if (reads)
+        if (reads && in_frame(walk, &op[1]))
+            chain = slot_chain(walk, &op[1]);
+        else if (reads)
             chain = operand_chain(walk, &op[1]);
         else if (op[1].type == ZYDIS_OPERAND_TYPE_REGISTER && register_index(op[1].reg.value) >= 0)
             chain = walk->registers[register_index(op[1].reg.value)];
         if (to >= 0)
             walk->registers[to] = chain;
+        if (op[0].reg.value == ZYDIS_REGISTER_RBP)
+            walk->framed = op[1].type == ZYDIS_OPERAND_TYPE_REGISTER && op[1].reg.value == ZYDIS_REGISTER_RSP;
+    } else if (in->mnemonic == ZYDIS_MNEMONIC_MOV && in_frame(walk, &op[0])) {
+        bool whole = op[1].type == ZYDIS_OPERAND_TYPE_REGISTER && op[0].size == 64;
+        int from = whole ? register_index(op[1].reg.value) : -1;
+        struct chain unknown = {.count = -1};
+        put_slot(walk, &op[0], from >= 0 ? &walk->registers[from] : &unknown);
     } else if (in->mnemonic == ZYDIS_MNEMONIC_MOV && op[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
                op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op[1].imm.value.u == 0) {
         r = note(walk, operand_chain(walk, &op[0]), &op[0], ACCESS_STORE_ZERO);
