@@ -283,33 +283,25 @@ static void leave_thread(struct analysis *a, struct request *request)
         }
 }
 
-void request_finish(struct analysis *a, struct request *request, enum request_state state, uint64_t end_ns)
+/* Whether something that was called for it has answered and is not read to its end: its turn still runs. */
+static bool waits_for_callees(const struct request *request)
 {
-    if (!request->process)
-        return;
-    request->state = (uint8_t)state;
-    request->end_ns = MAX(end_ns, request->start_ns);
-    uint64_t *slot = map_get(&request->process->threads, (uint64_t)request->tid);
-    ipc_request_done(request);
+    array_foreach (&request->spans, span)
+        if (span->child && span->child->end_ns && (span->child->process || span->child->finishing))
+            return true;
+    return false;
+}
+
+/* What is known only once everything called for it is read to its end. The reference of thread->open ends. */
+static void complete(struct analysis *a, struct request *request)
+{
+    const struct process *process = request->finishing;
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
+    request->finishing = NULL;
     critical_find(a, request, slot ? (const struct thread *)(uintptr_t)*slot : NULL);
-    leave_thread(a, request);
-    request->process->answered_count++;
-    request->process->last_request_ns = request->end_ns;
-    request->process->latency_ns += request_latency_ns(request);
-    if (request->process->endpoints.count < ENDPOINTS_MAX &&
-        !map_put(&request->process->endpoints, endpoint_key(request), NULL))
-        a->failed = true;
-    const uint64_t *loop = map_get(&request->process->threads, (uint64_t)request->tid);
-    if (loop)
-        request->timed = activity_times((const struct thread *)(uintptr_t)*loop, request->start_ns,
-                                        request->end_ns, &request->spent);
-    gc_request_done(a, request->process, request);
-    encode_request_done(a, request->process, request);
-    slow_request_done(a, request->process, request);
-    request->process = NULL;
-    request->spans.at[0].end_ns = request->end_ns;
+    slow_request_done(a, process, request);
     struct kept_endpoint *endpoint = endpoint_of(a, request);
-    if (endpoint && state == REQUEST_UNFINISHED) {
+    if (endpoint && request->state == REQUEST_UNFINISHED) {
         endpoint->endpoint.unfinished++;
         a->counts.unfinished++;
     } else if (endpoint) {
@@ -322,7 +314,38 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
         endpoint->endpoint.worst_ns = MAX(endpoint->endpoint.worst_ns, request_latency_ns(request));
     breakdown_request(a, request);
     keep(a, request, endpoint);
+    struct request *caller = request->caller;
     request_unref(a, request);
+    if (caller && caller->finishing && !waits_for_callees(caller))
+        complete(a, caller);
+}
+
+void request_finish(struct analysis *a, struct request *request, enum request_state state, uint64_t end_ns)
+{
+    struct process *process = request->process;
+    if (!process)
+        return;
+    request->state = (uint8_t)state;
+    request->end_ns = MAX(end_ns, request->start_ns);
+    ipc_request_done(request);
+    leave_thread(a, request);
+    process->answered_count++;
+    process->last_request_ns = request->end_ns;
+    process->latency_ns += request_latency_ns(request);
+    if (process->endpoints.count < ENDPOINTS_MAX &&
+        !map_put(&process->endpoints, endpoint_key(request), NULL))
+        a->failed = true;
+    const uint64_t *loop = map_get(&process->threads, (uint64_t)request->tid);
+    if (loop)
+        request->timed = activity_times((const struct thread *)(uintptr_t)*loop, request->start_ns,
+                                        request->end_ns, &request->spent);
+    gc_request_done(a, process, request);
+    encode_request_done(a, process, request);
+    request->process = NULL;
+    request->finishing = process;
+    request->spans.at[0].end_ns = request->end_ns;
+    if (!waits_for_callees(request))
+        complete(a, request);
 }
 
 void requests_settle(struct analysis *a, struct thread *thread)

@@ -143,9 +143,10 @@ struct request {
     uint64_t last_active_ns; /* when it started the newest one */
     uint64_t last_done_ns;   /* when a call or operation of its own ended last */
     struct process *process;
-    struct request *caller; /* borrowed: the request that sent this one, as far as known */
-    uint32_t open_calls;    /* calls of its own that have not ended */
-    uint64_t ready_ns;      /* when the first thing that it waits for was done; 0 not yet */
+    struct process *finishing; /* it has ended, what was called for it has not been read to its end */
+    struct request *caller;    /* borrowed: the request that sent this one, as far as known */
+    uint32_t open_calls;       /* calls of its own that have not ended */
+    uint64_t ready_ns;         /* when the first thing that it waits for was done; 0 not yet */
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };

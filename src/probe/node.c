@@ -349,7 +349,7 @@ HOOK(int, uv_write2, void *request, void *handle, const struct buffer *buffers, 
     if (!write_enter(self, handle, &fd))
         return sonde_orig_uv_write2(request, handle, buffers, count, send, callback);
     /* Before the call: the buffers may be gone after it. */
-    write_seen(self, fd, (uintptr_t)handle, buffers, count, total(buffers, count), 0);
+    write_seen(self, fd, (uintptr_t)handle, buffers, count, total(buffers, count), 0, ticks());
     int result = sonde_orig_uv_write2(request, handle, buffers, count, send, callback);
     self->in_write = 0;
     return result;
@@ -361,9 +361,11 @@ HOOK(int, uv_try_write, void *handle, const struct buffer *buffers, unsigned cou
     int fd;
     if (!write_enter(self, handle, &fd))
         return sonde_orig_uv_try_write(handle, buffers, count);
+    descriptor_use(self, fd, (uintptr_t)handle);
+    uint64_t now = ticks(); /* before the other end can have read it */
     int result = sonde_orig_uv_try_write(handle, buffers, count);
     if (result > 0) /* what was not taken comes again through uv_write2 */
-        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result);
+        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result, now);
     self->in_write = 0;
     return result;
 }
@@ -374,9 +376,11 @@ HOOK(int, uv_try_write2, void *handle, const struct buffer *buffers, unsigned co
     int fd;
     if (!write_enter(self, handle, &fd))
         return sonde_orig_uv_try_write2(handle, buffers, count, send);
+    descriptor_use(self, fd, (uintptr_t)handle);
+    uint64_t now = ticks();
     int result = sonde_orig_uv_try_write2(handle, buffers, count, send);
     if (result > 0)
-        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result);
+        write_seen(self, fd, (uintptr_t)handle, buffers, count, (uint64_t)result, result, now);
     self->in_write = 0;
     return result;
 }

@@ -295,8 +295,9 @@ struct buffer { /* uv_buf_t */
     size_t length;
 };
 
-/* Looks at bytes that go out: recognises HTTP and RESP, records http:request, http:response and uv:write. */
+/* Looks at bytes that go out: recognises HTTP and RESP, records http:request, http:response and
+ * uv:write. now: no later than when they go, since the other end may read them at once. */
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
-                unsigned count, uint64_t accepted, int64_t result);
+                unsigned count, uint64_t accepted, int64_t result, uint64_t now);
 
 #endif

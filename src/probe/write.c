@@ -243,12 +243,11 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
 }
 
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
-                unsigned count, uint64_t accepted, int64_t result)
+                unsigned count, uint64_t accepted, int64_t result, uint64_t now)
 {
     struct descriptor *d = descriptor_use(self, fd, handle);
     if (!d)
         return;
-    uint64_t now = ticks();
     uint32_t context = 0;
     if (accepted)
         recognise(self, fd, d, buffers, count, accepted, now, &context);

@@ -17,8 +17,6 @@ async function trace(t, ...args) {
 
 const routes = (finding) => new Set(finding.affected.filter((a) => a.service === 'slow').map((a) => a.route));
 const longest = (report, route) => report.requests.find((r) => r.service === 'slow' && r.route === route);
-// The first exchange over a connection may end before it is known who listens there; its inside is then not shown.
-const joined = (report, route) => report.requests.find((r) => r.service === 'slow' && r.route === route && r.critical_path.steps.some((s) => s.service && s.what === 'runs'));
 
 test('who is slow is named, each with its own requests', async (t) => {
     const report = await trace(t);
@@ -48,7 +46,7 @@ test('who is slow is named, each with its own requests', async (t) => {
 
     const waits = { '/file': 'at work on a pool thread', '/python': 'waits for an answer', '/stock': 'waits for a timer or something unseen' };
     for (const [route, what] of Object.entries(waits)) {
-        const request = joined(report, route) ?? longest(report, route), critical = request.critical_path;
+        const request = longest(report, route), critical = request.critical_path;
         assert.equal(critical.dominant, what, JSON.stringify(critical));
         assert.equal(critical.steps.reduce((sum, s) => sum + s.duration_ns, 0), request.latency_ns, 'the steps cover the request');
         assert.equal(critical.t_ns + critical.waits_ns, critical.l_ns);
@@ -61,4 +59,16 @@ test('who is slow is named, each with its own requests', async (t) => {
 test('quick peers and files are not blamed', async (t) => {
     const report = await trace(t, '/ready,/healthy');
     assert.deepEqual(report.findings.filter((f) => f.severity !== 'info'), [], outline(report));
+});
+
+test('the first exchange over a connection shows what the other service did, too', async (t) => {
+    const folder = path.join(temporary(t), 'trace'), rounds = 100;
+    const program = path.join(root, 'tests', 'system', 'programs', 'fresh.js');
+    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, program, String(rounds)]);
+    assert.equal(status, 0, stderr);
+    const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
+    const outer = JSON.parse(spans.stdout).requests.filter((r) => r.path === '/outer');
+    assert.equal(outer.length, rounds);
+    const unseen = outer.filter((r) => !r.critical_path.steps.some((s) => s.service && s.what === 'runs'));
+    assert.deepEqual(unseen.map((r) => r.critical_path), []);
 });

@@ -25,7 +25,7 @@ static void send_text(int handle, const char *text, size_t length)
 {
     const struct buffer buffers[] = {
         {text, length / 3}, {text + length / 3, 0}, {text + length / 3, length - length / 3}};
-    write_seen(thread, 3, (uint64_t)handle, buffers, 3, length, (int64_t)length);
+    write_seen(thread, 3, (uint64_t)handle, buffers, 3, length, (int64_t)length, ticks());
 }
 
 static const struct record_uv_write *sent(int handle, const char *text)
@@ -81,14 +81,15 @@ static void what_is_sent_has_a_context(void **state)
     send_text(new_connection(), GET, 0);
     expect_record(thread, SONDE_EVENT_uv_write);
     const struct buffer one = {GET, sizeof(GET) - 1};
-    write_seen(thread, 3, (uint64_t)new_connection(), &one, 1, one.length, (int64_t)one.length);
+    write_seen(thread, 3, (uint64_t)new_connection(), &one, 1, one.length, (int64_t)one.length, ticks());
     assert_int_equal(
         ((const struct record_http_request *)expect_record(thread, SONDE_EVENT_http_request))->context, 77);
     expect_record(thread, SONDE_EVENT_uv_write);
     asked_for = -1;
     static const char ANSWER[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     const struct buffer answer = {ANSWER, sizeof(ANSWER) - 1};
-    write_seen(thread, 3, (uint64_t)new_connection(), &answer, 1, answer.length, (int64_t)answer.length);
+    write_seen(thread, 3, (uint64_t)new_connection(), &answer, 1, answer.length, (int64_t)answer.length,
+               ticks());
     expect_record(thread, SONDE_EVENT_http_response);
     assert_int_equal(((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->context,
                      0);
@@ -111,7 +112,7 @@ static void responses_are_recognised(void **state)
     static const char TEXT[] =
         "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\ncontent-LENGTH: 12\r\n\r\nhello, world";
     const struct buffer one = {TEXT, sizeof(TEXT) - 1};
-    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length);
+    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length, ticks());
     const struct record_http_response *r = expect_record(thread, SONDE_EVENT_http_response);
     assert_int_equal(r->status, 404);
     assert_int_equal(r->content_length, 12);
@@ -120,13 +121,13 @@ static void responses_are_recognised(void **state)
 
     static const char CHUNKED[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     const struct buffer parts[] = {{CHUNKED, sizeof(CHUNKED) - 1}, {"5\r\nhello\r\n", 10}};
-    write_seen(thread, 3, (uint64_t)c, parts, 2, sizeof(CHUNKED) - 1 + 10, 0);
+    write_seen(thread, 3, (uint64_t)c, parts, 2, sizeof(CHUNKED) - 1 + 10, 0, ticks());
     r = expect_record(thread, SONDE_EVENT_http_response);
     assert_int_equal(r->content_length, -1);
     assert_int_equal(
         ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 0);
     const struct buffer end[] = {{"0\r\n", 3}, {"\r\n", 2}};
-    write_seen(thread, 3, (uint64_t)c, end, 2, 5, 5);
+    write_seen(thread, 3, (uint64_t)c, end, 2, 5, 5, ticks());
     assert_int_equal(
         ((const struct record_uv_write *)expect_record(thread, SONDE_EVENT_uv_write))->last_chunk, 1);
 }
@@ -136,7 +137,7 @@ static void requests_leave_their_query_behind(void **state)
     int c = new_connection();
     static const char TEXT[] = "POST /pay/42?card=4111 HTTP/1.1\r\nHost: x\r\n\r\n";
     const struct buffer one = {TEXT, sizeof(TEXT) - 1};
-    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length);
+    write_seen(thread, 3, (uint64_t)c, &one, 1, one.length, (int64_t)one.length, ticks());
     const struct record_http_request *r = expect_record(thread, SONDE_EVENT_http_request);
     assert_int_equal(r->method, 3);
     assert_int_equal(r->side, 1);
@@ -169,7 +170,7 @@ static void random_bytes(void **state)
             bytes[k] = ALPHABET[(size_t)rand() % (sizeof(ALPHABET) - 1)];
         struct buffer one = {realloc(bytes, n ? n : 1), n};
         const void *payload;
-        write_seen(thread, 3, (uint64_t)(i / 50 + 100000), &one, 1, n, (int64_t)n);
+        write_seen(thread, 3, (uint64_t)(i / 50 + 100000), &one, 1, n, (int64_t)n, ticks());
         while (take_record(thread, &payload))
             ;
         free((void *)(uintptr_t)one.base);
