@@ -122,6 +122,8 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->threads);
     map_done(&process->connections);
     map_done(&process->clients);
+    map_done(&process->sessions);
+    channels_free(process);
     map_done(&process->pool);
     map_done(&process->endpoints);
     map_done(&process->submitters);
@@ -277,6 +279,16 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_http_trace:
         context_trace(a, thread, e);
         break;
+    case SONDE_EVENT_port_receive:
+        port_received(a, thread, e);
+        break;
+    case SONDE_EVENT_port_post:
+        port_posted(a, thread, e);
+        break;
+    case SONDE_EVENT_ws_message:
+        websocket_event(a, thread, e);
+        break;
+    case SONDE_EVENT_http_session:
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:
@@ -289,6 +301,7 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_uv_done:
     case SONDE_EVENT_uv_phase:
     case SONDE_EVENT_uv_io:
+    case SONDE_EVENT_port_turn:
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_v8_regexp:

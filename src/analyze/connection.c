@@ -152,6 +152,7 @@ void connection_free(struct analysis *a, struct connection *c)
 {
     forget_tuple(a, c);
     ipc_closed(a, c);
+    http2_forget(c);
     map_remove(&c->process->connections, place_key(c->fd, c->generation));
     uint64_t *client = map_get(&c->process->clients, c->key);
     if (client && *client == (uint64_t)(uintptr_t)c)
@@ -262,11 +263,9 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
     }
 }
 
-void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns)
+static void end_call(struct analysis *a, struct connection *c, struct call *call, uint64_t end_ns)
 {
-    if (!calls_open(c))
-        return;
-    struct call *call = &c->calls.at[c->first_call];
+    call->ended = 1;
     struct vspan *span = call_span(a, call);
     if (span && !span->end_ns)
         span->end_ns = MAX(end_ns, span->start_ns);
@@ -279,9 +278,26 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
     request_unref(a, c->ended.child);
     c->ended = *call;
     call->child = NULL;
+    c->last_call_end_ns = end_ns;
+}
+
+void call_finish(struct analysis *a, struct connection *c, struct call *call, uint64_t end_ns)
+{
+    if (!call->ended)
+        end_call(a, c, call, end_ns);
+    while (calls_open(c) && c->calls.at[c->first_call].ended)
+        call_finish_first(a, c, end_ns);
+}
+
+void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns)
+{
+    if (!calls_open(c))
+        return;
+    struct call *call = &c->calls.at[c->first_call];
+    if (!call->ended)
+        end_call(a, c, call, end_ns);
     c->first_call++;
     c->calls_gone++;
-    c->last_call_end_ns = end_ns;
     if (c->first_call >= 64 && c->first_call * 2 >= c->calls.count) {
         c->calls.count -= c->first_call;
         memmove(c->calls.at, c->calls.at + c->first_call, c->calls.count * sizeof(*c->calls.at));
@@ -318,6 +334,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .kind = call->kind,
                          .known = (uint8_t)known,
                          .told = call->told,
+                         .message = call->message,
                          .name = call->name,
                          .peer = call->peer,
                          .work_start_ns = call->work_start_ns,

@@ -49,11 +49,17 @@ static void step(struct walk *w, enum path_class class, uint64_t from_ns, const 
     if (from_ns >= w->until_ns)
         return;
     struct path_step *last = r->path_steps.count ? &r->path_steps.at[r->path_steps.count - 1] : NULL;
-    if (last && last->class == class && last->name == name && last->service == service && last->span == span)
+    if (last && last->class == class && last->name == name && last->service == service &&
+        last->span == span && !last->timed)
         last->start_ns = from_ns;
     else
         LIST_ADD(w->a, &r->path_steps,
-                 (struct path_step){from_ns, w->until_ns, name, service, span, (uint8_t) class});
+                 (struct path_step){.start_ns = from_ns,
+                                    .end_ns = w->until_ns,
+                                    .name = name,
+                                    .service = service,
+                                    .span = span,
+                                    .class = (uint8_t) class});
     w->until_ns = from_ns;
 }
 
@@ -83,9 +89,15 @@ static void child_steps(struct walk *w, const struct vspan *span, uint32_t index
     step(w, PATH_LOOP, MIN(child->end_ns, w->until_ns), span->name, NULL, index);
     for (size_t i = child->path_steps.count; i-- > 0;) {
         const struct path_step *s = &child->path_steps.at[i];
-        if (w->request->path_steps.count < STEPS_MAX)
+        size_t before = w->request->path_steps.count;
+        if (before < STEPS_MAX)
             step(w, s->class, MAX(s->start_ns, span->start_ns), s->name,
                  s->service ? s->service : child->service, index);
+        if (w->request->path_steps.count == before)
+            continue;
+        struct path_step *taken = &w->request->path_steps.at[before];
+        if (s->timed && taken->start_ns == s->start_ns && taken->end_ns == s->end_ns)
+            taken->timed = true, taken->spent = s->spent;
     }
     step(w, PATH_PEER, MAX(child->start_ns, span->start_ns), span->name, child->service, index);
     step(w, PATH_QUEUE, span->start_ns, span->name, child->service, index);
@@ -106,6 +118,10 @@ static void operation_steps(struct walk *w, uint32_t index)
         step(w, PATH_QUEUE, span->start_ns, span->name, NULL, index);
     } else if (span->child && span->child->end_ns) {
         child_steps(w, span, index);
+    } else if (span->kind == VSPAN_ipc && span->end_ns && span->work_end_ns) { /* of another thread */
+        step(w, PATH_LOOP, span->work_end_ns, span->name, NULL, index);
+        step(w, PATH_PEER, span->work_start_ns, span->name, NULL, index);
+        step(w, PATH_QUEUE, span->start_ns, span->name, NULL, index);
     } else {
         if (span->end_ns)
             step(w, PATH_LOOP, busy_since_ns(w->thread, span->end_ns), span->name, NULL, index);
@@ -177,6 +193,22 @@ static void walk_back(struct walk *w)
     step(w, r->spans.count > 1 ? PATH_RUN : PATH_OTHER, r->start_ns, NULL, NULL, VSPAN_NONE);
 }
 
+/* The kernel's facts of the steps in this process. */
+static void find_times(struct request *request, const struct thread *loop)
+{
+    array_foreach (&request->path_steps, s) {
+        const struct thread *thread = s->service                                      ? NULL
+                                      : s->class == PATH_RUN || s->class == PATH_LOOP ? loop
+                                                                                      : NULL;
+        if (!s->service && s->class == PATH_POOL && loop) {
+            uint64_t *slot = map_get(&loop->process->threads, (uint64_t)request->spans.at[s->span].peer_tid);
+            thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+        }
+        if (thread && !s->timed)
+            s->timed = activity_times(thread, s->start_ns, s->end_ns, &s->spent);
+    }
+}
+
 void critical_find(struct analysis *a, struct request *request, const struct thread *thread)
 {
     struct walk walk = {.a = a, .request = request, .thread = thread, .until_ns = request->end_ns};
@@ -188,6 +220,7 @@ void critical_find(struct analysis *a, struct request *request, const struct thr
         request->path_steps.at[i] = request->path_steps.at[n - 1 - i];
         request->path_steps.at[n - 1 - i] = other;
     }
+    find_times(request, thread);
 }
 
 bool path_works(enum path_class class)

@@ -3,11 +3,12 @@
  * the next message or the end of the connection shows it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "analyze/model.h"
 
-enum { SIDE_SERVER = 0, SIDE_CLIENT = 1, METHOD_HEAD = 2, EPHEMERAL_PORTS = 32768 };
+enum { METHOD_HEAD = 2, EPHEMERAL_PORTS = 32768 };
 
 /* How much later than the request was read its sending may be written down: a time slice or two. */
 static const uint64_t EARLY_NS = 100000000;
@@ -31,23 +32,28 @@ static void pop_waiting(struct connection *c)
     c->responding = 0;
 }
 
-/* The response to the oldest request is written whole, or will never be. */
+void http_answered(struct analysis *a, struct thread *thread, struct request *request,
+                   struct connection *caller, uint64_t now_ns, enum request_state state)
+{
+    request->end_ns = MAX(now_ns, request->start_ns);
+    request->state = (uint8_t)state;
+    LIST_ADD(a, &thread->answered, request->serial);
+    if (!caller)
+        return;
+    for (size_t i = caller->first_call; i < caller->calls.count; i++)
+        if (caller->calls.at[i].child == request)
+            call_ready(a, &caller->calls.at[i], request->end_ns);
+}
+
+/* The response to the oldest request. */
 static void answered(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns,
                      enum request_state state)
 {
     struct request *request = first_waiting(a, c);
     if (!request)
         return;
-    request->end_ns = MAX(now_ns, request->start_ns);
-    request->state = (uint8_t)state;
     pop_waiting(c);
-    LIST_ADD(a, &thread->answered, request->serial);
-    struct connection *caller = c->mirror;
-    if (!caller)
-        return;
-    for (size_t i = caller->first_call; i < caller->calls.count; i++)
-        if (caller->calls.at[i].child == request)
-            call_ready(a, &caller->calls.at[i], request->end_ns);
+    http_answered(a, thread, request, c->mirror, now_ns, state);
 }
 
 /* ---- the server's side ---- */
@@ -66,7 +72,7 @@ static struct call *find_caller(struct connection *c, uint64_t now_ns)
     return NULL;
 }
 
-static void join_caller(struct analysis *a, struct call *call, struct request *request)
+void http_join(struct analysis *a, struct call *call, struct request *request)
 {
     a->counts.http_joined++;
     call->child = request_ref(request);
@@ -78,6 +84,17 @@ static void join_caller(struct analysis *a, struct call *call, struct request *r
         owner->spans.at[call->span].child = request_ref(request);
 }
 
+struct request *http_request_new(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    const struct value *path = &e->values[FIELD_http_request_path];
+    bool has_path = HAS(e, http_request_path);
+    struct request *request = request_new(a, thread, e->time_ns, (uint8_t)U(e, http_request_method),
+                                          has_path ? path->s : "", has_path ? path->length : 0);
+    if (request)
+        context_begins(a, thread, request, (uint32_t)U(e, http_request_context));
+    return request;
+}
+
 static void request_received(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct event *e)
 {
@@ -86,18 +103,14 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
         a->failed = true;
     if (c->responding && c->response_needs == UINT64_MAX)
         answered(a, thread, c, c->last_write_ns, REQUEST_ANSWERED);
-    const struct value *path = &e->values[FIELD_http_request_path];
-    bool has_path = HAS(e, http_request_path);
-    struct request *request = request_new(a, thread, e->time_ns, (uint8_t)U(e, http_request_method),
-                                          has_path ? path->s : "", has_path ? path->length : 0);
+    struct request *request = http_request_new(a, thread, e);
     if (!request)
         return;
-    context_begins(a, thread, request, (uint32_t)U(e, http_request_context));
     LIST_ADD(a, &c->waiting, request->serial);
     c->current = request->serial;
     struct call *call = find_caller(c, e->time_ns);
     if (call)
-        join_caller(a, call, request);
+        http_join(a, call, request);
     else
         c->unclaimed = request->serial;
     stretch_late_request(a, thread, request, call ? call->sent_ns : 0);
@@ -121,6 +134,8 @@ static void response_begun(struct analysis *a, struct thread *thread, struct con
         return;
     request->status = (uint16_t)status;
     request->response_ns = e->time_ns;
+    if (status == 101)
+        c->upgraded = intern_string(a, request->path);
     int64_t content = I(e, http_response_content_length);
     uint64_t headers = U(e, http_response_header_bytes);
     if (request->method_number == METHOD_HEAD || status == 204 || status == 304 || status == 101)
@@ -144,22 +159,27 @@ static void claim_early(struct analysis *a, struct connection *c, struct call *c
         return;
     c->mirror->unclaimed = 0;
     call->sent_ns = request->start_ns;
-    join_caller(a, call, request);
+    http_join(a, call, request);
     if (request->end_ns)
         call_ready(a, call, request->end_ns);
+}
+
+struct call http_call_of(struct analysis *a, const struct event *e)
+{
+    char path[256] = "", name[300];
+    const struct value *text = &e->values[FIELD_http_request_path];
+    if (HAS(e, http_request_path))
+        snprintf(path, sizeof(path), "%.*s", (int)MIN(text->length, 255u), text->s);
+    snprintf(name, sizeof(name), "%s %s", method_name((uint8_t)U(e, http_request_method)), route_of(a, path));
+    return (struct call){.kind = VSPAN_http, .sent_ns = e->time_ns, .name = intern_string(a, name)};
 }
 
 static void request_sent(struct analysis *a, struct thread *thread, struct connection *c,
                          const struct event *e)
 {
     c->protocol = PROTOCOL_HTTP_CLIENT;
-    char path[256] = "", name[300];
-    const struct value *text = &e->values[FIELD_http_request_path];
-    if (HAS(e, http_request_path))
-        snprintf(path, sizeof(path), "%.*s", (int)MIN(text->length, 255u), text->s);
-    snprintf(name, sizeof(name), "%s %s", method_name((uint8_t)U(e, http_request_method)), route_of(a, path));
     uint64_t index = 0;
-    struct call call = {.kind = VSPAN_http, .sent_ns = e->time_ns, .name = intern_string(a, name)};
+    struct call call = http_call_of(a, e);
     call.after_other = c->last_call_end_ns && c->last_call_end_ns >= thread->last_turn_end_ns;
     struct call *added = call_add(a, c, &call, &index);
     if (!added)
@@ -176,17 +196,17 @@ static void request_sent(struct analysis *a, struct thread *thread, struct conne
     }
 }
 
-/* The callbacks around this event belong to the call's owner. */
-static void tell_turn(struct analysis *a, struct thread *thread, const struct event *e,
-                      const struct call *call)
+struct item *http_tell_turn(struct analysis *a, struct thread *thread, const struct event *e,
+                            const struct call *call)
 {
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (!item)
-        return;
+        return NULL;
     item->small = SIDE_CLIENT;
     item->id = call->owner;
     item->fd = call->known;
     item->count = call->span;
+    return item;
 }
 
 static void response_read(struct analysis *a, struct thread *thread, struct connection *c,
@@ -197,10 +217,12 @@ static void response_read(struct analysis *a, struct thread *thread, struct conn
     struct call *call = &c->calls.at[c->first_call];
     if (e->id == SONDE_EVENT_http_response) {
         call->status = (uint16_t)U(e, http_response_status);
+        if (call->status == 101)
+            c->upgraded = intern_string(a, strchr(call->name, '/') ? strchr(call->name, '/') : "");
         if (!call->ready_ns) /* the other side is not traced: at the latest now */
             call_ready(a, call, e->time_ns);
     }
-    tell_turn(a, thread, e, call);
+    http_tell_turn(a, thread, e, call);
     if (e->id == SONDE_EVENT_http_end && (call->status >= 200 || call->status == 101))
         call_finish_first(a, c, e->time_ns);
 }
@@ -310,6 +332,8 @@ static void written(struct analysis *a, struct thread *thread, struct connection
 
 static void closed(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
+    http2_closed(a, thread, c, e->time_ns);
+    websocket_closed(a, thread, c, e->time_ns);
     while (first_waiting(a, c)) {
         struct request *request = first_waiting(a, c);
         bool begun = request->response_ns != 0;
@@ -347,6 +371,10 @@ static struct connection *event_connection(struct analysis *a, struct process *p
 
 void http_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
+    if (http2_is(e)) {
+        http2_event(a, thread, e);
+        return;
+    }
     struct connection *c = event_connection(a, thread->process, e);
     if (!c)
         return;

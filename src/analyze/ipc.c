@@ -112,6 +112,8 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
     memmove(c->ipc_waiting.at, c->ipc_waiting.at + 1, --c->ipc_waiting.count * sizeof(*c->ipc_waiting.at));
     if (!c->ipc_answers++)
         c->ipc_first_answer_ns = at_ns;
+    c->ipc_answer_ns += at_ns - message.sent_ns;
+    c->ipc_worst_answer_ns = MAX(c->ipc_worst_answer_ns, at_ns - message.sent_ns);
     struct request *owner = request_open(a, message.owner);
     if (!owner || message.span == VSPAN_NONE)
         return NULL;
@@ -131,7 +133,8 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
 void ipc_request_done(struct request *request)
 {
     array_foreach (&request->spans, span)
-        if (span->kind == VSPAN_ipc && !span->end_ns && request->state != REQUEST_UNFINISHED)
+        if ((span->kind == VSPAN_ipc || span->message) && !span->end_ns &&
+            request->state != REQUEST_UNFINISHED)
             span->end_ns = span->start_ns;
 }
 
@@ -169,6 +172,12 @@ json_t *analysis_channels_json(const struct analysis *a)
                           (json_int_t)(*process)->pid, "descriptor", c->fd, "writes_count",
                           (json_int_t)c->ipc_writes, "bytes", (json_int_t)c->ipc_bytes, "answers_count",
                           (json_int_t)c->ipc_answers, "unanswered_count", (json_int_t)c->ipc_waiting.count);
+            if (c->ipc_answers) {
+                json_object_set_new(object, "answer_mean_ns",
+                                    json_integer((json_int_t)(c->ipc_answer_ns / c->ipc_answers)));
+                json_object_set_new(object, "answer_worst_ns",
+                                    json_integer((json_int_t)c->ipc_worst_answer_ns));
+            }
             if (other) {
                 json_object_set_new(object, "to_service", json_string(other->process->service));
                 json_object_set_new(object, "to_process", json_integer((json_int_t)other->process->pid));
@@ -176,5 +185,8 @@ json_t *analysis_channels_json(const struct analysis *a)
             }
             json_array_append_new(array, object);
         }
+    array_foreach (&a->all_processes, process)
+        array_foreach (&(*process)->channels, c)
+            json_array_append_new(array, port_channel_json(*process, *c));
     return array;
 }

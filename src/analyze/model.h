@@ -34,6 +34,8 @@ struct call {
     uint8_t known; /* how owner is known */
     uint8_t settled, done;
     uint8_t told;        /* a context's number says whose it is, and nothing else does */
+    uint8_t message;     /* of a WebSocket connection */
+    uint8_t ended;       /* it has its end, and waits for those before it to be taken from the list */
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
     uint16_t status;
     uint32_t span;   /* in the owner's tree; VSPAN_NONE when it has none */
@@ -63,12 +65,32 @@ struct ipc_message {
     uint32_t span;
 };
 
+/* A message to another thread, until it is answered. */
+struct port_message {
+    uint64_t sent_ns, owner; /* owner: serial */
+    uint64_t work_start_ns;  /* when it was received */
+    uint64_t number;         /* on its channel, from 1 */
+    uint32_t span;
+    uint8_t answer; /* to one of the other way */
+};
+
+/* One way from a message port to another thread's (port.c). */
+struct channel {
+    uint64_t from, target; /* the ports' handles; target 0: not known yet */
+    int64_t from_tid, to_tid;
+    struct channel *back;
+    ARRAY(struct port_message) messages;
+    uint64_t posts, receipts, answers, answer_ns, worst_answer_ns;
+};
+
 enum protocol {
     PROTOCOL_UNKNOWN,
     PROTOCOL_HTTP_SERVER,
     PROTOCOL_HTTP_CLIENT,
     PROTOCOL_REDIS_CLIENT,
-    PROTOCOL_REDIS
+    PROTOCOL_REDIS,
+    PROTOCOL_HTTP2,
+    PROTOCOL_WEBSOCKET
 };
 
 struct connection {
@@ -87,7 +109,8 @@ struct connection {
     ARRAY(struct ipc_message)
     ipc_waiting; /* pipes, UNIX sockets: written and not followed by a read, in order */
     uint64_t ipc_writes, ipc_bytes, ipc_answers, ipc_first_answer_ns;
-    const char *peer_name; /* interned "127.0.0.1:6379" */
+    uint64_t ipc_answer_ns, ipc_worst_answer_ns; /* from each message to its answer */
+    const char *peer_name;                       /* interned "127.0.0.1:6379" */
     /* Client side: calls in order; calls.at[first_call] is number calls_gone of this connection. */
     ARRAY(struct call) calls;
     size_t first_call;
@@ -106,6 +129,11 @@ struct connection {
     uint8_t had_io;    /* a turn on it was read */
     size_t answering;  /* calls that the turn which is read now brings the answers of */
     uint8_t pipelined; /* calls of two requests waited on it at a time */
+    /* http2.c: a session is a connection of its own, which another one carries. */
+    struct connection *session, *carrier;
+    uint64_t session_key;
+    const char *upgraded; /* websocket.c: the path that it was asked for with; interned, NULL unknown */
+    struct map streams;   /* of a session: number -> serial of its request, or number of its call */
 };
 
 enum { CALLS_MAX = 65536 }; /* waiting on one connection */
@@ -149,7 +177,7 @@ struct item {
     uint32_t context; /* operations: the number that the probe read, as CONTEXT_NONE */
     union {
         uint64_t id;   /* async id, request serial, number of the first call */
-        void *pointer; /* uv:done: the operation, owned until the turn is read */
+        void *pointer; /* uv:done: the operation, owned until the turn is read; port:post: the channel */
     };
     const char *name;
 };
@@ -329,7 +357,10 @@ struct process {
     struct map threads;        /* tid -> struct thread * */
     struct map connections;    /* fd << 32 | generation -> struct connection * */
     struct map clients;        /* redis client id -> struct connection * */
-    struct map pool;           /* request pointer -> struct pool_op * */
+    ARRAY(struct channel *) channels;
+    struct map sessions;    /* http2: its key -> struct connection * */
+    uint32_t session_count; /* ever */
+    struct map pool;        /* request pointer -> struct pool_op * */
     uint32_t pool_threads;
     uint32_t connecting;     /* connects that were asked for and whose descriptor has not shown itself */
     struct map server_ports; /* local ports of connections on which requests were received */
@@ -484,7 +515,8 @@ size_t calls_open(const struct connection *connection);
 void call_worked(struct analysis *a, struct call *call);
 /* The answer is there, at the other side. */
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
-/* The oldest call ends: its span is closed. Returns nothing of it. */
+/* A call ends: its span is closed. The oldest are taken from the list. */
+void call_finish(struct analysis *a, struct connection *connection, struct call *call, uint64_t end_ns);
 void call_finish_first(struct analysis *a, struct connection *connection, uint64_t end_ns);
 /* Whose it was, found when it ended: the callback that it continued in answered this request. */
 void call_claim(struct analysis *a, struct call *call, struct request *owner);
@@ -507,7 +539,33 @@ void context_check(struct analysis *a, struct process *process, const struct cal
 void contexts_judge(struct analysis *a);
 
 /* http.c */
+enum { SIDE_SERVER = 0, SIDE_CLIENT = 1 };
 void http_event(struct analysis *a, struct thread *thread, const struct event *e);
+/* What an http:request tells of: at a server, and at its client. */
+struct request *http_request_new(struct analysis *a, struct thread *thread, const struct event *e);
+struct call http_call_of(struct analysis *a, const struct event *e);
+/* The request was sent by that call. */
+void http_join(struct analysis *a, struct call *call, struct request *request);
+/* Its response is written whole, or will never be. caller: the other end, may be NULL. */
+void http_answered(struct analysis *a, struct thread *thread, struct request *request,
+                   struct connection *caller, uint64_t now_ns, enum request_state state);
+/* The callbacks around this event belong to the call's owner. */
+struct item *http_tell_turn(struct analysis *a, struct thread *thread, const struct event *e,
+                            const struct call *call);
+
+/* websocket.c. What an item of a message says (small). */
+enum { MESSAGE_ASKS, MESSAGE_BACK, MESSAGE_ANSWERS, MESSAGE_SENT };
+void websocket_event(struct analysis *a, struct thread *thread, const struct event *e);
+void websocket_closed(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns);
+/* A message was sent for the request, which may be NULL; a callback of it has ended. */
+void websocket_answered(struct analysis *a, struct thread *thread, struct request *request, uint64_t now_ns);
+void websocket_handled(struct request *request, uint64_t now_ns);
+
+/* http2.c */
+bool http2_is(const struct event *e);
+void http2_event(struct analysis *a, struct thread *thread, const struct event *e);
+void http2_closed(struct analysis *a, struct thread *thread, struct connection *carrier, uint64_t now_ns);
+void http2_forget(struct connection *connection);
 
 /* redis.c */
 void redis_event(struct analysis *a, struct thread *thread, const struct event *e);
@@ -573,6 +631,15 @@ struct request *ipc_read(struct analysis *a, struct connection *connection, uint
                          uint32_t *ret_span);
 void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *stretch);
 void ipc_request_done(struct request *request);
+
+/* port.c */
+void port_posted(struct analysis *a, struct thread *thread, const struct event *e);
+void port_owned(struct analysis *a, struct channel *channel, uint64_t number, struct request *owner,
+                enum known known, uint32_t parent);
+void port_received(struct analysis *a, struct thread *thread, const struct event *e);
+void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
+json_t *port_channel_json(const struct process *process, const struct channel *channel);
+void channels_free(struct process *process);
 
 /* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it
  * took, 0 when that is nothing unusual. */

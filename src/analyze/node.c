@@ -29,6 +29,7 @@ struct context {
     uint8_t shared;
     uint8_t in_callback;
     uint8_t told;       /* owner is known from a context's number, and from nothing else */
+    uint8_t once;       /* for the next callback only, which may be another's all the same: HTTP/2 */
     uint8_t late_write; /* in a callback that goes on with what was written before, by anybody */
 };
 
@@ -330,6 +331,12 @@ static struct context ipc_answer(struct turn *t, struct connection *c, const str
     return owner && alone ? decided(owner, KNOWN_INFERRED, span) : UNDECIDED;
 }
 
+static bool answers_in_order(const struct connection *c)
+{
+    return c->protocol != PROTOCOL_HTTP_SERVER && c->protocol != PROTOCOL_HTTP2 &&
+           c->protocol != PROTOCOL_WEBSOCKET;
+}
+
 static void read_io(struct turn *t, const struct item *io)
 {
     struct connection *c = io_connection(t, io);
@@ -342,12 +349,14 @@ static void read_io(struct turn *t, const struct item *io)
             claim_ended(t, c, io), context = client_input(t, c, io);
         else if (c->protocol == PROTOCOL_HTTP_SERVER)
             context = server_input(t, c);
+        else if (c->protocol == PROTOCOL_HTTP2 || c->protocol == PROTOCOL_WEBSOCKET)
+            ; /* what is told of frames and messages says whose they are */
         else if (c->calls_gone || calls_open(c))
             context = other_reply(t, c, io);
     }
     if (c && ipc_is(c) && c->protocol == PROTOCOL_UNKNOWN)
         context = ipc_answer(t, c, io);
-    if (c && !first && c->protocol != PROTOCOL_HTTP_SERVER)
+    if (c && !first && answers_in_order(c))
         check_io(t, c, io);
     foreach_child(t, io, i) read_item(t, i, &context);
     if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
@@ -395,13 +404,14 @@ static void read_done(struct turn *t, const struct item *done)
 
 /* ---- callbacks ---- */
 
-static struct request *request_begun_in(const struct turn *t, const struct item *callback)
+static const struct item *request_begun_in(const struct turn *t, const struct item *callback)
 {
     foreach_child(t, callback, i)
     {
         const struct item *child = item_at(t, i);
-        if (child->event == SONDE_EVENT_http_request && child->small == 0)
-            return request_open(t->a, child->id);
+        if ((child->event == SONDE_EVENT_http_request && child->small == 0) ||
+            (child->event == SONDE_EVENT_ws_message && child->small == MESSAGE_ASKS))
+            return child;
     }
     return NULL;
 }
@@ -425,9 +435,12 @@ static const char *callback_name(const char *type)
         {"PBKDF2REQUEST", "pbkdf2 done"},
         {"SCRYPTREQUEST", "scrypt done"},
         {"RANDOMBYTESREQUEST", "random bytes ready"},
+        {"HTTP2SESSION", "HTTP/2 frames"},
+        {"HTTP2STREAM", "HTTP/2 stream data"},
         {"ZLIB", "compression step done"},
         {"Timeout", "timer"},
         {"Immediate", "immediate"},
+        {"MESSAGEPORT", "message from a thread"},
         {"PIPEWRAP", "pipe data"},
         {"SIGNALWRAP", "signal"},
         {"FILEHANDLECLOSEREQ", "file closed"},
@@ -530,15 +543,27 @@ static void add_calls(struct turn *t, const struct item *item, struct request *o
 
 static void read_callback(struct turn *t, const struct item *item, struct context *outer)
 {
-    struct request *begun = request_begun_in(t, item);
+    const struct item *beginning = request_begun_in(t, item);
+    struct request *begun = beginning ? request_open(t->a, beginning->id) : NULL;
     if (!begun && !outer->owner)
         begun = request_missed_in(t, item);
     struct context c = *outer;
+    if (outer->once) {
+        uint64_t *own = map_get(&t->thread->async, item->id);
+        *outer = UNDECIDED;
+        if ((own && (!c.owner || async_serial(*own) != c.owner->serial)) ||
+            (!own && type_is(t->thread, item->id, "HTTP2STREAM")))
+            c = UNDECIDED;
+    }
     c.in_callback = 1;
     c.late_write = type_is(t->thread, item->id, "WRITEWRAP");
     if (begun) {
         c = decided(begun, KNOWN_PROVED, VSPAN_NONE);
-        *outer = c; /* the parser's next callbacks in this turn are about it */
+        if (beginning && beginning->count) /* 0: HTTP/1 */
+            own_async_id(t, beginning->trigger,
+                         &c); /* its stream's callbacks; others' come in this turn too */
+        else
+            *outer = c; /* the parser's next callbacks in this turn are about it */
     } else if (!c.decided) {
         uint64_t *owner = map_get(&t->thread->async, item->id);
         c.owner = owner ? request_open(t->a, async_serial(*owner)) : NULL;
@@ -571,6 +596,8 @@ static void read_callback(struct turn *t, const struct item *item, struct contex
         c.owner->spans.at[span].gc_ns = t->gc_ns - gc_before;
         add_calls(t, item, c.owner, span);
     }
+    if (c.owner && c.owner->process)
+        websocket_handled(c.owner, item->end_ns);
 }
 
 /* ---- what happens inside ---- */
@@ -784,7 +811,9 @@ static void read_init(struct turn *t, const struct item *item, const struct cont
         t->write_wrap = item->id;
     if (!c->owner)
         return;
-    own_async_id(t, item->id, c);
+    /* A session that a request opened serves others too. */
+    if (!item->name || strcmp(item->name, "HTTP2SESSION") != 0)
+        own_async_id(t, item->id, c);
     if (!operation)
         return;
     c->owner->open_calls++;
@@ -854,10 +883,29 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
         if (item->small == 1)
             read_calls(t, item, c);
         break;
+    case SONDE_EVENT_port_post: {
+        const struct context whose = told(t, item, c);
+        port_owned(t->a, item->pointer, item->trigger, whose.owner, (enum known)whose.known, whose.parent);
+        break;
+    }
+    case SONDE_EVENT_port_receive: {
+        struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL;
+        *c = owner ? decided(owner, KNOWN_INFERRED, item->count) : UNDECIDED;
+        break;
+    }
+    case SONDE_EVENT_ws_message:
+        if (item->small == MESSAGE_SENT)
+            read_calls(t, item, c);
+        else if (item->small == MESSAGE_ANSWERS)
+            websocket_answered(t->a, t->thread, told(t, item, c).owner, item->start_ns);
+        else if (item->small == MESSAGE_BACK)
+            *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count), c->once = 1;
+        break;
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:
         if (item->small == 1)
-            *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count);
+            *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count),
+            c->once = item->trigger != 0;
         else
             read_response(t, item->id, c);
         break;

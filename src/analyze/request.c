@@ -283,11 +283,20 @@ static void leave_thread(struct analysis *a, struct request *request)
         }
 }
 
-/* Whether something that was called for it has answered and is not read to its end: its turn still runs. */
+/* Whether what was called for it has answered and is not read to its end: its turn still runs. A message that
+ * nobody answered is not waited for. */
+static bool is_unread(const struct vspan *call)
+{
+    const struct request *callee = call->child;
+    if (!callee || (!callee->process && !callee->finishing))
+        return false;
+    return call->message ? call->end_ns > call->start_ns : callee->end_ns != 0;
+}
+
 static bool waits_for_callees(const struct request *request)
 {
     array_foreach (&request->spans, span)
-        if (span->child && span->child->end_ns && (span->child->process || span->child->finishing))
+        if (is_unread(span))
             return true;
     return false;
 }
@@ -325,6 +334,10 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     struct process *process = request->process;
     if (!process)
         return;
+    if (request->messages && request->state == REQUEST_ANSWERED && state == REQUEST_UNFINISHED) {
+        state = REQUEST_FINISHED; /* a message that nobody answers */
+        end_ns = request->end_ns;
+    }
     request->state = (uint8_t)state;
     request->end_ns = MAX(end_ns, request->start_ns);
     ipc_request_done(request);

@@ -54,6 +54,7 @@ struct vspan {
     uint8_t told;        /* it is known from a context's number, and from nothing else */
     uint64_t stalled_ns; /* message: of it, the event loop of the other end stood (a finding of its own) */
     uint8_t starting;    /* message: sent before the other end had ever answered */
+    uint8_t message;     /* http: a WebSocket message */
     uint8_t shared;      /* callback: other requests may be served in it too */
     const char *name;    /* interned: resource type, kind of operation, command, collection */
     const char *peer;    /* interned: the other end's address; NULL */
@@ -100,6 +101,9 @@ struct path_step {
     const char *service; /* interned: where, when it is not this request's own */
     uint32_t span;       /* index of the own span that it lies in; VSPAN_NONE */
     uint8_t class;       /* enum path_class */
+    /* What the thread did that it waits for: the loop's, the pool's; timed: the kernel's events tell. */
+    bool timed;
+    struct activity_times spent;
 };
 
 enum request_state {
@@ -120,6 +124,8 @@ struct request {
     uint8_t state;
     uint8_t method_number;
     uint16_t status;              /* 0 unknown */
+    uint32_t messages;            /* WebSocket: those that came in one read; 0 for HTTP */
+    uint32_t stream;              /* HTTP/2: its number on the connection; 0 for HTTP/1 */
     char name[32];                /* "PID-N": the N-th request that the process received */
     const char *service, *method; /* interned */
     const char *route;            /* interned */

@@ -308,6 +308,7 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }
     ipc_stalled(a, thread->process, s);
+    ports_stalled(a, thread, s);
     return s;
 }
 

@@ -143,7 +143,7 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
         return;
     thread->runs_loop = 1;
     fill_item(a, thread, item, e);
-    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done)
+    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         read_roots(a, thread, PHASE_POLL);
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);

@@ -461,6 +461,7 @@ static void say_ipc(struct finding *f, const struct fault *fault)
     struct duration worst, total;
     const char *channel = fault->command ? fault->command : "a pipe";
     bool full = fault->queued_commands * 2 > fault->count;
+    const char *other = strncmp(channel, "thread ", 7) == 0 ? "thread" : "process";
     const char *amount = fault->unfinished
                              ? finding_say(f, "for %s and it had not answered when the trace ended",
                                            say_ns(&worst, fault->worst_ns))
@@ -469,14 +470,14 @@ static void say_ipc(struct finding *f, const struct fault *fault)
                                            say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     f->title = full ? finding_say(f, "A pipe of %s was full: requests waited for its reader %s",
                                   fault->service, amount)
-                    : finding_say(f, "Requests of %s waited for another process's answer %s", fault->service,
-                                  amount);
+                    : finding_say(f, "Requests of %s waited for another %s's answer %s", fault->service,
+                                  other, amount);
     f->detail =
         full ? finding_say(f,
                            "What was written to %s was not taken: the reader at the other end does not read, "
                            "or slower than is written.",
                            channel)
-             : finding_say(f, "A message was written to %s, and the next bytes came back late.", channel);
+             : finding_say(f, "A message was sent to %s, and what came back next came late.", channel);
     f->remedy =
         full ? "Read the pipe in the other process, or do not open it; write no faster than it is read (heed "
                "write()'s return value and 'drain')."

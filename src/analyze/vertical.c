@@ -158,6 +158,10 @@ static void add_root_words(struct text *to, const struct request *request)
     if (request->status)
         text_addf(to, " %u", request->status);
     text_addf(to, "  %s", request->service);
+    if (request->messages > 1)
+        text_addf(to, ", %u messages at once", request->messages);
+    if (request->stream)
+        text_addf(to, ", HTTP/2 stream %u", request->stream);
     if (request->state == REQUEST_UNFINISHED || request->state == REQUEST_ABORTED)
         text_addf(to, ", %s", request_state_name(request->state));
 }
@@ -284,6 +288,15 @@ static int largest_first(const void *x, const void *y)
     return (a->took_ns < b->took_ns) - (a->took_ns > b->took_ns);
 }
 
+static void add_times(struct activity_times *sum, const struct path_step *step)
+{
+    if (!step->timed)
+        return;
+    sum->running_ns += step->spent.running_ns;
+    sum->runnable_ns += step->spent.runnable_ns;
+    sum->blocked_ns += step->spent.blocked_ns;
+}
+
 /* "151 ms it waits for an answer (GET /stock of stock), ...": the largest shares. */
 static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
                        unsigned width)
@@ -292,7 +305,9 @@ static void print_path(struct text *to, const struct request *request, const str
     struct share shares[SHARES_MAX];
     size_t count = 0;
     uint64_t works_ns = 0, all_ns = request_latency_ns(request);
+    struct activity_times spent = {0};
     array_foreach (&request->path_steps, step) {
+        add_times(&spent, step);
         size_t i = 0;
         while (i < count && (shares[i].like->class != step->class || shares[i].like->name != step->name ||
                              shares[i].like->service != step->service))
@@ -313,6 +328,9 @@ static void print_path(struct text *to, const struct request *request, const str
               clock_format_duration(MIN(works_ns, all_ns), time, sizeof(time)));
     text_addf(&words, " %s of waiting;",
               clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
+    if (spent.runnable_ns * 10 > all_ns)
+        text_addf(&words, " in %s a thread on it waited for a processor;",
+                  clock_format_duration(spent.runnable_ns, time, sizeof(time)));
     for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
         const struct path_step *step = shares[i].like;
         text_addf(&words, "%s %s %s", i ? ";" : "",
@@ -512,14 +530,18 @@ static json_t *span_json(const struct request *request, const struct vspan *span
 static json_t *path_json(const struct request *request)
 {
     uint64_t works_ns = 0;
+    struct activity_times spent = {0};
     json_t *steps = json_array();
     array_foreach (&request->path_steps, step) {
+        add_times(&spent, step);
         works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
         json_t *object =
             json_pack("{s:s, s:I, s:I}", "what", path_class_name(step->class), "start_ns",
                       (json_int_t)step->start_ns, "duration_ns", (json_int_t)(step->end_ns - step->start_ns));
         set_text(object, "name", step->name);
         set_text(object, "service", step->service);
+        if (step->timed)
+            set_spent(object, &step->spent);
         if (step->span != VSPAN_NONE)
             json_object_set_new(object, "span", json_integer((json_int_t)step->span));
         json_array_append_new(steps, object);
@@ -533,6 +555,8 @@ static json_t *path_json(const struct request *request)
         set_text(object, "dominant_name", most->name);
         set_text(object, "dominant_service", most->service);
     }
+    if (spent.running_ns + spent.runnable_ns + spent.blocked_ns)
+        set_spent(object, &spent);
     json_object_set_new(object, "steps", steps);
     return object;
 }
@@ -562,6 +586,8 @@ json_t *vertical_json(const struct request *request)
     if (!object)
         return NULL;
     set_number(object, "response_ns", request->response_ns);
+    set_number(object, "http2_stream", request->stream);
+    set_number(object, "messages_count", request->messages);
     set_trace(object, request);
     set_number(object, "ambiguous_count", request->ambiguous);
     set_number(object, "pool_wait_ns", request->pool_wait_ns);

@@ -8,6 +8,8 @@
 
 #define V8I   "_ZN2v88internal"
 #define SCOPE "_ZN4node21InternalCallbackScope"
+#define HTTP2 "_ZN4node5http212Http2Session"
+#define PORT  "_ZN4node6worker11MessagePort"
 
 enum {
     REDIS_6_0 = 0x60000,
@@ -103,6 +105,40 @@ const struct hook HOOKS[] = {
     {"llhttp_url", "llhttp__on_url", RUNTIME_NODE, 0, 0, "the paths of HTTP requests"},
     {"llhttp_headers", "llhttp__on_headers_complete", RUNTIME_NODE, 0, 0, "HTTP requests"},
     {"llhttp_complete", "llhttp__on_message_complete", RUNTIME_NODE, 0, 0, "when HTTP messages are complete"},
+
+    {"node_stream_read", "_ZN4node22EmitToJSStreamListener12OnStreamReadElRK8uv_buf_t", RUNTIME_NODE, 0, 0,
+     "WebSocket messages"},
+
+    /* Node: worker_threads. What the port's uv_async_t calls is a lambda in its constructor. */
+    {"port_post",
+     PORT "11PostMessageEPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_5ValueEEERKNS_"
+          "16MaybeStackBufferIS9_Lm8EEE",
+     RUNTIME_NODE, 0, 0, "messages between worker threads"},
+    {"uv_async_send", "uv_async_send", RUNTIME_NODE, UV_1_24, 0, "messages between worker threads"},
+    {"port_receive",
+     "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_"
+     "6ObjectEEEENUlP10uv_"
+     "async_sE_4_FUNESB_",
+     RUNTIME_NODE, 0, 0, "messages between worker threads"},
+
+    /* Node: HTTP/2. What nghttp2 calls back, and its stable API: int32_t (nghttp2_session *, const
+       nghttp2_priority_spec *, const nghttp2_nv *, size_t, provider *, void *), int (nghttp2_session *,
+       int32_t, const nghttp2_nv *, size_t, provider *). The later forms have another provider only. */
+    {"h2_begin", HTTP2 "22OnBeginHeadersCallbackEP15nghttp2_sessionPK13nghttp2_framePv", RUNTIME_NODE, 0, 0,
+     "HTTP/2 requests"},
+    {"h2_header", HTTP2 "16OnHeaderCallbackEP15nghttp2_sessionPK13nghttp2_frameP13nghttp2_rcbufS8_hPv",
+     RUNTIME_NODE, 0, 0, "HTTP/2 requests"},
+    {"h2_frame", HTTP2 "14OnFrameReceiveEP15nghttp2_sessionPK13nghttp2_framePv", RUNTIME_NODE, 0, 0,
+     "HTTP/2 requests"},
+    {"h2_close", HTTP2 "13OnStreamCloseEP15nghttp2_sessionijPv", RUNTIME_NODE, 0, 0,
+     "when HTTP/2 streams end"},
+    {"h2_sent", HTTP2 "11OnFrameSentEP15nghttp2_sessionPK13nghttp2_framePv", RUNTIME_NODE, 0, 0,
+     "which connection an HTTP/2 session uses"},
+    {"h2_send", HTTP2 "15SendPendingDataEv", RUNTIME_NODE, 0, 0, "which connection an HTTP/2 session uses"},
+    {"h2_submit_request", "nghttp2_submit_request", RUNTIME_NODE, 0, 0, "HTTP/2 requests to others"},
+    {"h2_submit_request2", "nghttp2_submit_request2", RUNTIME_NODE, 0, 0, NULL},
+    {"h2_submit_response", "nghttp2_submit_response", RUNTIME_NODE, 0, 0, "the status of HTTP/2 responses"},
+    {"h2_submit_response2", "nghttp2_submit_response2", RUNTIME_NODE, 0, 0, NULL},
 
     /* Node: V8. An argument that a form does not have is a register that nobody reads. V8 10.2 has the
        callbacks inlined, and runs prologue and epilogue around them; the epilogue is told the collector. To

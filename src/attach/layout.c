@@ -12,6 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PORT_CALLED                                                                         \
+    "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
+    "6ObjectEEEENUlP10uv_"                                                                  \
+    "async_sE_4_FUNESB_"
+
 enum { INSTRUCTIONS_MAX = 48, DEREFS_MAX = 4, REGISTERS = 16, SLOTS = 8 };
 
 /* What a register holds: rdi of the function's entry, followed through loads. count < 0: unknown. */
@@ -387,6 +392,7 @@ static void http_layout(struct target *target, struct sonde_config *config)
     if (!config->llhttp_get_type)
         config->llhttp_get_type = address_of(target, "llhttp__internal__c_load_type");
     config->llhttp_get_status = address_of(target, "llhttp_get_status_code");
+    config->h2_rcbuf = address_of(target, "nghttp2_rcbuf_get_buf");
     struct walk walk;
     if (!config->llhttp_get_status &&
         walk_function(target, "llhttp__internal__c_mul_add_status_code", false, &walk) == 0) {
@@ -396,6 +402,28 @@ static void http_layout(struct target *target, struct sonde_config *config)
     if (!config->llhttp_get_type)
         target_miss(target, "HTTP requests and responses", "this build has no symbol llhttp_get_type",
                     "Use an official build of Node.");
+}
+
+/* What a port's handle calls goes from the handle to the port first: sub rdi, offset. */
+static int32_t find_port_handle(struct target *target)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    size_t size;
+    if (target_find(target, PORT_CALLED, NULL, &symbol, &module) < 0)
+        return SONDE_NO_OFFSET; /* its hook is missing then, and is told */
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction in;
+    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    if (code && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &in, op)) &&
+        in.mnemonic == ZYDIS_MNEMONIC_SUB && op[0].reg.value == ZYDIS_REGISTER_RDI &&
+        op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op[1].imm.value.s > 0 && op[1].imm.value.s < 4096)
+        return (int32_t)op[1].imm.value.s;
+    target_miss(target, "messages between worker threads",
+                "this build's code does not show where the handle is", "Use an official build of Node.");
+    return SONDE_NO_OFFSET;
 }
 
 static void node_layout(struct target *target, struct sonde_config *config)
@@ -426,6 +454,7 @@ static void node_layout(struct target *target, struct sonde_config *config)
                     "Use an official build of Node.");
     }
     http_layout(target, config);
+    config->port_handle = find_port_handle(target);
     config->uv_fs_work = address_of(target, "uv__fs_work");
     config->uv_queue_work = address_of(target, "uv__queue_work");
     config->uv_getaddrinfo_work = address_of(target, "uv__getaddrinfo_work");
@@ -483,7 +512,7 @@ void target_layout(struct target *target, enum sonde_context context, struct son
 #define O(name, text) config.v8.name = SONDE_NO_OFFSET;
     SONDE_V8_OFFSETS(O)
 #undef O
-    config.callback_scope_context = config.llhttp_status = SONDE_NO_OFFSET;
+    config.callback_scope_context = config.llhttp_status = config.port_handle = SONDE_NO_OFFSET;
     config.context = context;
     if (target->runtime == RUNTIME_REDIS)
         redis_layout(target, &config);

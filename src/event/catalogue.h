@@ -301,28 +301,59 @@ enum sonde_meaning {
     F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")
 
 #define SONDE_FIELDS_http_request(F, e)                                                                     \
-    F(e, u64, parser, hex, "server: the parser; client: 0")                                                 \
+    F(e, u64, parser, hex, "server: the parser; client: 0; HTTP/2: the session, as http:session's")         \
+    F(e, u64, resource, async_id, "HTTP/2, server: the stream's resource, 0 unknown")                       \
     F(e, u32, generation, count, "which use of the descriptor")                                             \
-    F(e, i32, fd, fd, "the connection's descriptor")                                                        \
+    F(e, i32, fd, fd, "the connection's descriptor; -1: only the session is known")                         \
     F(e, u32, context, none, "server: the number given to it, 0 none; client: whose it is, as uv:submit's") \
+    F(e, u32, stream, none, "HTTP/2: the stream's number; 0 otherwise")                                     \
     F(e, u8, side, side, "server: parsed; client: sent")                                                    \
     F(e, u8, method, http_method, "the method")                                                             \
     F(e, str, path, none, "the path, without the query string")
 
 #define SONDE_FIELDS_http_response(F, e)                                                      \
-    F(e, u64, parser, hex, "client: the parser; server: 0")                                   \
+    F(e, u64, parser, hex, "client: the parser; server: 0; HTTP/2: the session")              \
     F(e, i64, content_length, bytes, "of the body; -1 chunked or unknown")                    \
     F(e, u64, header_bytes, bytes, "server: bytes of this write that are headers; 0 unknown") \
     F(e, u32, generation, count, "which use of the descriptor")                               \
-    F(e, i32, fd, fd, "the connection's descriptor")                                          \
+    F(e, i32, fd, fd, "the connection's descriptor; -1: only the session is known")           \
+    F(e, u32, stream, none, "HTTP/2: the stream's number; 0 otherwise")                       \
     F(e, u16, status, none, "the status code")                                                \
     F(e, u8, side, side, "server: sent; client: parsed")
 
-#define SONDE_FIELDS_http_end(F, e)                             \
-    F(e, u64, parser, hex, "the parser")                        \
+#define SONDE_FIELDS_http_end(F, e)                                                                        \
+    F(e, u64, parser, hex, "the parser; HTTP/2: the session")                                              \
+    F(e, u32, generation, count, "which use of the descriptor")                                            \
+    F(e, i32, fd, fd, "the connection's descriptor; -1: only the session is known")                        \
+    F(e, u32, stream, none, "HTTP/2: the stream's number; 0 otherwise")                                    \
+    F(e, u32, error, none, "HTTP/2: why the stream was closed, 0 in good order")                           \
+    F(e, u8, side, side,                                                                                   \
+      "server: a request that took several reads is whole, or an HTTP/2 stream closed; client: what came " \
+      "is whole")
+
+#define SONDE_FIELDS_http_session(F, e)                         \
+    F(e, u64, session, hex, "the HTTP/2 session (nghttp2)")     \
     F(e, u32, generation, count, "which use of the descriptor") \
-    F(e, i32, fd, fd, "the connection's descriptor")            \
-    F(e, u8, side, side, "server: a request that took several reads is whole; client: the response is")
+    F(e, i32, fd, fd, "the descriptor that its bytes go through")
+
+#define SONDE_FIELDS_ws_message(F, e)                                                                   \
+    F(e, u64, first, count, "number of the first of them on the connection, from 1, each way")          \
+    F(e, u64, bytes, bytes, "payload seen with them")                                                   \
+    F(e, u32, generation, count, "which use of the descriptor")                                         \
+    F(e, i32, fd, fd, "the connection's descriptor")                                                    \
+    F(e, u32, messages, count, "messages that ended in these bytes")                                    \
+    F(e, u32, context, none, "received: the number given to them, 0 none; sent: whose, as uv:submit's") \
+    F(e, u8, side, side, "which end of the connection this is")                                         \
+    F(e, u8, sent, none, "1: sent, 0: received")
+
+#define SONDE_FIELDS_port_post(F, e)                                             \
+    F(e, u64, from, hex, "the handle of the port it is posted to")               \
+    F(e, u64, target, hex, "the handle that wakes the other end; 0: nobody yet") \
+    F(e, u32, context, none, "whose it is: as uv:submit's")
+
+#define SONDE_FIELDS_port_receive(F, e) F(e, u64, handle, hex, "the port's handle")
+
+#define SONDE_FIELDS_port_turn(F, e) F(e, u64, handle, hex, "the port's handle")
 
 #define SONDE_FIELDS_http_trace(F, e)                        \
     F(e, u64, trace_high, hex, "the trace's id, first half") \
@@ -524,6 +555,11 @@ enum sonde_meaning {
     E(http_request, "http:request", INSTANT, PROBE, "an HTTP request is received or sent")                  \
     E(http_response, "http:response", INSTANT, PROBE, "an HTTP response is sent or received")               \
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
+    E(http_session, "http:session", INSTANT, PROBE, "an HTTP/2 session is seen on a connection")            \
+    E(ws_message, "ws:message", INSTANT, PROBE, "WebSocket messages are received or sent")                  \
+    E(port_post, "port:post", INSTANT, PROBE, "a message is posted to another thread (MessagePort)")        \
+    E(port_receive, "port:receive", INSTANT, PROBE, "messages that were posted to a port are taken")        \
+    E(port_turn, "port:turn", SPAN, PROBE, "messages that were posted to a port are handled")               \
     E(http_trace, "http:trace", INSTANT, PROBE, "a request that came carries a W3C traceparent")            \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
     E(v8_regexp, "v8:regexp", SPAN, PROBE,                                                                  \

@@ -84,10 +84,10 @@ struct sonde_config {
     uint32_t string_type_mask;      /* instance_type & mask == value for flat one-byte strings */
     uint32_t string_type_value;
     uint32_t not_string_mask; /* instance_type & mask == 0 for any string; 0 unknown */
+    int32_t port_handle;      /* of async_ in node::worker::MessagePort */
     int32_t llhttp_status;    /* of status_code in llhttp_t, where its accessor is not there */
     uint32_t context;         /* enum sonde_context */
     uint32_t globalize_value; /* 1 when globalize takes the object itself, 0 when it takes a slot */
-    uint32_t pad;
     /* Addresses of functions of the program, 0 when absent. */
     uint64_t zmalloc_used_memory; /* size_t (void) */
     uint64_t ssl_pending;         /* int (SSL *) */
@@ -95,6 +95,7 @@ struct sonde_config {
     uint64_t llhttp_get_method;   /* returns uint8_t or int, (llhttp_t *) */
     uint64_t llhttp_get_type;     /* returns uint8_t or int, (llhttp_t *) */
     uint64_t llhttp_get_status;   /* int (llhttp_t *) */
+    uint64_t h2_rcbuf;            /* nghttp2_vec (nghttp2_rcbuf *) */
     uint64_t uv_fs_work;          /* to tell what a submitted request is */
     uint64_t uv_queue_work;
     uint64_t uv_getaddrinfo_work;

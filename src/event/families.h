@@ -47,6 +47,9 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_uv_phase:
     case SONDE_EVENT_uv_io:
     case SONDE_EVENT_uv_write:
+    case SONDE_EVENT_port_post:
+    case SONDE_EVENT_port_receive:
+    case SONDE_EVENT_port_turn:
         return 1u << SONDE_PROBE_FAMILY_uv_loop;
     case SONDE_EVENT_uv_submit:
     case SONDE_EVENT_uv_run:
@@ -58,6 +61,7 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_http_request:
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:
+    case SONDE_EVENT_ws_message:
         return 1u << SONDE_PROBE_FAMILY_http;
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:

@@ -21,7 +21,7 @@ enum {
     BEGINS = 11, /* a request's number, until the script has taken it */
     WANTED = 12  /* somebody has asked whose an operation is */
 };
-enum { CELL_WORDS = 16, HANDLES = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
+enum { CELL_WORDS = 16, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
@@ -35,6 +35,12 @@ struct context_cell {
     uint32_t native;
     uint32_t handle_count;
     uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
+    uint32_t entering_shared;  /* the next scope's resource carries others' requests too */
+    uint64_t entering_stream;  /* HTTP/2: async id of the stream whose request the next scope serves; 0 */
+    struct {
+        uint64_t async_id;
+        uint32_t number;
+    } streams[STREAMS]; /* HTTP/2 streams and their requests, by async id modulo: the newest of each */
 };
 
 static struct context_cell cells[SONDE_THREADS];
@@ -154,6 +160,10 @@ static struct context_cell *take_cell(void)
         cells[i].isolate = NULL;
         cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
         cells[i].cell[BEGINS] = cells[i].cell[WANTED] = 0;
+        for (uint32_t k = 0; k < HANDLES; k++)
+            cells[i].handles[k] = 0;
+        for (uint32_t k = 0; k < STREAMS; k++)
+            cells[i].streams[k].async_id = 0;
         return &cells[i];
     }
     return NULL;
@@ -229,6 +239,27 @@ static bool made_by_request(const struct context_cell *c, uint64_t async_id)
     return c->handle_count && (c->handle_count >= HANDLES * 3 / 4 || c->handles[handle_place(c, async_id)]);
 }
 
+static void add_handle(struct context_cell *c, uint64_t async_id)
+{
+    uint32_t place = handle_place(c, async_id);
+    if (c->handle_count >= HANDLES * 3 / 4 || !async_id || c->handles[place] == async_id)
+        return;
+    c->handles[place] = async_id;
+    c->handle_count++;
+}
+
+static void enter_shared(struct context_cell *c, uint64_t async_id)
+{
+    if (!c->entering_shared)
+        return;
+    c->entering_shared = 0;
+    add_handle(c, async_id);
+    if (c->entering_stream) {
+        c->streams[c->entering_stream % STREAMS].async_id = c->entering_stream;
+        c->streams[c->entering_stream % STREAMS].number = c->cell[BEGINS];
+    }
+}
+
 void context_scope(struct probe_thread *self, uint64_t async_id)
 {
     struct context_cell *c = own;
@@ -250,8 +281,13 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
                            __ATOMIC_RELAXED);
         ask(c, LISTEN, 0);
     }
+    uint32_t place = (uint32_t)(async_id % STREAMS);
     if (UNLIKELY(self->context_entering)) {
         self->context_entering = 0;
+        enter_shared(c, async_id);
+        ask(c, ENTER, 0);
+    } else if (UNLIKELY(async_id && c->streams[place].async_id == async_id)) {
+        c->cell[BEGINS] = c->streams[place].number;
         ask(c, ENTER, 0);
     } else if (UNLIKELY(made_by_request(c, async_id))) {
         ask(c, LEAVE, 0);
@@ -274,8 +310,19 @@ void context_parsed(struct probe_thread *self, bool carried)
     if (!c || !c->function)
         return;
     if (!carried)
-        c->cell[BEGINS] = 0;
+        c->cell[BEGINS] = c->entering_shared = 0;
     self->context_entering = c->cell[BEGINS] != 0;
+}
+
+uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
+{
+    uint32_t number = context_new_request();
+    if (number) {
+        own->entering_shared = 1;
+        own->entering_stream = stream;
+        self->context_entering = 1;
+    }
+    return number;
 }
 
 uint32_t context_current(struct probe_thread *self, int fd)
@@ -319,9 +366,6 @@ void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t 
         return;
     uint32_t length;
     const char *text = v8_text(type, &length);
-    if (!text || !outlives_requests(text, length) || context_current(self, -1) < 2 ||
-        c->handle_count >= HANDLES * 3 / 4)
-        return;
-    c->handles[handle_place(c, async_id)] = async_id;
-    c->handle_count++;
+    if (text && outlives_requests(text, length) && context_current(self, -1) >= 2)
+        add_handle(c, async_id);
 }

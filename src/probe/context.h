@@ -13,6 +13,10 @@ void context_scope(struct probe_thread *self, uint64_t async_id);
  * script. */
 uint32_t context_new_request(void);
 
+/* The same for a request whose next scope is of a resource that carries others' requests too: an HTTP/2
+ * session, a WebSocket connection. stream: the async id of the resource that is its alone, 0 for none. */
+uint32_t context_new_shared(struct probe_thread *self, uint64_t stream);
+
 /* The request has been to JavaScript (carried), or was not for it. Where Node did not announce it, as for an
  * upgrade, it is entered with the parser's next scope. */
 void context_parsed(struct probe_thread *self, bool carried);

@@ -1,7 +1,7 @@
 /* Descriptors: which use of a number this is, and the two addresses of a connection, recorded at its first
  * use, so that processes can be joined without any privilege. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/probe.h"
+#include "probe/node.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -55,6 +55,11 @@ static void tell_connection(struct probe_thread *self, int fd, struct descriptor
            .fd = fd, .local_port = local.port, .peer_port = peer.port, .family = local.family);
 }
 
+struct descriptor *descriptor_get(int fd)
+{
+    return (unsigned)fd < DESCRIPTORS && descriptors[fd].key ? &descriptors[fd] : NULL;
+}
+
 bool descriptor_generation(int fd, uint32_t *ret_generation)
 {
     if ((unsigned)fd >= DESCRIPTORS || !descriptors[fd].key)
@@ -77,6 +82,15 @@ struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t ke
         tell_connection(self, fd, d); /* it was still connecting */
     }
     return d;
+}
+
+void http2_on(struct probe_thread *self, uint64_t session, int fd, struct descriptor *d, uint64_t now)
+{
+    if (LIKELY(d->http2_session == session))
+        return;
+    d->http2_session = session;
+    d->protocol = PROTOCOL_HTTP2;
+    RECORD(self, http_session, 0, now, .session = session, .generation = d->generation, .fd = fd);
 }
 
 void descriptor_close(int fd, uint64_t key)

@@ -94,8 +94,6 @@ struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope)
     return NULL;
 }
 
-static void tell_request(struct probe_thread *self);
-
 void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id)
 {
     uint32_t n = self->callback_count;
@@ -118,6 +116,8 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     self->callback_count = n + 1;
     if (self->request_pending)
         tell_request(self);
+    if (UNLIKELY(self->messages_pending.messages))
+        websocket_tell(self);
 }
 
 void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
@@ -402,7 +402,7 @@ HOOK(void, uv_close, void *handle, void *callback)
 
 /* ---- HTTP parser: llhttp__on_*(llhttp_t*, const char *p, const char *end) ---- */
 
-enum { HTTP_REQUEST = 1, HTTP_RESPONSE = 2 }; /* llhttp_type_t */
+enum { HTTP_REQUEST = 1, HTTP_RESPONSE = 2, /* llhttp_type_t */ SWITCHING_PROTOCOLS = 101 };
 
 static uint8_t message_type(void *parser)
 {
@@ -438,20 +438,38 @@ HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 }
 
 /* Told inside the callback that carries the request to JavaScript. */
-static void tell_request(struct probe_thread *self)
+void tell_request(struct probe_thread *self)
 {
+    uint32_t stream = self->request_stream;
     self->request_pending = 0;
     void *parser = (void *)(uintptr_t)self->request_parser;
     uint16_t n = self->path_parser == self->request_parser ? self->path_length : 0;
     if (n && self->path[n - 1] == '?')
         n--;
-    uint8_t method =
-        sonde_config.llhttp_get_method ? ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser) : 255;
-    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser,
+    uint8_t method = 255;
+    if (stream)
+        method = self->http2.method;
+    else if (sonde_config.llhttp_get_method)
+        method = ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser);
+    uint64_t resource = stream ? self->http2.resource : 0;
+    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser, .resource = resource,
                 .generation = self->stream_generation, .fd = self->stream_fd,
-                .context = context_new_request(), .side = 0, .method = method, .path_length = n);
+                .context = stream ? context_new_shared(self, resource) : context_new_request(),
+                .stream = stream, .side = 0, .method = method, .path_length = n);
     self->path_parser = 0;
     self->path_length = 0;
+}
+
+/* The bytes behind the header are the new protocol's first. */
+static void upgraded(struct probe_thread *self, const char *p, const char *end)
+{
+    struct websocket_seen seen = {0};
+    struct descriptor *d = self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
+    if (!d || !d->websocket_asked)
+        return;
+    websocket_begins(d, false);
+    if (end > p)
+        websocket_bytes(&d->websocket[WEBSOCKET_IN], p, (uint64_t)(end - p), &seen);
 }
 
 HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
@@ -465,8 +483,11 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
         RECORD(self, http_response, 0, ticks(), .parser = (uintptr_t)parser, .content_length = -1,
                .generation = self->stream_generation, .fd = self->stream_fd, .status = (uint16_t)status,
                .side = 1);
+        if (status == SWITCHING_PROTOCOLS)
+            upgraded(self, p, end);
     }
     self->request_pending = type == HTTP_REQUEST;
+    self->request_stream = 0;
     self->request_parser = self->read_parser = (uintptr_t)parser;
     int result = sonde_orig_llhttp_headers(parser, p, end);
     bool carried = !self->request_pending;

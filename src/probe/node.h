@@ -14,6 +14,28 @@ void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, 
 /* The innermost open callback of this thread, or NULL. */
 struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope);
 
+/* The request that waits for its callback is recorded. */
+void tell_request(struct probe_thread *self);
+
+/* The number of a method's name, of SONDE_ENUM_http_method. */
+uint8_t http_method(const char *word, uint64_t length);
+
+/* HTTP/2: the session's bytes go over that descriptor; told once. */
+void http2_on(struct probe_thread *self, uint64_t session, int fd, struct descriptor *d, uint64_t now);
+
+/* websocket.c: the connection was upgraded; server: this end is. */
+void websocket_begins(struct descriptor *d, bool server);
+
+/* Follows the frames of one direction; adds what ended in these bytes to seen. */
+void websocket_bytes(struct websocket *w, const char *bytes, uint64_t length, struct websocket_seen *seen);
+
+/* Records the messages that end in what is written. */
+void websocket_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
+                       unsigned count, uint64_t accepted, uint64_t now, uint32_t context);
+
+/* Records the messages that wait for their callback. */
+void websocket_tell(struct probe_thread *self);
+
 /* The characters of a flat one-byte V8 string behind a handle, or NULL. */
 const char *v8_text(const uint64_t *handle, uint32_t *ret_length);
 

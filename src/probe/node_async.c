@@ -17,6 +17,10 @@ static uint64_t whole(double id)
 HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id, double trigger_id)
 {
     struct probe_thread *self = probe_thread();
+    if (self && self->http2.beginning) {
+        self->http2.beginning = 0;
+        self->http2.resource = whole(async_id);
+    }
     if (self && sonde_config.context != SONDE_CONTEXT_OFF) {
         uint32_t name = v8_name(self, type);
         context_resource(self, type, whole(async_id));

@@ -39,6 +39,23 @@ struct probe_callback {
     uint32_t depth;   /* spans open outside it */
 };
 
+/* The header block of the HTTP/2 stream that is being received. */
+struct probe_http2 {
+    uint64_t session;  /* nghttp2_session * */
+    uint64_t resource; /* async id of the stream, 0 unknown */
+    int32_t stream;
+    uint16_t status;
+    uint8_t method;
+    uint8_t asked;     /* it asks for something: it has a :method */
+    uint8_t beginning; /* the stream is made now */
+};
+
+/* Messages that ended in some bytes: how many, the first one's number, their payload. */
+struct websocket_seen {
+    uint64_t first, bytes;
+    uint32_t messages;
+};
+
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
 struct probe_thread {
     struct sonde_thread shared;
@@ -54,7 +71,13 @@ struct probe_thread {
     uint32_t callback_count;
     uint32_t request_pending; /* an http:request waits for the callback that carries it */
     uint64_t request_parser;
-    uint64_t read_parser; /* whose request began in the read that is handled now */
+    uint64_t read_parser;    /* whose request began in the read that is handled now */
+    uint32_t request_stream; /* HTTP/2: of that request; 0 for HTTP/1 */
+    struct probe_http2 http2;
+    uint32_t http2_sending;                 /* frames are collected, to be written at once */
+    uint64_t http2_sent;                    /* whose they are */
+    struct websocket_seen messages_pending; /* received, waiting for the callback that carries them */
+    uint64_t port_posting, port_target;     /* the MessagePort that is posted to; whose handle that woke */
     uint64_t gc_start_tsc, gc_heap_before;
     uint32_t context_entering; /* the next scope serves a request whose context is not entered yet */
     uint32_t context_counted;  /* among the threads whose script runs */
@@ -258,6 +281,17 @@ void names_forget(void);
 
 /* ---- descriptors ---- */
 
+/* One direction of a WebSocket connection. */
+struct websocket {
+    uint64_t left;      /* of the payload */
+    uint64_t messages;  /* that ended */
+    uint8_t header[14]; /* of the frame, as far as it was seen: have bytes */
+    uint8_t have;
+    uint8_t masked; /* what frames this way have in their mask bit */
+    uint8_t lost;   /* these are no frames: nothing more is said */
+};
+enum { WEBSOCKET_IN, WEBSOCKET_OUT };
+
 struct descriptor {
     uint64_t key; /* whose it is: the handle's address or the client's id */
     uint32_t generation;
@@ -265,7 +299,11 @@ struct descriptor {
     uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
     uint8_t known_peer; /* both addresses were recorded */
     uint8_t protocol;   /* enum protocol */
-    uint8_t chunked;    /* HTTP server: the response being written is chunked */
+    uint8_t websocket_server;
+    uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
+    uint64_t http2_session;  /* the newest that was told */
+    struct websocket websocket[2];
+    uint8_t chunked; /* HTTP server: the response being written is chunked */
     uint8_t resp_state;
     uint64_t resp_number; /* commands begun on this connection */
     uint64_t resp_skip;   /* bytes of an argument still to come */
@@ -273,11 +311,22 @@ struct descriptor {
     uint64_t resp_items;  /* arguments of the command still to come */
 };
 
-enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_HTTP_SERVER, PROTOCOL_HTTP_CLIENT, PROTOCOL_RESP, PROTOCOL_OTHER };
+enum protocol {
+    PROTOCOL_UNKNOWN,
+    PROTOCOL_HTTP_SERVER,
+    PROTOCOL_HTTP_CLIENT,
+    PROTOCOL_RESP,
+    PROTOCOL_HTTP2,
+    PROTOCOL_WEBSOCKET,
+    PROTOCOL_OTHER
+};
 
 /* The descriptor's state; a new generation and a net:connection event when key is not the one of before.
  * NULL when fd is out of range. */
 struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key);
+
+/* Its state without looking whose it is now; NULL when it was never seen. */
+struct descriptor *descriptor_get(int fd);
 
 /* Which use of the descriptor this is now; false when it was never seen. */
 bool descriptor_generation(int fd, uint32_t *ret_generation);

@@ -3,6 +3,7 @@
  * over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/context.h"
+#include "probe/node.h"
 
 /* Reads the bytes of several buffers as one string. */
 struct cursor {
@@ -99,6 +100,8 @@ static uint32_t count_commands(struct descriptor *d, struct cursor *c)
 
 /* ---- HTTP ---- */
 
+enum { HEADERS_MAX = 8192 };
+
 static bool same(const char *p, uint64_t n, const char *word, uint64_t length)
 {
     if (n < length)
@@ -116,25 +119,12 @@ static const struct {
 } METHODS[] = {{"GET ", 4, 1},    {"POST ", 5, 3},    {"PUT ", 4, 4},     {"HEAD ", 5, 2}, {"DELETE ", 7, 0},
                {"PATCH ", 6, 28}, {"OPTIONS ", 8, 6}, {"CONNECT ", 8, 5}, {"TRACE ", 6, 7}};
 
-/* "GET /path?query HTTP/1.1": true when the bytes begin so; *context is whose they are. */
-static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
-                           uint64_t now, uint32_t *context)
+uint8_t http_method(const char *word, uint64_t length)
 {
-    for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
-        uint64_t start = METHODS[i].length;
-        if (n <= start || !same(p, n, METHODS[i].word, start) || p[0] != METHODS[i].word[0])
-            continue;
-        uint64_t end = start;
-        while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
-            end++;
-        d->protocol = PROTOCOL_HTTP_CLIENT;
-        *context = context_current(self, fd);
-        RECORD_TEXT(self, http_request, now, p + start, end - start, .generation = d->generation, .fd = fd,
-                    .context = *context, .side = 1, .method = METHODS[i].method,
-                    .path_length = (uint16_t)(end - start));
-        return true;
-    }
-    return false;
+    for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++)
+        if (length + 1 == METHODS[i].length && same(word, length, METHODS[i].word, length))
+            return METHODS[i].method;
+    return 255;
 }
 
 /* Where the next line feed is, from i; n when there is none. Eight bytes at a time: headers are scanned for
@@ -155,6 +145,38 @@ static uint64_t line_feed(const char *p, uint64_t i, uint64_t n)
     return i;
 }
 
+/* Whether among the header's lines is "Upgrade: websocket". */
+static bool asks_websocket(const char *p, uint64_t n)
+{
+    uint64_t limit = n < HEADERS_MAX ? n : HEADERS_MAX;
+    for (uint64_t i = line_feed(p, 0, limit) + 1; i < limit && p[i] != '\r'; i = line_feed(p, i, limit) + 1)
+        if ((p[i] | 0x20) == 'u' && SAME(p + i, limit - i, "upgrade: websocket\r"))
+            return true;
+    return false;
+}
+
+/* "GET /path?query HTTP/1.1": true when the bytes begin so; *context is whose they are. */
+static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
+                           uint64_t now, uint32_t *context)
+{
+    for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
+        uint64_t start = METHODS[i].length;
+        if (n <= start || !same(p, n, METHODS[i].word, start) || p[0] != METHODS[i].word[0])
+            continue;
+        uint64_t end = start;
+        while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
+            end++;
+        d->protocol = PROTOCOL_HTTP_CLIENT;
+        d->websocket_asked = METHODS[i].method == 1 && asks_websocket(p, n);
+        *context = context_current(self, fd);
+        RECORD_TEXT(self, http_request, now, p + start, end - start, .generation = d->generation, .fd = fd,
+                    .context = *context, .side = 1, .method = METHODS[i].method,
+                    .path_length = (uint16_t)(end - start));
+        return true;
+    }
+    return false;
+}
+
 static int64_t number_at(const char *p, uint64_t n)
 {
     int64_t value = 0;
@@ -168,7 +190,6 @@ static int64_t number_at(const char *p, uint64_t n)
 static bool server_response(struct probe_thread *self, int fd, struct descriptor *d, const char *p,
                             uint64_t n, uint64_t now)
 {
-    enum { HEADERS_MAX = 8192 };
     if (n < 12 || p[0] != 'H' || !SAME(p, n, "HTTP/1."))
         return false;
     uint16_t status = 0;
@@ -177,6 +198,7 @@ static bool server_response(struct probe_thread *self, int fd, struct descriptor
     int64_t content_length = -1;
     uint64_t header_bytes = 0, limit = n < HEADERS_MAX ? n : HEADERS_MAX;
     d->chunked = 0;
+    bool websocket = false;
     for (uint64_t i = line_feed(p, 12, limit) + 1; i < limit; i = line_feed(p, i, limit) + 1) {
         const char *line = p + i;
         uint64_t rest = limit - i;
@@ -186,12 +208,16 @@ static bool server_response(struct probe_thread *self, int fd, struct descriptor
         }
         if ((line[0] | 0x20) == 'c' && SAME(line, rest, "content-length:"))
             content_length = number_at(line + 15, rest - 15);
+        else if (status == 101 && (line[0] | 0x20) == 'u')
+            websocket |= SAME(line, rest, "upgrade: websocket\r");
         else if ((line[0] | 0x20) == 't' && SAME(line, rest, "transfer-encoding: chunked"))
             d->chunked = 1;
     }
     if (d->chunked)
         content_length = -1;
     d->protocol = PROTOCOL_HTTP_SERVER;
+    if (websocket)
+        websocket_begins(d, true);
     RECORD(self, http_response, 0, now, .content_length = content_length, .header_bytes = header_bytes,
            .generation = d->generation, .fd = fd, .status = status, .side = 0);
     return true;
@@ -232,7 +258,7 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
     unsigned first = 0;
     while (first < count && !buffers[first].length)
         first++;
-    if (first == count || d->protocol == PROTOCOL_RESP || d->protocol == PROTOCOL_OTHER)
+    if (first == count || d->protocol >= PROTOCOL_RESP)
         return;
     const char *p = buffers[first].base;
     uint64_t n = buffers[first].length;
@@ -249,6 +275,9 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     if (!d)
         return;
     uint32_t context = 0;
+    bool before_upgrade = d->protocol != PROTOCOL_WEBSOCKET;
+    if (self->http2_sent)
+        http2_on(self, self->http2_sent, fd, d, now);
     if (accepted)
         recognise(self, fd, d, buffers, count, accepted, now, &context);
     uint32_t messages = 0;
@@ -261,8 +290,11 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
         d->resp_number += messages;
     }
     /* A response goes out on the connection that its request came from: that needs no asking. */
-    if (!context && (messages || d->protocol == PROTOCOL_OTHER))
+    bool websocket = d->protocol == PROTOCOL_WEBSOCKET && !before_upgrade;
+    if (!context && (messages || d->protocol == PROTOCOL_OTHER || websocket))
         context = context_current(self, fd);
+    if (websocket && accepted)
+        websocket_written(self, fd, d, buffers, count, accepted, now, context);
     RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
            .generation = d->generation, .fd = fd, .messages = messages, .context = context,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));

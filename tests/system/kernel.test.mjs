@@ -84,6 +84,11 @@ test('one request: callback, operation, worker thread and its system calls, nest
         assert.equal(loop.running_ns + loop.runnable_ns + loop.blocked_ns, request.latency_ns);
         assert.ok(loop.running_ns > 0, JSON.stringify(request.threads));
         assert.ok(request.threads.some((thread) => thread.role === 'pool' && thread.thread === work.peer_thread));
+        // On the critical path the same facts: of each step on a thread, in total not more than the request took.
+        const { critical_path: critical } = request, timed = critical.steps.filter((s) => s.running_ns !== undefined);
+        assert.ok(timed.some((s) => s.what === 'runs') && timed.some((s) => s.what === 'at work on a pool thread'), JSON.stringify(critical));
+        for (const s of timed) assert.equal(s.running_ns + s.runnable_ns + s.blocked_ns, s.duration_ns, s.what);
+        for (const key of ['running_ns', 'runnable_ns', 'blocked_ns']) assert.equal(critical[key], timed.reduce((sum, s) => sum + s[key], 0), key);
         // The answer leaves in a call of the loop's own thread.
         assert.ok(spans.some((s) => s.layer === 'kernel' && /^write|^send/.test(s.name) && spans[s.parent].kind === 'callback' && s.peer_thread === request.thread));
     }

@@ -44,8 +44,8 @@ static void pool_work_is_queue_run_and_loop(void **state)
     feed_done(&feed);
 }
 
-/* The other service's own path is part of the caller's. */
-static void a_traced_service_is_followed(void **state)
+/* The other service's own path is part of the caller's, also when its turn goes on after its answer. */
+static void follow_service(uint64_t ends_ns)
 {
     struct feed feed;
     start(&feed);
@@ -58,12 +58,18 @@ static void a_traced_service_is_followed(void **state)
     end_turn(&feed, STOCK, 9, MS(12) - US(50), MS(14));
     FEED(&feed, uv_run, STOCK, STOCK + 1, MS(113), MS(100), .request = 99, .kind = 65);
     answer(&feed, STOCK, 9, MS(114));
-    FEED(&feed, node_callback, STOCK, STOCK, MS(115), MS(1), .async_id = 5);
-    FEED(&feed, uv_done, STOCK, STOCK, MS(115), MS(2), .request = 99, .kind = 65);
+    if (ends_ns == MS(115)) {
+        FEED(&feed, node_callback, STOCK, STOCK, ends_ns, ends_ns - MS(114), .async_id = 5);
+        FEED(&feed, uv_done, STOCK, STOCK, ends_ns, ends_ns - MS(113), .request = 99, .kind = 65);
+    }
     FEED(&feed, http_response, API, API, MS(116), 0, .fd = 7, .generation = 1, .status = 200, .side = 1);
     FEED(&feed, http_end, API, API, MS(116), 0, .fd = 7, .generation = 1, .side = 1);
     answer(&feed, API, 30, MS(117));
     end_turn(&feed, API, 7, MS(116) - US(50), MS(118));
+    if (ends_ns > MS(118)) {
+        FEED(&feed, node_callback, STOCK, STOCK, ends_ns, ends_ns - MS(114), .async_id = 5);
+        FEED(&feed, uv_done, STOCK, STOCK, ends_ns, ends_ns - MS(113), .request = 99, .kind = 65);
+    }
     feed_finish(&feed);
     const struct request *r = feed_kept(&feed, "/a");
     assert_covered(r);
@@ -72,6 +78,12 @@ static void a_traced_service_is_followed(void **state)
     assert_int_equal(path_dominant(r)->class, PATH_POOL);
     assert_string_equal(path_dominant(r)->service, "stock");
     feed_done(&feed);
+}
+
+static void a_traced_service_is_followed(void **state)
+{
+    follow_service(MS(115));
+    follow_service(MS(190));
 }
 
 /* An untraced peer is known by its socket only; that the own loop was busy when the answer came is not its

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+#include "analyze/ipc.h"
+
+enum { API = 10, WORKER = 12 };
+static const uint64_t OURS = 0x1068, THEIRS = 0x2068;
+
+static void post(struct feed *feed, int64_t tid, uint64_t from, uint64_t target, uint64_t at)
+{
+    FEED(feed, port_post, API, tid, at, 0, .from = from, .target = target);
+}
+
+static void receive(struct feed *feed, int64_t tid, uint64_t handle, uint64_t at)
+{
+    FEED(feed, port_receive, API, tid, at, 0, .handle = handle);
+}
+
+static void end_turn(struct feed *feed, int64_t tid, uint64_t handle, uint64_t start, uint64_t end)
+{
+    FEED(feed, node_callback, API, tid, end - US(1), end - start - US(2), .async_id = 77);
+    FEED(feed, port_turn, API, tid, end, end - start, .handle = handle);
+}
+
+/* The thread said that it is ready; then a request posts, it works for 20 ms, posts back, and works on. */
+static void a_request_waits_for_a_threads_answer(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    post(&feed, WORKER, THEIRS, OURS, MS(1));
+    receive(&feed, API, OURS, MS(2));
+    end_turn(&feed, API, OURS, MS(2), MS(3));
+    FEED_TEXT(&feed, "/work");
+    FEED(&feed, http_request, API, API, MS(10), 0, .fd = 30, .generation = 1, .method = 1);
+    post(&feed, API, OURS, THEIRS, MS(11));
+    FEED(&feed, node_callback, API, API, MS(12), MS(3), .async_id = 900);
+    FEED(&feed, uv_io, API, API, MS(12) + US(1), MS(4), .fd = 30, .generation = 1, .events = 1);
+    receive(&feed, WORKER, THEIRS, MS(15));
+    post(&feed, WORKER, THEIRS, OURS, MS(35));
+    receive(&feed, API, OURS, MS(36));
+    FEED(&feed, http_response, API, API, MS(37), 0, .fd = 30, .generation = 1, .status = 200,
+         .header_bytes = 100, .content_length = 0);
+    FEED(&feed, uv_write, API, API, MS(37), 0, .fd = 30, .generation = 1, .bytes = 100, .result = 100);
+    end_turn(&feed, API, OURS, MS(36), MS(38));
+    end_turn(&feed, WORKER, THEIRS, MS(15), MS(50));
+    json_t *channels = analysis_channels_json(feed.analysis);
+    feed_finish(&feed);
+
+    const struct request *request = feed_kept(&feed, "/work");
+    const struct vspan *message = feed_span(request, VSPAN_ipc);
+    assert_non_null(message);
+    assert_string_equal(message->peer, "thread 12 of the same process");
+    assert_int_equal(message->start_ns, MS(11));
+    assert_int_equal(message->work_start_ns, MS(15));
+    assert_int_equal(message->work_end_ns, MS(35));
+    assert_int_equal(message->end_ns, MS(36));
+    uint64_t waited_ns = 0;
+    array_foreach (&request->path_steps, s)
+        waited_ns += s->class == PATH_PEER ? s->end_ns - s->start_ns : 0;
+    assert_int_equal(waited_ns, MS(20));
+
+    assert_int_equal(json_array_size(channels), 2);
+    size_t index;
+    json_t *channel;
+    json_array_foreach (channels, index, channel) {
+        bool ours = json_integer_value(json_object_get(channel, "thread")) == API;
+        assert_int_equal(json_integer_value(json_object_get(channel, "to_thread")), ours ? WORKER : API);
+        assert_int_equal(json_integer_value(json_object_get(channel, "writes_count")), ours ? 1 : 2);
+        assert_int_equal(json_integer_value(json_object_get(channel, "answers_count")), ours ? 1 : 0);
+        if (ours)
+            assert_int_equal(json_integer_value(json_object_get(channel, "answer_mean_ns")), MS(25));
+    }
+    json_decref(channels);
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_waits_for_a_threads_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
