@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/attl.h"
@@ -14,7 +15,7 @@
 #include "cli/follow.h"
 #include "cli/reading.h"
 
-enum { TREE_LINES = 40, ENDPOINTS_SHOWN = 25 };
+enum { TREE_LINES = 40, ENDPOINTS_SHOWN = 25, CHANNELS_SHOWN = 6 };
 
 struct report_options {
     struct reading_options reading;
@@ -70,6 +71,68 @@ static void add_endpoints(struct text *to, struct analysis *analysis, const stru
         add_endpoint(to, &endpoints[i], columns);
     if (count > ENDPOINTS_SHOWN)
         text_addf(to, "   and %zu more endpoints (--json has them all)\n", count - ENDPOINTS_SHOWN);
+}
+
+static json_int_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static int most_messages_first(const void *x, const void *y)
+{
+    json_int_t a = number_of(*(json_t *const *)x, "writes_count"),
+               b = number_of(*(json_t *const *)y, "writes_count");
+    return (a < b) - (a > b);
+}
+
+/* "   shop, thread 12      to thread 15         20 messages, 20 answered: 25 ms in the mean, at worst 61 ms".
+ */
+static void add_channel(struct text *to, const json_t *channel)
+{
+    const char *service = json_string_value(json_object_get(channel, "service"));
+    const char *other = json_string_value(json_object_get(channel, "to_service"));
+    json_int_t thread = number_of(channel, "thread"), answers = number_of(channel, "answers_count");
+    char from[96], there[96];
+    if (thread)
+        snprintf(from, sizeof(from), "%.40s, thread %lld", service, (long long)thread);
+    else
+        snprintf(from, sizeof(from), "%.40s, descriptor %lld", service,
+                 (long long)number_of(channel, "descriptor"));
+    if (thread)
+        snprintf(there, sizeof(there), "thread %lld", (long long)number_of(channel, "to_thread"));
+    else
+        snprintf(there, sizeof(there), "%.40s (process %lld)", other,
+                 (long long)number_of(channel, "to_process"));
+    text_addf(to, "   %-30s to %-28s %7lld messages, %lld answered", from, there,
+              (long long)number_of(channel, "writes_count"), (long long)answers);
+    if (answers) {
+        text_add(to, ":");
+        add_duration(to, (double)number_of(channel, "answer_mean_ns"), 0);
+        text_add(to, " in the mean, at worst");
+        add_duration(to, (double)number_of(channel, "answer_worst_ns"), 0);
+    }
+    text_add(to, "\n");
+}
+
+/* Who wrote to whom, where both ends are known. */
+static void add_channels(struct text *to, const struct analysis *analysis, const struct prose_style *style)
+{
+    json_t *all = analysis_channels_json(analysis), *known[64], *channel;
+    size_t count = 0, i;
+    json_array_foreach (all, i, channel) {
+        bool both = number_of(channel, "to_thread") || json_object_get(channel, "to_service");
+        if (both && count < ARRAY_SIZE(known))
+            known[count++] = channel;
+    }
+    if (count) {
+        qsort(known, count, sizeof(known[0]), most_messages_first);
+        text_addf(to, "\n%sBetween processes and threads%s\n", style->bold, style->none);
+    }
+    for (i = 0; i < MIN(count, (size_t)CHANNELS_SHOWN); i++)
+        add_channel(to, known[i]);
+    if (count > CHANNELS_SHOWN)
+        text_add(to, "   and others (--json has them all)\n");
+    json_decref(all);
 }
 
 static void add_worst(struct text *to, struct analysis *analysis, const char *folder,
@@ -158,6 +221,7 @@ static void print_text(struct analysis *analysis, const struct report *report, c
     struct text out = {0}, limits = {0};
     prose_findings(&out, report, style, width);
     add_endpoints(&out, analysis, style, width);
+    add_channels(&out, analysis, style);
     add_worst(&out, analysis, folder, style, width);
     add_attribution(&out, analysis, style, width);
     struct report seen = *report;
