@@ -111,7 +111,7 @@ static void says_what_is_lost_and_missing(void **state)
     report_add_missing(&report, "TLS reads", "no symbol", "Install it.");
     prose_limits(&text, &report, &prose_plain, 80);
     assert_non_null(strstr(text_get(&text), "3 events: ring-full, api"));
-    assert_non_null(strstr(text_get(&text), "TLS reads: no symbol Install it."));
+    assert_non_null(strstr(text_get(&text), "TLS reads: no symbol. Install it."));
     text_done(&text);
     report_done(&report);
 }
