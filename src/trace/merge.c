@@ -9,17 +9,19 @@
 #include "base/macro.h"
 
 /* From so many streams on, a calendar is quicker than a tree. */
-#define CALENDAR_STREAMS 200
+#define CALENDAR_STREAMS 100
 
-/* So many entries of the front are kept known, so that what they need can be fetched ahead. */
-#define AHEAD 6
+/* So many entries of the front are kept known, so that what they need can be fetched ahead; when there are
+ * fewer, it is filled up to some more. */
+#define AHEAD    6
+#define FILL_MAX 24
 
 /* Entries that a bucket should hold when its time comes, and widths of windows in events a stream. */
-#define BUCKET_ENTRIES 4
+#define BUCKET_ENTRIES 3
 #define WINDOW_EVENTS  4
 
-#define FEW       8 /* entries of a bucket that are sorted quickly */
 #define KEY_ENDED MERGE_KEY_ENDED
+#define FEW       MERGE_FEW
 #define SHIFT_MAX 40
 
 int merge_init(struct merge *m, uint32_t streams)
@@ -33,12 +35,18 @@ int merge_init(struct merge *m, uint32_t streams)
         m->winners = calloc(2ul * streams + 2, sizeof(*m->winners));
         return m->next_ns && m->tree && m->winners ? 0 : -ENOMEM;
     }
-    m->buckets = WINDOW_EVENTS * (1u << m->stream_bits) / BUCKET_ENTRIES;
+    m->buckets = WINDOW_EVENTS * streams / BUCKET_ENTRIES;
+    m->fill = AHEAD + streams / 50 < FILL_MAX ? AHEAD + streams / 50 : FILL_MAX;
     m->capacity = 2 * streams + 4 * FEW;
     m->front = calloc(m->capacity, sizeof(*m->front));
-    m->head = calloc(m->buckets, sizeof(*m->head));
+    m->bucket_at = aligned_alloc(sizeof(*m->bucket_at), (m->buckets + 1ul) * sizeof(*m->bucket_at));
+    m->bucket_entries = calloc(m->buckets + 1ul, sizeof(*m->bucket_entries));
+    m->more = calloc(m->buckets, sizeof(*m->more));
     m->next = calloc(streams, sizeof(*m->next));
-    return m->next_ns && m->front && m->head && m->next ? 0 : -ENOMEM;
+    if (!m->next_ns || !m->front || !m->bucket_at || !m->bucket_entries || !m->more || !m->next)
+        return -ENOMEM;
+    memset(m->bucket_at, 0xff, m->buckets * sizeof(*m->bucket_at));
+    return 0;
 }
 
 void merge_done(struct merge *m)
@@ -47,7 +55,9 @@ void merge_done(struct merge *m)
     free(m->tree);
     free(m->winners);
     free(m->front);
-    free(m->head);
+    free(m->bucket_at);
+    free(m->bucket_entries);
+    free(m->more);
     free(m->next);
     memset(m, 0, sizeof(*m));
 }
@@ -110,41 +120,50 @@ static inline uint64_t calendar_key(const struct merge *m, uint32_t i)
     return ((uint64_t)m->next_ns[i] - (uint64_t)m->base_ns) << m->stream_bits | i;
 }
 
-/* Into the bucket of its time, or nowhere when that is behind the window. */
+/* Into the bucket of its time; what is behind the window goes to one more, which is never looked at. Whether
+ * it is behind is as good as random, so there is no branch. */
 static inline void put(struct merge *m, uint32_t i)
 {
     uint64_t bucket = ((uint64_t)m->next_ns[i] - (uint64_t)m->base_ns) >> m->shift;
-    if (bucket < m->buckets) {
-        m->next[i] = m->head[bucket];
-        m->head[bucket] = i;
+    bucket = bucket < m->buckets ? bucket : m->buckets;
+    uint32_t n = m->bucket_entries[bucket];
+    if (n < FEW) {
+        m->bucket_at[bucket].keys[n] = calendar_key(m, i);
+    } else {
+        m->next[i] = n > FEW ? m->more[bucket] : MERGE_NONE;
+        m->more[bucket] = i;
     }
+    m->bucket_entries[bucket] = n + 1;
+    m->bucket_entries[m->buckets] = 0;
 }
 
 /* The next bucket's entries go behind the front. */
-static void take_bucket(struct merge *m)
+static inline void take_bucket(struct merge *m)
 {
-    uint32_t n = 0, i = m->head[m->bucket];
+    uint32_t n = m->bucket_entries[m->bucket];
     if (m->end + m->count + FEW > m->capacity) {
         m->end -= m->at;
         memmove(m->front, m->front + m->at, m->end * sizeof(*m->front));
         m->at = 0;
     }
     uint64_t *to = m->front + m->end;
-    for (unsigned j = 0; j < FEW; j++)
-        to[j] = KEY_ENDED;
-    for (; i != MERGE_NONE; i = m->next[i])
-        to[n++] = calendar_key(m, i);
-    if (n <= FEW)
+    memcpy(to, &m->bucket_at[m->bucket], sizeof(*m->bucket_at));
+    memset(&m->bucket_at[m->bucket], 0xff, sizeof(*m->bucket_at));
+    if (n <= FEW) {
         sort_few(to);
-    else
+    } else {
+        uint32_t i = m->more[m->bucket];
+        for (n = FEW; i != MERGE_NONE; i = m->next[i])
+            to[n++] = calendar_key(m, i);
         qsort(to, n, sizeof(*to), compare_keys);
-    m->head[m->bucket++] = MERGE_NONE;
+    }
+    m->bucket_entries[m->bucket++] = 0;
     m->end += n;
 }
 
 static void take_buckets(struct merge *m)
 {
-    while (m->end - m->at < AHEAD && m->bucket < m->buckets)
+    while (m->end - m->at < m->fill && m->bucket < m->buckets)
         take_bucket(m);
 }
 
@@ -152,9 +171,12 @@ static void take_buckets(struct merge *m)
 static void new_window(struct merge *m)
 {
     m->base_ns = earliest(m);
+    if (m->bucket < m->buckets) { /* those that were taken are empty */
+        memset(m->bucket_at, 0xff, m->buckets * sizeof(*m->bucket_at));
+        memset(m->bucket_entries, 0, m->buckets * sizeof(*m->bucket_entries));
+    }
     m->at = m->end = m->bucket = 0;
     m->taken = m->steps = 0;
-    memset(m->head, 0xff, m->buckets * sizeof(*m->head));
     if (m->base_ns == MERGE_ENDED)
         return;
     for (uint32_t i = 0; i < m->count; i++)

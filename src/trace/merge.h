@@ -20,6 +20,12 @@
 #define MERGE_ENDED INT64_MAX /* the time of a stream without a further event */
 #define MERGE_NONE  UINT32_MAX
 
+#define MERGE_FEW 8
+
+struct merge_bucket {
+    uint64_t keys[MERGE_FEW]; /* in no order; UINT64_MAX where there is none */
+};
+
 struct merge {
     int64_t *next_ns; /* by stream: set by the caller, then merge_start() or merge_moved() */
     uint32_t count;
@@ -31,7 +37,10 @@ struct merge {
     /* Many streams. */
     uint64_t *front; /* sorted; [at, end) is left of it */
     uint32_t at, end, capacity;
-    uint32_t *head, *next;    /* lists: the streams of a bucket */
+    struct merge_bucket *bucket_at;
+    uint32_t *bucket_entries; /* how many */
+    uint32_t *more, *next;    /* lists: those of a bucket that do not fit into it */
+    uint32_t fill;            /* the front is filled up to so many */
     uint32_t buckets, bucket; /* the one that is sorted into the front next */
     unsigned shift;           /* a bucket is 1 << shift ns wide */
     uint64_t taken, steps;    /* of this window: events, and entries that were moved for them */
