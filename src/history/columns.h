@@ -76,6 +76,17 @@ struct lane {
 int lane_open(struct columns *columns, struct record *record, uint32_t lane, struct lane *ret_lane,
               struct problem *problem);
 
+/* A hint that a lane's table is needed soon; the record is mapped and its directory checked. */
+static inline void lane_prefetch(const struct record *record, uint32_t index)
+{
+    const struct record_head *h = &record->head;
+    uint32_t entry, lanes = lane_count(h->attributes);
+    if (index >= lanes)
+        return;
+    memcpy(&entry, record->body + h->directory_at + lanes * 8ul + index * 4ul, 4);
+    __builtin_prefetch(record->body + h->blocks_at + entry);
+}
+
 /* The first changes of a lane's blocks alone. The record is ready (record_ready). */
 int lane_firsts(struct columns *columns, struct record *record, uint32_t index, unsigned blocks,
                 struct numbers *ret_firsts, struct problem *problem);

@@ -228,6 +228,7 @@ static int sweep_lane(struct sweep *sweep, struct record *record, uint32_t index
     for (unsigned i = 0; i < lane.blocks; i++, left &= left - 1) {
         unsigned bit = (unsigned)__builtin_ctzll(left);
         uint32_t quark = index * LANE + bit;
+        __builtin_prefetch(lane.at + lane.ends[i] + 256);
         uint64_t first_ns = record->head.slice_start_ns + (uint64_t)unzigzag(firsts[i]);
         if (first_ns > sweep->time_ns) {
             if (sweep->open[index] >> bit & 1)
@@ -262,6 +263,7 @@ static int sweep_slice(struct sweep *sweep, struct record *record)
 static int sweep_firsts(struct sweep *sweep, struct record *record, uint32_t index)
 {
     uint64_t present = record_lane(record, index), wanted = present & sweep->open[index];
+    lane_prefetch(record, index + 6);
     if (!wanted)
         return 0;
     struct numbers firsts;
