@@ -2,6 +2,7 @@
  * cost from 2 to 1,000 streams, and memory against the length of the trace.
  *
  *     trace_read [--events N] [--runs N] [--babeltrace-streams N]
+ *     trace_read --write FOLDER [--streams N] [--events N]     only writes such a trace
  *
  * The trace is written here, with the layout of LTTng's kernel tracer (compact headers of 5 + 27 bits,
  * packets of 256 KiB at most, five event classes with integers, texts and strings). Every figure is of a
@@ -294,7 +295,8 @@ static void remove_folder(const char *folder)
 int main(int argc, char **argv)
 {
     uint64_t events = 4000000, peer_streams = 2;
-    unsigned runs = 5;
+    unsigned runs = 5, streams = 8;
+    const char *write_to = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--events") == 0)
             events = strtoull(argv[i + 1], NULL, 10);
@@ -302,6 +304,14 @@ int main(int argc, char **argv)
             runs = (unsigned)strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--babeltrace-streams") == 0)
             peer_streams = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--streams") == 0)
+            streams = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--write") == 0)
+            write_to = argv[i + 1];
+    }
+    if (write_to) {
+        write_trace(write_to, streams, events);
+        return 0;
     }
     char base[] = "/tmp/sonde-bench-XXXXXX", folder[64], what[64];
     if (!mkdtemp(base))

@@ -1,6 +1,7 @@
 /* Compares what sonde reads from a trace with what babeltrace2 reads: every field of every event, every time,
- * every stream. Each event becomes one canonical line (its fields sorted); each stream a count and a hash of
- * its lines.
+ * every stream. Each event becomes a hash of its time, its name and the text of its fields in any order; each
+ * stream a count and a hash of its events, so that a trace of any length takes little memory. What is printed
+ * are lines, the fields sorted.
  *
  *     compare_babeltrace DIR                  exit 0: equal; 1: not, with the first line that differs
  *     compare_babeltrace OURS THEIRS          the same for two traces whose streams have the same file names
@@ -35,10 +36,11 @@ struct pair {
 
 struct comparison {
     ARRAY(struct pair) pairs;
-    const char *print; /* the stream whose lines are printed, or NULL */
-    bool by_name;      /* streams pair by file name, not by path */
-    ARRAY(char *) fields;
-    struct text line;
+    const char *print;    /* the stream whose lines are printed, or NULL */
+    bool by_name;         /* streams pair by file name, not by path */
+    uint64_t fields_hash; /* of the event at hand: the sum over its fields */
+    ARRAY(char *) fields; /* only when lines are printed */
+    struct text line, field;
     bool failed;
 };
 
@@ -60,9 +62,8 @@ static int compare_fields(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts the collected fields into a line and counts it. */
-static void finish_line(struct comparison *c, struct side *side, bool print, int64_t time_ns,
-                        const char *name)
+/* Sorts the collected fields into a line. */
+static void print_line(struct comparison *c, int64_t time_ns, const char *name)
 {
     if (c->fields.count)
         qsort(c->fields.at, c->fields.count, sizeof(*c->fields.at), compare_fields);
@@ -74,18 +75,67 @@ static void finish_line(struct comparison *c, struct side *side, bool print, int
         free(*f);
     }
     array_clear(&c->fields);
-    const char *line = text_get(&c->line);
-    side->hash = side->hash * 0x9e3779b97f4a7c15u + map_hash(line, strlen(line));
-    side->events++;
+    puts(text_get(&c->line));
+}
+
+/* All fields of an event are collected: it is counted. */
+static void finish_event(struct comparison *c, struct side *side, bool print, int64_t time_ns,
+                         const char *name)
+{
     if (print)
-        puts(line);
+        print_line(c, time_ns, name);
+    array_foreach (&c->fields, f)
+        free(*f);
+    array_clear(&c->fields);
+    uint64_t event = map_hash(&time_ns, sizeof(time_ns)) + 31 * map_hash(name, strlen(name)) + c->fields_hash;
+    side->hash = (side->hash ^ event) * 0x9e3779b97f4a7c15u;
+    side->hash ^= side->hash >> 29;
+    side->events++;
+    c->fields_hash = 0;
 }
 
 static void add_field(struct comparison *c, const char *scope, const char *name, struct text *value)
 {
-    char *field;
-    if (asprintf(&field, "%s:%s=%s", scope, name, text_get(value)) < 0 || array_add(&c->fields, field) < 0)
+    text_clear(&c->field);
+    text_add(&c->field, scope);
+    text_add(&c->field, ":");
+    text_add(&c->field, name);
+    text_add(&c->field, "=");
+    text_add_bytes(&c->field, text_get(value), value->length);
+    c->fields_hash += map_hash(text_get(&c->field), c->field.length);
+    if (!c->print)
+        return;
+    char *field = strdup(text_get(&c->field));
+    if (!field || array_add(&c->fields, field) < 0)
         abort();
+}
+
+static void add_unsigned(struct text *out, uint64_t n)
+{
+    char digits[24], *p = digits + sizeof(digits);
+    do
+        *--p = (char)('0' + n % 10);
+    while (n /= 10);
+    text_add_bytes(out, p, (size_t)(digits + sizeof(digits) - p));
+}
+
+static void add_signed(struct text *out, int64_t n)
+{
+    if (n < 0)
+        text_add(out, "-");
+    add_unsigned(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
+
+/* A member's flattened name. */
+static void join(char full[1024], const char *name, const char *member)
+{
+    size_t n = strlen(name), m = strlen(member);
+    if (n + m + 2 > 1024)
+        abort();
+    memcpy(full, name, n);
+    if (n)
+        full[n++] = '.';
+    memcpy(full + n, member, m + 1);
 }
 
 static void add_quoted(struct text *out, const char *s, size_t length)
@@ -136,7 +186,7 @@ static void our_value(struct text *out, const struct trace_field *f, const struc
 {
     switch (f->type) {
     case TYPE_SIGNED:
-        text_addf(out, "%" PRId64, v->i);
+        add_signed(out, v->i);
         break;
     case TYPE_REAL:
         text_addf(out, "%a", v->d);
@@ -163,7 +213,7 @@ static void our_value(struct text *out, const struct trace_field *f, const struc
         text_add(out, "]");
         return;
     default:
-        text_addf(out, "%" PRIu64, v->u);
+        add_unsigned(out, v->u);
         break;
     }
     const char *labels[MAX_LABELS];
@@ -208,8 +258,8 @@ static int read_ours(struct comparison *c, const char *path)
         struct pair *p = pair_of(c, s->path);
         our_fields(c, e->class->fields, e->class->field_count, e->values, false);
         our_fields(c, e->class->packet_fields, e->class->packet_field_count, e->packet, true);
-        finish_line(c, &p->ours, c->print && strcmp(c->print, s->path) == 0,
-                    (int64_t)e->time_ns + (h->own ? h->clock_origin_ns : 0), e->class->name);
+        finish_event(c, &p->ours, c->print && strcmp(c->print, s->path) == 0,
+                     (int64_t)e->time_ns + (h->own ? h->clock_origin_ns : 0), e->class->name);
         backwards += (int64_t)e->time_ns < (int64_t)last;
         last = e->time_ns;
     }
@@ -267,9 +317,9 @@ static void element_sink(void *to, const char *name, struct text *value)
 static void their_scalar(struct text *out, const bt_field *f, bt_field_class_type type)
 {
     if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER))
-        text_addf(out, "%" PRIu64, bt_field_integer_unsigned_get_value(f));
+        add_unsigned(out, bt_field_integer_unsigned_get_value(f));
     else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
-        text_addf(out, "%" PRId64, bt_field_integer_signed_get_value(f));
+        add_signed(out, bt_field_integer_signed_get_value(f));
     else if (type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL)
         text_addf(out, "%a", (double)bt_field_real_single_precision_get_value(f));
     else if (type == BT_FIELD_CLASS_TYPE_DOUBLE_PRECISION_REAL)
@@ -312,14 +362,12 @@ static void their_flat(const bt_field *f, const char *name, void (*sink)(void *,
         for (uint64_t i = 0; i < n; i++) {
             const bt_field_class_structure_member *m =
                 bt_field_class_structure_borrow_member_by_index_const(class, i);
-            snprintf(full, sizeof(full), "%s%s%s", name, name[0] ? "." : "",
-                     bt_field_class_structure_member_get_name(m));
+            join(full, name, bt_field_class_structure_member_get_name(m));
             their_flat(bt_field_structure_borrow_member_field_by_index_const(f, i), full, sink, to);
         }
     } else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_VARIANT)) {
         const bt_field_class_variant_option *o = bt_field_variant_borrow_selected_option_class_const(f);
-        snprintf(full, sizeof(full), "%s%s%s", name, name[0] ? "." : "",
-                 bt_field_class_variant_option_get_name(o));
+        join(full, name, bt_field_class_variant_option_get_name(o));
         their_flat(bt_field_variant_borrow_selected_option_field_const(f), full, sink, to);
     } else {
         struct text value = {0};
@@ -367,8 +415,8 @@ static void their_event(struct comparison *c, const bt_message *message)
     if (bt_stream_class_supports_packets(bt_stream_borrow_class_const(stream)))
         their_fields(c, "packet", bt_packet_borrow_context_field_const(bt_event_borrow_packet_const(e)));
     const char *name = bt_event_class_get_name(bt_event_borrow_class_const(e));
-    finish_line(c, &pair_of(c, path)->theirs, c->print && strcmp(c->print, path) == 0, time_ns,
-                name ? name : "");
+    finish_event(c, &pair_of(c, path)->theirs, c->print && strcmp(c->print, path) == 0, time_ns,
+                 name ? name : "");
 }
 
 static bt_graph_simple_sink_component_consume_func_status consume(bt_message_iterator *iterator, void *data)
@@ -508,5 +556,6 @@ int main(int argc, char **argv)
     array_done(&c.pairs);
     array_done(&c.fields);
     text_done(&c.line);
+    text_done(&c.field);
     return r;
 }
