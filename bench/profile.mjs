@@ -1,53 +1,72 @@
-// What sampling costs the sampled: a fixed amount of work, its CPU time alone, under a bare timer, under sonde, under perf
-// record with frame pointers and with copies of the stack, and under bpftrace, interleaved; medians and spread.
-//   node bench/profile.mjs TARGET TIMER SONDE [RATES] [RUNS]
+// What sampling takes from the sampled: one process watches for gaps in its time (profile_target.c), alone and in turn
+// under a bare timer, sonde, perf record with frame pointers and with copies of the stack, and bpftrace, each attached to it
+// while it stands still. From 1,000 Hz on most gaps are the sampler's ticks, and their median times the rate is what they
+// take. Below that they are few among the kernel's own (250 Hz), and only the kernel's count of the time in sonde's program is
+// left (the mean of all ticks: those of the other processor and of other programs are cheaper). The target runs on one processor, the samplers on the other. Also the processor time and memory of the
+// samplers, and what they lost.
+//   node bench/profile.mjs TARGET TIMER SONDE [RATES] [ROUNDS]
 // SPDX-License-Identifier: Apache-2.0
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-const [target, timer, sonde, rates = '20,99,1000,10000', runs = '5', rounds = '600'] = process.argv.slice(2);
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
+const [target, timer, sonde, rates = '20,99,1000,10000', rounds = '5'] = process.argv.slice(2);
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-')), data = path.join(folder, 'perf.data');
 const have = (p) => spawnSync('sh', ['-c', `command -v ${p}`]).status === 0;
 const median = (l) => [...l].sort((a, b) => a - b)[l.length >> 1];
-const spread = (l) => `${Math.min(...l).toFixed(2)}..${Math.max(...l).toFixed(2)}`;
+const show = (l, digits) => `${median(l).toFixed(digits)} (${Math.min(...l).toFixed(digits)}..${Math.max(...l).toFixed(digits)})`;
+const PHASE_MS = 1000;
 
-function run(command, args) {
-    const started = process.hrtime.bigint(), r = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
-    const cpu = Number((/^(\d{6,})$/m.exec(r.stdout) || [])[1]);
-    if (!cpu) throw new Error(`${command} ${args.join(' ')}: ${r.status} ${r.stderr.slice(0, 500)}`);
-    return { cpu, wall: Number(process.hrtime.bigint() - started), stderr: r.stderr };
-}
-const ways = {
-    nothing: () => run(target, [rounds]),
-    timer: (f) => run(timer, [f, target, rounds]),
-    sonde: (f) => run(sonde, ['profile', '-F', f, '-o', path.join(folder, 'x.folded'), '--', target, rounds]),
-};
-if (have('perf')) {
-    const perf = (graph) => (f) => run('perf', ['record', '-q', '-e', 'cpu-clock', '-F', f, '--call-graph', graph, '-o', path.join(folder, 'perf.data'), '--', target, rounds]);
-    ways['perf fp'] = perf('fp');
-    ways['perf dwarf'] = perf('dwarf,8192');
-}
-if (have('bpftrace'))
-    ways.bpftrace = (f) => run('bpftrace', ['-q', '-e', `profile:hz:${f} /pid == cpid/ { @[ustack(127)] = count(); } END { clear(@); }`, '-c', `${target} ${rounds}`]);
+/* name -> [command, arguments, what tells the lost samples by its output] */
+const ways = (f, pid) => ({
+    timer: [timer, [f]],
+    sonde: [sonde, ['profile', '-F', f, '-o', path.join(folder, 'x.folded'), pid], (o) => /; (\d+) lost/.exec(o)?.[1]],
+    ...have('perf') && Object.fromEntries([['perf fp', 'fp'], ['perf dwarf', 'dwarf,8192']].map(([name, graph]) => [name,
+        ['perf', ['record', '-e', 'cpu-clock', '-F', f, '--call-graph', graph, '-o', data, '-p', pid],
+            () => /LOST_SAMPLES events: +(\d+)/.exec(spawnSync('perf', ['report', '--stats', '-i', data], { encoding: 'utf8', maxBuffer: 1 << 26 }).stdout)?.[1] || 0]])),
+    ...have('bpftrace') && Number(f) <= 5000 && { bpftrace: ['bpftrace', ['-e', `profile:hz:${f} /pid == ${pid}/ { @[ustack(127)] = count(); }`], (o) => /Lost (\d+)/.exec(o)?.[1] || 0] },
+});
 
-console.log('CPU time of the target above running alone, in %: median (spread); 36 frames, ' + runs + ' runs each, interleaved');
+/* Processor seconds and MB of memory of its own. */
+function used(pid) {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+    return { cpu: (Number(stat[11]) + Number(stat[12])) / 100, anon: Number(/RssAnon:\s+(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024 };
+}
+
+const worker = spawn(target, [1], { stdio: ['pipe', 'pipe', 'inherit'] }), lines = createInterface({ input: worker.stdout })[Symbol.asyncIterator]();
+async function watch() {
+    worker.stdin.write(`${PHASE_MS}\n`);
+    return (await lines.next()).value.split(' ').filter(Boolean).map(Number);
+}
+
+console.log(`a target 36 frames deep, ${rounds} rounds of ${PHASE_MS} ms each: median (range)`);
 for (const rate of rates.split(',')) {
-    const costs = {}, notes = [];
-    for (let i = 0; i < Number(runs); i++) {
-        const alone = ways.nothing().cpu;
-        for (const [name, way] of Object.entries(ways)) {
-            if (name === 'nothing' || (name === 'bpftrace' && Number(rate) > 5000)) continue;
-            try {
-                const r = way(rate);
-                (costs[name] ||= []).push(100 * (r.cpu / alone - 1));
-                if (name === 'sonde') notes.push(r.stderr.trim().split('\n').pop());
-            } catch (e) { if (i === 0) console.log(`  ${name}: ${e.message.slice(0, 120)}`); }
+    const ticks = {}, agents = {}, said = [];
+    for (let round = 0; round < Number(rounds); round++)
+        for (const [name, [command, args, lost]] of Object.entries(ways(rate, String(worker.pid)))) {
+            const sampler = spawn('taskset', ['-c', '0', command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+            let output = '';
+            for (const s of [sampler.stdout, sampler.stderr]) s.on('data', (d) => { output += d; });
+            await sleep(name === 'bpftrace' ? 1500 : 500); // the target waits: nothing is sampled yet
+            const start = used(sampler.pid), gaps = await watch(), end = used(sampler.pid), ended = once(sampler, 'exit');
+            sampler.kill(name === 'timer' ? 'SIGTERM' : 'SIGINT');
+            await ended;
+            (ticks[name] ||= []).push(median(gaps));
+            (agents[name] ||= []).push([1e5 * (end.cpu - start.cpu) / PHASE_MS, end.anon, Number(lost?.(output) || 0)]);
+            if (name === 'sonde') said.push(output.trim().split('\n')[0]);
         }
+    console.log(`${rate} Hz`);
+    for (const [name, list] of Object.entries(ticks)) {
+        const share = (l) => show(l.map((ns) => ns * Number(rate) / 1e7), 2);
+        const cost = Number(rate) < 1000 ? '' : ` ${show(list, 0)} ns a tick, ${share(list)} %` + (name === 'timer' ? ',' : `, above the timer ${share(list.map((ns, i) => ns - ticks.timer[i]))} %,`);
+        console.log(`  ${name.padEnd(10)}${cost} agent ${median(agents[name].map((a) => a[0])).toFixed(1)} % CPU, ${median(agents[name].map((a) => a[1])).toFixed(0)} MB, ${agents[name].reduce((n, a) => n + a[2], 0)} lost`);
     }
-    const own = costs.sonde.map((c, i) => c - costs.timer[i]);
-    console.log(`${rate} Hz: ` + Object.entries(costs).map(([n, l]) => `${n} ${median(l).toFixed(2)} (${spread(l)})`).join('; ') + `; sonde above the timer ${median(own).toFixed(2)} (${spread(own)})`);
-    console.log(`  ${notes[notes.length - 1]}`);
+    const own = said.map((s) => Number(/sampler (\d+) ns a tick/.exec(s)?.[1]));
+    console.log(`  sonde's program by the kernel's count: ${show(own, 0)} ns a tick, ${show(own.map((ns) => ns * Number(rate) / 1e7), 3)} %`);
 }
+worker.stdin.end();
 fs.rmSync(folder, { recursive: true });

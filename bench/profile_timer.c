@@ -1,17 +1,15 @@
-/* The bare timer: cpu-clock events at a rate on every CPU and nothing else, while a command runs. What a
- * sampler costs above this is its own. */
+/* The bare timer: cpu-clock events at a rate on every CPU and nothing else, until it is ended. What a sampler
+ * costs above this is its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
-    if (argc < 3)
+    if (argc < 2)
         return 2;
     for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
         struct perf_event_attr attr = {.size = sizeof(attr),
@@ -23,12 +21,6 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    pid_t child = fork();
-    if (child == 0) {
-        execvp(argv[2], argv + 2);
-        _exit(127);
-    }
-    int status;
-    waitpid(child, &status, 0);
-    return WEXITSTATUS(status);
+    pause();
+    return 0;
 }

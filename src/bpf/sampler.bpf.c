@@ -19,7 +19,8 @@ const volatile unsigned int page_limit = 1;
 const volatile unsigned int only_targets = 0;         /* 1: only processes in `targets` */
 const volatile unsigned long long off_cpu_min_ns = 0; /* shorter waits are not sent */
 const volatile unsigned int want_kernel = 1;
-const volatile unsigned int own_pid = 0; /* the agent does not sample itself */
+const volatile unsigned int own_pid = 0;               /* the agent does not sample itself */
+const volatile unsigned long long clock_period_ns = 0; /* on average, of a clock; 0: another event */
 
 struct sample {
     struct sampler_sample head;
@@ -28,6 +29,27 @@ struct sample {
      */
     u32 at;      /* next free word */
     u32 mapping; /* the last one, tried first */
+    u64 tick_ns; /* when this processor's clock ticked last */
+    u64 word;    /* what read_stack() read */
+    u64 window_at;
+    u64 window[SAMPLER_WINDOW]; /* of the stack, from there on */
+};
+
+enum found_code {
+    CODE_UNKNOWN = 16, /* no mapping covers it */
+    CODE_NO_ROW = 17,  /* its mapping has no row for it */
+};
+
+/* What was found for a pc, so that it need not be searched for at the next tick. */
+struct found_row {
+    u64 pc;
+    u32 serial; /* of the process' description, 0: none */
+    u32 code;   /* enum sampler_code, enum found_code */
+    struct unwind_row row;
+};
+
+struct cache {
+    struct found_row at[1 << SAMPLER_CACHE_BITS];
 };
 
 struct copy {
@@ -80,6 +102,13 @@ struct {
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __type(key, u32);
+    __type(value, struct cache);
+    __uint(max_entries, 2);
+} caches SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, u32);
     __type(value, struct copy);
     __uint(max_entries, 2);
 } copies SEC(".maps");
@@ -117,6 +146,7 @@ struct walk {
     u64 pc, sp, fp;
     struct sampler_process *process;
     struct sample *sample;
+    struct cache *cache;
     u32 end; /* enum sampler_end */
 };
 
@@ -176,6 +206,33 @@ static __always_inline long stop(struct walk *w, u32 end)
 {
     w->end = end;
     return 1;
+}
+
+/* One word of the stack, into sample->word. Callers' words lie close together, so that many are read at once.
+ * Not static, so that the verifier looks at it once instead of at every call. */
+__attribute__((noinline)) int read_stack(struct sample *s, u64 address)
+{
+    if (!s)
+        return -1;
+    u64 at = address - s->window_at;
+    HIDE(at);
+    if (at >= sizeof(s->window)) {
+        s->window_at = address;
+        at = 0;
+        if (bpf_probe_read_user(s->window, sizeof(s->window), (void *)address)) {
+            s->window_at = -sizeof(s->window); /* nothing is there: near the stack's end */
+            return bpf_probe_read_user(&s->word, 8, (void *)address);
+        }
+    }
+    if (at & 7)
+        return bpf_probe_read_user(&s->word, 8, (void *)address);
+    at >>= 3;
+    HIDE(at);
+    if (at >= SAMPLER_WINDOW)
+        return -1;
+    HIDE(at);
+    s->word = s->window[at];
+    return 0;
 }
 
 /* [fp]: the caller's fp, [fp + 8]: the return address. */
@@ -299,28 +356,6 @@ static __always_inline long step_java_interpreter(struct walk *w)
     return w->pc ? 0 : stop(w, END_COMPLETE);
 }
 
-static __always_inline struct unwind_row *row_at(struct walk *w, struct sampler_mapping *m, u64 pc)
-{
-    u32 relative = (u32)(pc - m->bias);
-    struct search s = {.low = m->rows_low, .high = m->rows_high, .pc = relative};
-    if (m->page_base) {
-        u32 page = m->page_base + ((relative >> SAMPLER_PAGE_BITS) - m->page_first);
-        u64 *low = bpf_map_lookup_elem(&pages, &page);
-        page++;
-        u64 *high = bpf_map_lookup_elem(&pages, &page);
-        if (low && high) {
-            s.low = (u32)*low;
-            s.high = (u32)*high;
-        }
-    }
-    bpf_loop(23, find_row, &s, 0);
-    u32 found = s.low;
-    if (found <= m->rows_low)
-        return 0;
-    found--;
-    return bpf_map_lookup_elem(&rows, &found);
-}
-
 /* Before the epilogue's last instructions the frame is partly gone; compiled Java code has no rules for that.
  */
 static __always_inline int java_epilogue(struct walk *w, u64 *cfa)
@@ -351,44 +386,85 @@ static __always_inline struct sampler_mapping *mapping_at(struct sampler_process
     return &p->mappings[at];
 }
 
+static __always_inline struct unwind_row *row_at(struct sampler_mapping *m, u64 pc)
+{
+    u32 relative = (u32)(pc - m->bias);
+    struct search s = {.low = m->rows_low, .high = m->rows_high, .pc = relative};
+    if (m->page_base) {
+        u32 page = m->page_base + ((relative >> SAMPLER_PAGE_BITS) - m->page_first);
+        u64 *low = bpf_map_lookup_elem(&pages, &page);
+        page++;
+        u64 *high = bpf_map_lookup_elem(&pages, &page);
+        if (low && high) {
+            s.low = (u32)*low;
+            s.high = (u32)*high;
+        }
+    }
+    bpf_loop(23, find_row, &s, 0);
+    u32 found = s.low;
+    if (found <= m->rows_low)
+        return 0;
+    found--;
+    return bpf_map_lookup_elem(&rows, &found);
+}
+
+/* How the code at pc is stepped through, into *found. */
+__attribute__((noinline)) int find_code(struct sampler_process *p, struct sample *s, struct found_row *found,
+                                        u64 pc)
+{
+    if (!p || !s || !found)
+        return -1;
+    found->pc = pc;
+    found->serial = p->serial;
+    found->code = CODE_UNKNOWN;
+    struct sampler_mapping *m = mapping_at(p, s->mapping);
+    if (!m)
+        return -1;
+    if (!(m->start <= pc && pc < m->end)) {
+        struct search search = {.low = 0, .high = p->count, .pc = pc, .process = p};
+        bpf_loop(10, find_mapping, &search, 0);
+        m = mapping_at(p, (u64)search.low - 1);
+        if (!m || pc >= m->end)
+            return 0;
+        s->mapping = search.low - 1;
+    }
+    found->code = m->code;
+    if (m->code == CODE_V8 || m->code == CODE_POINTER)
+        return 0;
+    struct unwind_row *row = row_at(m, pc);
+    if (row)
+        found->row = *row;
+    else
+        found->code = CODE_NO_ROW;
+    return 0;
+}
+
 static long step(u32 i, void *context)
 {
     struct walk *w = context;
     struct sampler_process *p = w->process;
     u64 pc = w->pc - (i ? 1 : 0);
-    struct sampler_mapping *m = mapping_at(p, w->sample->mapping);
-    if (!m)
+    u64 slot = (pc * 0x9e3779b97f4a7c15ull) >> (64 - SAMPLER_CACHE_BITS);
+    HIDE(slot);
+    if (slot >= 1 << SAMPLER_CACHE_BITS)
         return 1;
-    if (!(m->start <= pc && pc < m->end)) {
-        struct search s = {.low = 0, .high = p->count, .pc = pc, .process = p};
-        bpf_loop(10, find_mapping, &s, 0);
-        m = mapping_at(p, (u64)s.low - 1);
-        if (!m || pc >= m->end) {
-            if (p->has_v8 && pc > 4096)
-                return step_v8(w, i == 0);
-            put(w, w->pc);
-            return step_pointer(w, END_NO_MODULE);
-        }
-        w->sample->mapping = s.low - 1;
-    }
-    u32 code = m->code;
-    if (code == CODE_V8)
+    HIDE(slot);
+    struct found_row *found = &w->cache->at[slot];
+    if (found->pc != pc || found->serial != p->serial)
+        find_code(p, w->sample, found, pc);
+    u32 code = found->code;
+    if (code == CODE_V8 || (code == CODE_UNKNOWN && p->has_v8 && pc > 4096))
         return step_v8(w, i == 0);
-    if (code == CODE_POINTER) {
-        put(w, w->pc);
-        return step_pointer(w, END_NO_FRAME);
-    }
-    struct unwind_row *row = row_at(w, m, pc);
-    if (!row) {
-        put(w, w->pc);
-        return i == 0 ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
-    }
-    u32 cfa_rule = row->rule & 15, rbp_rule = row->rule >> 4;
-    s64 offset = row->cfa_offset, rbp_offset = (s64)row->rbp_offset * 8;
-    u64 cfa;
+    u32 cfa_rule = found->row.rule & 15, rbp_rule = found->row.rule >> 4;
+    s64 offset = found->row.cfa_offset, rbp_offset = (s64)found->row.rbp_offset * 8;
     if (code == CODE_JAVA && cfa_rule == CFA_RBP && offset == SAMPLER_JAVA_INTERPRETED)
         return step_java_interpreter(w);
     put(w, w->pc);
+    if (code == CODE_NO_ROW)
+        cfa_rule = CFA_GAP;
+    else if (code != CODE_ROWS && code != CODE_JAVA)
+        return step_pointer(w, code == CODE_POINTER ? END_NO_FRAME : END_NO_MODULE);
+    u64 cfa;
     if (code == CODE_JAVA && i == 0 && java_epilogue(w, &cfa)) {
         rbp_rule = RBP_SAME;
     } else if (code == CODE_JAVA && i == 0 && cfa_rule == CFA_RBP && w->fp - w->sp > 1 << 16) {
@@ -416,15 +492,15 @@ static long step(u32 i, void *context)
     } else if (cfa_rule == CFA_RESOLVE) {
         return step_resolve(w);
     } else {
-        return i == 0 && code == CODE_ROWS ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
+        return i == 0 && code != CODE_JAVA ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
     }
-    u64 ra;
-    if (bpf_probe_read_user(&ra, 8, (void *)(cfa - 8)))
+    if (rbp_rule != RBP_SAME) { /* below the return address: first */
+        read_stack(w->sample, (rbp_rule == RBP_AT_CFA ? cfa : w->fp) + rbp_offset);
+        w->fp = w->sample->word;
+    }
+    if (read_stack(w->sample, cfa - 8))
         return stop(w, END_NO_MEMORY);
-    if (rbp_rule == RBP_AT_CFA)
-        bpf_probe_read_user(&w->fp, 8, (void *)(cfa + rbp_offset));
-    else if (rbp_rule == RBP_AT_RBP)
-        bpf_probe_read_user(&w->fp, 8, (void *)(w->fp + rbp_offset));
+    u64 ra = w->sample->word;
     if (cfa < w->sp || (cfa == w->sp && i)) /* equal: the innermost one took its return address away */
         return stop(w, END_NO_ROW);
     w->sp = cfa;
@@ -486,10 +562,10 @@ static __always_inline void walk_python(struct walk *w, struct task_struct *task
 
 /* ---- samples ---- */
 
-static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 weight)
+static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 weight, u64 now_ns)
 {
     u64 id = bpf_get_current_pid_tgid();
-    head->time_ns = bpf_ktime_get_ns();
+    head->time_ns = now_ns;
     head->weight = weight;
     head->pid = id >> 32;
     head->tid = (u32)id;
@@ -502,16 +578,20 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
 
 /* Fills in the stacks; the number of bytes to send. */
 static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler_process *process,
-                                struct pt_regs *registers, struct task_struct *task)
+                                struct pt_regs *registers, struct task_struct *task, int in_kernel, u32 slot)
 {
     struct walk w = {.process = process, .sample = sample, .end = END_DEPTH};
     u32 before = 0;
-    if (want_kernel) {
+    w.cache = bpf_map_lookup_elem(&caches, &slot);
+    if (!w.cache)
+        return 0;
+    if (want_kernel && in_kernel) {
         long n = bpf_get_stack(ctx, sample->words, SAMPLER_KERNEL * 8, 0);
         before = n > 0 ? (u32)n / 8 : 0;
     }
     sample->at = before;
     sample->mapping = 0;
+    sample->window_at = -sizeof(sample->window);
     sample->head.kernel_words = before;
     if (registers) {
         w.pc = registers->ip;
@@ -542,20 +622,20 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
 static __always_inline void send(struct sample *sample, u64 size)
 {
     HIDE(size);
-    if (size > sizeof(*sample))
-        size = sizeof(*sample);
+    if (size > sizeof(sample->head) + sizeof(sample->words))
+        size = sizeof(sample->head) + sizeof(sample->words);
     HIDE(size);
     if (bpf_ringbuf_output(&samples, sample, size, BPF_RB_NO_WAKEUP))
         count(COUNT_LOST);
 }
 
 /* Registers and stack of a process without tables. */
-static __always_inline void send_copy(struct pt_regs *registers, u64 weight, u32 slot)
+static __always_inline void send_copy(struct pt_regs *registers, u64 weight, u64 now_ns, u32 slot)
 {
     struct copy *copy = bpf_map_lookup_elem(&copies, &slot);
     if (!copy)
         return;
-    begin(&copy->head, SAMPLE_COPY, weight);
+    begin(&copy->head, SAMPLE_COPY, weight, now_ns);
     u64 size = sizeof(struct sampler_sample) + 24;
     if (registers) {
         copy->registers[0] = registers->ip;
@@ -600,10 +680,26 @@ static __always_inline struct pt_regs *user_registers(struct task_struct *task)
     return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
+/* What a tick stands for. The clock's period is changed at random all the time, which restarts it; so a tick
+ * stands for the time since the one before, on this processor. After a longer gap the machine itself stood
+ * still. */
+static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample *sample, u64 now_ns)
+{
+    if (!clock_period_ns)
+        return ctx->sample_period;
+    u64 elapsed = now_ns - sample->tick_ns;
+    sample->tick_ns = now_ns;
+    return elapsed < 3 * clock_period_ns ? elapsed : clock_period_ns;
+}
+
 SEC("perf_event")
 int on_tick(struct bpf_perf_event_data *ctx)
 {
     u32 pid = bpf_get_current_pid_tgid() >> 32, slot = 0;
+    struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
+    if (!sample)
+        return 0;
+    u64 now_ns = bpf_ktime_get_ns(), weight = weigh(ctx, sample, now_ns);
     count(COUNT_TICKS);
     if ((u32)bpf_get_current_pid_tgid() == 0 || !wanted(pid)) /* idle */
         return 0;
@@ -625,22 +721,18 @@ int on_tick(struct bpf_perf_event_data *ctx)
         registers = &copy;
     }
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
-    u64 weight = ctx->sample_period;
     if (!process) {
-        send_copy(registers, weight, slot);
+        send_copy(registers, weight, now_ns, slot);
         return 0;
     }
     if (process->ignored)
         return 0;
-    struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
-    if (!sample)
-        return 0;
     count(COUNT_SAMPLES);
-    begin(&sample->head, SAMPLE_CPU, weight);
-    u32 size = fill(ctx, sample, process, registers, task);
+    begin(&sample->head, SAMPLE_CPU, weight, now_ns);
+    u32 size = fill(ctx, sample, process, registers, task, (s64)ip <= 0, slot);
     if ((sample->head.end == END_NO_MODULE || sample->head.end == END_NO_ROW) && registers &&
-        sample->head.time_ns < process->young_until_ns) {
-        send_copy(registers, weight, slot);
+        now_ns < process->young_until_ns) {
+        send_copy(registers, weight, now_ns, slot);
         return 0;
     }
     send(sample, size);
@@ -665,8 +757,8 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
                 copy.bp = registers->bp;
                 registers = &copy;
             }
-            begin(&sample->head, SAMPLE_OFF, 0);
-            fill(ctx, sample, process, registers, task);
+            begin(&sample->head, SAMPLE_OFF, 0, bpf_ktime_get_ns());
+            fill(ctx, sample, process, registers, task, 1, slot);
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         } else if (!process && sample) {
             struct task_struct *task = bpf_get_current_task_btf();
@@ -676,10 +768,10 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
                 copy.ip = registers->ip;
                 copy.sp = registers->sp;
                 copy.bp = registers->bp;
-                send_copy(&copy, 0, slot);
+                send_copy(&copy, 0, bpf_ktime_get_ns(), slot);
             }
-            begin(&sample->head, SAMPLE_OFF, 0);
-            fill(ctx, sample, 0, 0, task);
+            begin(&sample->head, SAMPLE_OFF, 0, bpf_ktime_get_ns());
+            fill(ctx, sample, 0, 0, task, 1, slot);
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         }
     }
@@ -708,7 +800,7 @@ static __always_inline void send_note(u32 kind, u32 pid, u64 value)
     struct sampler_sample *head = bpf_ringbuf_reserve(&samples, sizeof(*head), 0);
     if (!head)
         return;
-    begin(head, kind, value);
+    begin(head, kind, value, bpf_ktime_get_ns());
     head->pid = pid;
     bpf_ringbuf_submit(head, 0);
 }

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <dirent.h>
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -32,6 +34,8 @@
 #define FORGET_NS        (20 * NS_PER_S)
 #define POLL_NS          (100 * NS_PER_MS)
 #define THREAD_LIMIT     65536
+#define REDRAW_NS        (100 * NS_PER_MS)
+#define REDRAW_TICKS     16
 
 struct sampler {
     struct sampler_options options;
@@ -45,9 +49,11 @@ struct sampler {
     uint64_t announced_ns;               /* its news are known until then */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
+    uint32_t serial;                     /* of the last description that was published */
     struct process_stack *stack;
     int *events;
     size_t event_count;
+    uint64_t redrawn_ns;
     int stats_fd;
     struct profile *on, *off; /* during a poll */
     uint64_t now_ns;
@@ -80,6 +86,7 @@ static bool in_cgroup(const char *wanted, pid_t pid)
 static void publish(struct sampler *s, struct process *process)
 {
     process_describe(process, &s->tables, s->description);
+    s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
     bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
 }
@@ -422,6 +429,39 @@ static void forget_when_full(struct sampler *s)
     tables_clear(&s->tables);
 }
 
+/* ---- the clock ---- */
+
+/* On average; 0 when it is no clock that ticks. */
+static uint64_t clock_period(const struct sampler_options *o)
+{
+    bool clock = o->event_type == PERF_TYPE_SOFTWARE &&
+                 (o->event_config == PERF_COUNT_SW_CPU_CLOCK || o->event_config == PERF_COUNT_SW_TASK_CLOCK);
+    return clock && !o->event_period ? NS_PER_S / MAX(o->frequency, 1u) : 0;
+}
+
+/* Between three and five quarters of it. */
+static uint64_t draw_period(uint64_t period_ns)
+{
+    uint32_t random = UINT32_MAX / 2;
+    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+    return period_ns * 3 / 4 + (period_ns / 2 * random >> 32);
+}
+
+/* A clock with a fixed period sees the same part of a program that keeps step with it, again and again. So
+ * each processor's gets another period now and then. That restarts it, hence not too often; a tick's weight
+ * is the time that it stands for, whatever the period. */
+static void redraw_periods(struct sampler *s)
+{
+    uint64_t period = clock_period(&s->options);
+    if (!period || s->now_ns - s->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * period))
+        return;
+    s->redrawn_ns = s->now_ns;
+    for (size_t i = 0; i < s->event_count; i++) {
+        uint64_t drawn = draw_period(period);
+        ioctl(s->events[i], PERF_EVENT_IOC_PERIOD, &drawn);
+    }
+}
+
 int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct profile *off)
 {
     s->on = on;
@@ -432,6 +472,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         nanosleep(&pause, NULL);
     }
     s->now_ns = clock_monotonic_ns();
+    redraw_periods(s);
     forget_when_full(s);
     if (s->sideband)
         listen(s);
@@ -486,8 +527,10 @@ static int load(struct sampler *s, struct problem *problem)
     s->bpf->rodata->want_kernel = o->kernel;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
+    s->bpf->rodata->clock_period_ns = clock_period(o);
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
+    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
     bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
     int r = sampler_bpf__load(s->bpf);
@@ -527,12 +570,10 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
 static int open_event(const struct sampler_options *o, int cpu)
 {
     struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
-    bool clock = o->event_type == PERF_TYPE_SOFTWARE &&
-                 (o->event_config == PERF_COUNT_SW_CPU_CLOCK || o->event_config == PERF_COUNT_SW_TASK_CLOCK);
     if (o->event_period) {
         attr.sample_period = o->event_period;
-    } else if (clock) {
-        attr.sample_period = NS_PER_S / MAX(o->frequency, 1u);
+    } else if (clock_period(o)) {
+        attr.sample_period = draw_period(clock_period(o));
     } else {
         attr.freq = 1;
         attr.sample_freq = MAX(o->frequency, 1u);

@@ -33,9 +33,7 @@ const holds = (...names) => (frames) => {
     return at === names.length;
 };
 const complete = (stacks) => 1 - weight(stacks, (f) => f.some((x) => x.startsWith('[truncated'))) / weight(stacks);
-// heavy does three times the work of light; the spinner's own clock decides nothing here. Every workload draws the
-// size of each round at random: one of a fixed length keeps step with the sampler, which then sees the same part of
-// it again and again.
+// heavy does three times the work of light; the spinner's own clock decides nothing here.
 function assertShares(stacks, heavy, light) {
     const h = weight(stacks, heavy), l = weight(stacks, light);
     assert.ok(h + l > 0.7 * weight(stacks), `${h + l} of ${weight(stacks)} in the two functions`);
@@ -61,6 +59,22 @@ int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID,
     const { stacks } = profile([program]);
     assertShares(stacks, holds('main', 'Shop::heavy', 'Shop::spin'), holds('main', 'Shop::light', 'Shop::spin'));
     assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
+});
+
+test('a program that keeps step with the sampling rate', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
+    const source = path.join(folder, 'step.c'), program = path.join(folder, 'step');
+    fs.writeFileSync(source, `
+#include <time.h>
+static volatile unsigned long sink;
+static long now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000l + t.tv_nsec; }
+__attribute__((noinline)) void quarter(long until) { while (now(CLOCK_MONOTONIC) < until) for (int i = 0; i < 1000; i++) sink += i; __asm__ volatile(""); }
+__attribute__((noinline)) void rest(long until) { while (now(CLOCK_MONOTONIC) < until) for (int i = 0; i < 1000; i++) sink += i; __asm__ volatile(""); }
+int main(void) { long step = 1000000000l / 997; for (long t; t = now(CLOCK_MONOTONIC) / step * step, now(CLOCK_PROCESS_CPUTIME_ID) < 2000000000l;) { quarter(t + step / 4); rest(t + step); } }
+`);
+    execFileSync('cc', ['-O1', '-o', program, source]);
+    const { stacks } = profile([program]), quarter = weight(stacks, holds('main', 'quarter')), rest = weight(stacks, holds('main', 'rest'));
+    const share = quarter / (quarter + rest);
+    assert.ok(share > 0.15 && share < 0.37, `share ${share}, 0.25 by construction`);
 });
 
 test('Python, each frame in its place', { skip: skip || (!have('/usr/bin/python3') && 'needs python3') }, () => {
