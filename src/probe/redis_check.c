@@ -128,6 +128,15 @@ bool redis_is_client(const void *client)
     return false;
 }
 
+/* Is the text an sds string of this length? type: the byte before it; before that, a longer one's length. */
+static bool is_sds(const char *text, char type, uint64_t length)
+{
+    uint8_t said = (uint8_t)type >> 3;
+    if ((type & 7) == 1 && !safe_read(text - 3, &said, sizeof(said)))
+        return false;
+    return (type & 7) <= 1 && said == length;
+}
+
 /* A command's name: printable, and as long as it says when it is an sds string, which it is since Redis 7.0.
  */
 static bool is_name(const char *text)
@@ -143,7 +152,7 @@ static bool is_name(const char *text)
         length++;
     if (length < 1 || length > 40 || bytes[1 + length])
         return false;
-    if ((bytes[0] & 7) > 1 || sds_length(text) != length)
+    if (!is_sds(text, bytes[0], length))
         redis_plain_names = true;
     return true;
 }
