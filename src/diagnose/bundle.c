@@ -344,13 +344,27 @@ static void write_forest(const struct book *book, const struct verdict *v, const
 
 /* ---- exemplars ---- */
 
-static const struct exemplar *pick(const struct group *const *groups, size_t count, bool slow)
+static const struct exemplar *pick_slowest(const struct group *const *groups, size_t count)
 {
     const struct exemplar *best = NULL;
     for (size_t g = 0; g < count; g++)
         for (int i = 0; i < BOOK_EXEMPLARS; i++) {
-            const struct exemplar *e = slow ? &groups[g]->slow[i] : &groups[g]->normal[i];
-            if (e->parts && (!best || (slow && e->duration_ns > best->duration_ns)))
+            const struct exemplar *e = &groups[g]->slow[i];
+            if (e->parts && (!best || e->duration_ns > best->duration_ns))
+                best = e;
+        }
+    return best;
+}
+
+/* Of those that were near the median when they came, the nearest to what it is now. */
+static const struct exemplar *pick_typical(const struct group *const *groups, size_t count, double median_ns)
+{
+    const struct exemplar *best = NULL;
+    for (size_t g = 0; g < count; g++)
+        for (int i = 0; i < BOOK_EXEMPLARS; i++) {
+            const struct exemplar *e = &groups[g]->normal[i];
+            if (e->parts && (!best || fabs((double)e->duration_ns - median_ns) <
+                                          fabs((double)best->duration_ns - median_ns)))
                 best = e;
         }
     return best;
@@ -369,14 +383,16 @@ static void write_pair(const struct book *book, const struct exemplar *older, co
     text_add(to, "</div></div>");
 }
 
-static void write_exemplars(const struct book *book, const struct group *const *older, size_t older_count,
+static void write_exemplars(const struct book *book, const struct verdict *v,
+                            const struct group *const *older, size_t older_count,
                             const struct group *const *newer, size_t newer_count, struct text *to)
 {
     text_add(to, "<h2>Requests side by side</h2><p class=note>On one scale of time; what the request waited "
                  "for (its critical path) is solid.</p>");
-    write_pair(book, pick(older, older_count, false), pick(newer, newer_count, false), "typical", to);
+    write_pair(book, pick_typical(older, older_count, sketch_quantile(&v->older, 0.5)),
+               pick_typical(newer, newer_count, sketch_quantile(&v->newer, 0.5)), "typical", to);
     text_add(to, "<p></p>");
-    write_pair(book, pick(older, older_count, true), pick(newer, newer_count, true), "slowest", to);
+    write_pair(book, pick_slowest(older, older_count), pick_slowest(newer, newer_count), "slowest", to);
 }
 
 static int write_verdict(const struct book *book, const struct judgement *judgement, const struct verdict *v,
@@ -399,7 +415,7 @@ static int write_verdict(const struct book *book, const struct judgement *judgem
         write_distributions(v, to);
         write_changes(book, v, to);
         write_forest(book, v, &before, &after, to);
-        write_exemplars(book, older, older_count, newer, newer_count, to);
+        write_exemplars(book, v, older, older_count, newer, newer_count, to);
         write_causes(book, v, to);
         write_buckets(book, judgement, v, to);
     }

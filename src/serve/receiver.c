@@ -271,7 +271,7 @@ static void answer(struct http_response *response, bool json, const struct span_
 {
     struct text body = {0};
     uint64_t rejected = counts->without_id + counts->without_time;
-    const char *why = counts->without_id ? "no trace id or span id" : "no start or end";
+    const char *why = counts->without_id ? "no trace id or span id" : "no start or end that can be";
     if (json && rejected)
         text_addf(&body, "{\"partialSuccess\":{\"rejectedSpans\":\"%llu\",\"errorMessage\":\"%s\"}}",
                   (unsigned long long)rejected, why);

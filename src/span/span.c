@@ -11,7 +11,7 @@ int span_sink_put(struct span_sink *sink, struct span *span)
         sink->counts.without_id++;
         return 0;
     }
-    if (!span->end_ns) {
+    if (!span->end_ns || span->end_ns > INT64_MAX || span->start_ns > INT64_MAX) {
         sink->counts.without_time++;
         return 0;
     }

@@ -81,7 +81,7 @@ struct span {
 struct span_counts {
     uint64_t spans;              /* handed to the sink */
     uint64_t without_id;         /* no trace id or no span id */
-    uint64_t without_time;       /* no start, or it never ended */
+    uint64_t without_time;       /* it never ended, or lies beyond the year 2262 */
     uint64_t backwards;          /* ended before it started: taken as of no duration */
     uint64_t attributes_dropped; /* above SPAN_ATTRIBUTES_MAX */
     uint64_t malformed;          /* lines or records that do not parse */

@@ -171,9 +171,11 @@ static void odd_traces_are_counted(void **state)
     put(&scene, b, 1, call, "serve", SPAN_KIND_SERVER, 50000, 600); /* b's clock is 49.9 ms ahead */
     put(&scene, a, 1, 999, "orphan", 0, 100, 10);
     put(&scene, a, 2, 998, "no root", 0, 0, 10);
+    put(&scene, a, 3, 0, "of 300 years", 0, 0, 300ull * 365 * 86400 * 1000000);
     assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
     put(&scene, a, 1, root, "late", 0, 100, 10);
     const struct book *book = diagnosis_book(scene.diagnosis);
+    assert_int_equal(diagnosis_sink(scene.diagnosis)->counts.without_time, 1);
     assert_int_equal(book->link_counts.duplicates, 1);
     assert_int_equal(book->link_counts.orphans, 2);
     assert_int_equal(book->link_counts.skewed, 1);
