@@ -320,6 +320,10 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         r = problem_set(problem, -ENODATA, "no spans in %llu file%s (%llu passed over)",
                         (unsigned long long)files.files, files.files == 1 ? "" : "s",
                         (unsigned long long)files.skipped);
+    if (r == -ENODATA)
+        problem_remedy(problem,
+                       "Spans are read from OTLP, Jaeger and Zipkin JSON, OTLP protobuf, CSV and Parquet, "
+                       "and from folders that sonde recorded.");
     return r == 0 ? finish(options, normal, diagnosis, report, problem) : r;
 }
 

@@ -118,9 +118,10 @@ void diagnosis_input_words(const struct diagnosis *diagnosis, struct text *to)
     const struct book *book = &diagnosis->book;
     struct diagnosis_oddity odd[DIAGNOSIS_ODDITIES];
     bool any = false;
-    text_addf(to, "%llu spans, %llu requests, %zu buckets\n",
+    text_addf(to, "%llu spans, %llu requests, %zu bucket%s\n",
               (unsigned long long)assembler_get_counts(diagnosis->assembler)->spans,
-              (unsigned long long)book->counts.requests, book->buckets.count);
+              (unsigned long long)book->counts.requests, book->buckets.count,
+              book->buckets.count == 1 ? "" : "s");
     diagnosis_oddities(diagnosis, odd);
     for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++) {
         if (!odd[i].count)

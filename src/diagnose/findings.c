@@ -9,6 +9,7 @@
 #include "diagnose/diagnosis.h"
 
 #define BUCKETS_SHOWN   1000
+#define NAMES_SHOWN     12
 #define PROPOSALS_SHOWN 20
 
 /* A text that was built, owned by the finding's arena, and the builder emptied. */
@@ -423,24 +424,86 @@ static json_t *document(const struct diagnosis *diagnosis, const struct judgemen
     return json;
 }
 
-static const char *say_nothing(const struct diagnosis *diagnosis, const struct judgement *judgement,
-                               struct report *report)
+/* The different services, or with one of them (a number) its versions; true when there are any. */
+static bool list_seen(const struct book *book, uint32_t service, struct text *to)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < book->service_versions.count; i++) {
+        const struct service_version *v = &book->service_versions.at[i];
+        bool repeated = service != NAMES_NONE && (v->service != service || !v->version);
+        for (size_t k = 0; k < i && !repeated; k++)
+            repeated = book->service_versions.at[k].service == v->service &&
+                       (service == NAMES_NONE || book->service_versions.at[k].version == v->version);
+        if (repeated || shown == NAMES_SHOWN)
+            continue;
+        text_addf(to, "%s%s", shown++ ? ", " : "",
+                  names_get(book->names, service == NAMES_NONE ? v->service : v->version));
+    }
+    return shown > 0;
+}
+
+static bool was_seen(const struct book *book, uint32_t service, const char *version)
+{
+    uint32_t number = names_find(book->names, slice_of(version));
+    array_foreach (&book->service_versions, v)
+        if (number != NAMES_NONE && v->version == number && (service == NAMES_NONE || v->service == service))
+            return true;
+    return false;
+}
+
+/* Why nothing could be compared: a name that was asked for and is not there, or one version only. */
+static void say_nothing_to_compare(const struct book *book, const struct judge_settings *settings,
+                                   struct text *to)
+{
+    uint32_t service = settings->service ? names_find(book->names, slice_of(settings->service)) : NAMES_NONE;
+    const char *whose = settings->service ? settings->service : "a service";
+    bool known = !settings->service;
+    array_foreach (&book->service_versions, v)
+        known |= v->service == service;
+    if (!known) {
+        text_addf(to, "No span is of the service %s; there are: ", settings->service);
+        list_seen(book, NAMES_NONE, to);
+        text_add(to, ".");
+        return;
+    }
+    const char *const wanted[] = {settings->base, settings->candidate};
+    for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+        if (wanted[i] && !was_seen(book, service, wanted[i])) {
+            text_addf(to, "No span is of %s in version %s", whose, wanted[i]);
+            struct text versions = {0};
+            if (service != NAMES_NONE && list_seen(book, service, &versions))
+                text_addf(to, "; there are: %s", text_get(&versions));
+            text_done(&versions);
+            text_add(to, ".");
+            return;
+        }
+    text_addf(to,
+              "%llu requests in %zu bucket%s, but %s was%s seen in two versions (service.version), so there "
+              "is nothing to compare.",
+              (unsigned long long)book->counts.requests, book->buckets.count,
+              book->buckets.count == 1 ? "" : "s", settings->service ? settings->service : "no service",
+              settings->service ? " not" : "");
+}
+
+static const char *say_nothing(const struct diagnosis *diagnosis, const struct judge_settings *settings,
+                               const struct judgement *judgement, struct report *report)
 {
     const struct book *book = diagnosis_book(diagnosis);
     struct text words = {0};
+    size_t compared = judgement->verdicts.count;
     if (!book->counts.requests)
         text_addf(&words, "%llu spans were read, but no request with a root span among them.",
                   (unsigned long long)diagnosis_counts(diagnosis)->spans);
-    else if (!judgement->verdicts.count)
-        text_addf(&words,
-                  "%llu requests in %zu buckets, but no service was seen in two versions (service.version), "
-                  "so there "
-                  "is nothing to compare.",
-                  (unsigned long long)book->counts.requests, book->buckets.count);
+    else if (!compared)
+        say_nothing_to_compare(book, settings, &words);
     else
-        text_addf(&words,
-                  "%zu comparisons of versions in %zu buckets, none of them slower; %zu had too little data.",
-                  judgement->verdicts.count, book->buckets.count, judgement->untested);
+        text_addf(&words, "%zu comparison%s of versions in %zu bucket%s, none of them slower.", compared,
+                  compared == 1 ? "" : "s", book->buckets.count, book->buckets.count == 1 ? "" : "s");
+    if (judgement->untested)
+        text_addf(&words, " %zu had too little data: either side needs %llu requests (--minimum-requests).",
+                  judgement->untested,
+                  (unsigned long long)(settings->regress.minimum_requests ? settings->regress.minimum_requests
+                                                                          : REGRESS_MINIMUM_REQUESTS));
     const char *kept = arena_strdup(&report->arena, text_get(&words));
     text_done(&words);
     return kept;
@@ -462,7 +525,7 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
         r = diagnosis_report_losses(diagnosis, report);
     report_sort(report);
     if (r == 0 && !report->findings.count)
-        report->nothing = say_nothing(diagnosis, &judgement, report);
+        report->nothing = say_nothing(diagnosis, settings, &judgement, report);
     report->extra = json_object();
     json_object_set_new(report->extra, "diagnosis", document(diagnosis, &judgement));
     if (r < 0)

@@ -21,7 +21,7 @@ static struct regress_settings effective(const struct regress_settings *settings
     struct regress_settings s = settings ? *settings : (struct regress_settings){0};
     s.false_discovery_rate = s.false_discovery_rate > 0 ? s.false_discovery_rate : 0.02;
     s.minimum_ratio = s.minimum_ratio > 0 ? s.minimum_ratio : 1.05;
-    s.minimum_requests = s.minimum_requests ? s.minimum_requests : 100;
+    s.minimum_requests = s.minimum_requests ? s.minimum_requests : REGRESS_MINIMUM_REQUESTS;
     s.minimum_per_host = s.minimum_per_host ? s.minimum_per_host : 20;
     s.host_spread = s.host_spread > 0 ? s.host_spread : DEFAULT_SPREAD;
     return s;

@@ -33,6 +33,8 @@ enum regress_method {
     METHOD_BOOTSTRAP, /* Poisson bootstrap of requests, spread of hosts borrowed */
 };
 
+#define REGRESS_MINIMUM_REQUESTS 100 /* of either side, unless said otherwise */
+
 struct regress_settings {
     double false_discovery_rate; /* 0: 0.02 */
     double minimum_ratio;        /* 0: 1.05 */

@@ -39,6 +39,20 @@ test('what is odd about spans in files is handled and said', async (t) => {
     assert.match(words, /1 attribute with more than 200 values: session/);
 });
 
+test('an empty result says why it is empty', async (t) => {
+    const folder = temporary(t), file = path.join(folder, 'spans.jsonl');
+    fs.writeFileSync(file, request([host('h1', '1'), [root(1)]], [host('h1', '2'), [root(2)]], [{ 'service.name': 'mail' }, [root(3)]]));
+    const nothing = async (...args) => JSON.parse((await finish(t, SONDE, ['diagnose', '--json', ...args, file])).stdout).nothing;
+    assert.match(await nothing(), /1 comparison of versions in 2 buckets, none of them slower. 1 had too little data: either side needs 100 requests/);
+    assert.match(await nothing('--service', 'shup'), /No span is of the service shup; there are: shop, mail\./);
+    assert.match(await nothing('--service', 'shop', '--base', '3'), /No span is of shop in version 3; there are: 1, 2\./);
+    assert.match(await nothing('--service', 'mail'), /3 requests in 2 buckets, but mail was not seen in two versions/);
+    fs.writeFileSync(file, '');
+    const { status, stderr } = await finish(t, SONDE, ['diagnose', folder]);
+    assert.equal(status, 1);
+    assert.match(stderr, /no spans in 0 files \(1 passed over\)\n {2}Spans are read from OTLP/);
+});
+
 test('spans that arrive late, in pieces, or for traces that never finish', async (t) => {
     const running = sonde(t, 'serve', '--listen', '127.0.0.1:0', '--idle-seconds', '0.2');
     const [, port] = await running.until(/receiving OTLP on port (\d+)/);
