@@ -5,14 +5,13 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "analyze/export.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
+#include "cli/progress.h"
 #include "cli/reading.h"
 #include "diagnose/bundle.h"
 #include "diagnose/diagnosis.h"
@@ -39,26 +38,12 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"requests", no_argument, NULL, OPT_REQUESTS},
                                              {0}};
 
-struct progress {
-    uint64_t started_ns, shown_ns;
-    bool on;
-};
-
 static void show_progress(void *context, const char *file, uint64_t done, uint64_t total)
 {
-    struct progress *p = context;
-    uint64_t now = clock_monotonic_ns();
-    if (!p->on || (file && now - p->shown_ns < 100 * NS_PER_MS))
-        return;
-    p->shown_ns = now;
-    if (!file) {
-        fputs("\r\033[K", stderr);
-        return;
-    }
-    double share = total ? (double)done / (double)total : 1;
-    double left = share > 0.01 ? (double)(now - p->started_ns) / 1e9 * (1 - share) / share : 0;
-    fprintf(stderr, "\r\033[Kreading %.1f of %.1f MB, %.0f s left", (double)done / 1e6, (double)total / 1e6,
-            left);
+    if (file)
+        progress_show(context, done, total);
+    else
+        progress_clear(context);
 }
 
 /* The requests with their critical paths, for --requests. */
@@ -269,14 +254,18 @@ static int read_recording(const char *folder, struct span_sink *sink, struct rep
     return r;
 }
 
-/* Recordings and span files, one path after the other. */
+/* Recordings and span files, in the order of the paths. */
 static int read_paths(struct span_files *files, const char *const *paths, size_t count,
                       struct span_sink *sink, struct report *report, struct problem *problem)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = is_recording(paths[i]) ? read_recording(paths[i], sink, report, problem)
-                                   : span_files_read(files, &paths[i], 1, sink, problem);
+    for (size_t i = 0, n; r == 0 && i < count; i += n) {
+        for (n = 0; i + n < count && !is_recording(paths[i + n]);)
+            n++;
+        r = n ? span_files_read(files, &paths[i], n, sink, problem)
+              : read_recording(paths[i], sink, report, problem);
+        n = MAX(n, (size_t)1);
+    }
     return r;
 }
 
@@ -287,7 +276,7 @@ static int run(struct options *options, const char *const *paths, size_t count, 
     struct mapping mapping = {0};
     struct request_list requests = {&diagnosis, NULL};
     struct diagnosis_settings settings;
-    struct progress progress = {.started_ns = clock_monotonic_ns(), .on = isatty(2)};
+    struct progress progress = {0};
     struct span_files files = {
         .progress = show_progress, .context = &progress, .parquet = duckdb_read_parquet};
     int r = diagnose_options_settings(&options->common, &settings, problem);

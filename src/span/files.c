@@ -189,6 +189,42 @@ static int unpack(struct mapped_file *file, size_t *ret_length)
     return 0;
 }
 
+#define SPANS_BETWEEN 8192
+
+/* Counts on while one file is decoded: where a span's name stands in the text is how far the decoder is. */
+struct watched_sink {
+    struct span_files *files;
+    struct span_sink *sink;
+    const char *path, *text;
+    size_t length, file_bytes;
+    unsigned spans;
+};
+
+static int take_watched(void *context, const struct span *span)
+{
+    struct watched_sink *w = context;
+    const char *at = span->name.at;
+    if (++w->spans % SPANS_BETWEEN == 0 && at >= w->text && at < w->text + w->length)
+        w->files->progress(w->files->context, w->path,
+                           w->files->bytes +
+                               (uint64_t)((double)(at - w->text) / (double)w->length * (double)w->file_bytes),
+                           w->files->total_bytes);
+    return w->sink->take(w->sink->context, span);
+}
+
+static int decode_watched(struct span_files *files, const char *path, size_t file_bytes,
+                          enum span_format format, const char *text, size_t length, struct span_sink *sink,
+                          struct problem *problem)
+{
+    if (!files->progress)
+        return span_decode(format, text, length, files->mapping, sink, problem);
+    struct watched_sink watched = {files, sink, path, text, length, file_bytes, 0};
+    struct span_sink outer = {.take = take_watched, .context = &watched, .counts = sink->counts};
+    int r = span_decode(format, text, length, files->mapping, &outer, problem);
+    sink->counts = outer.counts;
+    return r;
+}
+
 static int decode_mapped(struct span_files *files, const char *path, struct mapped_file *file, bool named,
                          struct span_sink *sink, struct problem *problem)
 {
@@ -213,7 +249,7 @@ static int decode_mapped(struct span_files *files, const char *path, struct mapp
     if (format == FORMAT_PARQUET && files->parquet)
         r = files->parquet(path, files->mapping, sink, &inner);
     else
-        r = span_decode(format, text, length, files->mapping, sink, &inner);
+        r = decode_watched(files, path, file->length, format, text, length, sink, &inner);
     files->by_format[format] += r >= 0;
     if (r == -EINVAL && format == FORMAT_CSV && !named) {
         files->skipped++; /* some other table */
@@ -302,7 +338,6 @@ int span_files_read(struct span_files *files, const char *const *paths, size_t c
 {
     path_list list = {0};
     ARRAY(bool) named = {0};
-    uint64_t total = 0;
     int r = 0;
     for (size_t i = 0; r == 0 && i < count; i++) {
         struct stat st;
@@ -313,11 +348,11 @@ int span_files_read(struct span_files *files, const char *const *paths, size_t c
         size_t first = list.count;
         bool folder = S_ISDIR(st.st_mode);
         if (folder) {
-            r = list_folder(paths[i], &list, 0, &total);
+            r = list_folder(paths[i], &list, 0, &files->total_bytes);
             if (list.count > first)
                 qsort(list.at + first, list.count - first, sizeof(*list.at), by_name);
         } else {
-            total += (uint64_t)st.st_size;
+            files->total_bytes += (uint64_t)st.st_size;
             char *copy = strdup(paths[i]);
             r = copy ? array_add(&list, copy) : -ENOMEM;
         }
@@ -326,11 +361,11 @@ int span_files_read(struct span_files *files, const char *const *paths, size_t c
     }
     for (size_t i = 0; r >= 0 && i < list.count; i++) {
         if (files->progress)
-            files->progress(files->context, list.at[i], files->bytes, total);
+            files->progress(files->context, list.at[i], files->bytes, files->total_bytes);
         r = read_file(files, list.at[i], named.at[i], sink, problem);
     }
     if (r >= 0 && files->progress)
-        files->progress(files->context, NULL, files->bytes, total);
+        files->progress(files->context, NULL, files->bytes, files->total_bytes);
     array_done(&named);
     free_list(&list);
     return MIN(r, 0);

@@ -31,14 +31,15 @@ int span_gunzip(const void *bytes, size_t length, size_t limit, char **ret_bytes
 
 struct span_files {
     const struct mapping *mapping; /* for CSV and Parquet; NULL: guess */
-    /* Called now and then with the bytes read so far and of all files; may be NULL. */
+    /* Called now and then with the bytes read so far and of all files named so far, and at the end without a
+     * file; may be NULL. */
     void (*progress)(void *context, const char *file, uint64_t done_bytes, uint64_t total_bytes);
     void *context;
     /* Reads a Parquet file into the sink; NULL: refused with a word. */
     int (*parquet)(const char *path, const struct mapping *mapping, struct span_sink *sink,
                    struct problem *problem);
     /* What was found, filled in. */
-    uint64_t files, bytes;
+    uint64_t files, bytes, total_bytes;
     uint64_t skipped; /* files in folders that are no span files */
     uint64_t by_format[FORMAT_PARQUET + 1];
 };
