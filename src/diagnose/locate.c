@@ -164,20 +164,25 @@ static int add_book(struct features *f, const struct book *book, int side)
 }
 
 /* The growth of a feature: of its middle, and a little of its tail, less what chance would do. Never
- * negative. */
+ * negative. The median of a distribution with two humps jumps from one to the other by chance, the mean of
+ * the logarithms does not; the mean is moved by a few outliers, the median is not: the middle grew when both
+ * did.
+ */
 static double growth(const struct feature *f)
 {
-    double mean, a, b;
+    double mean_before, mean_after, a, b;
+    double n = (double)f->before_calls, m = (double)f->after_calls;
     if (f->before_calls < CALLS_MIN || f->after_calls < CALLS_MIN)
         return 0;
-    sketch_log_moments(&f->before, &mean, &a);
-    sketch_log_moments(&f->after, &mean, &b);
-    double middle =
+    sketch_log_moments(&f->before, &mean_before, &a);
+    sketch_log_moments(&f->after, &mean_after, &b);
+    double median =
         log((sketch_quantile(&f->after, 0.5) + FLOOR_NS) / (sketch_quantile(&f->before, 0.5) + FLOOR_NS));
     double tail =
         log((sketch_quantile(&f->after, 0.9) + FLOOR_NS) / (sketch_quantile(&f->before, 0.9) + FLOOR_NS));
-    double chance = 1.5 * sqrt(fmin(a, 4) / (double)f->before_calls + fmin(b, 4) / (double)f->after_calls);
-    return fmax(middle - chance, 0) + TAIL_WEIGHT * fmax(tail - 2 * chance, 0);
+    double chance = 1.5 * sqrt(fmin(a, 4) / n + fmin(b, 4) / m);
+    double middle = fmin(median - chance, mean_after - mean_before - 1.5 * sqrt(a / n + b / m));
+    return fmax(middle, 0) + TAIL_WEIGHT * fmax(tail - 2 * chance, 0);
 }
 
 static struct suspect *suspect_of(struct features *f, struct suspect *suspects, size_t room, size_t *count,

@@ -98,3 +98,31 @@ export function diskRequests({ from = 0, count, versions, slow = () => false, at
     }
     return { resourceSpans: [...resources.values()].map(({ attributes, spans }) => resourceSpans(attributes, spans)) };
 }
+
+// Makes some of a Jaeger trace's spans slower by a factor, and what waits for them later: siblings that began after them move, parents end
+// as long after their last child as before. Returns the root's growth. Times are in microseconds.
+export function slowDown(spans, slowed, factor) {
+    const children = new Map(), ids = new Set(spans.map((s) => s.spanID));
+    const roots = [];
+    for (const s of spans) {
+        const up = s.references.find((r) => ids.has(r.spanID))?.spanID;
+        if (up) children.set(up, [...(children.get(up) || []), s]);
+        else roots.push(s);
+    }
+    const end = (s) => s.startTime + s.duration;
+    const move = (s, by) => { s.startTime += by; for (const c of children.get(s.spanID) || []) move(c, by); };
+    const stretch = (s) => {
+        const before = s.duration, within = (children.get(s.spanID) || []).sort((a, b) => a.startTime - b.startTime);
+        const last = Math.max(0, ...within.filter((c) => end(c) <= end(s)).map(end)), rest = end(s) - last;
+        within.forEach((c, i) => {
+            const ended = end(c), grown = stretch(c);
+            for (const later of within.slice(i + 1)) if (grown > 0 && later.startTime >= ended) move(later, grown);
+        });
+        if (last) s.duration = Math.max(s.duration, Math.max(...within.map(end)) + rest - s.startTime);
+        if (slowed(s)) s.duration = Math.round(s.duration * factor);
+        return s.duration - before;
+    };
+    const before = roots[0].duration;
+    roots.forEach(stretch);
+    return roots[0].duration / before;
+}
