@@ -19,6 +19,7 @@
 
 #define FLOOR_NS     50000.0 /* added to both sides of a ratio: differences of microseconds are nothing */
 #define TAIL_WEIGHT  0.3
+#define TIE_WEIGHT   0.05
 #define BROKEN_MIN   0.04
 #define CALLER_SHARE 0.8
 #define CALLS_MIN    8
@@ -304,7 +305,8 @@ static double strongest_of(const struct suspect *s, const struct locate_weights 
 double locate_score(const struct suspect *s, const struct locate_weights *w)
 {
     double strongest = strongest_of(s, w);
-    return strongest +
+    double rest = TIE_WEIGHT * log(fmax(s->rule_total, 1)); /* where chance explains all, the largest ratio */
+    return strongest + rest +
            w->others * (s->inside + w->into * s->into + s->out_of + w->broken * s->broken - strongest);
 }
 
@@ -316,6 +318,10 @@ static void conclude(struct suspect *s)
     s->score = locate_score(s, w);
     if (s->score <= 0)
         snprintf(buffer, sizeof(buffer), "nothing differs");
+    else if (strongest <= 0)
+        snprintf(buffer, sizeof(buffer),
+                 "nothing differs beyond chance; the p95 of an operation is %.1f times as long",
+                 s->rule_total);
     else if (strongest == s->inside)
         snprintf(buffer, sizeof(buffer), "its own time is %.1f times as long", exp(s->inside));
     else if (strongest == into)
