@@ -404,7 +404,8 @@ static void http_layout(struct target *target, struct sonde_config *config)
                     "Use an official build of Node.");
 }
 
-/* What a port's handle calls goes from the handle to the port first: sub rdi, offset. */
+/* What a port's handle calls goes from the handle to the port first: sub rdi, offset; add rdi, -offset, which
+ * is shorter for 128. */
 static int32_t find_port_handle(struct target *target)
 {
     struct elf_symbol symbol;
@@ -418,9 +419,12 @@ static int32_t find_port_handle(struct target *target)
     ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
     ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     if (code && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &in, op)) &&
-        in.mnemonic == ZYDIS_MNEMONIC_SUB && op[0].reg.value == ZYDIS_REGISTER_RDI &&
-        op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && op[1].imm.value.s > 0 && op[1].imm.value.s < 4096)
-        return (int32_t)op[1].imm.value.s;
+        (in.mnemonic == ZYDIS_MNEMONIC_SUB || in.mnemonic == ZYDIS_MNEMONIC_ADD) &&
+        op[0].reg.value == ZYDIS_REGISTER_RDI && op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+        int64_t back = in.mnemonic == ZYDIS_MNEMONIC_SUB ? op[1].imm.value.s : -op[1].imm.value.s;
+        if (back > 0 && back < 4096)
+            return (int32_t)back;
+    }
     target_miss(target, "messages between worker threads",
                 "this build's code does not show where the handle is", "Use an official build of Node.");
     return SONDE_NO_OFFSET;
