@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "diagnose/locate.h"
 #include "span/trace_json.h"
 #include "test.h"
 
@@ -242,6 +243,39 @@ static void a_trace_that_never_ends_is_ended(void **state)
     diagnosis_free(scene.diagnosis);
 }
 
+/* A period in which one service got slower, beside one whose times have two humps: about half of its calls
+ * wait for something, a few more or less of them by chance. */
+static struct scene period(unsigned waiting_percent, uint64_t steady_us)
+{
+    struct scene scene = begin();
+    struct who front = {"front", "1", "h1", "g"}, wavy = {"wavy", "1", "h2", "g"},
+               steady = {"steady", "1", "h3", "g"};
+    for (uint64_t i = 1; i <= 200; i++) {
+        uint64_t noise = stats_random_next(&scene.random) % 200;
+        uint64_t wavy_us = i * 37 % 100 < waiting_percent ? 70000 : 1000;
+        uint64_t root =
+            put(&scene, front, i, 0, "GET /", SPAN_KIND_SERVER, 0, wavy_us + steady_us + 5000 + noise);
+        put(&scene, wavy, i, root, "wait", SPAN_KIND_SERVER, 1000, wavy_us + noise);
+        put(&scene, steady, i, root, "work", SPAN_KIND_SERVER, 2000 + wavy_us, steady_us + noise);
+    }
+    assert_int_equal(diagnosis_flush(scene.diagnosis, UINT64_MAX), 0);
+    return scene;
+}
+
+static void two_humps_are_no_fault(void **state)
+{
+    struct scene normal = period(46, 10000), faulty = period(54, 14000);
+    struct suspect suspects[8];
+    size_t count;
+    assert_int_equal(
+        locate(diagnosis_book(normal.diagnosis), diagnosis_book(faulty.diagnosis), suspects, 8, &count), 0);
+    assert_int_equal(count, 3);
+    assert_string_equal(suspects[0].service, "steady");
+    assert_non_null(strstr(suspects[0].why, "its own time is"));
+    diagnosis_free(normal.diagnosis);
+    diagnosis_free(faulty.diagnosis);
+}
+
 /* Zipkin's way: client and server share an id. With both halves, and where the client is not instrumented. */
 static void halves_that_share_an_id_are_caller_and_callee(void **state)
 {
@@ -395,6 +429,7 @@ int main(void)
                                        cmocka_unit_test(odd_traces_are_counted),
                                        cmocka_unit_test(a_trace_without_its_root_is_still_running),
                                        cmocka_unit_test(a_trace_that_never_ends_is_ended),
+                                       cmocka_unit_test(two_humps_are_no_fault),
                                        cmocka_unit_test(halves_that_share_an_id_are_caller_and_callee),
                                        cmocka_unit_test(order_does_not_matter),
                                        cmocka_unit_test(huge_traces_are_linked_in_time),
