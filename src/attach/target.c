@@ -36,7 +36,8 @@ static struct elf *open_file(struct target_cache *cache, const struct modules *m
  * the one that reads Redis' TLS connections. */
 static int open_modules(struct target *target, struct target_cache *cache)
 {
-    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so", "libnghttp2.so", "libssl.so"};
+    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so", "libnghttp2.so",
+                                            "libssl.so"};
     for (size_t i = 0; i < target->modules.list.count; i++) {
         const struct module *module = &target->modules.list.at[i];
         if (!module->executable || !module->has_bias)
