@@ -97,7 +97,7 @@ export class App {
     }
 
     listening(expression) {
-        return `console.log(\`listening \${${expression}.port} \${process.pid}\`)`;
+        return `(book.serving(), console.log(\`listening \${${expression}.port} \${process.pid}\`))`;
     }
 
     glueHttp() {
@@ -127,10 +127,11 @@ export class App {
     }
 
     bookText() {
-        return ["'use strict';", "const fs = require('fs');", "const { PerformanceObserver } = require('perf_hooks');", 'const lines = [];', 'let gcMs = 0;',
-            "new PerformanceObserver((list) => list.getEntries().forEach((entry) => (gcMs += entry.duration))).observe({ entryTypes: ['gc'] });",
+        return ["'use strict';", "const fs = require('fs');", "const { PerformanceObserver } = require('perf_hooks');", 'const lines = [];', 'let gcMs = 0, sinceMs = Infinity;', '// Collections since there are requests.',
+            'const serving = () => (sinceMs = performance.now());',
+            "new PerformanceObserver((list) => list.getEntries().forEach((entry) => (gcMs += entry.startTime > sinceMs ? entry.duration : 0))).observe({ entryTypes: ['gc'] });",
             'const clock = () => process.hrtime.bigint();', 'const note = (what, since, until = clock()) => lines.push([what, Number(since), Number(until)]);',
-            `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save };', ''].join('\n');
+            `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save, serving };', ''].join('\n');
     }
 
     // Writes it all below folder, which can see the packages of modules.

@@ -176,33 +176,56 @@ double process_ran_share(const struct process *process)
     return run_ns ? (double)run_ns / (double)(run_ns + wait_ns) : 1;
 }
 
-/* Time in collection and loop activity of the bins in which collecting weighed, since there are requests. */
-static bool presses(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns)
+static bool is_serving(const struct thread *thread, size_t bin)
 {
     const struct loop_watch *w = thread->loop;
-    uint64_t gc_ns = 0, active_ns = 0;
+    return w->from_ns + (bin + 1) * w->width_ns >= thread->process->first_request_ns;
+}
+
+/* Of what a loop was at work, the part that the machine had processors for: what it waited for one is not
+ * counted, and of what it neither ran nor waited (for the collector's threads, mostly) what they ran. */
+static double ran_share(const struct thread *thread, const struct loop_bin *bin, uint64_t busy_ns)
+{
+    uint64_t wait_ns = MIN(bin->wait_ns, busy_ns), run_ns = MIN(bin->run_ns, busy_ns - wait_ns);
+    double blocked_ns = (double)(busy_ns - wait_ns - run_ns) * process_ran_share(thread->process);
+    return bin->run_ns ? ((double)run_ns + blocked_ns) / (double)busy_ns : 1;
+}
+
+/* Whether much time was spent in collection, by the bins in which it weighed, since there are requests.
+ * ret_ran: the share of it for which the machine had processors. */
+static bool presses(const struct thread *thread, double *ret_ran)
+{
+    const struct loop_watch *w = thread->loop;
+    double gc_ns = 0, ran_ns = 0;
     for (size_t i = 0; i < LOOP_BINS; i++) {
         const struct loop_bin *bin = &w->bins[i];
         uint64_t busy_ns = MAX(bin->active_ns, bin->gc_ns);
-        if (w->from_ns + (i + 1) * w->width_ns < thread->process->first_request_ns ||
-            busy_ns * 10 < w->width_ns || (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
+        if (!is_serving(thread, i) || busy_ns * 10 < w->width_ns ||
+            (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
             continue;
-        /* On a busy machine a collection waits for processors, the collector's own threads' too. */
-        double ran = bin->run_ns && bin->run_ns < busy_ns ? (double)bin->run_ns / (double)busy_ns : 1;
-        gc_ns += (uint64_t)((double)bin->gc_ns * ran);
-        active_ns += (uint64_t)((double)busy_ns * ran);
+        gc_ns += (double)bin->gc_ns;
+        ran_ns += (double)bin->gc_ns * ran_share(thread, bin, busy_ns);
     }
-    *ret_gc_ns = gc_ns;
-    *ret_active_ns = active_ns;
-    return gc_ns >= PRESSURE_MIN_NS;
+    *ret_ran = gc_ns > 0 ? ran_ns / gc_ns : 1;
+    return ran_ns >= (double)PRESSURE_MIN_NS;
 }
 
-enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, uint64_t *ret_gc_ns,
-                         uint64_t *ret_active_ns)
+void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns)
+{
+    uint64_t gc_ns = 0, active_ns = 0;
+    for (size_t i = 0; i < LOOP_BINS; i++) {
+        gc_ns += is_serving(thread, i) ? thread->loop->bins[i].gc_ns : 0;
+        active_ns += is_serving(thread, i) ? thread->loop->bins[i].active_ns : 0;
+    }
+    *ret_gc_ns = gc_ns;
+    *ret_active_ns = MAX(active_ns, gc_ns);
+}
+
+enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran)
 {
     if (!thread->gc || !thread->loop)
         return GC_HEALTHY;
-    bool pressure = presses(thread, ret_gc_ns, ret_active_ns);
+    bool pressure = presses(thread, ret_ran);
     if (grows(thread, end_ns))
         return GC_LEAK;
     return pressure ? GC_PRESSURE : GC_HEALTHY;

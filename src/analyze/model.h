@@ -244,7 +244,7 @@ enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
-    uint64_t run_ns; /* of the thread, on a processor */
+    uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
     uint32_t turns, ticks, collections, majors;
 };
 enum { LOOP_BINS = 256 };
@@ -606,8 +606,10 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
                   uint64_t heap_before, uint64_t heap_after);
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
-enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, uint64_t *ret_gc_ns,
-                         uint64_t *ret_active_ns);
+/* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
+enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran);
+/* By the clock, since there are requests: in collections, and what the loop was at work. */
+void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
 double process_ran_share(const struct process *process);
 void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
 json_t *gc_json(const struct thread *thread);

@@ -108,27 +108,53 @@ static struct context told(const struct turn *t, const struct item *item, const 
     return answer;
 }
 
-/* How many of the oldest commands these bytes can answer: those answered before the read began surely, those
- * answered while it ran perhaps. Redis notes its write only after it, when the reader may be done: then those
- * that it had executed by then. */
-static size_t count_replies(const struct connection *c, const struct item *io)
+/* Of the sent oldest commands, how many were asked for up to the newest one of a request that is answered in
+ * this part of the turn, or asks for something in its own context. */
+static size_t count_going_on(const struct turn *t, const struct connection *c, size_t sent,
+                             const struct item *item)
 {
-    size_t answered = 0, executed = 0;
-    for (size_t i = c->first_call; i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++) {
-        const struct call *call = &c->calls.at[i];
-        size_t n = i + 1 - c->first_call;
-        if (!c->mirror || (call->ready_ns && call->ready_ns <= io->end_ns))
-            answered = n;
-        if (call->work_end_ns && call->work_end_ns <= io->end_ns)
-            executed = n;
+    size_t most = 0;
+    foreach_child(t, item, i)
+    {
+        const struct item *child = item_at(t, i);
+        const struct request *owner =
+            child->event == SONDE_EVENT_http_response && child->small == 0 ? request_open(t->a, child->id)
+            : child->context > CONTEXT_NONE ? context_owner(t->a, t->thread, child->context)
+                                            : NULL;
+        for (size_t n = sent; owner && n > most; n--)
+            if (c->calls.at[c->first_call + n - 1].owner == owner->serial)
+                most = n;
+        if (child->first_child != NONE_ITEM)
+            most = MAX(most, count_going_on(t, c, sent, child));
     }
-    return answered ? answered : executed;
+    return most;
 }
 
-static struct context redis_replies(struct turn *t, struct connection *c, const struct item *io)
+/* How many of the oldest commands these bytes can answer: those answered before the read began surely, those
+ * answered while it ran perhaps. Redis notes its write only after it, when the reader may be done: then those
+ * that it had executed by then. Of a Redis that is not traced, those up to the newest whose request goes on
+ * in this turn, or all when none does. */
+static size_t count_replies(const struct turn *t, const struct connection *c, const struct item *io)
+{
+    size_t answered = 0, executed = 0, sent = 0;
+    for (size_t i = c->first_call; i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++) {
+        const struct call *call = &c->calls.at[i];
+        sent++;
+        if (call->ready_ns && call->ready_ns <= io->end_ns)
+            answered = sent;
+        if (call->work_end_ns && call->work_end_ns <= io->end_ns)
+            executed = sent;
+    }
+    if (c->mirror)
+        return answered ? answered : executed;
+    size_t going_on = sent > 1 ? count_going_on(t, c, sent, io) : 0;
+    return going_on ? going_on : sent;
+}
+
+static struct context redis_replies(struct turn *t, struct connection *c, const struct item *io,
+                                    size_t candidates)
 {
     const struct call *first = &c->calls.at[c->first_call];
-    size_t candidates = count_replies(c, io);
     if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
         return claim_call(t, &c->calls.at[c->first_call], io);
     bool several = false, mixed = false;
@@ -150,17 +176,31 @@ static struct context redis_replies(struct turn *t, struct connection *c, const 
     return context;
 }
 
-static void redis_replies_done(struct turn *t, struct connection *c, const struct item *io)
+/* When a call that is still open may have ended; 0: not yet. */
+static void perhaps_ended(const struct turn *t, const struct call *call, uint64_t end_ns)
 {
-    bool alone = count_replies(c, io) == 1; /* something was read, and it can be nothing else */
-    while (calls_open(c)) {
-        struct call *call = &c->calls.at[c->first_call];
-        bool before = !c->mirror || (call->ready_ns && call->ready_ns <= io->start_ns);
+    struct request *owner = call->span != VSPAN_NONE ? request_open(t->a, call->owner) : NULL;
+    if (owner)
+        owner->spans.at[call->span].end_ns = end_ns;
+}
+
+static void redis_replies_done(struct turn *t, struct connection *c, const struct item *io, size_t replies)
+{
+    bool alone = replies == 1; /* something was read, and it can be nothing else */
+    for (size_t n = 0; calls_open(c); n++) {
+        const struct call *call = &c->calls.at[c->first_call];
+        bool before = c->mirror ? call->ready_ns && call->ready_ns <= io->start_ns : n < replies;
         if (call->sent_ns >= io->start_ns || (!before && !alone))
             break;
         alone = false;
+        if (!c->mirror)
+            perhaps_ended(t, call, 0);
         call_finish_first(t->a, c, io->start_ns);
     }
+    /* Of a Redis that is not traced, these may have been answered, too, without a request going on. */
+    for (size_t i = c->first_call; !c->mirror && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns;
+         i++)
+        perhaps_ended(t, &c->calls.at[i], io->start_ns);
 }
 
 static struct context other_reply(struct turn *t, struct connection *c, const struct item *io)
@@ -309,10 +349,9 @@ static void check_answers(const struct turn *t, const struct call *answers, size
     }
 }
 
-static void check_io(const struct turn *t, struct connection *c, const struct item *io)
+static void check_io(const struct turn *t, struct connection *c, const struct item *io, size_t replies)
 {
-    size_t count =
-        c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(c, io) : MIN(calls_open(c), (size_t)1);
+    size_t count = c->protocol == PROTOCOL_REDIS_CLIENT ? replies : MIN(calls_open(c), (size_t)1);
     c->answering = count;
     if (!count || c->calls.at[c->first_call].sent_ns >= io->start_ns)
         return;
@@ -342,9 +381,10 @@ static void read_io(struct turn *t, const struct item *io)
     struct connection *c = io_connection(t, io);
     struct context context = UNDECIDED;
     bool first = c && !c->had_io && (!calls_open(c) || c->calls.at[c->first_call].sent_ns >= io->start_ns);
+    size_t replies = c && !first && c->protocol == PROTOCOL_REDIS_CLIENT ? count_replies(t, c, io) : 0;
     if (c && !first) { /* a first event without a question is the connection's establishment */
         if (c->protocol == PROTOCOL_REDIS_CLIENT)
-            context = redis_replies(t, c, io);
+            context = redis_replies(t, c, io, replies);
         else if (c->protocol == PROTOCOL_HTTP_CLIENT)
             claim_ended(t, c, io), context = client_input(t, c, io);
         else if (c->protocol == PROTOCOL_HTTP_SERVER)
@@ -357,10 +397,10 @@ static void read_io(struct turn *t, const struct item *io)
     if (c && ipc_is(c) && c->protocol == PROTOCOL_UNKNOWN)
         context = ipc_answer(t, c, io);
     if (c && !first && answers_in_order(c))
-        check_io(t, c, io);
+        check_io(t, c, io, replies);
     foreach_child(t, io, i) read_item(t, i, &context);
     if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
-        redis_replies_done(t, c, io);
+        redis_replies_done(t, c, io, replies);
     if (c) {
         c->answering = 0;
         c->had_io = 1;

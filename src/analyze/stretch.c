@@ -171,8 +171,9 @@ void stretch_sched(struct analysis *a, const struct event *e)
         return;
     struct loop_bin *bin = thread->loop && thread->sched_count ? loop_bin_at(a, thread, e->time_ns) : NULL;
     if (bin) {
-        uint64_t before_ns = sched_at(thread, thread->sched_count - 1)->run_ns;
-        bin->run_ns += U(e, thread_sched_run_ns) - MIN(before_ns, U(e, thread_sched_run_ns));
+        const struct sched_sample *before = sched_at(thread, thread->sched_count - 1);
+        bin->run_ns += U(e, thread_sched_run_ns) - MIN(before->run_ns, U(e, thread_sched_run_ns));
+        bin->wait_ns += U(e, thread_sched_wait_ns) - MIN(before->wait_ns, U(e, thread_sched_wait_ns));
     }
     uint64_t age_ns = U(e, thread_sched_run_ns) + U(e, thread_sched_wait_ns);
     if (!thread->sched_count && age_ns < YOUNG_NS && age_ns < e->time_ns)

@@ -109,9 +109,10 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_pressure(struct finding *f, const struct thread *thread, const struct fault *fault,
-                         uint64_t gc_ns, uint64_t active_ns)
+static void say_pressure(struct finding *f, const struct thread *thread, const struct fault *fault)
 {
+    uint64_t gc_ns, active_ns;
+    gc_serving(thread, &gc_ns, &active_ns);
     struct duration gc, active, longest;
     const struct gc_watch *g = thread->gc;
     double share = active_ns ? (double)gc_ns / (double)active_ns : 0;
@@ -143,8 +144,8 @@ static void say_pressure(struct finding *f, const struct thread *thread, const s
 static int judge_gc(struct analysis *a, struct process *process, const struct thread *thread,
                     struct report *report)
 {
-    uint64_t gc_ns = 0, active_ns = 0;
-    enum gc_verdict verdict = gc_judge(thread, a->counts.last_ns, &gc_ns, &active_ns);
+    double ran = 1;
+    enum gc_verdict verdict = gc_judge(thread, a->counts.last_ns, &ran);
     if (verdict == GC_HEALTHY)
         return 0;
     struct fault *fault = fault_get(a, FINDING_gc_pressure, process, "gc");
@@ -152,7 +153,6 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         return -ENOMEM;
     if (fault->absorbed) /* another thread of the process has told of it */
         return 0;
-    double ran = thread->gc->time_ns > gc_ns ? (double)gc_ns / (double)thread->gc->time_ns : 1;
     double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_LEAK ? 1 : ran);
     if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
         return 0;
@@ -170,7 +170,7 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
     if (leak)
         say_leak(f, thread, fault);
     else
-        say_pressure(f, thread, fault, gc_ns, active_ns);
+        say_pressure(f, thread, fault);
     return verdict_requests(a, f, fault);
 }
 

@@ -41,7 +41,7 @@
     KIND(gc_pressure, "gc-pressure", "Garbage collection takes much of the time of requests.",                \
          EVIDENCE("collections_count", "collections in all")                                                  \
          EVIDENCE("major_count", "of them major ones (mark-sweep-compact)")                                   \
-         EVIDENCE("gc_ns", "time in collection while it weighed")                                             \
+         EVIDENCE("gc_ns", "time in collection since there are requests")                                         \
          EVIDENCE("active_ns", "what the event loop was at work in that time")                                \
          EVIDENCE("gc_share", "the first of the second, 0 to 1")                                              \
          EVIDENCE("longest_ns", "the longest collection")                                                     \

@@ -1,19 +1,38 @@
 // Faults of memory and of encoding: garbage collection under pressure, leaks, serialisation.
 // SPDX-License-Identifier: Apache-2.0
+import { spawnSync } from 'node:child_process';
 import { booked, calibration, evaluate, placeOf, plantSync, timed } from './common.mjs';
+
+const flagsOf = (keep, n) => ['--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.12 + 60)}`];
+
+// What a call of the function for n costs in collections, ms, in a process of its own with the same flags.
+function collectingMs(lines, keep, n, name) {
+    const script = [...lines, 'let gcMs = 0, calls = 0, before = 0;', "new (require('perf_hooks').PerformanceObserver)((list) => list.getEntries().forEach((entry) => (gcMs += entry.duration))).observe({ entryTypes: ['gc'] });",
+        `const call = () => { ${name}(${n}); if (++calls === 12) before = gcMs; if (calls < 36) setTimeout(call, 5); else setTimeout(() => console.log((gcMs - before) / 24), 5); };`, 'setTimeout(call, 20);'].join('\n');
+    const run = spawnSync(process.execPath, [...flagsOf(keep, n), '-e', script], { encoding: 'utf8' });
+    if (run.status !== 0) throw new Error(`calibrating collections: ${run.stderr}`);
+    return Number(run.stdout);
+}
 
 // Much lives on and much survives for a while: every collection copies and marks.
 export function gcPressure(app, { strengthMs, healthy }) {
     const { chance } = app, name = chance.name(), file = app.newFile(), mark = chance.word(), keep = chance.whole(3, 6) * 100;
-    app.addFunction(file, name, [`function ${name}(n) {`, '    const made = [];', '    for (let i = 0; i < n * 100; i++) made.push({ id: i, list: [i, i + 1, i + 2], next: made[i - 1], text: `value ${i}` });',
-        '    recent.push(made);', '    if (recent.length > limit) recent.shift();', '    return made.length;', '}']);
-    app.files.get(file).functions.push({ name: '-', lines: [`const limit = ${healthy ? 1 : 8};`, 'const recent = [];',
-        `const standing = Array.from({ length: ${healthy ? 10 : keep} * 1000 }, (_, id) => ({ id, name: 'entry ' + id, more: { id } }));`, 'setInterval(() => standing.length, 1000).unref();'] });
-    const n = healthy ? 2 : Math.round(strengthMs * 4);
+    const lines = [`function ${name}(n) {`, '    const made = [];', '    for (let i = 0; i < n * 100; i++) made.push({ id: i, list: [i, i + 1, i + 2], next: made[i - 1], text: `value ${i}` });',
+        '    recent.push(made);', '    if (recent.length > limit) recent.shift();', '    return made.length;', '}'];
+    const standing = [`const limit = ${healthy ? 1 : 8};`, 'const recent = [];',
+        `const standing = Array.from({ length: ${healthy ? 10 : keep} * 1000 }, (_, id) => ({ id, name: 'entry ' + id, more: { id } }));`, 'setInterval(() => standing.length, 1000).unref();'];
+    app.addFunction(file, name, lines);
+    app.files.get(file).functions.push({ name: '-', lines: standing });
+    let n = healthy ? 2 : Math.round(strengthMs * 4);
+    for (let tries = 0; !healthy && !calibration.skip && tries < 8; tries++) {
+        const took = collectingMs([...lines, ...standing], keep, n, name);
+        if (took >= strengthMs) break;
+        n = Math.ceil(n * Math.min(Math.max(strengthMs / took, 1.15), 4));
+    }
     const route = plantSync(app, { file, core: name, mark });
-    if (!healthy) app.flags.push('--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.12 + 60)}`);
+    if (!healthy) app.flags.push(...flagsOf(keep, n));
     return {
-        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : 50, atOnce: 2, atLeast: healthy ? 0 : 70, warm: `${route}?n=2` }],
+        routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : Math.max(50, strengthMs * 5), atOnce: 2, atLeast: healthy ? 0 : 40, warm: `${route}?n=2` }],
         expect: healthy ? [] : [{ cause: 'gc-pressure', kinds: ['gc-pressure'], also: ['event-loop-blocked'], places: [{}], blamed: ({ gcMs }) => gcMs * 1e6 }],
     };
 }
