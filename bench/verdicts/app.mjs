@@ -28,6 +28,7 @@ export class App {
         this.routes = []; // { path, handler, file }
         this.env = {};
         this.flags = [];
+        this.countsPool = false; // all operations of the pool must be in the notes
         this.mainLines = []; // run before listening
         this.places = new Map(); // function name -> { file, first, last }
         this.book = `${chance.word()}.js`; // the program's own notes
@@ -67,7 +68,7 @@ export class App {
     // Something asynchronous before the rest of a handler, sometimes.
     pause(file) {
         if (this.style !== 'promise' || this.chance.next() < 0.5) return [];
-        if (this.chance.next() < 0.5) return ['await new Promise((resolve) => setImmediate(resolve));'];
+        if (this.chance.next() < 0.5 || this.countsPool) return ['await new Promise((resolve) => setImmediate(resolve));'];
         this.require(file, 'fs', 'fs');
         return ['await fs.promises.stat(__filename);'];
     }

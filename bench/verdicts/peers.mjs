@@ -11,9 +11,16 @@ function listen(server) {
     return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 }
 
-// Late by about delayMs, a little different each time.
+// Late by about delayMs, a little different each time. lateNs(): how late in all, by its own clock.
 export async function startPeer({ kind, delayMs, chance }) {
-    const later = (f) => setTimeout(f, delayMs * chance.between(0.9, 1.1));
+    let lateNs = 0;
+    const later = (f) => {
+        const since = performance.now();
+        setTimeout(() => {
+            lateNs += (performance.now() - since) * 1e6;
+            f();
+        }, delayMs * chance.between(0.9, 1.1));
+    };
     let server;
     if (kind === 'http') {
         server = http.createServer((req, res) => later(() => res.end('{"answer":42}\n')));
@@ -37,7 +44,7 @@ export async function startPeer({ kind, delayMs, chance }) {
         });
     }
     const port = await listen(server);
-    return { port, stop: () => (server.closeAllConnections?.(), server.close()) };
+    return { port, lateNs: () => lateNs, stop: () => (server.closeAllConnections?.(), server.close()) };
 }
 
 export function freePort() {

@@ -98,13 +98,13 @@ function startHogs(count) {
 
 async function record(planted, folder, fixture) {
     const { app, faults, routes, chance } = planted, bookFile = path.join(folder, 'book.json'), trace = path.join(folder, 'trace');
-    const wantsRedis = faults.find((fault) => fault.redis), context = { ports: {}, slowlog: [] };
+    const wantsRedis = faults.find((fault) => fault.redis), context = { ports: {}, slowlog: [], lateNs: {} };
     const started = [];
     let program, redisPort;
     try {
         for (const peer of faults.flatMap((fault) => fault.peers || [])) {
             const running = await startPeer(peer);
-            started.push(running.stop);
+            started.push({ ...peer, ...running });
             context.ports[peer.variable] = running.port;
         }
         if (wantsRedis) context.ports[wantsRedis.redis.variable] = redisPort = await freePort();
@@ -118,13 +118,14 @@ async function record(planted, folder, fixture) {
         const counts = await load({ port, routes, seconds: Number(options.seconds), chance });
         hogs.forEach((hog) => hog.kill('SIGKILL'));
         if (redisPort) context.slowlog = slowlog(redisPort);
+        for (const peer of started) context.lateNs[peer.variable] = peer.lateNs();
         process.kill(Number(pid), 'SIGTERM');
         const late = setTimeout(() => program.child.kill('SIGINT'), 20_000);
         await program.ended;
         clearTimeout(late);
         return { trace, book: JSON.parse(fs.readFileSync(bookFile, 'utf8')), context, counts };
     } finally {
-        started.forEach((stop) => stop());
+        started.forEach((peer) => peer.stop());
         if (redisPort) spawnSync('redis-cli', ['-p', String(redisPort), 'shutdown', 'nosave']);
         if (program && program.status === undefined) program.child.kill('SIGKILL');
     }

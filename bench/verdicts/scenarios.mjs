@@ -5,6 +5,7 @@ import { FRAMEWORKS, STYLES } from './app.mjs';
 import { Chance } from './chance.mjs';
 import { javascript, json, lock, regexp, regexpModule, REGEXP_MODULES, syncCall, SYNC_CALLS } from './faults/loop.mjs';
 import { gcPressure, leak, LEAK_TYPES, serialisation } from './faults/memory.mjs';
+import { short, SHORT_KINDS } from './faults/short.mjs';
 import { ipc, pool, redisSlow, runQueue, slowIo, SLOW_OPERATIONS, slowPeer } from './faults/wait.mjs';
 
 const f = (label, plant, strengthMs, options = {}) => ({ label, plant, strengthMs, ...options });
@@ -53,9 +54,18 @@ function pairs() {
     ];
 }
 
+// After the others, so that these stay what they were for their seeds.
+function pieces() {
+    return [
+        ...SHORT_KINDS.flatMap((what, i) => [150, 350].map((ms, k) => [f(`short ${what}`, short, ms, { what, pieceMs: [1, 4][(i + k) % 2] })])),
+        ...SHORT_KINDS.map((what) => healthy(`short ${what}`, short, { what })),
+        [f('short javascript', short, 200, { what: 'javascript', pieceMs: 2 }), f('slow http', slowPeer, 180, { peer: 'http' })],
+    ];
+}
+
 export function scenarios(seed) {
     const chance = new Chance(seed), turn = chance.whole(0, 5);
-    return [...singles(chance), ...pairs()].map((faults, i) => {
+    return [...singles(chance), ...pairs(), ...pieces()].map((faults, i) => {
         const framework = FRAMEWORKS[(i + turn) % 3], style = STYLES[((i + turn) / 3 | 0) % 2];
         const jittered = faults.map((fault) => ({ ...fault, strengthMs: Math.round(fault.strengthMs * chance.between(0.9, 1.25)) }));
         const what = jittered.map((x) => (x.healthy ? `healthy ${x.label}` : `${x.label} ${x.strengthMs} ms`)).join(' + ');

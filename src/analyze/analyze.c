@@ -104,6 +104,7 @@ static void thread_free(struct thread *thread)
     array_done(&thread->stretches);
     map_done(&thread->async);
     map_done(&thread->contexts);
+    free(thread->short_turns);
     free(thread->types);
     free(thread->loop);
     gc_free(thread->gc);
@@ -129,6 +130,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->submitters);
     map_done(&process->server_ports);
     array_done(&process->inner);
+    free(process->encode_seen);
     free(process->encode);
     free(process);
 }

@@ -1,8 +1,12 @@
 /* Serialisation: the time in which JSON or a buffer becomes text, or text an object, whatever the length of
  * the single call; what it cost requests, and from which size on it hurts. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "analyze/model.h"
 #include "base/clock.h"
+
+enum { CAUSE_BUILTIN = 3, LOOKS_NEEDED = 5 };
 
 /* A call that takes this long is felt when there are many of them. */
 static const uint64_t FELT_NS = NS_PER_MS;
@@ -42,6 +46,45 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
         sum->felt_bytes = bytes;
     sum->from_ns = sum->from_ns ? sum->from_ns : start_ns;
     sum->to_ns = end_ns;
+}
+
+bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns)
+{
+    if (encode_ns < FELT_NS)
+        return false;
+    process->encode_turns_ns += took_ns;
+    return true;
+}
+
+bool encode_is(const struct look *place)
+{
+    for (unsigned i = 0; place->cause == CAUSE_BUILTIN && place->detail && i < ENCODE_KINDS; i++) {
+        const char *name = event_label(SONDE_MEANING_encoding, i);
+        if (name && strcmp(name, place->detail) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool encodes_in(const struct seen *seen, const struct look *place)
+{
+    for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++)
+        if (seen->places[i].function == place->function && seen->places[i].script == place->script &&
+            encode_is(&seen->places[i]))
+            return true;
+    return false;
+}
+
+uint64_t encode_seen_ns(const struct process *process)
+{
+    const struct seen *seen = process->encode_seen;
+    uint64_t encoding = 0;
+    if (!seen || seen->looks < LOOKS_NEEDED)
+        return 0;
+    for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++)
+        if (seen->places[i].script && encodes_in(seen, &seen->places[i]))
+            encoding += seen->places[i].count;
+    return (uint64_t)((double)process->encode_turns_ns * (double)encoding / (double)seen->looks);
 }
 
 struct fault *encode_fault(struct analysis *a, const struct process *process)

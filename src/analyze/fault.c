@@ -53,6 +53,7 @@ void faults_free(struct analysis *a)
         array_done(&fault->victims);
         map_done(&fault->victim_of);
         map_done(&fault->clients);
+        free(fault->seen);
         free(fault);
     }
     array_clear(&a->fault_list);
@@ -183,6 +184,11 @@ static void merge_times(struct fault *fault, const struct thread *thread, const 
 
 /* ---- turns ---- */
 
+static bool is_placed(const struct look *look)
+{
+    return look->function || look->script;
+}
+
 /* What most looks saw: first the cause, then the place. Returns false when nobody looked. */
 static bool majority(const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
 {
@@ -212,6 +218,17 @@ static bool majority(const struct stretch *s, struct look *ret_place, uint64_t *
             agree += look->count;
     *ret_place = *most;
     ret_place->count = (uint32_t)agree;
+    /* Assembler code keeps no frames, so a look into it may not see who called it: others did. */
+    const struct look *placed = is_placed(most) ? most : NULL;
+    array_foreach (&s->looks, look)
+        if (!is_placed(most) && is_placed(look) && (!placed || look->count > placed->count))
+            placed = look;
+    if (placed) {
+        ret_place->function = placed->function;
+        ret_place->script = placed->script;
+        ret_place->line = placed->line;
+        ret_place->column = placed->column;
+    }
     *ret_all = all;
     return true;
 }

@@ -101,6 +101,18 @@ void ipc_wrote(struct analysis *a, struct connection *c, struct request *owner, 
     LIST_ADD(a, &c->ipc_waiting, message);
 }
 
+/* How long the other process was still starting: until its loop first ran. Of one that is not traced it is
+ * not known, and it may have begun just then. */
+static uint64_t starting_ns(const struct connection *other, const struct vspan *span)
+{
+    uint64_t *slot = other ? map_get(&other->process->threads, (uint64_t)other->process->pid) : NULL;
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    if (!thread || !thread->loop)
+        return span->end_ns - span->start_ns;
+    uint64_t ready_ns = MIN(MAX(thread->loop->from_ns, span->start_ns), span->end_ns);
+    return ready_ns - span->start_ns;
+}
+
 /* Bytes came: the answer to the oldest message. Returns whose it is, with the span in *ret_span. */
 struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
                          uint32_t *ret_span)
@@ -119,10 +131,8 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
         return NULL;
     struct vspan *span = &owner->spans.at[message.span];
     span->end_ns = MAX(at_ns, span->start_ns);
-    /* The other process may have begun just then. */
-    const struct connection *other = ipc_other_end(a, c);
-    span->starting = message.sent_ns < c->ipc_first_answer_ns &&
-                     (!other || message.sent_ns < other->process->started_ns + NS_PER_S);
+    if (message.sent_ns < c->ipc_first_answer_ns)
+        span->starting_ns = starting_ns(ipc_other_end(a, c), span);
     span->peer = name_of(a, c); /* the other end may have shown itself since */
     span->unusual = attl_add(a, c->process->service, span);
     *ret_span = message.span;

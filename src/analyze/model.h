@@ -300,6 +300,19 @@ struct async_type {
     const char *type;
 };
 
+/* Where looks into short callbacks saw them. */
+enum { SEEN_PLACES = 8 };
+struct seen {
+    uint64_t looks; /* in all, also of places beyond those kept */
+    struct look places[SEEN_PLACES];
+};
+
+struct short_turn {
+    uint64_t start_ns, end_ns, owner; /* owner: serial */
+    bool encodes;                     /* so long that it is felt */
+};
+enum { SHORT_TURNS = 256, LOOKS_MAX = 64 };
+
 struct thread {
     struct process *process;
     int64_t tid;
@@ -328,7 +341,9 @@ struct thread {
     struct loop_watch *loop;           /* NULL until its loop ran */
     struct gc_watch *gc;               /* NULL until it collected */
     struct long_turn long_turns[LONG_TURNS];
-    size_t long_turn_count; /* ever; the last LONG_TURNS are kept */
+    size_t long_turn_count;         /* ever; the last LONG_TURNS are kept */
+    struct short_turn *short_turns; /* SHORT_TURNS of them; NULL: none */
+    size_t short_turn_count;        /* ever */
     uint8_t runs_pool, runs_loop;
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
@@ -370,6 +385,8 @@ struct process {
     ARRAY(struct inner_command) inner;
     uint64_t file_reads, file_read_ns; /* of the pool and the synchronous API, at work */
     struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
+    uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
+    struct seen *encode_seen;          /* looks into those; NULL: none */
 };
 
 /* ---- the analysis ---- */
@@ -400,8 +417,9 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
-    bool encodes;  /* a stall most of which was encoding */
-    bool absorbed; /* another fault tells of it */
+    bool encodes;      /* a stall most of which was encoding */
+    struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
+    bool absorbed;     /* another fault tells of it */
     uint8_t phase, sync_kind;
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
@@ -652,6 +670,12 @@ void attl_free(struct analysis *a);
 /* encode.c */
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
                  uint64_t bytes);
+/* A turn in which encoding took encode_ns; looks: of it. Returns whether it was felt. */
+bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
+/* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
+ * bytes into arrays); 0 when too few looks tell. */
+bool encode_is(const struct look *place);
+uint64_t encode_seen_ns(const struct process *process);
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
 struct fault *encode_fault(struct analysis *a, const struct process *process);
 void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
@@ -685,6 +709,15 @@ uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t
  * nobody looked. Interned. */
 const char *stretch_place(struct analysis *a, const struct stretch *stretch);
 void stretch_free(struct stretch *stretch);
+
+/* short.c: callbacks that are none of them long and take long together. */
+void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
+                uint64_t end_ns, uint64_t gc_ns, bool encodes);
+/* Adds a look to *seen, which is made when it is NULL. */
+void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
+void short_look(struct analysis *a, struct thread *thread, const struct look *look);
+void short_request_done(struct analysis *a, struct process *process, struct request *request);
+void shorts_judge(struct analysis *a);
 
 /* fault.c: stretches and waits of the same place, merged. */
 struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,

@@ -996,14 +996,20 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     loop_turn(a, thread, start_ns, end_ns);
     if (end_ns - start_ns >= LONG_TURN_NS)
         thread->long_turns[thread->long_turn_count++ % LONG_TURNS] = (struct long_turn){start_ns, end_ns};
+    bool encodes =
+        encode_turn(thread->process, end_ns - start_ns - MIN(turn.gc_ns, end_ns - start_ns), turn.encode_ns);
     if (end_ns - start_ns < a->options.stall_ns) {
         if (turn.gc_ns || turn.encode_ns)
             charge(a, thread, &turn, start_ns, end_ns);
+        short_turn(a, thread, request_open(a, turn.culprit), start_ns, end_ns, turn.gc_ns, encodes);
         return;
     }
     struct stretch *s = stretch_turn(a, thread, start_ns, end_ns, turn.culprit);
     if (!s)
         return;
+    array_foreach (&s->looks, look)
+        if (encodes)
+            seen_add(a, &thread->process->encode_seen, look);
     struct request *culprit = request_open(a, turn.culprit);
     s->phase = phase;
     s->gc_ns = turn.gc_ns;

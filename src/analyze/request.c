@@ -125,6 +125,7 @@ void request_unref(struct analysis *a, struct request *request)
         }
     array_done(&request->spans);
     array_done(&request->path_steps);
+    free(request->seen);
     array_done(&request->async_ids);
     free(request->path);
     free(request);
@@ -345,6 +346,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     process->answered_count++;
     process->last_request_ns = request->end_ns;
     process->latency_ns += request_latency_ns(request);
+    request->first = !map_get(&process->endpoints, endpoint_key(request));
     if (process->endpoints.count < ENDPOINTS_MAX &&
         !map_put(&process->endpoints, endpoint_key(request), NULL))
         a->failed = true;
@@ -354,6 +356,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
                                         request->end_ns, &request->spent);
     gc_request_done(a, process, request);
     encode_request_done(a, process, request);
+    short_request_done(a, process, request);
     request->process = NULL;
     request->finishing = process;
     request->spans.at[0].end_ns = request->end_ns;

@@ -46,19 +46,19 @@ struct request;
 struct vspan {
     /* [start_ns, end_ns); end_ns is 0 while it has not ended. */
     uint64_t start_ns, end_ns;
-    uint32_t parent;     /* index: what contains or started it; VSPAN_NONE for the root */
-    uint32_t cause;      /* callback: index of the operation whose completion it is; VSPAN_NONE */
-    uint8_t layer;       /* enum layer */
-    uint8_t kind;        /* enum vspan_kind */
-    uint8_t known;       /* enum known */
-    uint8_t told;        /* it is known from a context's number, and from nothing else */
-    uint64_t stalled_ns; /* message: of it, the event loop of the other end stood (a finding of its own) */
-    uint8_t starting;    /* message: sent before the other end had ever answered */
-    uint8_t message;     /* http: a WebSocket message */
-    uint8_t shared;      /* callback: other requests may be served in it too */
-    const char *name;    /* interned: resource type, kind of operation, command, collection */
-    const char *peer;    /* interned: the other end's address; NULL */
-    const char *detail;  /* interned: function, peer, how the operation was asked for; NULL */
+    uint32_t parent;      /* index: what contains or started it; VSPAN_NONE for the root */
+    uint32_t cause;       /* callback: index of the operation whose completion it is; VSPAN_NONE */
+    uint8_t layer;        /* enum layer */
+    uint8_t kind;         /* enum vspan_kind */
+    uint8_t known;        /* enum known */
+    uint8_t told;         /* it is known from a context's number, and from nothing else */
+    uint64_t stalled_ns;  /* message: of it, the event loop of the other end stood (a finding of its own) */
+    uint64_t starting_ns; /* message: of it, the other end was still starting */
+    uint8_t message;      /* http: a WebSocket message */
+    uint8_t shared;       /* callback: other requests may be served in it too */
+    const char *name;     /* interned: resource type, kind of operation, command, collection */
+    const char *peer;     /* interned: the other end's address; NULL */
+    const char *detail;   /* interned: function, peer, how the operation was asked for; NULL */
     /* The operation at work: pool: on a pool thread; redis: executing; 0 unknown or not begun. The ATTL of
      * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
     uint64_t work_start_ns, work_end_ns;
@@ -141,6 +141,10 @@ struct request {
     /* Lost to garbage collection and to encoding in turns that were no stalls; encodes: its own encoding. */
     uint64_t gc_ns, encode_ns;
     bool encodes;
+    /* Turns for it that were no stalls, without collections (short.c), and what was seen in them. */
+    uint64_t short_ns, short_turns;
+    struct seen *seen; /* NULL: nobody looked */
+    bool first; /* once it has ended: the first of its endpoint, which may have loaded and compiled code */
     bool timed; /* spent is known: what the loop's thread did meanwhile */
     struct activity_times spent;
     /* While it is open: */

@@ -83,10 +83,10 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     if ((double)took_ns < (double)SLOW_NS * (1 + 2 * busy))
         return;
     if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
-        if (span->starting || took_ns < SLOW_NS + span->stalled_ns)
+        if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns)
             return;
-        struct fault *fault =
-            charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request, step->start_ns, step->end_ns);
+        struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request,
+                                     step->start_ns + span->starting_ns, step->end_ns);
         if (!fault)
             return;
         fault->asked = span->name;

@@ -7,7 +7,7 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { PHASE_POLL = 4, LOOKS_MAX = 64, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
+enum { PHASE_POLL = 4, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
 
 /* A verdict waits so long for who comes late: requests that stood in the socket, commands behind others. */
 static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
@@ -52,6 +52,10 @@ void stretch_look(struct analysis *a, const struct event *e)
                         .function = text_field(a, e, FIELD_stall_sample_function),
                         .script = text_field(a, e, FIELD_stall_sample_script),
                         .detail = text_field(a, e, FIELD_stall_sample_detail)};
+    if (U(e, stall_sample_brief)) {
+        short_look(a, thread, &look);
+        return;
+    }
     array_foreach (&thread->looks, known)
         if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
             known->column == look.column && known->function == look.function &&

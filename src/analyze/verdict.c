@@ -39,6 +39,10 @@ static const char *phase_name(const struct fault *fault)
 static const char *say_amount(struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
+    if (fault->seen)
+        return finding_say(f, "in %llu short callbacks, for up to %s a request, %s in all",
+                           (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
+                           say_ns(&total, fault->total_ns));
     if (fault->unfinished)
         return finding_say(f, "for %s and had not returned when the trace ended",
                            say_ns(&worst, fault->worst_ns));
@@ -141,7 +145,15 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
                                          "the machine's load and not counted here.",
                                          say_ns(&queue, fault->run_queue_ns))
                            : "";
+    if (fault->seen)
+        return finding_say(f, "No callback was long; those of one request took long together%s.%s", during,
+                           load);
     return finding_say(f, "The event loop stood%s%s.%s", phase, during, load);
+}
+
+static const char *looked_into(const struct fault *fault)
+{
+    return fault->seen ? "its callbacks" : "the stalled callback";
 }
 
 static void say_regexp(struct finding *f, const struct fault *fault)
@@ -151,9 +163,10 @@ static void say_regexp(struct finding *f, const struct fault *fault)
     const char *source = say_source(f, place);
     f->title = finding_say(f, "A regular expression kept the event loop of %s %s", fault->service,
                            say_amount(f, fault));
-    f->detail = finding_say(f, "%s%s%s was matching in %llu of %llu looks into the stalled callback. %s",
-                            pattern, *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
-                            (unsigned long long)fault->looks, say_circumstances(f, fault));
+    f->detail =
+        finding_say(f, "%s%s%s was matching in %llu of %llu looks into %s. %s", pattern,
+                    *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
+                    (unsigned long long)fault->looks, looked_into(fault), say_circumstances(f, fault));
     f->remedy =
         "Rewrite the pattern so that no repeated group can match the same text in two ways, limit the "
         "length of the text before matching, or match in linear time (the re2 package).";
@@ -193,13 +206,17 @@ static void say_blocked(struct finding *f, const struct fault *fault)
     const char *who = called && *source ? finding_say(f, "%s, called from %s,", called, source)
                       : called          ? called
                                         : source;
-    const char *seen =
-        fault->looks ? finding_say(f, " in %llu of %llu looks into the stalled callback",
-                                   (unsigned long long)fault->looks_agree, (unsigned long long)fault->looks)
-                     : "";
+    const char *seen = fault->looks ? finding_say(f, " in %llu of %llu looks into %s",
+                                                  (unsigned long long)fault->looks_agree,
+                                                  (unsigned long long)fault->looks, looked_into(fault))
+                                    : "";
     f->detail = *who ? finding_say(f, "%s was running%s. %s", who, seen, say_circumstances(f, fault))
                      : say_circumstances(f, fault);
-    f->remedy = REMEDY[cause];
+    f->remedy =
+        fault->seen
+            ? "It is in pieces already: do less of it for a request, keep its result for the next, or "
+              "move it to a worker thread."
+            : REMEDY[cause];
     if (fault->kind == FINDING_lock_wait) {
         f->title =
             finding_say(f, "The event loop of %s waited for a lock %s", fault->service, say_amount(f, fault));
@@ -538,19 +555,21 @@ static bool same_work(const struct fault *a, const struct fault *b)
     return same && (a->route || (a->callback && a->callback == b->callback));
 }
 
-/* A stall that nobody looked into is taken as one more of what is known to stall the same endpoint (the same
- * kind of callback, where the endpoint is not known), when that is one thing only. */
+/* A stall that nobody looked into, or in which nothing but native code was seen, is taken as one more of what
+ * is known to stall the same endpoint (the same kind of callback, where the endpoint is not known), when that
+ * is one thing only. */
 static void join_unseen(struct analysis *a)
 {
     array_foreach (&a->fault_list, place) {
         struct fault *unseen = *place, *known = NULL;
-        if (unseen->kind != FINDING_event_loop_blocked || unseen->looks || unseen->place.cause ||
-            unseen->warming || unseen->absorbed)
+        bool native = unseen->place.cause == CAUSE_NATIVE && !unseen->place.function && !unseen->place.script;
+        if (unseen->kind != FINDING_event_loop_blocked || unseen->warming || unseen->absorbed ||
+            ((unseen->looks || unseen->place.cause) && !native))
             continue;
         bool several = false;
         array_foreach (&a->fault_list, other)
             if (*other != unseen && !(*other)->absorbed && !(*other)->warming && (*other)->looks &&
-                same_work(*other, unseen) &&
+                ((*other)->place.function || (*other)->place.script) && same_work(*other, unseen) &&
                 ((*other)->kind == FINDING_event_loop_blocked || (*other)->kind == FINDING_blocking_regexp)) {
                 several |= known != NULL;
                 known = *other;
@@ -562,6 +581,7 @@ static void join_unseen(struct analysis *a)
 
 int verdicts_report(struct analysis *a, struct report *report)
 {
+    shorts_judge(a);
     join_unseen(a);
     int result = verdicts_runtime(a, report);
     if (result < 0)

@@ -3,11 +3,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { CAUSE_GC = 4 };
+enum { CAUSE_GC = 4, CAUSE_NATIVE = 5 };
 
 /* Encoding is a fault of its own when it takes this share of the loop's work, so much of it, in so many
  * calls, and not only in a few that are stalls by themselves. */
@@ -38,18 +39,31 @@ static const char *say_bytes(struct finding *f, uint64_t bytes)
 
 /* ---- garbage collection ---- */
 
-/* A stall that is part of encoding, or else of collecting. */
-static bool is_part(const struct fault *fault, const struct process *process, bool encodes)
+enum whole { OF_COLLECTING, OF_ENCODING, OF_GROWING };
+
+/* A Map, a Set or an object that has become so large that moving it into a larger table takes long. */
+static bool is_growing(const struct fault *fault)
 {
-    bool fits = encodes ? fault->encodes : fault->place.cause == CAUSE_GC;
+    const char *called = fault->place.detail;
+    return fault->place.cause == CAUSE_NATIVE && called && strstr(called, "v8::internal::") &&
+           (strstr(called, "HashTable") || strstr(called, "Dictionary")) &&
+           (strstr(called, "Rehash") || strstr(called, "Grow") || strstr(called, "Allocate"));
+}
+
+static bool is_part(const struct fault *fault, const struct process *process, enum whole whole)
+{
+    bool fits = whole == OF_ENCODING     ? fault->encodes
+                : whole == OF_COLLECTING ? fault->place.cause == CAUSE_GC
+                                         : is_growing(fault);
     return fault->kind == FINDING_event_loop_blocked && fault->service == process->service &&
            !fault->warming && !fault->absorbed && fits;
 }
 
-static void absorb_stalls(struct analysis *a, struct fault *to, const struct process *process, bool encodes)
+static void absorb_stalls(struct analysis *a, struct fault *to, const struct process *process,
+                          enum whole whole)
 {
     array_foreach (&a->fault_list, fault)
-        if (is_part(*fault, process, encodes))
+        if (is_part(*fault, process, whole))
             fault_absorb(a, to, *fault);
 }
 
@@ -57,7 +71,7 @@ static uint64_t stalls_cost_ns(const struct analysis *a, const struct process *p
 {
     uint64_t sum = 0;
     array_foreach (&a->fault_list, fault)
-        sum += is_part(*fault, process, false) ? (*fault)->cost_ns : 0;
+        sum += is_part(*fault, process, OF_COLLECTING) ? (*fault)->cost_ns : 0;
     return sum;
 }
 
@@ -156,7 +170,9 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
     double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_LEAK ? 1 : ran);
     if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
         return 0;
-    absorb_stalls(a, fault, process, false);
+    absorb_stalls(a, fault, process, OF_COLLECTING);
+    if (verdict == GC_LEAK)
+        absorb_stalls(a, fault, process, OF_GROWING);
     fault->absorbed = true;
     if (!fault->to_ns) {
         fault->from_ns = thread->loop->from_ns;
@@ -177,7 +193,8 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
 /* ---- encoding ---- */
 
 static void say_encode(struct finding *f, const struct process *process, const struct fault *fault,
-                       const struct encode_sum *sum, const char *called, uint64_t active_ns)
+                       const struct encode_sum *sum, uint64_t calls_ns, const char *called,
+                       uint64_t active_ns)
 {
     struct duration all, worst, active;
     double share = active_ns ? (double)sum->felt_ns / (double)active_ns : 0;
@@ -193,8 +210,15 @@ static void say_encode(struct finding *f, const struct process *process, const s
                           say_bytes(f, sum->felt_bytes), say_ns(&worst, sum->worst_ns),
                           say_bytes(f, sum->worst_bytes))
             : "";
-    f->detail = finding_say(f, "%llu calls took a millisecond or more.%s%s",
-                            (unsigned long long)sum->felt_count, size, read);
+    struct duration calls;
+    const char *around =
+        sum->felt_ns > calls_ns
+            ? finding_say(f,
+                          " They took %s; what else the functions around them do was seen to take the rest.",
+                          say_ns(&calls, calls_ns))
+            : "";
+    f->detail = finding_say(f, "%llu calls took a millisecond or more.%s%s%s",
+                            (unsigned long long)sum->felt_count, around, size, read);
     f->remedy =
         "Send binary data as it is (a Buffer, a binary frame) instead of as JSON or base64 text; send less, "
         "or in parts; encode in a worker thread.";
@@ -215,11 +239,17 @@ static void say_encode(struct finding *f, const struct process *process, const s
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
+/* What encoding took with what belongs to it: the calls that are felt, or the functions in which they are. */
+static uint64_t took_ns(const struct process *process, const struct encode_sum *sum)
+{
+    return MAX(sum->felt_ns, encode_seen_ns(process));
+}
+
 static uint64_t stalls_of_encoding(const struct analysis *a, const struct process *process)
 {
     uint64_t count = 0;
     array_foreach (&a->fault_list, fault)
-        if (is_part(*fault, process, true))
+        if (is_part(*fault, process, OF_ENCODING))
             count += (*fault)->count;
     return count;
 }
@@ -233,7 +263,7 @@ static bool is_most(const struct analysis *a, const struct process *process, uin
         if ((*other)->service != process->service || !(*other)->encode)
             continue;
         encode_total(*other, &theirs, &what);
-        if (theirs.felt_ns > felt_ns)
+        if (took_ns(*other, &theirs) > felt_ns)
             return false;
     }
     return true;
@@ -241,14 +271,15 @@ static bool is_most(const struct analysis *a, const struct process *process, uin
 
 /* Whether requests that encode lose a large part of their time by it, or, where there are none, the loop. */
 static bool weighs(const struct analysis *a, const struct process *process, const struct fault *fault,
-                   const struct encode_sum *sum, uint64_t active_ns)
+                   const struct encode_sum *sum, uint64_t calls_ns, uint64_t active_ns)
 {
     uint64_t net_ns = fault->net_ns, all_ns = fault->total_ns;
     array_foreach (&a->fault_list, stall)
-        if (is_part(*stall, process, true)) {
+        if (is_part(*stall, process, OF_ENCODING)) {
             net_ns += (*stall)->net_ns;
             all_ns += (*stall)->total_ns;
         }
+    net_ns = (uint64_t)((double)net_ns * (double)sum->felt_ns / (double)MAX(calls_ns, 1u));
     if (process->request_count)
         return net_ns >= ENCODE_COST_NS && (double)net_ns >= ENCODE_SHARE * (double)all_ns &&
                (double)sum->felt_ns >= ENCODE_SHARE_MIN * (double)active_ns;
@@ -266,13 +297,16 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
         active_ns += thread->loop ? thread->loop->active_ns : 0;
     }
     active_ns -= MIN(active_ns, process->active_before_ns);
+    uint64_t calls_ns = sum.felt_ns;
+    sum.felt_ns = took_ns(process, &sum);
     struct fault *fault = encode_fault(a, process);
     if (!fault)
         return -ENOMEM;
     if (fault->absorbed || sum.felt_count < ENCODE_CALLS || !is_most(a, process, sum.felt_ns) ||
-        stalls_of_encoding(a, process) * 2 > sum.felt_count || !weighs(a, process, fault, &sum, active_ns))
+        stalls_of_encoding(a, process) * 2 > sum.felt_count ||
+        !weighs(a, process, fault, &sum, calls_ns, active_ns))
         return 0;
-    absorb_stalls(a, fault, process, true);
+    absorb_stalls(a, fault, process, OF_ENCODING);
     fault->absorbed = true;
     fault->from_ns = MIN(fault->from_ns, sum.from_ns);
     fault->to_ns = MAX(fault->to_ns, sum.to_ns);
@@ -280,7 +314,7 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
     if (!f)
         return -ENOMEM;
     const char *called = event_label(SONDE_MEANING_encoding, what);
-    say_encode(f, process, fault, &sum, called ? called : "encoding", active_ns);
+    say_encode(f, process, fault, &sum, calls_ns, called ? called : "encoding", active_ns);
     return verdict_requests(a, f, fault);
 }
 

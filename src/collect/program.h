@@ -33,6 +33,11 @@ struct program_thread {
     uint64_t stall_run_ns;    /* processor time of the thread when it was first seen open */
     uint64_t stall_noted_ns;  /* how long it was open when the user was last told */
     uint32_t stall_samples;
+    /* Looks into short callbacks: the share of the time that the thread runs, of late; when it was read, with
+     * its processor time then; when it may be looked into next, and how many looks came in a row. */
+    double load;
+    uint64_t load_ns, load_run_ns, glance_next_ns;
+    uint32_t glances;
 };
 
 /* How often and how long we held threads of a program still. */

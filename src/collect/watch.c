@@ -149,7 +149,7 @@ static uint16_t add_string(struct text *strings, const char *string)
 }
 
 static void tell_sample(struct session *session, const struct program *program,
-                        const struct program_thread *t, uint64_t since_ns, uint64_t run_ns,
+                        const struct program_thread *t, uint64_t since_ns, uint64_t run_ns, bool brief,
                         const struct stall_report *report)
 {
     const struct stall_frame none = {0}, *where = report->where >= 0 ? &report->frames[report->where] : &none;
@@ -162,6 +162,7 @@ static void tell_sample(struct session *session, const struct program *program,
                                          .tid = t->tid,
                                          .line = where->line,
                                          .column = where->column,
+                                         .brief = brief,
                                          .cause = catalogue_cause(report->cause)};
     record.function_length = add_string(&strings, where->function);
     record.script_length = add_string(&strings, where->script);
@@ -236,9 +237,47 @@ static void look_into(struct session *session, struct program *program, struct p
     bool preempted = report.cause == STALL_WAITING && state == 'R';
     bool still = !t->shared || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
     if (still && !preempted) { /* not still: it ended before the look */
-        tell_sample(session, program, t, since_ns, run_ns, &report);
+        tell_sample(session, program, t, since_ns, run_ns, false, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
     }
+    stall_report_done(&report);
+}
+
+/* Callbacks that are none of them long may take long together. They are looked into as well, as the ticks
+ * fall, when one is not very short or when the thread does little else: ever more rarely while it goes on,
+ * so that it costs little. */
+static const uint64_t GLANCE_AGE_NS = 2 * NS_PER_MS, GLANCE_GAP_NS = 25 * NS_PER_MS,
+                      GLANCE_REST_NS = NS_PER_S;
+static const double GLANCE_LOAD = 0.6;
+enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
+
+static void weigh_load(struct program_thread *t, uint64_t now_ns)
+{
+    uint64_t run_ns, wait_ns;
+    if (!read_sched(t, &run_ns, &wait_ns))
+        return;
+    if (t->load_ns && now_ns > t->load_ns)
+        t->load +=
+            (MIN((double)(run_ns - t->load_run_ns) / (double)(now_ns - t->load_ns), 1.0) - t->load) / 4;
+    t->load_ns = now_ns;
+    t->load_run_ns = run_ns;
+}
+
+static void glance_into(struct session *session, struct program *program, struct program_thread *t,
+                        uint64_t since_ns, uint64_t now_ns)
+{
+    struct stall_report report;
+    if (now_ns < t->glance_next_ns ||
+        (now_ns - MIN(since_ns, now_ns) < GLANCE_AGE_NS && t->load < GLANCE_LOAD))
+        return;
+    t->glances = now_ns > t->glance_next_ns + GLANCE_REST_NS ? 0 : t->glances + 1;
+    uint64_t gaps =
+        t->glances < GLANCES_OFTEN ? 1 : MIN(1 + t->glances / GLANCES_OFTEN, (uint32_t)GLANCE_GAPS_MAX);
+    t->glance_next_ns = now_ns + gaps * GLANCE_GAP_NS;
+    if (stall_sample(session->sampler, program->pid, (pid_t)t->tid, &report, NULL) < 0)
+        return;
+    if (report.where >= 0 && report.cause != STALL_WAITING)
+        tell_sample(session, program, t, report.at_ns, 0, true, &report);
     stall_report_done(&report);
 }
 
@@ -263,8 +302,10 @@ static void watch_thread(struct session *session, struct program *program, struc
             t->stall_run_ns = 0;
         tell_sched(session, program, t, now_ns, true);
     }
-    if (now_ns < t->stall_next_ns)
+    if (now_ns < t->stall_next_ns) {
+        glance_into(session, program, t, since_ns, now_ns);
         return;
+    }
     tell_sched(session, program, t, now_ns, true);
     tell_thread_open(session, program, t, false);
     look_into(session, program, t, since_ns);
@@ -321,6 +362,8 @@ void session_tend(struct session *session, uint64_t now_ns)
             if (!t->shared->owner)
                 continue;
             tell_sched(session, program, t, now_ns, false);
+            if (program->runtime == RUNTIME_NODE && open_count(t))
+                weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }
     }

@@ -398,17 +398,18 @@ enum sonde_meaning {
 #define SONDE_FIELDS_machine_stall(F, e) \
     F(e, u64, late_ns, ns, "how much later than asked for sonde's thread was run")
 
-#define SONDE_FIELDS_stall_sample(F, e)                                                             \
-    F(e, u64, since_ns, ns, "start of the callback that is open")                                   \
-    F(e, u64, run_ns, ns, "processor time of the thread since then")                                \
-    F(e, u32, pid, none, "the process")                                                             \
-    F(e, u32, tid, none, "the thread")                                                              \
-    F(e, u32, line, none, "line of the innermost JavaScript frame, from 1; 0 unknown")              \
-    F(e, u32, column, none, "its column, from 1; 0 unknown")                                        \
-    F(e, u8, cause, stall_cause, "what it was doing")                                               \
-    F(e, str, function, none, "the innermost JavaScript function")                                  \
-    F(e, str, script, none, "its file")                                                             \
-    F(e, str, detail, none, "the regular expression with flags, or the builtin or native function") \
+#define SONDE_FIELDS_stall_sample(F, e)                                                               \
+    F(e, u64, since_ns, ns, "start of the callback that is open")                                     \
+    F(e, u64, run_ns, ns, "processor time of the thread since then")                                  \
+    F(e, u32, pid, none, "the process")                                                               \
+    F(e, u32, tid, none, "the thread")                                                                \
+    F(e, u32, line, none, "line of the innermost JavaScript frame, from 1; 0 unknown")                \
+    F(e, u32, column, none, "its column, from 1; 0 unknown")                                          \
+    F(e, u8, cause, stall_cause, "what it was doing")                                                 \
+    F(e, u8, brief, none, "1: the callback was not open for long, since_ns is when it was looked at") \
+    F(e, str, function, none, "the innermost JavaScript function")                                    \
+    F(e, str, script, none, "its file")                                                               \
+    F(e, str, detail, none, "the regular expression with flags, or the builtin or native function")   \
     F(e, str, stack, none, "frames, outermost first, separated by semicolons")
 
 #define SONDE_FIELDS_open_span(F, e)                                              \

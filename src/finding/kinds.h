@@ -91,7 +91,7 @@
     KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.",       \
          EVIDENCE("called", "what took most of it: JSON.stringify, JSON.parse or Buffer.toString")            \
          EVIDENCE("calls_count", "calls of it that took a millisecond or more")                               \
-         EVIDENCE("encoding_ns", "their time together")                                                       \
+         EVIDENCE("encoding_ns", "their time together, with what else the functions around them did")                                                       \
          EVIDENCE("active_ns", "what the event loop was at work in all")                                      \
          EVIDENCE("encode_share", "the first of the second, 0 to 1")                                          \
          EVIDENCE("encoded_bytes", "text made or read by all its calls")                                      \

@@ -45,6 +45,7 @@ export function pool(app, { strengthMs, healthy, occupant }) {
     const { chance } = app, kind = OCCUPANTS[occupant], file = app.newFile(), mark = chance.word(), small = chance.word(), slow = chance.word();
     const threads = healthy ? 4 : chance.pick([2, 3, 4]);
     app.env.UV_THREADPOOL_SIZE = String(threads);
+    app.countsPool = true;
     app.require(file, 'used', kind.module);
     app.require(file, 'fs', 'fs');
     if (occupant === 'fs') app.files.get(file).functions.push({ name: '-', lines: [`fs.mkdirSync('${slow}', { recursive: true });`, `fs.writeFileSync('${slow}/data', Buffer.alloc(8192, 7));`, `const descriptor = fs.openSync('${slow}/data');`] });
@@ -117,7 +118,7 @@ export function slowPeer(app, { strengthMs, healthy, peer }) {
     return {
         routes: [{ target: () => route, everyMs: healthy ? 40 : Math.max(strengthMs, 60), warm: route }],
         peers: [{ variable, kind: peer === 'fetch' ? 'http' : peer, delayMs: healthy ? 1 : strengthMs, chance }],
-        expect: healthy ? [] : [{ cause: `slow-peer: ${peer === 'fetch' ? 'http' : peer}`, kinds: ['slow-peer'], places: [{ peer: variable }], blamed: booked(mark) }],
+        expect: healthy ? [] : [{ cause: `slow-peer: ${peer === 'fetch' ? 'http' : peer}`, kinds: ['slow-peer'], places: [{ peer: variable }], blamed: (book, { lateNs }) => lateNs?.[variable] ?? booked(mark)(book) }],
     };
 }
 
