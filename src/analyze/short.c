@@ -173,9 +173,28 @@ static void judge(struct fault *fault)
         fault->kind = FINDING_blocking_regexp;
 }
 
+/* What takes long in short callbacks may also have been a stall: that is one fault. */
+static void join_stall(struct analysis *a, struct fault *fault)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *stall = *place;
+        if (stall->seen || stall->absorbed || stall->warming || stall->kind != fault->kind ||
+            stall->service != fault->service || stall->place.function != fault->place.function ||
+            stall->place.script != fault->place.script)
+            continue;
+        bool more = stall->cost_ns > fault->cost_ns;
+        fault_absorb(a, more ? stall : fault, more ? fault : stall);
+        return;
+    }
+}
+
 void shorts_judge(struct analysis *a)
 {
-    array_foreach (&a->fault_list, fault)
-        if ((*fault)->seen)
-            judge(*fault);
+    array_foreach (&a->fault_list, fault) {
+        if (!(*fault)->seen)
+            continue;
+        judge(*fault);
+        if (!(*fault)->absorbed)
+            join_stall(a, *fault);
+    }
 }

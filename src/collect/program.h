@@ -35,6 +35,7 @@ struct program_thread {
     uint32_t stall_samples;
     /* Looks into short callbacks: the share of the time that the thread runs, of late; when it was read, with
      * its processor time then; when it may be looked into next, and how many looks came in a row. */
+    bool running; /* since the last tick */
     double load;
     uint64_t load_ns, load_run_ns, glance_next_ns;
     uint32_t glances;

@@ -248,6 +248,8 @@ static void look_into(struct session *session, struct program *program, struct p
  * so that it costs little. */
 static const uint64_t GLANCE_AGE_NS = 2 * NS_PER_MS, GLANCE_GAP_NS = 25 * NS_PER_MS,
                       GLANCE_REST_NS = NS_PER_S;
+/* One that waits for a processor stands where it was taken off, which tells nothing. */
+static const uint64_t GLANCE_RUN_NS = NS_PER_MS / 2;
 static const double GLANCE_LOAD = 0.6;
 enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
 
@@ -256,6 +258,7 @@ static void weigh_load(struct program_thread *t, uint64_t now_ns)
     uint64_t run_ns, wait_ns;
     if (!read_sched(t, &run_ns, &wait_ns))
         return;
+    t->running = run_ns - t->load_run_ns >= GLANCE_RUN_NS;
     if (t->load_ns && now_ns > t->load_ns)
         t->load +=
             (MIN((double)(run_ns - t->load_run_ns) / (double)(now_ns - t->load_ns), 1.0) - t->load) / 4;
@@ -267,7 +270,7 @@ static void glance_into(struct session *session, struct program *program, struct
                         uint64_t since_ns, uint64_t now_ns)
 {
     struct stall_report report;
-    if (now_ns < t->glance_next_ns ||
+    if (!t->running || now_ns < t->glance_next_ns ||
         (now_ns - MIN(since_ns, now_ns) < GLANCE_AGE_NS && t->load < GLANCE_LOAD))
         return;
     t->glances = now_ns > t->glance_next_ns + GLANCE_REST_NS ? 0 : t->glances + 1;
