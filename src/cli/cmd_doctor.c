@@ -285,9 +285,11 @@ static void check_filter(struct answer *answer, pid_t pid)
     }
 }
 
-/* Which runtimes a profile will find there, and how their stacks are walked. */
-static void check_profile(struct answer *answer, pid_t pid)
+/* Which runtimes a profile will find there, and how their stacks are walked. The runtime, NULL: it cannot be
+ * profiled. */
+static const char *check_profile(struct answer *answer, pid_t pid)
 {
+    const char *runtime = NULL;
     struct check *check = add(answer, "profiles");
     struct process *process = NULL;
     struct native_files *files = NULL;
@@ -297,11 +299,13 @@ static void check_profile(struct answer *answer, pid_t pid)
         fails(check, FAILS, "sudo sonde ...");
     } else {
         process_unwinders(process, &words);
-        because(check, "%s: %s", process_runtime(process), text_get(&words));
+        runtime = process_runtime(process);
+        because(check, "%s: %s", runtime, text_get(&words));
     }
     text_done(&words);
     process_free(process);
     native_files_free(files);
+    return runtime;
 }
 
 static void check_process(struct answer *answer, pid_t pid)
@@ -318,9 +322,13 @@ static void check_process(struct answer *answer, pid_t pid)
         fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
     } else {
         because(check, "%s", runtime_words(target, words, sizeof(words)));
-        check_profile(answer, pid);
+        const char *runtime = check_profile(answer, pid);
         if (target->runtime == RUNTIME_OTHER) {
-            fails(check, FAILS, "It can be profiled (sonde profile), not traced.");
+            snprintf(words, sizeof(words), "sonde profile %d shows where its time goes.", pid);
+            if (runtime && strcmp(runtime, "native") != 0)
+                because(check, "%s: it can be profiled, not traced", runtime);
+            fails(check, runtime ? LIMITED : FAILS,
+                  runtime ? words : "It can be neither traced nor profiled.");
         } else {
             check_tracer(answer, pid);
             check_loader(answer, target);

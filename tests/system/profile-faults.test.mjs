@@ -1,0 +1,100 @@
+// What a profiler meets: no privilege, 10,000 threads, a container without libc, broken and lying ELF files, a full disk.
+// SPDX-License-Identifier: Apache-2.0
+import { test, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-faults-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : !have('cc') ? 'needs a C compiler' : false;
+const root = process.getuid() !== 0 && 'needs root';
+
+function compile(name, source, ...options) {
+    fs.writeFileSync(path.join(folder, `${name}.c`), source);
+    execFileSync('cc', ['-O1', '-o', path.join(folder, name), path.join(folder, `${name}.c`), ...options]);
+    return path.join(folder, name);
+}
+const BUSY = `#include <time.h>
+static volatile unsigned long sink;
+__attribute__((noinline)) void busy(void) { for (long i = 0; i < 1000000; i++) sink += i * i; __asm__ volatile(""); }
+__attribute__((noinline)) void shop(void) { busy(); __asm__ volatile(""); }
+int main(void) { struct timespec t; do { shop(); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); } while (!t.tv_sec && t.tv_nsec < 300000000); return 0; }
+`;
+const profile = (...args) => spawnSync(sonde, ['profile', '-F', '997', ...args], { encoding: 'utf8', maxBuffer: 1 << 28 });
+
+test('without privilege it says what to grant, and what works without', { skip: root || (!have('setpriv') && 'needs setpriv') }, () => {
+    const drop = (...args) => spawnSync('setpriv', ['--reuid', '65534', '--regid', '65534', '--clear-groups', '--bounding-set=-all', sonde, 'profile', ...args], { encoding: 'utf8' });
+    const refused = drop('--', 'true');
+    assert.equal(refused.status, 3, refused.stderr);
+    assert.match(refused.stderr, /cap_bpf,cap_perfmon/);
+    assert.match(refused.stderr, /--merge/);
+    const file = path.join(folder, 'taken.folded');
+    fs.writeFileSync(file, 'a;b 3\n');
+    fs.chmodSync(folder, 0o755);
+    const merged = drop('--merge', '-f', 'folded', file);
+    assert.equal(merged.stdout, 'a;b 3\n', merged.stderr);
+});
+
+test('10,000 threads', { skip }, () => {
+    const program = compile('threads', `#include <pthread.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+static int from[2];
+__attribute__((noinline)) void turn(void) { for (long i = 0; i < 200000; i++) sink += i * i; __asm__ volatile(""); }
+static void *run(void *none) { char byte; if (read(from[0], &byte, 1) == 0) turn(); return none; }
+int main(void)
+{
+    pthread_attr_t small; pthread_t thread; int count = 0;
+    pthread_attr_init(&small); pthread_attr_setstacksize(&small, 65536); pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    if (pipe(from)) return 1;
+    while (count < 10000 && pthread_create(&thread, &small, run, 0) == 0) count++;
+    close(from[1]); /* all of them begin */
+    pthread_exit((void *)0);
+}
+`, '-pthread');
+    const result = profile('-f', 'folded', '--threads', '--', program);
+    assert.equal(result.status, 0, result.stderr);
+    const threads = new Set([...result.stdout.matchAll(/^[^;]*;(thread [^;]*);.*;turn[; ]/gm)].map((m) => m[1]));
+    assert.ok(threads.size > 500, `turn() was seen in ${threads.size} threads: ${result.stderr}`);
+    assert.match(result.stderr, /; 0 lost/);
+});
+
+test('a container without libc', { skip: skip || root }, () => {
+    const jail = path.join(folder, 'jail');
+    fs.mkdirSync(jail);
+    fs.copyFileSync(compile('static', BUSY, '-static'), path.join(jail, 'shop'));
+    fs.chmodSync(path.join(jail, 'shop'), 0o755);
+    const result = profile('-f', 'folded', '--', 'unshare', '--mount', '--pid', '--fork', 'chroot', jail, '/shop');
+    assert.equal(result.status, 0, result.stderr);
+    assert.match(result.stdout, /;main;shop;busy /);
+});
+
+test('unwind tables and symbols that lie, and headers that make no sense, cost frames and nothing else', { skip: skip || (!have('objcopy') && 'needs objcopy') }, () => {
+    const good = fs.readFileSync(compile('good', BUSY, '-rdynamic'));
+    const sections = Object.fromEntries([...execFileSync('readelf', ['-SW', path.join(folder, 'good')], { encoding: 'utf8' }).matchAll(/\] (\.\S+)\s+\S+\s+[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+)/g)].map((m) => [m[1], [parseInt(m[2], 16), parseInt(m[3], 16)]]));
+    const headers = [Number(good.readBigUInt64LE(40)), good.readUInt16LE(60) * 64];
+    const places = { '.eh_frame': sections['.eh_frame'], '.eh_frame_hdr': sections['.eh_frame_hdr'], '.symtab': sections['.symtab'], '.strtab': sections['.strtab'], 'section headers': headers };
+    for (const [name, [at, size]] of Object.entries(places)) {
+        const bad = Buffer.from(good), file = path.join(folder, 'bad');
+        for (let i = 0; i < size; i++) if (Math.random() < 0.2) bad[at + i] = 256 * Math.random();
+        fs.writeFileSync(file, bad, { mode: 0o755 });
+        const result = profile('-f', 'folded', '--', file);
+        assert.equal(result.status, 0, `${name}: ${result.stderr}`);
+        const weight = result.stdout.trim().split('\n').reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+        assert.ok(weight > 1e8, `${name}: ${weight} ns were seen of 300 ms; ${result.stderr}`);
+    }
+});
+
+test('a full disk leaves what was there', { skip: skip || root }, () => {
+    const disk = path.join(folder, 'disk');
+    fs.mkdirSync(disk);
+    const result = spawnSync('unshare', ['--mount', 'sh', '-c', `mount -t tmpfs -o size=8k none ${disk} && cd ${disk} && echo before > x.html && ${sonde} profile -q -o x.html -- ${compile('busy', BUSY)}; echo "status $?"; cat x.html; ls`], { encoding: 'utf8' });
+    assert.match(result.stdout, /status 1\nbefore\nx\.html\n$/, result.stdout + result.stderr);
+    assert.match(result.stderr, /No space left/);
+});
