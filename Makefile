@@ -3,7 +3,7 @@ BUILD  ?= build
 ASAN   ?= build-asan
 PREFIX ?= /usr/local
 
-.PHONY: help deps build demo test bench verdicts lint fuzz soak docs picture install clean
+.PHONY: help deps build demo test bench verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -41,6 +41,13 @@ fuzz: ## run every fuzz target for a minute
 
 soak: build ## twenty runs of the healthy shop, none of which may warn
 	@tools/soak
+
+suites: build ## Redis' and Node's own test suites, with the probe loaded as without (hours)
+	@tools/install-deps bench
+	@tools/suites install
+	@tools/suites run redis
+	@tools/suites run node
+	@tools/suites compare
 
 docs: build ## write the pages that are printed from tables (doc/events.md)
 	@$(BUILD)/tools/print-events > doc/events.md

@@ -1,11 +1,12 @@
 /* Load for services that are attached to: keeps requests in flight on some connections of one of several
  * services of one kind at a time, checks every answer, and records every latency.
  *
- *   attach_load redis|http CONNECTIONS PORT...
+ *   attach_load redis|http CONNECTIONS[/PAUSE_MS] PORT...
  *
  * redis: SET and GET of the value that was set, in one write. http: GET /thing/N, whose answer holds the
- * path. Each line on standard input makes it print a line of JSON about the time since the line before, with
- * one object for each port; it ends with its input. */
+ * path. After a round of answers it pauses, by default not at all. Each line on standard input makes it print
+ * a line of JSON about the time since the line before, with one object for each port; it ends with its input.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -241,9 +242,11 @@ static bool obey(void)
 int main(int argc, char **argv)
 {
     int width = argc > 3 ? atoi(argv[2]) : 0;
+    const char *slash = argc > 3 ? strchr(argv[2], '/') : NULL;
+    const struct timespec pause = {.tv_nsec = slash ? atol(slash + 1) * 1000000 : 0};
     service_count = argc - 3;
     if (width < 1 || service_count > SERVICES_MAX || width * service_count > CONNECTIONS_MAX) {
-        fprintf(stderr, "usage: attach_load redis|http CONNECTIONS PORT...\n");
+        fprintf(stderr, "usage: attach_load redis|http CONNECTIONS[/PAUSE_MS] PORT...\n");
         return 2;
     }
     http = strcmp(argv[1], "http") == 0;
@@ -268,5 +271,7 @@ int main(int argc, char **argv)
             else if (!obey())
                 return 0;
         }
+        if (slash)
+            nanosleep(&pause, NULL);
     }
 }
