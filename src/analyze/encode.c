@@ -48,6 +48,17 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
     sum->to_ns = end_ns;
 }
 
+void encode_serves(struct process *process)
+{
+    for (uint8_t i = 0; process->encode && i < ENCODE_KINDS; i++) {
+        struct encode_sum *sum = &process->encode[i];
+        sum->felt_count = sum->felt_ns = sum->felt_bytes = sum->from_ns = sum->to_ns = 0;
+    }
+    process->encode_turns_ns = 0;
+    free(process->encode_seen);
+    process->encode_seen = NULL;
+}
+
 bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns)
 {
     if (encode_ns < FELT_NS)

@@ -670,6 +670,8 @@ void attl_free(struct analysis *a);
 /* encode.c */
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
                  uint64_t bytes);
+/* The first request: what was encoded before is no request's time. */
+void encode_serves(struct process *process);
 /* A turn in which encoding took encode_ns; looks: of it. Returns whether it was felt. */
 bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
 /* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying

@@ -172,6 +172,7 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
     if (!thread->process->first_request_ns) {
         thread->process->first_request_ns = start_ns;
         thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
+        encode_serves(thread->process);
     }
     return request;
 }

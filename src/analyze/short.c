@@ -118,7 +118,7 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
 {
     uint64_t latency_ns = request_latency_ns(request);
     if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2 ||
-        request->short_ns * 2 < latency_ns)
+        request->short_ns * 3 < latency_ns)
         return;
     uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
