@@ -28,7 +28,7 @@ bench: build ## measure, against the peers named in each benchmark (minutes)
 	@tools/install-deps bench
 	@meson test -C $(BUILD) --benchmark --verbose
 
-verdicts: build ## how right the findings are: generated programs with known faults (10 minutes; SEED=N)
+verdicts: build ## how right the findings are: generated programs with known faults (12 minutes; SEED=N)
 	@tools/install-deps bench
 	@node bench/verdicts/run.mjs --seed $(or $(SEED),1) --json verdicts.json
 
