@@ -191,10 +191,11 @@ static void info_hosts(const struct trace_command *c)
             }
         }
         char shown[24];
-        printf("%s%s%s  %s%s%sCTF %s, %" PRIu64 " stream%s, %s, %u event classes\n  %s\n",
+        printf("%s%s%s  %s%s%sCTF %s, %" PRIu64 " stream%s, %s, %u event class%s\n  %s\n",
                cli_style(1, STYLE_BOLD), h->name, cli_style(1, STYLE_NONE), h->tracer,
                h->tracer[0] ? " " : "", h->tracer[0] ? "· " : "", h->version == 2 ? "2" : "1.8", streams,
-               streams == 1 ? "" : "s", progress_bytes(bytes, shown, sizeof(shown)), h->class_count, h->path);
+               streams == 1 ? "" : "s", progress_bytes(bytes, shown, sizeof(shown)), h->class_count,
+               h->class_count == 1 ? "" : "es", h->path);
     }
 }
 
@@ -210,8 +211,12 @@ static void info_text(struct trace_command *c, struct info *info)
         format_time(&line, wall_ns(c->trace, 0, info->from_ns));
         text_add(&line, " to ");
         format_time(&line, wall_ns(c->trace, 0, info->to_ns));
-        printf("\n%s UTC, %s\n%" PRIu64 " events\n", text_get(&line),
-               clock_format_duration(info->to_ns - info->from_ns, duration, sizeof(duration)), info->events);
+        if (info->to_ns)
+            printf("\n%s UTC, %s\n", text_get(&line),
+                   clock_format_duration(info->to_ns - info->from_ns, duration, sizeof(duration)));
+        else
+            puts("\nno clock: events have no times");
+        printf("%" PRIu64 " events\n", info->events);
         qsort(info->classes.at, info->classes.count, sizeof(*info->classes.at), more_events);
         for (size_t i = 0; i < info->classes.count; i++)
             printf("%12" PRIu64 "  %s\n", info->classes.at[i].events, info->classes.at[i].name);

@@ -255,7 +255,7 @@ static int parse_comparison(struct parser *p, struct node **ret_node)
             return fail(p, "a string pattern to the right of =~");
         return 0;
     }
-    if (left->kind != NODE_FIELD)
+    if (left->kind != NODE_FIELD || *p->at == '=')
         return fail(p, "a comparison (== != < <= > >= =~ !~)");
     struct node *n = new_node(p, NODE_TRUTH);
     if (!n)

@@ -108,6 +108,7 @@ static void says_where_it_is_wrong(void **state)
         {"a == 5x", "column 7: expected a unit"},
         {"$foo == 1", "column 1: expected $name"},
         {"5", "column 2: expected a comparison"},
+        {"a = 5", "column 3: expected a comparison"},
         {"a =~ 5", "expected a string pattern"},
         {"a == 99999999999999999999", "expected a number of 64 bits"},
     };
