@@ -326,6 +326,12 @@ static const char *called_apart(const struct look *place, bool encodes)
     return place->detail;
 }
 
+static const char *encoding_name(struct analysis *a, uint8_t what)
+{
+    const char *name = event_label(SONDE_MEANING_encoding, what);
+    return intern_string(a, name ? name : "encoding");
+}
+
 static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
                          double share)
 {
@@ -338,8 +344,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     else if (is_most(s, s->gc_ns, net_ns, place.cause == CAUSE_GC))
         place.cause = CAUSE_GC;
     else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, !javascript)))
-        place.cause = CAUSE_BUILTIN,
-        place.detail = intern_string(a, event_label(SONDE_MEANING_encoding, s->encode_what));
+        place.cause = CAUSE_BUILTIN, place.detail = encoding_name(a, s->encode_what);
     else
         s->sync_ns = 0;
     enum finding_kind kind = place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp
