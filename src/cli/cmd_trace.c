@@ -556,6 +556,8 @@ static int run(const struct command *self, int argc, char **argv)
     struct problem problem = {{0}};
     struct trace_command c = {.self = self, .limit = UINT64_MAX};
     bool want_info = argc > 1 && strcmp(argv[1], "info") == 0;
+    if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
+        return cli_help(self);
     if (argc > 1 && strcmp(argv[1], "states") == 0)
         return trace_states(self, argc - 1, argv + 1);
     if (argc < 2 || (!want_info && strcmp(argv[1], "events") != 0))
@@ -604,6 +606,7 @@ const struct command command_trace = {
         "  -p, --process PID      only this process, or a pattern for its name; may be repeated\n"
         "  -w, --where EXPRESSION only events whose fields satisfy it (see the manual page)\n"
         "  -l, --limit N          stop after N events\n"
+        "      --follow           go on while the trace is written, until Ctrl-C\n"
         "      --align            several hosts: correct their clocks by matching messages\n"
         "      --threads N        decode in N threads\n\n"
         "states:\n"
