@@ -306,7 +306,8 @@ static void watch_thread(struct session *session, struct program *program, struc
         tell_sched(session, program, t, now_ns, true);
     }
     if (now_ns < t->stall_next_ns) {
-        glance_into(session, program, t, since_ns, now_ns);
+        if (!t->stall_samples)
+            glance_into(session, program, t, since_ns, now_ns);
         return;
     }
     tell_sched(session, program, t, now_ns, true);
