@@ -307,6 +307,7 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_v8_regexp:
+    case SONDE_EVENT_js_measure:
         turn_event(a, thread, e);
         break;
     }

@@ -110,6 +110,7 @@ static int add_span(stay_array *stays, const struct request *request, const stru
     switch (span->kind) {
     case VSPAN_request:
     case VSPAN_syscall: /* within what made it */
+    case VSPAN_measure: /* around what happened in it */
         return 0;
     case VSPAN_callback:
         return add_stay(stays, request, span, span->start_ns, end_ns, LEVEL_CALLBACK, "");
@@ -160,7 +161,8 @@ static void add_name(char *to, size_t size, const char *name)
 
 static void name_span(char *to, size_t size, const struct vspan *span, const char *suffix)
 {
-    static const char *const PREFIX[] = {[VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
+    static const char *const PREFIX[] = {
+        [VSPAN_measure] = "measure ", [VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
     char name[160];
     add_name(name, sizeof(name), span->name ? span->name : "?");
     snprintf(to, size, "%s%s%s",
@@ -258,8 +260,9 @@ static void add_attl(struct analysis *a, const struct request *request, const st
                      size_t block)
 {
     struct breakdown *b = a->breakdown;
-    if (!span->end_ns || (span->kind != VSPAN_pool && span->kind != VSPAN_redis && span->kind != VSPAN_http &&
-                          span->kind != VSPAN_other && span->kind != VSPAN_sync))
+    if (!span->end_ns ||
+        (span->kind != VSPAN_pool && span->kind != VSPAN_redis && span->kind != VSPAN_http &&
+         span->kind != VSPAN_other && span->kind != VSPAN_sync && span->kind != VSPAN_measure))
         return;
     char text[256];
     name_span(text, sizeof(text), span, span->kind == VSPAN_sync ? ", synchronous" : "");

@@ -167,7 +167,7 @@ enum { POOL_RUNS_KEPT = 256, SEVERAL_SUBMITTERS = 1 };
 
 struct item {
     uint64_t start_ns, end_ns;
-    uint64_t trigger;           /* async init */
+    uint64_t trigger;           /* async init; js:measure: when it began */
     uint32_t first_child, next; /* indices, UINT32_MAX for none */
     uint32_t low;               /* index of the first item of its subtree */
     uint16_t event;             /* enum sonde_event_id */
@@ -176,7 +176,7 @@ struct item {
     uint32_t generation, count;
     uint32_t context; /* operations: the number that the probe read, as CONTEXT_NONE */
     union {
-        uint64_t id;   /* async id, request serial, number of the first call */
+        uint64_t id;   /* async id, request serial, number of the first call; js:measure: its end */
         void *pointer; /* uv:done: the operation, owned until the turn is read; port:post: the channel */
     };
     const char *name;

@@ -834,6 +834,28 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
         request_add_span(t->a, c->owner, &span);
 }
 
+/* What the program measured, however many callbacks that took. Measures of what began before the request, as
+ * its process's start, are not its own. */
+static void read_measure(struct turn *t, const struct item *item, const struct context *c)
+{
+    const struct context whose = told(t, item, c);
+    struct request *owner = whose.owner;
+    uint64_t start_ns = item->trigger;
+    if (!owner || start_ns < owner->start_ns)
+        return;
+    bool within = whose.parent < owner->spans.count && owner->spans.at[whose.parent].start_ns <= start_ns;
+    request_add_span(t->a, owner,
+                     &(struct vspan){.start_ns = start_ns,
+                                     .end_ns = item->id,
+                                     .parent = within ? whose.parent : 0,
+                                     .cause = VSPAN_NONE,
+                                     .layer = LAYER_js,
+                                     .kind = VSPAN_measure,
+                                     .known = whose.known,
+                                     .told = whose.told,
+                                     .name = item->name ? item->name : "(unnamed)"});
+}
+
 /* Resources that are operations of their own and use neither the pool nor a connection that is seen: a query
  * of c-ares, the establishment of a connection. Theirs ends with their callback. */
 static const char *resource_operation(const char *type)
@@ -948,6 +970,9 @@ static void read_item(struct turn *t, uint32_t index, struct context *c)
             c->once = item->trigger != 0;
         else
             read_response(t, item->id, c);
+        break;
+    case SONDE_EVENT_js_measure:
+        read_measure(t, item, c);
         break;
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:

@@ -30,6 +30,7 @@ enum vspan_kind {
     VSPAN_gc,
     VSPAN_regexp,
     VSPAN_encode,  /* JSON or a buffer becomes text, or text an object */
+    VSPAN_measure, /* what the program measured (performance.measure) */
     VSPAN_pool,    /* an operation of libuv's thread pool, from submission to its completion callback */
     VSPAN_sync,    /* the same done on the loop's own thread, which stands still */
     VSPAN_http,    /* a request sent to another service, from sending to the end of the response */

@@ -127,6 +127,12 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         gc_collected(a, thread, item->start_ns, e->time_ns, item->small, U(e, v8_gc_heap_before),
                      U(e, v8_gc_heap_after));
         break;
+    case SONDE_EVENT_js_measure:
+        item->id = e->time_ns - MIN(e->time_ns, U(e, js_measure_ago_ns));
+        item->trigger = item->id - MIN(item->id, U(e, js_measure_took_ns));
+        item->context = (uint32_t)U(e, js_measure_context);
+        item->name = process_name_of(thread->process, U(e, js_measure_name));
+        break;
     case SONDE_EVENT_v8_encode:
         item->small = (uint8_t)U(e, v8_encode_what);
         item->id = U(e, v8_encode_bytes);

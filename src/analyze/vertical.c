@@ -218,7 +218,8 @@ static void add_words(struct text *to, const struct line *line)
             add_spent(to, &span->spent, line->took_ns);
         return;
     }
-    static const char *const PREFIX[] = {[VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
+    static const char *const PREFIX[] = {
+        [VSPAN_measure] = "measure ", [VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
     if (span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind])
         text_add(to, PREFIX[span->kind]);
     text_add(to, span->name ? span->name : "?");
@@ -476,7 +477,8 @@ static json_t *span_json(const struct request *request, const struct vspan *span
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
         [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
-        [VSPAN_encode] = "encode",   [VSPAN_ipc] = "message",       [VSPAN_syscall] = "syscall"};
+        [VSPAN_measure] = "measure", [VSPAN_encode] = "encode",     [VSPAN_ipc] = "message",
+        [VSPAN_syscall] = "syscall"};
     json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));

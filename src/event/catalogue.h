@@ -371,6 +371,12 @@ enum sonde_meaning {
     F(e, u64, heap_after, bytes, "heap in use after, 0 unknown")   \
     F(e, u8, type, gc_type, "the collection's type")
 
+#define SONDE_FIELDS_js_measure(F, e)                                        \
+    F(e, u64, ago_ns, ns, "how long ago what was measured had ended")        \
+    F(e, u64, took_ns, ns, "how long it took")                               \
+    F(e, u32, name, name_id, "the name that the program gave it, 0 unknown") \
+    F(e, u32, context, none, "whose it is: as uv:submit's")
+
 #define SONDE_FIELDS_v8_regexp(F, e) F(e, u64, regexp, hex, "the regular expression's handle")
 
 #define SONDE_FIELDS_v8_encode(F, e)                                                      \
@@ -562,6 +568,7 @@ enum sonde_meaning {
     E(port_receive, "port:receive", INSTANT, PROBE, "messages that were posted to a port are taken")        \
     E(port_turn, "port:turn", SPAN, PROBE, "messages that were posted to a port are handled")               \
     E(http_trace, "http:trace", INSTANT, PROBE, "a request that came carries a W3C traceparent")            \
+    E(js_measure, "js:measure", INSTANT, PROBE, "the program has called performance.measure")               \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
     E(v8_regexp, "v8:regexp", SPAN, PROBE,                                                                  \
       "a regular expression entered from C++; once compiled, V8 runs it without")                           \

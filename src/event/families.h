@@ -16,7 +16,7 @@
     F(uv_pool, "operations of the thread pool")        \
     F(async, "asynchronous resources and callbacks")   \
     F(http, "HTTP requests and responses")             \
-    F(runtime, "garbage collection, regular expressions and encoding of text")
+    F(runtime, "garbage collection, regular expressions, encoding of text, measures")
 
 enum sonde_probe_family {
 #define F(ident, name) SONDE_PROBE_FAMILY_##ident,
@@ -66,6 +66,7 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:
     case SONDE_EVENT_v8_encode:
+    case SONDE_EVENT_js_measure:
         return 1u << SONDE_PROBE_FAMILY_runtime;
     default:
         return 0;

@@ -14,14 +14,15 @@
 /* v8::Local and v8::MaybeLocal are one pointer to a slot. */
 typedef const uint64_t *local;
 
-enum { CURRENT, ENTER, LEAVE, LISTEN };                 /* cell[0] */
-enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE }; /* cell[2] */
-enum { SENT = 1, ANSWERED, ENDED, TRACED };             /* cell[3] */
+enum { CURRENT, ENTER, LEAVE, LISTEN };                                /* cell[0] */
+enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE };                /* cell[2] */
+enum { SENT = 1, ANSWERED, ENDED, TRACED, CLOCK, MEASURED, TOLD = 0 }; /* cell[3] */
 enum {
     BEGINS = 11, /* a request's number, until the script has taken it */
-    WANTED = 12  /* somebody has asked whose an operation is */
+    WANTED = 12, /* somebody has asked whose an operation is */
+    TEXT = 16    /* a name's bytes */
 };
-enum { CELL_WORDS = 16, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
+enum { CELL_WORDS = 32, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
@@ -33,6 +34,8 @@ struct context_cell {
     uint32_t next_number;
     uint32_t starts;
     uint32_t native;
+    uint32_t measure_name;
+    uint64_t clock_tsc, clock_written; /* when the script asked for the time, and the thread's records then */
     uint32_t handle_count;
     uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
     uint32_t entering_shared;  /* the next scope's resource carries others' requests too */
@@ -124,7 +127,23 @@ static void flag_freed(char *data, void *hint)
     (void)hint;
 }
 
-/* v8::FunctionCallback: the script tells of a request that undici has sent, or of its answer. */
+/* The program has called performance.measure: at the time that the script has just asked for, when nothing
+ * was recorded since; the script may ask again cell[10] times. */
+static void measured(struct probe_thread *self, struct context_cell *c)
+{
+    c->cell[WANTED] = 1;
+    bool again = c->clock_written != self->shared.written;
+    if (again && c->cell[10])
+        return;
+    c->cell[3] = TOLD;
+    RECORD(self, js_measure, 0, again ? ticks() : c->clock_tsc,
+           .ago_ns = (uint64_t)c->cell[5] << 32 | c->cell[6],
+           .took_ns = (uint64_t)c->cell[7] << 32 | c->cell[8], .name = c->measure_name,
+           .context = c->cell[4]);
+}
+
+/* v8::FunctionCallback: the script tells of a request that undici has sent, of its answer, or of a measure.
+ */
 static void told(const void *information)
 {
     (void)information;
@@ -132,6 +151,16 @@ static void told(const void *information)
     struct context_cell *c = own;
     if (!self || !c)
         return;
+    if (c->cell[3] == CLOCK) {
+        c->measure_name = name_of_text(self, (const char *)&c->cell[TEXT], c->cell[9]);
+        c->clock_tsc = ticks();
+        c->clock_written = self->shared.written;
+        return;
+    }
+    if (c->cell[3] == MEASURED) {
+        measured(self, c);
+        return;
+    }
     if (c->cell[3] == TRACED) {
         RECORD(self, http_trace, 0, ticks(), .trace_high = (uint64_t)c->cell[5] << 32 | c->cell[6],
                .trace_low = (uint64_t)c->cell[7] << 32 | c->cell[8],

@@ -4,15 +4,16 @@
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
 // answer of starting; [3] to [10] what is told; [11] the number of a request that begins, until it is taken; [12] is 1
-// once something has happened that may be a request's. alive[0] is 0 when nobody traces any more.
+// once something has happened that may be a request's; from [16] on a text. alive[0] is 0 when nobody traces any more.
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
     const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3;
-    const BEGINS = 11, WANTED = 12;
+    const BEGINS = 11, WANTED = 12, TEXT = 16, TEXT_BYTES = 63;
+    const TRIES = 8, TOGETHER_MS = 0.02;
     const NONE = 1;
     const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
-    const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4;
+    const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4, CLOCK = 5, MEASURED = 6, TOLD = 0;
     const cell = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2);
     const alive = new Uint32Array(flag.buffer, flag.byteOffset, 1);
     const onlyNative = cell[1];
@@ -70,6 +71,52 @@
         }
     }
 
+    // ---- performance.measure ----
+
+    // An observer's callback runs in a later turn, for which Node makes an Immediate that the program's async hooks see. So
+    // ours takes entries where Node puts them in an observer's queue, at the call of measure itself: nothing is queued.
+    let observer = null, clock = null;
+    function observe() {
+        try {
+            const { performance, PerformanceObserver } = load('perf_hooks');
+            const queue = Object.getOwnPropertySymbols(PerformanceObserver.prototype).find((s) => s.description === 'kMaybeBuffer');
+            if (!queue) return;
+            clock = performance;
+            observer = new PerformanceObserver(() => {});
+            Object.defineProperty(observer, queue, { value: measured });
+            observer.observe({ entryTypes: ['measure'] });
+        } catch {
+            observer = null;
+        }
+    }
+    function measured(entry) {
+        try {
+            if (entry.entryType !== 'measure') return;
+            if (!alive[0]) return leave();
+            const end = entry.startTime + entry.duration, took = Math.round(entry.duration * 1e6);
+            if (!(end <= clock.now() && took >= 0)) return; // the program can give any times
+            cell[4] = storage.getStore() || 0;
+            cell[7] = Math.floor(took / 2 ** 32);
+            cell[8] = took % 2 ** 32;
+            cell[9] = bytes.write(entry.name, TEXT * 4, TEXT_BYTES);
+            for (let tries = TRIES; tries-- > 0;) {
+                const before = clock.now(); // Node's clock and the probe's at the same moment, unless something comes between
+                cell[3] = CLOCK;
+                tell();
+                if (tries && clock.now() - before > TOGETHER_MS) continue;
+                const ago = Math.round((before - end) * 1e6);
+                cell[3] = MEASURED;
+                cell[5] = Math.floor(ago / 2 ** 32);
+                cell[6] = ago % 2 ** 32;
+                cell[10] = tries;
+                tell();
+                if (cell[3] === TOLD) return;
+            }
+        } catch {
+            // not the program's concern
+        }
+    }
+
     // A call from the probe for every request would cost more than all else here: Node itself says when one begins. And
     // until somebody will ask whose an operation is, no context is entered: before Node 24 the first one makes Node tell
     // its hooks of everything asynchronous.
@@ -87,6 +134,7 @@
     function listen() {
         listening = true;
         for (const name of Object.keys(undici)) on(name, undici[name]);
+        observe();
         on('http.server.request.start', ({ request }) => {
             if (!alive[0]) return leave();
             traced(request.rawHeaders, enter());
@@ -99,6 +147,8 @@
     }
     function leave() {
         for (const { channel, listener } of subscribed.splice(0)) channel.unsubscribe(listener);
+        if (observer) observer.disconnect();
+        observer = null;
         listening = false;
         storage.disable();
     }

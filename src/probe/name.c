@@ -3,13 +3,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe.h"
 
-enum { NAMES = 4096, TRIES = 16 };
+enum { NAMES = 4096, TRIES = 16, TEXTS = 256 };
 
 static struct {
     uint64_t key;
     uint32_t number;
 } names[NAMES];
-static uint32_t last_number;
+static uint32_t last_number, text_count;
 
 static uint32_t place_of(uint64_t key)
 {
@@ -50,8 +50,24 @@ uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uin
     return 0; /* the neighbourhood is full: unnamed, never wrongly named */
 }
 
+uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length)
+{
+    if (!length || length > 63)
+        return 0;
+    uint64_t key = 0xCBF29CE484222325ull;
+    for (uint32_t i = 0; i < length; i++)
+        key = (key ^ (uint8_t)text[i]) * 0x100000001B3ull;
+    key |= 1ull << 63; /* no pointer has it */
+    uint32_t number = name_find(key);
+    if (number || __atomic_load_n(&text_count, __ATOMIC_RELAXED) >= TEXTS)
+        return number;
+    __atomic_add_fetch(&text_count, 1, __ATOMIC_RELAXED);
+    return name_add(self, key, text, length);
+}
+
 void names_forget(void)
 {
+    text_count = 0;
     for (uint32_t i = 0; i < NAMES; i++) {
         names[i].key = 0;
         names[i].number = 0;

@@ -276,6 +276,10 @@ static inline void span_close(struct probe_thread *self, uint32_t depth_before)
 uint32_t name_find(uint64_t key);
 uint32_t name_add(struct probe_thread *self, uint64_t key, const char *text, uint32_t length);
 
+/* The same for a text of 1 to 63 bytes that the program made up: only the first few hundred different ones
+ * get a number, so that a program which never stops making them leaves room for others. */
+uint32_t name_of_text(struct probe_thread *self, const char *text, uint32_t length);
+
 /* A new trace begins: every name is told again. */
 void names_forget(void);
 

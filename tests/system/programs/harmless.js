@@ -6,6 +6,7 @@ const vm = require('vm');
 const { AsyncLocalStorage, AsyncResource, createHook, executionAsyncId } = require('async_hooks');
 const { Worker } = require('worker_threads');
 const { once } = require('events');
+const { performance, PerformanceObserver } = require('perf_hooks');
 
 const seen = {};
 const storages = [new AsyncLocalStorage(), new AsyncLocalStorage()];
@@ -27,6 +28,11 @@ async function handler(request, response) {
         await null;
         const resource = new AsyncResource('MINE');
         const inside = resource.runInAsyncScope(() => storages[0].getStore());
+        performance.mark('begins');
+        const made = [], watch = createHook({ init(id, type) { made.push(type); } }).enable();
+        performance.measure(`measure ${n}`, 'begins');
+        watch.disable();
+        seen.measured = [made, performance.getEntriesByName(`measure ${n}`).length, Reflect.ownKeys(PerformanceObserver.prototype).length];
         response.end(JSON.stringify([n, storages[0].getStore(), storages[1].getStore().n, inside, current.get(executionAsyncId())]));
     });
 }
