@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "profile/profile.h"
 
 const char *intern(struct analysis *a, const char *string, size_t length)
 {
@@ -319,6 +320,10 @@ int analysis_event(struct analysis *a, const struct event *e)
         a->counts.events++;
         return 0;
     }
+    if (e->id == SONDE_EVENT_profile_sample) { /* of a time that may be longer than the recording */
+        samples_event(a, e);
+        return a->failed ? -ENOMEM : 0;
+    }
     if (!a->counts.events++)
         a->counts.first_ns = e->time_ns;
     a->counts.last_ns = MAX(a->counts.last_ns, e->time_ns);
@@ -395,6 +400,7 @@ void analysis_free(struct analysis *a)
         process_free(a, *process);
     faults_free(a);
     breakdown_free(a->breakdown);
+    profile_free(a->samples);
     attl_free(a);
     array_done(&a->all_processes);
     array_done(&a->endpoints);

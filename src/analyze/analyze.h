@@ -98,6 +98,10 @@ const struct analysis_counts *analysis_counts(const struct analysis *analysis);
 /* The endpoints, in order of service, then of total time. Borrowed; *ret_count of them. */
 const struct endpoint *analysis_endpoints(struct analysis *analysis, size_t *ret_count);
 
+/* The samples of a profile that was taken beside the recording, for vertical.h; NULL: there are none.
+ * Borrowed, sorted by thread and time; good until the next event. */
+const struct profile *analysis_samples(struct analysis *analysis);
+
 /* The kept requests, slowest first. Borrowed; *ret_count of them. */
 const struct request *const *analysis_requests(struct analysis *analysis, size_t *ret_count);
 

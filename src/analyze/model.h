@@ -479,6 +479,8 @@ struct analysis {
         uint64_t count[16];
     } losses; /* by loss_reason */
     uint64_t sched_events;
+    struct profile *samples; /* of a profile that was taken meanwhile; NULL: none. samples.c */
+    size_t samples_sorted;   /* how many, from the first */
     /* Times in which the machine stood still (machine:stall), the newest at stall_count - 1, modulo
      * MACHINE_STALLS. */
     struct machine_stall stalls[MACHINE_STALLS];
@@ -497,6 +499,9 @@ const char *process_name_of(const struct process *process, uint64_t name_id);
         if (array_add(array, __VA_ARGS__) < 0) \
             (a)->failed = true;                \
     } while (0)
+
+/* samples.c */
+void samples_event(struct analysis *a, const struct event *e);
 
 /* request.c */
 struct request *request_get(const struct analysis *a, uint64_t serial); /* also a finished one that is kept */

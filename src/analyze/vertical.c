@@ -246,6 +246,20 @@ static void add_words(struct text *to, const struct line *line)
     text_add(to, how_known(span));
 }
 
+/* What was sampled on the thread that worked in a span while it did; nothing for spans in which no thread is
+ * known to have worked for the request alone. */
+static void find_ran(const struct profile *samples, const struct request *request, const struct vspan *span,
+                     struct ran *ret_ran)
+{
+    *ret_ran = (struct ran){0};
+    if (span->kind == VSPAN_callback)
+        ran_find(samples, request->pid, request->tid, span->start_ns, end_of(request, span), ret_ran);
+    else if (span->kind == VSPAN_pool && span->work_end_ns)
+        ran_find(samples, request->pid, span->peer_tid, span->work_start_ns, span->work_end_ns, ret_ran);
+    else if (span->kind == VSPAN_redis && span->work_end_ns)
+        ran_find(samples, span->peer_pid, span->peer_tid, span->work_start_ns, span->work_end_ns, ret_ran);
+}
+
 static unsigned count_columns(const char *text, size_t length)
 {
     unsigned n = 0;
@@ -274,6 +288,33 @@ static void print_line(struct text *to, const struct line *line, uint64_t origin
         text_add(to, text_get(&words));
     text_done(&words);
     text_add(to, "\n");
+}
+
+/* "functions: a 61 %, b 20 % of 33 samples", below the line of the span at work. */
+static void print_ran(struct text *to, const struct line *line, const struct profile *samples,
+                      const struct prose_style *style, unsigned width)
+{
+    enum { SHOWN = 5 };
+    struct ran ran;
+    if (line->part != (line->span->kind == VSPAN_callback ? PART_SPAN : PART_WORK))
+        return;
+    find_ran(samples, line->request, line->span, &ran);
+    if (ran.weight) {
+        unsigned column = OFFSET_COLUMNS + TIME_COLUMNS + 2 + 2 + 7 + (line->depth + 1) * 2;
+        struct text words = {0};
+        for (size_t i = 0; i < MIN(ran.functions.count, (size_t)SHOWN); i++)
+            text_addf(&words, "%s %s %.0f %%", i ? "," : "functions:", ran.functions.at[i].name,
+                      100.0 * (double)ran.functions.at[i].weight / (double)ran.weight);
+        text_addf(&words, " of %llu sample%s", (unsigned long long)ran.count, ran.count == 1 ? "" : "s");
+        text_addf(to, "%s%*s", style->dim, (int)column, "");
+        if (column + count_columns(text_get(&words), words.length) > width && width > column + 20)
+            prose_wrap(to, text_get(&words), column, column + 2, width);
+        else
+            text_add(to, text_get(&words));
+        text_addf(to, "%s\n", style->none);
+        text_done(&words);
+    }
+    ran_done(&ran);
 }
 
 /* ---- the critical path in words ---- */
@@ -347,8 +388,8 @@ static void print_path(struct text *to, const struct request *request, const str
     text_done(&words);
 }
 
-void vertical_print(struct text *to, const struct request *request, const struct prose_style *style,
-                    unsigned width, unsigned limit)
+void vertical_print(struct text *to, const struct request *request, const struct profile *samples,
+                    const struct prose_style *style, unsigned width, unsigned limit)
 {
     line_array lines = {0};
     add_request(&lines, request, 0);
@@ -357,8 +398,10 @@ void vertical_print(struct text *to, const struct request *request, const struct
               "layer", "what", style->none);
     size_t hidden = 0;
     array_foreach (&lines, line) {
-        if (line->shown)
+        if (line->shown) {
             print_line(to, line, request->start_ns, style, width);
+            print_ran(to, line, samples, style, width);
+        }
         hidden += !line->shown;
     }
     if (hidden)
@@ -471,7 +514,27 @@ static json_t *threads_json(const struct request *request)
     return threads;
 }
 
-static json_t *span_json(const struct request *request, const struct vspan *span)
+static void set_ran(json_t *object, const struct request *request, const struct vspan *span,
+                    const struct profile *samples)
+{
+    struct ran ran;
+    find_ran(samples, request, span, &ran);
+    if (ran.count) {
+        json_t *functions = json_array();
+        array_foreach (&ran.functions, f) {
+            json_t *function = json_pack("{s:I, s:I}", "samples_count", (json_int_t)f->count, "sampled_ns",
+                                         (json_int_t)f->weight);
+            set_text(function, "name", f->name);
+            json_array_append_new(functions, function);
+        }
+        json_object_set_new(object, "samples_count", json_integer((json_int_t)ran.count));
+        json_object_set_new(object, "functions", functions);
+    }
+    ran_done(&ran);
+}
+
+static json_t *span_json(const struct request *request, const struct vspan *span,
+                         const struct profile *samples)
 {
     static const char *const KINDS[] = {
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
@@ -521,10 +584,11 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     set_number(object, "write_messages", span->write_messages);
     set_number(object, "peer_process", (uint64_t)MAX(span->peer_pid, 0));
     set_number(object, "peer_thread", (uint64_t)MAX(span->peer_tid, 0));
+    set_ran(object, request, span, samples);
     if (span->shared)
         json_object_set_new(object, "shared", json_true());
     if (span->child)
-        json_object_set_new(object, "request", vertical_json(span->child));
+        json_object_set_new(object, "request", vertical_json(span->child, samples));
     return object;
 }
 
@@ -576,7 +640,7 @@ static void set_trace(json_t *object, const struct request *request)
     set_text(object, "parent_id", parent);
 }
 
-json_t *vertical_json(const struct request *request)
+json_t *vertical_json(const struct request *request, const struct profile *samples)
 {
     json_t *path = json_string(request->path);
     json_t *object = json_pack(
@@ -601,7 +665,7 @@ json_t *vertical_json(const struct request *request)
         json_object_set_new(object, "critical_path", path_json(request));
     json_t *spans = json_array();
     array_foreach (&request->spans, span)
-        json_array_append_new(spans, span_json(request, span));
+        json_array_append_new(spans, span_json(request, span, samples));
     json_object_set_new(object, "spans", spans);
     json_object_set_new(object, "threads", threads_json(request));
     return object;

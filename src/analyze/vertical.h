@@ -6,18 +6,20 @@
 #include <jansson.h>
 
 #include "analyze/request.h"
+#include "analyze/samples.h"
 #include "base/text.h"
 #include "finding/prose.h"
 
 /* The tree, one line per span: offset from the beginning, duration, layer, what, and how it is known where
  * that is not proved. Fits width columns where the names allow it. At most lines lines (0: no limit); the
- * shortest spans are left out first, and how many is said. */
-void vertical_print(struct text *to, const struct request *request, const struct prose_style *style,
-                    unsigned width, unsigned lines);
+ * shortest spans are left out first, and how many is said. samples (analysis_samples(); may be NULL) tell
+ * which functions ran in a callback, a pool operation's run or a Redis command's execution. */
+void vertical_print(struct text *to, const struct request *request, const struct profile *samples,
+                    const struct prose_style *style, unsigned width, unsigned lines);
 
 /* A new reference: {id, service, process, method, path, route, status, state, start_ns, latency_ns, ...,
  * spans: [...]}. Requests of other services stand as "request" within the span that called them. NULL: out of
  * memory. */
-json_t *vertical_json(const struct request *request);
+json_t *vertical_json(const struct request *request, const struct profile *samples);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/profile_report.h"
+#include "cli/profile_trace.h"
 #include "profile/business.h"
 #include "profile/formats.h"
 #include "profile/sampler.h"
@@ -25,6 +26,7 @@
 struct profile_options {
     struct sampler_options sampler;
     const char *output, *format, *event;
+    const char *trace;          /* the recording that it is taken beside */
     const char *push, *service; /* where the profile is sent, and under which name */
     struct business_rules rules;
     double seconds;
@@ -100,7 +102,20 @@ static int read_rules(const struct command *self, struct profile_options *o, con
 static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
                  const char **ret_unit)
 {
-    enum { NO_KERNEL = 256, LINES, OFF_MIN, BUSINESS, RUNTIMES, THREADS, MERGE, JSON, RULES, PUSH, SERVICE };
+    enum {
+        NO_KERNEL = 256,
+        LINES,
+        OFF_MIN,
+        BUSINESS,
+        RUNTIMES,
+        THREADS,
+        MERGE,
+        JSON,
+        RULES,
+        PUSH,
+        SERVICE,
+        TRACE
+    };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
                                          {"frequency", required_argument, NULL, 'F'},
@@ -121,6 +136,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"rules", required_argument, NULL, RULES},
                                          {"push", required_argument, NULL, PUSH},
                                          {"service", required_argument, NULL, SERVICE},
+                                         {"trace", required_argument, NULL, TRACE},
                                          {0}};
     const char *event = "cpu";
     for (int c; (c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL)) != -1;) {
@@ -187,6 +203,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         case SERVICE:
             o->service = optarg;
             break;
+        case TRACE:
+            o->trace = optarg;
+            break;
         case 'q':
             o->quiet = true;
             break;
@@ -197,6 +216,8 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
     int r = set_event(self, o, event, ret_unit);
     if (r)
         return r;
+    if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
+        return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     if (o->merge) {
         o->command = argv + optind;
         return optind < argc ? 0 : cli_usage(self, "which profiles are to be merged?");
@@ -528,6 +549,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                          o.format ? o.format : o.output);
     _cleanup_(profile_freep) struct profile *profile = NULL;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
+    _cleanup_(ctf_writer_freep) struct ctf_writer *trace = NULL;
     struct problem problem = {0};
     int gate = -1, status = 0;
     if (profile_new(&profile) < 0)
@@ -535,7 +557,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     snprintf(profile->event, sizeof(profile->event), "%s", o.event);
     snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
     profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
-    profile->sample_limit = format == FORMAT_FIREFOX ? 2000000 : 0;
+    profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
     o.sampler.source = format != FORMAT_FOLDED || o.json;
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
@@ -543,6 +565,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     pid_t child = 0;
     if (o.merge)
         return merge_files(&o, o.command, profile);
+    if (o.trace && (r = ctf_writer_join(o.trace, &trace, &problem)) < 0)
+        return cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     if (o.command) {
         child = start_command(o.command, &gate);
         if (child < 0)
@@ -571,6 +595,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         explain_nothing(&o, &counts);
     if (!o.quiet && !o.json && !o.output && !o.format)
         profile_report_outliers(profile);
+    if (trace && (r = profile_into_trace(profile, counts.lost, trace, &problem)) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
     r = deliver(&o, profile, &counts);
     if (r)
         return r;
@@ -607,6 +633,9 @@ const struct command command_profile = {
     "                          \"[LANGUAGE] application|library TEXT\"\n"
     "      --json              findings (hot functions, outlier instances and threads) and functions, as "
     "JSON\n"
+    "      --trace DIR         add the samples to the recording in DIR of the same processes: `sonde spans` "
+    "shows\n"
+    "                          which functions ran in a span\n"
     "      --push URL          send it to Pyroscope (.../ingest) or an OpenTelemetry collector\n"
     "                          (.../v1development/profiles)\n"
     "      --service NAME      the name it is sent under\n"
@@ -619,6 +648,7 @@ const struct command command_profile = {
     "  sonde profile -d 10 4711 4712\n"
     "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
     "  sonde profile --event off-cpu -d 10 4711\n"
+    "  sonde profile --trace /tmp/trace -d 10 4711\n"
     "  sonde profile --merge -o service.html node1.pb.gz node2.pb.gz\n",
     run_profile,
 };

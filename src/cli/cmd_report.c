@@ -144,7 +144,7 @@ static void add_worst(struct text *to, struct analysis *analysis, const char *fo
         return;
     text_addf(to, "\n%sThe slowest request%s  %s%s of %s; `sonde spans %s` shows others%s\n", style->bold,
               style->none, style->dim, requests[0]->name, requests[0]->service, folder, style->none);
-    vertical_print(to, requests[0], style, width, TREE_LINES);
+    vertical_print(to, requests[0], analysis_samples(analysis), style, width, TREE_LINES);
 }
 
 static void add_attribution(struct text *to, const struct analysis *analysis, const struct prose_style *style,
@@ -272,7 +272,7 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
     const struct request *const *requests = analysis_requests(analysis, &count);
     report->requests = json_array();
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(report->requests, vertical_json(requests[i]));
+        json_array_append_new(report->requests, vertical_json(requests[i], analysis_samples(analysis)));
     report->extra = json_pack("{s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis),
                               "attribution", counts_json(analysis_counts(analysis)), "loops",
                               analysis_loops_json(analysis), "operations", analysis_operations_json(analysis),

@@ -18,7 +18,7 @@ struct spans_options {
     unsigned lines;
 };
 
-static void print_text(const struct request *const *requests, size_t count,
+static void print_text(const struct request *const *requests, size_t count, const struct profile *samples,
                        const struct spans_options *options)
 {
     const struct prose_style *style = reading_style(1);
@@ -30,7 +30,7 @@ static void print_text(const struct request *const *requests, size_t count,
                   requests[i]->method, requests[i]->path, style->none, style->dim,
                   clock_format_duration(request_latency_ns(requests[i]), time, sizeof(time)),
                   requests[i]->service, request_state_name(requests[i]->state), style->none);
-        vertical_print(&out, requests[i], style, width, options->lines);
+        vertical_print(&out, requests[i], samples, style, width, options->lines);
         fputs(text_get(&out), stdout);
         text_clear(&out);
     }
@@ -69,10 +69,10 @@ static int show(struct spans_options *options)
     if (options->reading.json) {
         report.requests = json_array();
         for (size_t i = 0; i < count; i++)
-            json_array_append_new(report.requests, vertical_json(requests[i]));
+            json_array_append_new(report.requests, vertical_json(requests[i], analysis_samples(analysis)));
         r = reading_print_json(report_json(&report));
     } else {
-        print_text(requests, count, options);
+        print_text(requests, count, analysis_samples(analysis), options);
     }
     report_done(&report);
     return r < 0 ? EXIT_FAILED : status;

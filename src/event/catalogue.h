@@ -112,19 +112,20 @@
     L(5, "native")                \
     L(6, "waiting")
 #define SONDE_ENUM_encoding(L) L(0, "JSON.parse") L(1, "JSON.stringify") L(2, "Buffer.toString")
-#define SONDE_ENUM_loss_reason(L)                                                             \
-    L(0, "ring-full")                                                                         \
-    L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */ \
-    L(2, "no-thread-slot")                                                                    \
-    L(3, "disk-write-failed")                                                                 \
-    L(4, "unreadable-record")                                                                 \
-    L(5, "open-span-depth") /* nested deeper than the open-span slots */                      \
-    L(6, "kernel-ring-full-sys")                                                              \
-    L(7, "kernel-ring-full-sched")                                                            \
-    L(8, "kernel-ring-full-wakeup")                                                           \
-    L(9, "kernel-ring-full-tcp")                                                              \
-    L(10, "kernel-ring-full-block")                                                           \
-    L(11, "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */
+#define SONDE_ENUM_loss_reason(L)                                                                      \
+    L(0, "ring-full")                                                                                  \
+    L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */          \
+    L(2, "no-thread-slot")                                                                             \
+    L(3, "disk-write-failed")                                                                          \
+    L(4, "unreadable-record")                                                                          \
+    L(5, "open-span-depth") /* nested deeper than the open-span slots */                               \
+    L(6, "kernel-ring-full-sys")                                                                       \
+    L(7, "kernel-ring-full-sched")                                                                     \
+    L(8, "kernel-ring-full-wakeup")                                                                    \
+    L(9, "kernel-ring-full-tcp")                                                                       \
+    L(10, "kernel-ring-full-block")                                                                    \
+    L(11, "kernel-not-followed")    /* a connection or disk request beyond those kept in the kernel */ \
+    L(12, "profile-samples-unread") /* beyond those that the analysis keeps */
 #define SONDE_ENUM_call_outcome(L) \
     L(0, "ok")                     \
     L(1, "error")                  \
@@ -418,6 +419,13 @@ enum sonde_meaning {
     F(e, str, detail, none, "the regular expression with flags, or the builtin or native function")   \
     F(e, str, stack, none, "frames, outermost first, separated by semicolons")
 
+#define SONDE_FIELDS_profile_sample(F, e)                      \
+    F(e, u64, weight, ns, "processor time that it stands for") \
+    F(e, u32, pid, none, "the process")                        \
+    F(e, u32, tid, none, "the thread")                         \
+    F(e, str, function, none, "the innermost function")        \
+    F(e, str, stack, none, "frames, outermost first, separated by semicolons")
+
 #define SONDE_FIELDS_open_span(F, e)                                              \
     F(e, u64, since_ns, ns, "when it began")                                      \
     F(e, u64, argument, none, "the span's own key: async id, request, client id") \
@@ -589,7 +597,8 @@ enum sonde_meaning {
     E(tcp_send, "tcp:send", SPAN, KERNEL, "a system call that writes to a TCP socket")                      \
     E(tcp_recv, "tcp:recv", SPAN, KERNEL, "a system call that reads from a TCP socket")                     \
     E(budget, "trace:budget", INSTANT, COLLECTOR, "tracing cost too much: something is left out")           \
-    E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")
+    E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")                                      \
+    E(profile_sample, "profile:sample", INSTANT, COLLECTOR, "what a thread ran, as `sonde profile` saw it")
 
 /* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */
 enum sonde_event_id {

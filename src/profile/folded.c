@@ -23,20 +23,25 @@ static void add_name(const struct profile *p, uint32_t frame, struct text *out)
         text_add(out, "_[j]");
 }
 
-int folded_write(const struct profile *p, struct text *out)
+void folded_stack(const struct profile *p, uint32_t node, struct text *out)
 {
     uint32_t path[2048];
+    size_t depth = 0;
+    for (; node && depth < ARRAY_SIZE(path); node = p->nodes.at[node].parent)
+        path[depth++] = p->nodes.at[node].frame;
+    while (depth-- > 0) {
+        add_name(p, path[depth], out);
+        text_add(out, depth ? ";" : "");
+    }
+}
+
+int folded_write(const struct profile *p, struct text *out)
+{
     for (size_t i = 1; i < p->nodes.count; i++) {
         if (!p->nodes.at[i].weight)
             continue;
-        size_t depth = 0;
-        for (uint32_t at = (uint32_t)i; at && depth < ARRAY_SIZE(path); at = p->nodes.at[at].parent)
-            path[depth++] = p->nodes.at[at].frame;
-        while (depth-- > 0) {
-            add_name(p, path[depth], out);
-            text_add(out, depth ? ";" : " ");
-        }
-        text_addf(out, "%llu\n", (unsigned long long)p->nodes.at[i].weight);
+        folded_stack(p, (uint32_t)i, out);
+        text_addf(out, " %llu\n", (unsigned long long)p->nodes.at[i].weight);
     }
     return out->failed ? -ENOMEM : 0;
 }

@@ -30,6 +30,8 @@ int profile_write(const struct profile *profile, enum profile_format format, con
 
 /* Folded stacks: "frame;frame;frame weight" in each line. Kinds are marked as flamegraph.pl does: _[k]
  * kernel, _[j] generated. */
+/* The stack of one node, "frame;frame;frame". */
+void folded_stack(const struct profile *profile, uint32_t node, struct text *out);
 int folded_write(const struct profile *profile, struct text *out);
 int folded_read(struct profile *into, const char *data, size_t length, struct problem *problem);
 

@@ -144,6 +144,16 @@ void profile_keep(struct profile *p, const struct profile_sample *sample)
         p->failed = true;
 }
 
+int profile_by_thread_and_time(const void *a, const void *b)
+{
+    const struct profile_sample *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
 int profile_merge(struct profile *into, const struct profile *from)
 {
     uint32_t *strings = calloc(from->strings.count + 1, sizeof(*strings));

@@ -88,6 +88,9 @@ void profile_count(struct profile *profile, uint32_t node, uint64_t count, uint6
 /* Keeps the sample while there is room. */
 void profile_keep(struct profile *profile, const struct profile_sample *sample);
 
+/* For qsort: by process, thread and time. */
+int profile_by_thread_and_time(const void *a, const void *b);
+
 /* Adds all of from to into; frames are the same when name, file and kind are. 0 or -ENOMEM. */
 int profile_merge(struct profile *into, const struct profile *from);
 

@@ -115,16 +115,6 @@ static void firefox_tables(const struct profile *p, struct text *out)
     text_add(out, "]");
 }
 
-static int by_thread_and_time(const void *a, const void *b)
-{
-    const struct profile_sample *x = a, *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    if (x->tid != y->tid)
-        return x->tid < y->tid ? -1 : 1;
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
 static void firefox_thread(const struct profile *p, const struct profile_sample *samples, size_t count,
                            uint64_t start_ns, const char *title, struct text *out)
 {
@@ -155,7 +145,7 @@ int firefox_write(const struct profile *p, const char *title, struct text *out)
     if (!samples)
         return -ENOMEM;
     memcpy(samples, p->samples.at ? p->samples.at : samples, p->samples.count * sizeof(*samples));
-    qsort(samples, p->samples.count, sizeof(*samples), by_thread_and_time);
+    qsort(samples, p->samples.count, sizeof(*samples), profile_by_thread_and_time);
     uint64_t start = UINT64_MAX;
     for (size_t i = 0; i < p->samples.count; i++)
         start = MIN(start, samples[i].time_ns);

@@ -20,6 +20,8 @@ enum {
     PACKET_START = PACKET_HEADER + PACKET_CONTEXT,
     PACKET_BYTES = 64 << 10,
     EVENT_BYTES_MAX = 16 << 10,
+    JOINED_FIRST = 1000000, /* number of the first stream of a writer that joins: above those of the first */
+    METADATA_MAX = 1 << 20,
 };
 
 struct ctf_writer {
@@ -165,6 +167,18 @@ static uint16_t numeric_bytes(const struct event_description *d)
     return end;
 }
 
+static int writer_new(const char *folder, struct ctf_writer **ret_writer)
+{
+    _cleanup_(ctf_writer_freep) struct ctf_writer *writer = calloc(1, sizeof(*writer));
+    if (!writer || !(writer->folder = strdup(folder)))
+        return -ENOMEM;
+    for (int id = 1; id < SONDE_EVENT_COUNT; id++)
+        writer->numeric_bytes[id] = numeric_bytes(&event_catalogue[id]);
+    *ret_writer = writer;
+    writer = NULL;
+    return 0;
+}
+
 int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct problem *problem)
 {
     char streams[PATH_MAX];
@@ -175,16 +189,56 @@ int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct
         problem_remedy(problem, "Name a folder that you may write with -o.");
         return r;
     }
-    _cleanup_(ctf_writer_freep) struct ctf_writer *writer = calloc(1, sizeof(*writer));
-    if (!writer || !(writer->folder = strdup(folder)))
-        return -ENOMEM;
+    _cleanup_(ctf_writer_freep) struct ctf_writer *writer = NULL;
+    r = writer_new(folder, &writer);
+    if (r < 0)
+        return r;
     if (getrandom(writer->uuid, sizeof(writer->uuid), 0) != sizeof(writer->uuid))
         return -EIO;
-    for (int id = 1; id < SONDE_EVENT_COUNT; id++)
-        writer->numeric_bytes[id] = numeric_bytes(&event_catalogue[id]);
     r = write_metadata(writer, problem);
     if (r < 0)
         return r;
+    *ret_writer = writer;
+    writer = NULL;
+    return 0;
+}
+
+/* Takes the trace's identity from its metadata; false unless the rest is what this version writes. */
+static bool read_identity(const char *metadata, uint8_t *uuid)
+{
+    static const char UUID[] = "uuid = \"", SECONDS[] = "\toffset_s = ";
+    const char *at = strstr(metadata, UUID), *clock = strstr(metadata, SECONDS);
+    long long seconds, rest;
+    if (!at || !clock || sscanf(clock, " offset_s = %lld; offset = %lld;", &seconds, &rest) != 2)
+        return false;
+    at += strlen(UUID);
+    for (int i = 0; i < 16; i++, at += 2) {
+        at += *at == '-';
+        if (sscanf(at, "%2hhx", &uuid[i]) != 1)
+            return false;
+    }
+    struct text same = {0};
+    add_metadata(&same, uuid, seconds * (int64_t)NS_PER_S + rest);
+    bool is_same = !same.failed && strcmp(text_get(&same), metadata) == 0;
+    text_done(&same);
+    return is_same;
+}
+
+int ctf_writer_join(const char *folder, struct ctf_writer **ret_writer, struct problem *problem)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/ctf/metadata", folder);
+    _cleanup_(freep) char *metadata = NULL;
+    int r = file_read(path, METADATA_MAX, &metadata, NULL);
+    if (r < 0)
+        return problem_set(problem, r, "%s: no trace to add to: %s", path, strerror(-r));
+    _cleanup_(ctf_writer_freep) struct ctf_writer *writer = NULL;
+    r = writer_new(folder, &writer);
+    if (r < 0)
+        return r;
+    if (!read_identity(metadata, writer->uuid))
+        return problem_set(problem, -EPROTO, "%s: another version of sonde made this trace", folder);
+    writer->stream_count = JOINED_FIRST;
     *ret_writer = writer;
     writer = NULL;
     return 0;
@@ -279,9 +333,11 @@ void ctf_stream_discarded(struct ctf_stream *stream, uint64_t count)
 static int open_file(struct ctf_stream *stream)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, stream->pid, stream->tid,
-             stream->number);
-    stream->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    do { /* others may have joined before */
+        snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, stream->pid, stream->tid,
+                 stream->number);
+        stream->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    } while (stream->fd < 0 && errno == EEXIST && stream->number++ >= JOINED_FIRST);
     return stream->fd < 0 ? -errno : 0;
 }
 

@@ -28,6 +28,10 @@ struct ctf_stream;
 /* Creates the folder (which may exist but must hold no trace: -EEXIST) and its metadata. */
 int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct problem *problem);
 
+/* Adds streams to a trace that exists, whether it is complete or still being written: a second writer beside
+ * the one that made it. -ENOENT when there is none, -EPROTO when another version of sonde made it. */
+int ctf_writer_join(const char *folder, struct ctf_writer **ret_writer, struct problem *problem);
+
 /* Opens a stream for one thread's events. Its file appears with its first packet. Free with
  * ctf_stream_free(), which flushes; the writer must outlive its streams. */
 int ctf_stream_open(struct ctf_writer *writer, uint32_t pid, uint32_t tid, struct ctf_stream **ret_stream);

@@ -70,6 +70,39 @@ static uint64_t read_back(void)
     return count;
 }
 
+/* A second writer adds streams beside those of one that is still at work, also twice for one thread. */
+static void a_second_writer_joins(void **state)
+{
+    struct ctf_writer *first, *second, *third;
+    struct ctf_stream *a, *b, *c;
+    struct problem problem = {0};
+    assert_int_equal(ctf_writer_join(folder, &second, &problem), -ENOENT);
+    assert_int_equal(ctf_writer_create(folder, &first, NULL), 0);
+    assert_int_equal(ctf_stream_open(first, 1, 2, &a), 0);
+    write_command(a, 1000, 1);
+    assert_int_equal(ctf_writer_join(folder, &second, NULL), 0);
+    assert_int_equal(ctf_writer_join(folder, &third, NULL), 0);
+    assert_int_equal(ctf_stream_open(second, 1, 2, &b), 0);
+    assert_int_equal(ctf_stream_open(third, 1, 2, &c), 0);
+    write_command(b, 500, 2);
+    write_command(c, 1500, 3);
+    ctf_stream_free(b);
+    ctf_stream_free(c);
+    ctf_stream_free(a);
+    assert_int_equal(read_back(), 3);
+    struct ctf_totals totals;
+    ctf_writer_totals(third, &totals);
+    assert_int_equal(totals.write_error, 0);
+    ctf_writer_free(first);
+    ctf_writer_free(second);
+    ctf_writer_free(third);
+
+    char command[128];
+    snprintf(command, sizeof(command), "sed -i s/_argument_count/_arguments/ %s/ctf/metadata", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(ctf_writer_join(folder, &first, &problem), -EPROTO);
+}
+
 static void what_is_written_is_read(void **state)
 {
     struct ctf_writer *writer;
@@ -162,8 +195,11 @@ static void a_full_disk_costs_counted_packets(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {T(what_is_written_is_read), T(a_folder_with_a_trace_is_refused),
-                                       T(an_unwritable_place_is_explained), T(times_never_go_back),
+    const struct CMUnitTest tests[] = {T(a_second_writer_joins),
+                                       T(what_is_written_is_read),
+                                       T(a_folder_with_a_trace_is_refused),
+                                       T(an_unwritable_place_is_explained),
+                                       T(times_never_go_back),
                                        T(a_full_disk_costs_counted_packets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

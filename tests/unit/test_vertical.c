@@ -30,7 +30,7 @@ static void prints_the_tree(void **state)
     struct feed feed;
     feed_file_request(&feed);
     struct text text = {0};
-    vertical_print(&text, feed_kept(&feed, "/files/7"), &prose_plain, 100, 0);
+    vertical_print(&text, feed_kept(&feed, "/files/7"), NULL, &prose_plain, 100, 0);
     const char *expected = "     after       took  layer  what\n"
                            "      0 ns    6.05 ms  http   GET /files/7 200  api\n"
                            "      0 ns     101 us  js       request handler\n"
@@ -52,7 +52,7 @@ static void leaves_out_the_shortest(void **state)
     struct feed feed;
     feed_file_request(&feed);
     struct text text = {0};
-    vertical_print(&text, feed_kept(&feed, "/files/7"), &prose_plain, 60, 3);
+    vertical_print(&text, feed_kept(&feed, "/files/7"), NULL, &prose_plain, 60, 3);
     assert_non_null(strstr(text_get(&text), "waits for"));
     assert_non_null(strstr(text_get(&text), "fs_read"));
     assert_null(strstr(text_get(&text), "request handler"));
@@ -63,11 +63,54 @@ static void leaves_out_the_shortest(void **state)
     feed_done(&feed);
 }
 
+static void feed_sample(struct feed *feed, uint32_t tid, uint64_t at_ns, const char *function)
+{
+    FEED_TEXT(feed, function);
+    FEED_TEXT(feed, "outer;inner");
+    FEED(feed, profile_sample, API, tid, at_ns, 0, .weight = MS(1), .pid = API, .tid = tid);
+}
+
+/* Samples are a span's when its thread took them while it was at work, whatever was read first. */
+static void functions_of_the_span(void **state)
+{
+    struct feed feed;
+    feed_file_request(&feed);
+    feed.last_ns = 0;
+    feed_sample(&feed, API, MS(1) - US(2), "before");
+    feed_sample(&feed, API, MS(1) + US(20), "parse");
+    feed_sample(&feed, POOL_THREAD, MS(1) + US(30), "waits");
+    feed_sample(&feed, API, MS(1) + US(50), "render");
+    feed_sample(&feed, API, MS(1) + US(60), "render");
+    feed_sample(&feed, API, MS(1) + US(100), "after");
+    feed_sample(&feed, POOL_THREAD, MS(5) + US(500), "read");
+    feed_sample(&feed, API, MS(5) + US(500), "other");
+    const struct profile *samples = analysis_samples(feed.analysis);
+    struct text text = {0};
+    vertical_print(&text, feed_kept(&feed, "/files/7"), samples, &prose_plain, 100, 0);
+    assert_non_null(strstr(text_get(&text),
+                           "request handler\n                                  functions: render 67 %, "
+                           "parse 33 % of 3 samples\n"));
+    assert_non_null(strstr(text_get(&text),
+                           "runs on pool thread 11\n                                    functions: "
+                           "read 100 % of 1 sample\n"));
+    assert_null(strstr(text_get(&text), "other"));
+    text_done(&text);
+    json_t *request = vertical_json(feed_kept(&feed, "/files/7"), samples);
+    json_t *callback = json_array_get(json_object_get(request, "spans"), 1);
+    json_t *first = json_array_get(json_object_get(callback, "functions"), 0);
+    assert_int_equal(json_integer_value(json_object_get(callback, "samples_count")), 3);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "render");
+    assert_int_equal(json_integer_value(json_object_get(first, "samples_count")), 2);
+    assert_int_equal(json_integer_value(json_object_get(first, "sampled_ns")), MS(2));
+    json_decref(request);
+    feed_done(&feed);
+}
+
 static void json_has_the_states(void **state)
 {
     struct feed feed;
     feed_file_request(&feed);
-    json_t *request = vertical_json(feed_kept(&feed, "/files/7"));
+    json_t *request = vertical_json(feed_kept(&feed, "/files/7"), NULL);
     assert_string_equal(json_string_value(json_object_get(request, "route")), "/files/:id");
     assert_int_equal(json_integer_value(json_object_get(request, "status")), 200);
     assert_int_equal(json_integer_value(json_object_get(request, "latency_ns")), MS(6) + US(51));
@@ -88,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prints_the_tree),
         cmocka_unit_test(leaves_out_the_shortest),
+        cmocka_unit_test(functions_of_the_span),
         cmocka_unit_test(json_has_the_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
