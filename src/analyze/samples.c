@@ -25,7 +25,8 @@ void samples_event(struct analysis *a, const struct event *e)
         a->losses.count[LOSS_UNREAD]++;
         return;
     }
-    const struct profile_frame frame = {.name = profile_string_n(p, name->s, name->length)};
+    const struct profile_frame frame = {.name =
+                                            profile_string_n(p, name->length ? name->s : "", name->length)};
     const struct profile_sample sample = {.time_ns = e->time_ns,
                                           .weight = U(e, profile_sample_weight),
                                           .pid = (uint32_t)U(e, profile_sample_pid),
