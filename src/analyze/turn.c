@@ -195,9 +195,14 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
             item->id = span->argument;
     }
     array_done(&open);
-    /* The recorder died too: samples of a stall that no turn has ended since are what is left. */
-    uint64_t since_ns = thread->looks.count ? thread->looks.at[thread->looks.count - 1].since_ns : 0;
-    if (!turn && since_ns && since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns)
+    /* The recorder died too: samples of a stall that no turn has ended since are what is left. Brief ones
+     * only know when they were taken. */
+    uint64_t since_ns = 0;
+    array_foreach (&thread->looks, look)
+        if (look->since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns &&
+            (!since_ns || look->since_ns < since_ns))
+            since_ns = look->since_ns;
+    if (!turn && since_ns)
         turn = turn_item(a, thread, SONDE_EVENT_node_callback, since_ns, MAX(now_ns, since_ns)) != NULL;
     thread->unfinished = turn;
     thread->finish_ns = now_ns;

@@ -78,6 +78,38 @@ static void open_spans_end_with_the_trace(void **state)
     feed_done(&feed);
 }
 
+static void look(struct feed *feed, uint64_t at, uint64_t since_ns, uint8_t brief)
+{
+    FEED_TEXT(feed, "match");
+    FEED_TEXT(feed, "/srv/app.js");
+    FEED_TEXT(feed, "/^(a+)+$/");
+    FEED_TEXT(feed, "a;b");
+    FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = since_ns, .pid = API, .tid = API, .cause = 1, .line = 7,
+         .column = 3, .brief = brief);
+}
+
+/* The recorder was killed: only its looks tell that a callback was open, and since when. A brief look only
+ * knows when it was taken. */
+static void looks_are_left_when_the_recorder_dies(void **state)
+{
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    feed_request(&feed, API, 40, "/before", MS(5), MS(6));
+    FEED_TEXT(&feed, "/stuck");
+    FEED(&feed, http_request, API, API, MS(10), 0, .fd = 5, .generation = 1, .method = 1);
+    look(&feed, MS(15), MS(15), 1);
+    for (uint64_t i = 0; i < 5; i++)
+        look(&feed, MS(40 + 60 * i), MS(10) - US(1), 0);
+    look(&feed, MS(300), MS(300), 1);
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_blocking_regexp);
+    assert_non_null(f);
+    assert_int_equal(f->to_ns, UINT64_MAX);
+    assert_string_equal(f->affected.at[0].path, "/stuck");
+    feed_done(&feed);
+}
+
 /* Nested beyond all reason, and an endless main script: memory stays bounded. */
 static void endless_turns_are_cut(void **state)
 {
@@ -96,6 +128,7 @@ int main(void)
         cmocka_unit_test(puts_spans_together),
         cmocka_unit_test(equal_times_nest_by_arrival),
         cmocka_unit_test(open_spans_end_with_the_trace),
+        cmocka_unit_test(looks_are_left_when_the_recorder_dies),
         cmocka_unit_test(endless_turns_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
