@@ -187,9 +187,14 @@ static void perhaps_ended(const struct turn *t, const struct call *call, uint64_
 static void redis_replies_done(struct turn *t, struct connection *c, const struct item *io, size_t replies)
 {
     bool alone = replies == 1; /* something was read, and it can be nothing else */
+    /* Redis was taken off its processor before it had noted its write: what it had executed by then, it
+     * wrote. */
+    const struct call *first = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
+    bool unnoted = c->mirror && first && (!first->ready_ns || first->ready_ns > io->end_ns);
     for (size_t n = 0; calls_open(c); n++) {
         const struct call *call = &c->calls.at[c->first_call];
-        bool before = c->mirror ? call->ready_ns && call->ready_ns <= io->start_ns : n < replies;
+        uint64_t written_ns = unnoted ? call->work_end_ns : call->ready_ns;
+        bool before = c->mirror ? written_ns && written_ns <= io->start_ns : n < replies;
         if (call->sent_ns >= io->start_ns || (!before && !alone))
             break;
         alone = false;
