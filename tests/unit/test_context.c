@@ -39,9 +39,14 @@ static void answer(struct feed *feed, int32_t fd, uint64_t at)
     FEED(feed, uv_write, API, API, at, 0, .fd = fd, .generation = 1, .bytes = 40);
 }
 
-static void executed(struct feed *feed, uint64_t number, uint64_t at)
+static void worked(struct feed *feed, uint64_t number, uint64_t at)
 {
     FEED(feed, redis_command, REDIS, REDIS, at, US(1), .client_id = 3, .sequence = number, .name = GET);
+}
+
+static void executed(struct feed *feed, uint64_t number, uint64_t at)
+{
+    worked(feed, number, at);
     FEED(feed, redis_write_reply, REDIS, REDIS, at + US(1), US(1), .client_id = 3);
 }
 
@@ -183,6 +188,39 @@ static void answers_that_fit_are_no_contradiction(void **state)
     feed_done(&feed);
 }
 
+/* Redis lost its processor between its write and the note of it: the replies were read meanwhile, and are no
+ * part of what the next read brings. */
+static void replies_read_before_they_are_noted(void **state)
+{
+    struct feed feed;
+    uint8_t known;
+    start(&feed);
+    request(&feed, 30, "/a", 2, US(100));
+    send_command(&feed, 1, 2, US(103));
+    send_command(&feed, 2, 2, US(104));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    worked(&feed, 1, US(120));
+    worked(&feed, 2, US(125));
+    answer(&feed, 30, US(135));
+    end_turn(&feed, 7, 500, US(130), US(140));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, US(200), US(74), .client_id = 3);
+    request(&feed, 31, "/b", 3, US(300));
+    send_command(&feed, 3, 3, US(303));
+    end_turn(&feed, 31, 401, US(298), US(310));
+    worked(&feed, 3, US(320));
+    send_command(&feed, 4, 3, US(335)); /* its own command's answer came */
+    end_turn(&feed, 7, 500, US(330), US(340));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, US(350), US(25), .client_id = 3);
+    executed(&feed, 4, US(360));
+    answer(&feed, 31, US(375));
+    end_turn(&feed, 7, 500, US(370), US(380));
+    feed_finish(&feed);
+    assert_int_equal(analysis_counts(feed.analysis)->handovers, 0);
+    assert_int_equal(last_command(&feed, "/b", &known), 4);
+    assert_int_equal(known, KNOWN_PROVED);
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +230,7 @@ int main(void)
         cmocka_unit_test(buffered_writes_are_ambiguous),
         cmocka_unit_test(contradicted_contexts_prove_nothing),
         cmocka_unit_test(answers_that_fit_are_no_contradiction),
+        cmocka_unit_test(replies_read_before_they_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
