@@ -197,26 +197,29 @@ static void replies_read_before_they_are_noted(void **state)
     start(&feed);
     request(&feed, 30, "/a", 2, US(100));
     send_command(&feed, 1, 2, US(103));
-    send_command(&feed, 2, 2, US(104));
     end_turn(&feed, 30, 400, US(98), US(110));
-    worked(&feed, 1, US(120));
-    worked(&feed, 2, US(125));
-    answer(&feed, 30, US(135));
-    end_turn(&feed, 7, 500, US(130), US(140));
-    FEED(&feed, redis_write_reply, REDIS, REDIS, US(200), US(74), .client_id = 3);
+    executed(&feed, 1, US(120));
+    send_command(&feed, 2, 2, US(133));
+    send_command(&feed, 3, 2, US(134));
+    end_turn(&feed, 7, 300, US(130), US(140));
+    worked(&feed, 2, US(150));
+    worked(&feed, 3, US(155));
+    answer(&feed, 30, US(165));
+    end_turn(&feed, 7, 300, US(160), US(170));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, US(200), US(44), .client_id = 3);
     request(&feed, 31, "/b", 3, US(300));
-    send_command(&feed, 3, 3, US(303));
+    send_command(&feed, 4, 3, US(303));
     end_turn(&feed, 31, 401, US(298), US(310));
-    worked(&feed, 3, US(320));
-    send_command(&feed, 4, 3, US(335)); /* its own command's answer came */
-    end_turn(&feed, 7, 500, US(330), US(340));
+    worked(&feed, 4, US(320));
+    send_command(&feed, 5, 3, US(335)); /* its own command's answer came */
+    end_turn(&feed, 7, 300, US(330), US(340));
     FEED(&feed, redis_write_reply, REDIS, REDIS, US(350), US(25), .client_id = 3);
-    executed(&feed, 4, US(360));
+    executed(&feed, 5, US(360));
     answer(&feed, 31, US(375));
-    end_turn(&feed, 7, 500, US(370), US(380));
+    end_turn(&feed, 7, 300, US(370), US(380));
     feed_finish(&feed);
     assert_int_equal(analysis_counts(feed.analysis)->handovers, 0);
-    assert_int_equal(last_command(&feed, "/b", &known), 4);
+    assert_int_equal(last_command(&feed, "/b", &known), 5);
     assert_int_equal(known, KNOWN_PROVED);
     feed_done(&feed);
 }
