@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attach/copies.h"
+#include "symbol/demangle.h"
 #include "symbol/stripped.h"
 
 enum {
@@ -320,8 +321,10 @@ static int examine(struct target *target, const struct hook *hook, struct functi
     struct elf_symbol symbol;
     struct function f;
     int r = patch_find(target, hook, &f.address, &symbol, &f.module);
-    if (r < 0)
-        return problem_set(problem, r, "this build has no symbol %s", hook->symbol);
+    if (r < 0) {
+        _cleanup_(freep) char *name = demangle_or_copy(hook->symbol, false);
+        return problem_set(problem, r, "this build has no symbol %s", name ? name : hook->symbol);
+    }
     size_t available;
     f.code = elf_bytes(f.module->elf, symbol.value, JUMP_BYTES, &available);
     if (!f.code)

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ char *cli_probe_path(void)
     char *slash = strrchr(self, '/');
     if (slash) {
         snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - self), self, NAME);
-        if (access(path, R_OK) == 0)
+        if (access(path, R_OK) == 0 || errno != ENOENT)
             return strdup(path);
     }
     snprintf(path, sizeof(path), "%s/%s", SONDE_PROBE_DIR, NAME);

@@ -83,9 +83,10 @@ int session_new(const struct session_options *options, struct session **ret_sess
         session->options.stall_ns = 20 * NS_PER_MS;
     session->probe_path = realpath(options->probe_path, NULL);
     if (!session->probe_path) {
-        int r = problem_set(problem, -errno, "%s: the probe is not there: %s", options->probe_path,
+        int r = problem_set(problem, -errno, "%s: the probe cannot be opened: %s", options->probe_path,
                             strerror(errno));
-        problem_remedy(problem, "Build it with `make build`, or name it in SONDE_PROBE.");
+        problem_remedy(problem, r == -EACCES ? "Install sonde where everybody may read it (make install)."
+                                             : "Build it with `make build`, or name it in SONDE_PROBE.");
         return r;
     }
     int r = ctf_writer_create(options->folder, &session->writer, problem);
@@ -177,6 +178,8 @@ static int become_user(uid_t user)
     return 0;
 }
 
+enum { PROBE_UNREADABLE = 1 << 16 }; /* among errno's numbers, from the child */
+
 static int wait_for_exec(int fd)
 {
     int error = 0;
@@ -199,6 +202,8 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
         sigprocmask(SIG_SETMASK, &none, NULL);
         set_environment(session);
         int error = -become_user(session->options.user);
+        if (!error && access(session->probe_path, R_OK) < 0)
+            error = PROBE_UNREADABLE;
         if (!error) {
             execvp(argv[0], argv);
             error = errno;
@@ -215,6 +220,13 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
     if (r < 0) {
         if (pid > 0)
             waitpid(pid, NULL, 0);
+        if (r == -PROBE_UNREADABLE) {
+            problem_set(problem, -EACCES, "%s: user %u, as whom the command would run, cannot read the probe",
+                        session->probe_path, session->options.user);
+            problem_remedy(problem,
+                           "Install sonde where everybody may read it (make install), or give --user root.");
+            return -EACCES;
+        }
         problem_set(problem, r, "%s: cannot be run: %s", argv[0], strerror(-r));
         if (r == -ENOENT)
             problem_remedy(problem, "Give the command as you would type it, after `--`.");

@@ -64,20 +64,27 @@ static uint64_t linkage_slot(const struct elf *elf, uint64_t address)
     return address + at + 6 + (uint64_t)(int64_t)distance;
 }
 
-int stripped_pointer(const struct elf *elf, uint64_t address, uint64_t *ret_value)
+void stripped_pointers(const struct elf *elf, uint64_t address, uint64_t stride, uint64_t *values,
+                       size_t count)
 {
     struct elf_section relocations;
+    memset(values, 0, count * sizeof(*values));
     if (elf_section_named(elf, ".rela.dyn", &relocations) < 0 || !relocations.data)
-        return -ENOENT;
+        return;
     for (size_t i = 0; i < relocations.size / sizeof(Elf64_Rela); i++) {
         Elf64_Rela rela;
         memcpy(&rela, relocations.data + i * sizeof(rela), sizeof(rela));
-        if (rela.r_offset == address && ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE) {
-            *ret_value = (uint64_t)rela.r_addend;
-            return 0;
-        }
+        uint64_t distance = rela.r_offset - address;
+        if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE && distance / stride < count &&
+            distance % stride == 0)
+            values[distance / stride] = (uint64_t)rela.r_addend;
     }
-    return -ENOENT;
+}
+
+int stripped_pointer(const struct elf *elf, uint64_t address, uint64_t *ret_value)
+{
+    stripped_pointers(elf, address, 8, ret_value, 1);
+    return *ret_value ? 0 : -ENOENT;
 }
 
 const char *stripped_linkage(const struct elf *elf, uint64_t address)

@@ -21,4 +21,9 @@ const char *stripped_linkage(const struct elf *elf, uint64_t address);
  * added; -ENOENT when nothing will be put there. */
 int stripped_pointer(const struct elf *elf, uint64_t address, uint64_t *ret_value);
 
+/* The same of a table: values[i] for the pointer at address + i * stride, for i < count; 0 where nothing will
+ * be put. */
+void stripped_pointers(const struct elf *elf, uint64_t address, uint64_t stride, uint64_t *values,
+                       size_t count);
+
 #endif

@@ -117,17 +117,20 @@ static int first_constant(struct elf *elf, const struct source *source, int32_t 
 
 /* ---- builtins and bytecodes ---- */
 
-/* The address that `lea X(%rip), %rax` or `mov X(%rip), %rax` at the start of a function names; *ret_rest is
- * the code behind it. 0 when the function begins otherwise. */
+/* The address that `lea X(%rip), %rax` or `mov X(%rip), %rax` at the start of a function names (perhaps after
+ * its argument was widened, `movslq %edi, %rdi`); *ret_rest is the code behind it. 0 when the function begins
+ * otherwise. */
 static uint64_t named_address(struct elf *elf, const char *function, bool *ret_loads,
                               const uint8_t **ret_rest)
 {
     struct elf_symbol symbol;
     const uint8_t *code =
-        elf_find(elf, function, &symbol) == 0 ? elf_bytes(elf, symbol.value, 16, NULL) : NULL;
+        elf_find(elf, function, &symbol) == 0 ? elf_bytes(elf, symbol.value, 24, NULL) : NULL;
     if (!code)
         return 0;
-    uint64_t skipped = code[0] == 0x48; /* REX.W: 64 bits */
+    static const uint8_t WIDEN[] = {0x48, 0x63, 0xff};
+    uint64_t skipped = memcmp(code, WIDEN, sizeof(WIDEN)) == 0 ? sizeof(WIDEN) : 0;
+    skipped += code[skipped] == 0x48; /* REX.W: 64 bits */
     const uint8_t *p = code + skipped;
     if ((p[0] != 0x8d && p[0] != 0x8b) || p[1] != 0x05)
         return 0;
@@ -257,25 +260,53 @@ static uint8_t opcode_kind(const char *handler, size_t length)
     return OP_OTHER;
 }
 
+enum { BUILTIN_BYTES = 24, BUILTINS_MAX = 4096 };
+
+/* Builtins' metadata: where the table begins, and the address of each builtin's name. How many there are, 0
+ * when it is not found. Without symbols (Debian's libnode) an exported accessor says where the table is, and
+ * relocations what its pointers will be; the table ends where they do. */
+static size_t find_builtins(struct elf *elf, uint64_t *ret_table, uint64_t names[BUILTINS_MAX])
+{
+    /* lea (%rdi,%rdi,2), %rdx; mov (%rax,%rdx,8), %rax; ret */
+    static const uint8_t INDEX[] = {0x48, 0x8d, 0x14, 0x7f, 0x48, 0x8b, 0x04, 0xd0, 0xc3};
+    struct elf_symbol table;
+    size_t count = 0;
+    if (elf_find(elf, "_ZN2v88internal12_GLOBAL__N_1L16builtin_metadataE", &table) == 0 ||
+        elf_find(elf, "_ZN2v88internal12_GLOBAL__N_116builtin_metadataE", &table) == 0) {
+        for (*ret_table = table.value; count < MIN(table.size / BUILTIN_BYTES, (uint64_t)BUILTINS_MAX);
+             count++)
+            if (elf_read(elf, table.value + count * BUILTIN_BYTES, &names[count], 8) < 0)
+                break;
+        return count;
+    }
+    bool loads;
+    const uint8_t *rest;
+    *ret_table = named_address(elf, "_ZN2v88internal8Builtins4nameENS0_7BuiltinE", &loads, &rest);
+    if (!*ret_table || loads || memcmp(rest, INDEX, sizeof(INDEX)) != 0)
+        return 0;
+    stripped_pointers(elf, *ret_table, BUILTIN_BYTES, names, BUILTINS_MAX);
+    while (count < BUILTINS_MAX && names[count])
+        count++;
+    return count;
+}
+
 /* Builtins' metadata names every bytecode handler with the bytecode it serves:
  *   byte 0..7 pointer to the name, 8..11 kind, 16..23 data: for handlers the bytecode, then the operand scale
  */
 static void read_opcodes(struct elf *elf, struct v8_layout *layout)
 {
-    enum { ENTRY = 24 };
     static const char suffix[] = "Handler";
-    struct elf_symbol table, sizes;
-    size_t available;
-    if ((elf_find(elf, "_ZN2v88internal12_GLOBAL__N_1L16builtin_metadataE", &table) < 0 &&
-         elf_find(elf, "_ZN2v88internal12_GLOBAL__N_116builtin_metadataE", &table) < 0) ||
-        elf_find(elf, "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE", &sizes) < 0)
+    uint64_t table, names[BUILTINS_MAX];
+    struct elf_symbol sizes;
+    size_t available, builtins = find_builtins(elf, &table, names);
+    if (!builtins || elf_find(elf, "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE", &sizes) < 0)
         return;
     unsigned opcodes = 0;
-    for (uint64_t at = 0; at + ENTRY <= table.size; at += ENTRY) {
+    for (size_t i = 0; i < builtins; i++) {
         uint64_t entry[3];
-        if (elf_read(elf, table.value + at, entry, sizeof(entry)) < 0)
+        if (elf_read(elf, table + i * BUILTIN_BYTES, entry, sizeof(entry)) < 0)
             return;
-        const char *name = (const char *)elf_bytes(elf, entry[0], 1, &available);
+        const char *name = (const char *)elf_bytes(elf, names[i], 1, &available);
         const char *end = name ? memchr(name, 0, MIN(available, 200u)) : NULL;
         size_t length = end ? (size_t)(end - name) : 0;
         uint8_t opcode = (uint8_t)entry[2], scale = (uint8_t)(entry[2] >> 8);
@@ -287,8 +318,8 @@ static void read_opcodes(struct elf *elf, struct v8_layout *layout)
         uint8_t kind = opcode_kind(name, length - (sizeof(suffix) - 1));
         layout->opcode_kind[opcode] = kind;
         if (kind == OP_STAR_SHORT) { /* the handler of Star0, and of Star1 to Star15 right before it */
-            for (unsigned i = 1; i < 16 && i <= opcode; i++)
-                layout->opcode_kind[opcode - i] = kind;
+            for (unsigned before = 1; before < 16 && before <= opcode; before++)
+                layout->opcode_kind[opcode - before] = kind;
             layout->star0 = opcode;
         }
     }

@@ -178,12 +178,20 @@ test('sonde killed leaves no program in the kernel', { skip: missing }, async (t
     await eventually('the program has ended', () => !fs.existsSync(`/proc/${pid}`));
 });
 
+// A sonde that every user may read, wherever this one was built.
+function everybodys(folder) {
+    for (const name of ['sonde', 'libsonde-probe.so']) fs.copyFileSync(path.join(path.dirname(SONDE), name), path.join(folder, name));
+    return path.join(folder, 'sonde');
+}
+
 test('without the privilege everything else works, and the report says what to grant', { skip: !isRoot && 'needs root, to become somebody else' }, async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
     fs.mkdirSync(work);
     for (const at of [base, work]) fs.chmodSync(at, 0o777);
+    const calls = path.join(base, 'calls.js');
+    fs.copyFileSync(CALLS, calls);
     const env = { ...process.env, TMPDIR: base, HOME: base };
-    const { status, stdout, stderr } = await finish(t, 'setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', SONDE, 'run', '--json', '-o', folder, '--', process.execPath, CALLS, work, 5], { env });
+    const { status, stdout, stderr } = await finish(t, 'setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', everybodys(base), 'run', '--json', '-o', folder, '--', process.execPath, calls, work, 5], { env });
     assert.equal(status, 0, stderr);
     const report = JSON.parse(stdout.slice(stdout.indexOf('{')));
     const line = report.missing.find((m) => m.what.startsWith("the kernel's side"));
@@ -263,16 +271,20 @@ test('what is written to a disk: device, sector and bytes as the file system has
 });
 
 test('under sudo the command runs as who called it', { skip: !isRoot && 'needs root, to be somebody else' }, async (t) => {
-    const base = temporary(t), said = ['-e', 'console.log(`${process.getuid()} ${process.getgid()}`)'];
+    const base = temporary(t), said = ['-e', 'console.log(`${process.getuid()} ${process.getgid()}`)'], sonde = everybodys(base);
     fs.chmodSync(base, 0o755);
     const env = { ...process.env, SUDO_UID: '65534', TMPDIR: '/tmp' };
-    const { status, stdout, stderr } = await finish(t, SONDE, ['record', '-o', path.join(base, 'a'), '--', process.execPath, ...said], { env });
+    const { status, stdout, stderr } = await finish(t, sonde, ['record', '-o', path.join(base, 'a'), '--', process.execPath, ...said], { env });
     assert.ok([0, 4].includes(status), stderr);
     assert.match(stdout, /^65534 65534$/m);
     assert.ok(manifestOf(path.join(base, 'a')).processes[0]?.events_written > 0, 'it is traced all the same');
-    const asRoot = await finish(t, SONDE, ['record', '-o', path.join(base, 'b'), '--user', 'root', '--', process.execPath, ...said], { env });
+    const asRoot = await finish(t, sonde, ['record', '-o', path.join(base, 'b'), '--user', 'root', '--', process.execPath, ...said], { env });
     assert.match(asRoot.stdout, /^0 0$/m, asRoot.stderr);
-    const nobody = await finish(t, SONDE, ['record', '-o', path.join(base, 'c'), '--user', 'no-such-user', '--', process.execPath, ...said], { env });
+    const nobody = await finish(t, sonde, ['record', '-o', path.join(base, 'c'), '--user', 'no-such-user', '--', process.execPath, ...said], { env });
     assert.equal(nobody.status, 1);
     assert.match(nobody.stderr, /there is no user 'no-such-user'/);
+    fs.chmodSync(path.join(base, 'libsonde-probe.so'), 0o600);
+    const hidden = await finish(t, sonde, ['record', '-o', path.join(base, 'd'), '--', process.execPath, ...said], { env });
+    assert.equal(hidden.status, 3, 'it is not run untraced without a word');
+    assert.match(hidden.stderr, /user 65534, as whom the command would run, cannot read the probe/);
 });

@@ -15,6 +15,12 @@ test('a request waits for a thread: its message, the work, the answer', async (t
     const { requests } = JSON.parse(spans.stdout), report = await reportOf(t, folder, [0, 4]);
     if (report.losses.length) return t.diagnostic(`events were lost on this machine: ${JSON.stringify(report.losses)}`);
 
+    const unseen = report.missing.find((m) => m.what.startsWith('messages between worker threads')); // Debian's Node
+    if (unseen) {
+        assert.match(unseen.why, /no symbol/);
+        assert.deepEqual(report.channels, []);
+        return t.diagnostic(`${unseen.what}: ${unseen.why}`);
+    }
     const there = report.channels.find((c) => c.to_thread && c.answers_count === ROUNDS);
     assert.ok(there, JSON.stringify(report.channels));
     const back = report.channels.find((c) => c.thread === there.to_thread && c.to_thread === there.thread && c.writes_count === ROUNDS + 1); // and one that it is ready

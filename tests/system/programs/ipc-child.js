@@ -8,3 +8,4 @@ process.on('message', ({ id, late }) => (late ? setTimeout(() => process.send({ 
 const input = new net.Socket({ fd: 3, writable: false });
 input.pause();
 setInterval(() => { while (input.read() !== null); }, delayMs);
+process.send({ up: true });

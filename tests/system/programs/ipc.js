@@ -11,10 +11,6 @@ const DELAY_MS = 200;
 const child = fork(path.join(__dirname, 'ipc-child.js'), [String(DELAY_MS)], { stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'ipc'] });
 const asked = new Map();
 let last = 0;
-child.on('message', ({ id }) => {
-    asked.get(id)();
-    asked.delete(id);
-});
 
 const routes = {
     '/late': (done) => {
@@ -29,7 +25,14 @@ const routes = {
 };
 const server = http.createServer((request, response) => routes[request.url](() => response.end('ok')));
 const ask = (target) => new Promise((resolve) => http.get({ host: '127.0.0.1', port: server.address().port, path: target }, (answer) => answer.resume().on('end', resolve)));
-server.listen(0, '127.0.0.1', async () => {
+child.once('message', () => { // it is up: nobody waits for its start
+    child.on('message', ({ id }) => {
+        asked.get(id)();
+        asked.delete(id);
+    });
+    server.listen(0, '127.0.0.1');
+});
+server.on('listening', async () => {
     await ask('/quick');
     for (let round = 0; round < 5; round++)
         for (const target of process.argv.slice(2)) {

@@ -47,7 +47,7 @@ const server = http.createServer(async (request, response) => {
 });
 
 const ask = (n) =>
-    new Promise((resolve, reject) => http.get({ port: server.address().port, path: `/${n}`, agent }, (response) => response.resume().on('end', resolve)).on('error', reject));
+    new Promise((resolve, reject) => http.get({ host: '127.0.0.1', port: server.address().port, path: `/${n}`, agent }, (response) => response.resume().on('end', resolve)).on('error', reject));
 const agent = new http.Agent({ keepAlive: true });
 
 server.listen(0, '127.0.0.1', async () => {

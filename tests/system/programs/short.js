@@ -43,7 +43,7 @@ const server = http.createServer((req, res) => {
     pieces(searchParams.get('what'), Number(searchParams.get('count')), () => res.end('done\n'));
 });
 
-const ask = (path) => new Promise((resolve) => http.get({ port: server.address().port, path }, (response) => response.resume().on('end', resolve)));
+const ask = (path) => new Promise((resolve) => http.get({ host: '127.0.0.1', port: server.address().port, path }, (response) => response.resume().on('end', resolve)));
 server.listen(0, '127.0.0.1', async () => {
     const what = process.argv[2];
     await ask('/quick');
