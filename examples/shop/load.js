@@ -1,6 +1,6 @@
 // The customers: a fixed rate of requests, whether or not earlier ones were answered (an open loop), so that a
 // stall is felt by everyone who comes during it. Every run sends the same requests in the same order.
-//   node load.js http://127.0.0.1:PORT RATE SECONDS
+//   node load.js http://127.0.0.1:PORT RATE SECONDS [stock]
 // On stdout: one JSON line with the counts and latencies. SIGTERM ends it early, with the line.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
@@ -43,6 +43,7 @@ const OCCASIONS = [
     { first: 2.0, every: 4, requests: () => [order(MISTYPED)] },
     { first: 3.5, every: 3, requests: () => [get('/bestsellers')] },
     { first: 4.7, every: 5, requests: () => Array.from({ length: 10 }, login) },
+    ...(process.argv[5] === 'stock' ? [{ first: 1.1, every: 0.9, requests: () => [get(`/stock/${random(PRODUCTS)}`)] }] : []),
 ];
 
 const latencies = [];

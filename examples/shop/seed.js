@@ -1,11 +1,12 @@
-// Fills the shop: users, products, coupons and past sales in Redis; pages and descriptions as files.
+// Fills the shop: users, products, coupons and past sales in Redis; pages and descriptions as files; what is in stock in
+// MariaDB.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const fs = require('fs');
 const path = require('path');
 const Redis = require('ioredis');
 
-const PRODUCTS = 60, USERS = 40, COUPONS = 1500, SALES = 1_000_000, AT_ONCE = 500;
+const PRODUCTS = 60, USERS = 40, COUPONS = 1500, SALES = 1_000_000, MOVEMENTS = 600_000, AT_ONCE = 500;
 
 function writeFiles(folder) {
     fs.mkdirSync(path.join(folder, 'products'), { recursive: true });
@@ -31,4 +32,19 @@ async function fillRedis(port) {
     await redis.quit();
 }
 
-module.exports = { writeFiles, fillRedis };
+// What MariaDB executes when it starts: the account, what is in stock, and how it came to be.
+function databaseScript() {
+    return [
+        'CREATE DATABASE IF NOT EXISTS shop;',
+        "CREATE USER IF NOT EXISTS shop@'127.0.0.1' IDENTIFIED BY 'shop';",
+        "GRANT ALL ON shop.* TO shop@'127.0.0.1';",
+        "GRANT SHUTDOWN ON *.* TO shop@'127.0.0.1';",
+        'CREATE TABLE shop.stock (product INT PRIMARY KEY, amount INT);',
+        'CREATE TABLE shop.movements (id INT PRIMARY KEY, amount INT, note VARCHAR(100));',
+        `INSERT INTO shop.movements SELECT seq, seq % 7 + 1, CONCAT('delivery ', seq, ' of product ', seq % ${PRODUCTS}) FROM shop.seq_1_to_${MOVEMENTS};`,
+        `INSERT INTO shop.stock SELECT id % ${PRODUCTS}, SUM(amount) FROM shop.movements GROUP BY id % ${PRODUCTS};`,
+        '',
+    ].join('\n');
+}
+
+module.exports = { databaseScript, writeFiles, fillRedis };

@@ -240,6 +240,9 @@ static void collector_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_budget:
         a->over = U(e, budget_incomplete) != 0;
         break;
+    case SONDE_EVENT_process_memory:
+        gc_memory(a, e);
+        break;
     case SONDE_EVENT_machine_stall:
         stretch_machine_stall(a, e);
         break;

@@ -96,6 +96,7 @@ static void child_steps(struct walk *w, const struct vspan *span, uint32_t index
         if (w->request->path_steps.count == before)
             continue;
         struct path_step *taken = &w->request->path_steps.at[before];
+        taken->of_child = true;
         if (s->timed && taken->start_ns == s->start_ns && taken->end_ns == s->end_ns)
             taken->timed = true, taken->spent = s->spent;
     }

@@ -5,7 +5,8 @@
  * since, so that a leak shows in the two only when the heap is nearly full; and a program that makes much
  * garbage balances them too. Hence the trend decides: what is alive after major collections must grow, in
  * most steps, by an amount that matters, and still do so in the later half of the observation. A cache that
- * fills up to its limit, or data that is loaded once, does not. The balance is told with it. */
+ * fills up to its limit, or data that is loaded once, does not. The balance is told with it. Buffers lie
+ * outside of the heap: of them the process' memory tells, by the same rule. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -30,6 +31,9 @@ static void add_major(struct analysis *a, struct gc_watch *g, const struct gc_ma
             g->majors.at[i] = g->majors.at[2 * i + 1];
         g->majors.count = MAJORS_MAX / 2;
     }
+    struct gc_major *last = g->majors.count ? &g->majors.at[g->majors.count - 1] : NULL;
+    if (last && last->memory_bytes == UINT64_MAX && g->memory_bytes)
+        last->memory_bytes = g->memory_bytes; /* it has not changed since */
     LIST_ADD(a, &g->majors, *major);
 }
 
@@ -65,7 +69,23 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
         bin->heap_bytes = heap_after;
     }
     if (major && heap_after)
-        add_major(a, g, &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns});
+        add_major(a, g, &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX});
+}
+
+/* The program's main heap is charged with the process' memory. */
+void gc_memory(struct analysis *a, const struct event *e)
+{
+    int64_t pid = (int64_t)U(e, process_memory_pid);
+    struct process *process = process_get(a, pid);
+    uint64_t *slot = process ? map_get(&process->threads, (uint64_t)pid) : NULL;
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct gc_watch *g = thread ? thread->gc : NULL;
+    if (!g)
+        return;
+    g->memory_bytes = U(e, process_memory_anonymous_bytes);
+    struct gc_major *last = g->majors.count ? &g->majors.at[g->majors.count - 1] : NULL;
+    if (last)
+        last->memory_bytes = MIN(last->memory_bytes, g->memory_bytes);
 }
 
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
@@ -160,6 +180,31 @@ static bool grows(const struct thread *thread, uint64_t end_ns)
     return majors_grow(thread->gc) && still_grows(thread, end_ns);
 }
 
+/* A major collection also frees the Buffers that nobody holds, so what the process has at least between two
+ * of them is held by somebody. It rises with the heap, which is told otherwise, and while the heap finds its
+ * size, so it must rise on and by more. */
+static bool outside_grows(const struct gc_watch *g)
+{
+    size_t n = g->majors.count, rises = 0;
+    const struct gc_major *m = g->majors.at;
+    n -= n && m[n - 1].memory_bytes == UINT64_MAX;
+    if (n < MAJORS_NEEDED - 1)
+        return false;
+    uint64_t first = m[0].memory_bytes, last = m[n - 1].memory_bytes, middle = first, most = 0;
+    uint64_t middle_ns = m[0].end_ns + (m[n - 1].end_ns - m[0].end_ns) / 2;
+    for (size_t i = 0; i < n; i++) {
+        rises += i && m[i].memory_bytes > m[i - 1].memory_bytes;
+        most = MAX(most, m[i].memory_bytes);
+        middle = m[i].end_ns <= middle_ns ? m[i].memory_bytes : middle;
+    }
+    if (last <= first || last < most - most / 20 || rises * 4 < (n - 1) * 3)
+        return false;
+    uint64_t grown = last - first, heap_first = m[0].heap_bytes, heap_last = m[n - 1].heap_bytes;
+    return grown >= MAX(4 * GROWTH_MIN_BYTES, first / 2) &&
+           last > middle + MAX(GROWTH_MIN_BYTES, grown / 4) &&
+           (heap_last <= heap_first || (heap_last - heap_first) * 2 < grown);
+}
+
 /* Of the time that its threads were ready to run, the part in which they did: on a busy machine collections
  * take long because the collector's threads have no processor. */
 double process_ran_share(const struct process *process)
@@ -228,6 +273,8 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
     bool pressure = presses(thread, ret_ran);
     if (grows(thread, end_ns))
         return GC_LEAK;
+    if (outside_grows(thread->gc))
+        return GC_LEAK_OUTSIDE;
     return pressure ? GC_PRESSURE : GC_HEALTHY;
 }
 

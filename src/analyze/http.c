@@ -285,10 +285,12 @@ static void commands_sent(struct analysis *a, struct thread *thread, struct conn
     }
 }
 
-/* Some other protocol: what is sent until bytes come back is one exchange. */
+/* Some other protocol: what is sent until bytes come back is one exchange. Whether those have come, in the
+ * turn that this lies in, is known when the turn is read: until then what is sent is a call of its own (see
+ * join_exchange() in node.c). */
 static void bytes_sent(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    if (calls_open(c)) {
+    if (calls_open(c) > 1) {
         c->calls.at[c->calls.count - 1].written_bytes += U(e, uv_write_bytes);
         return;
     }

@@ -257,6 +257,7 @@ struct loop_watch {
 
 struct gc_major {
     uint64_t end_ns, heap_bytes, time_ns, between_ns;
+    uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
 };
 struct gc_recent {
     uint64_t start_ns, end_ns;
@@ -266,12 +267,14 @@ enum { GC_RECENT = 128 };
 struct gc_watch {
     uint64_t count[2], collecting_ns[2]; /* minor, major */
     uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
+    uint64_t memory_bytes;         /* of the process, as last told; 0: not told */
     ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
     struct gc_recent recent[GC_RECENT];
     size_t recent_count;
 };
 
-enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK };
+/* GC_LEAK_OUTSIDE: of what is not in the heap, Buffers and the memory of native code. */
+enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
 
 /* Turns that are long enough to have kept others waiting. */
 struct long_turn {
@@ -627,6 +630,7 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
 /* gc.c */
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
                   uint64_t heap_before, uint64_t heap_after);
+void gc_memory(struct analysis *a, const struct event *e);
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
 /* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */

@@ -211,8 +211,8 @@ static void redis_replies_done(struct turn *t, struct connection *c, const struc
 static struct context other_reply(struct turn *t, struct connection *c, const struct item *io)
 {
     struct call *call = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
-    if (!call || call->sent_ns >= io->start_ns)
-        return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    if (!call || call->sent_ns >= io->start_ns) /* where the server speaks first, it greets who connected */
+        return c->calls_gone ? decided(NULL, KNOWN_NOT, VSPAN_NONE) : UNDECIDED;
     struct request *owner = request_open(t->a, call->owner);
     struct context context = decided(owner, owner ? KNOWN_INFERRED : call->known, call->span);
     call_finish_first(t->a, c, io->start_ns);
@@ -736,9 +736,22 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
         call_settle(t->a, call, NULL, KNOWN_AMBIGUOUS, 0);
 }
 
+/* Nothing has come back since the exchange began: this is more of it. */
+static bool join_exchange(struct connection *c, const struct item *item)
+{
+    struct call *first = c && calls_open(c) ? &c->calls.at[c->first_call] : NULL;
+    if (!first || first->kind != VSPAN_other || calls_open(c) < 2 || item->id != c->calls_gone + 1)
+        return false;
+    first->written_bytes += first[1].written_bytes;
+    c->calls.count--;
+    return true;
+}
+
 static void read_calls(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
+    if (join_exchange(connection, item))
+        return;
     const struct context whose = told(t, item, c);
     if (whose.owner)
         whose.owner->last_active_ns = item->start_ns;

@@ -101,7 +101,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
             charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
     } else if (step->class == PATH_PEER && is_name_lookup(span)) {
         charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
-    } else if (step->class == PATH_PEER && (!span->child || span->child->service == step->service)) {
+    } else if (step->class == PATH_PEER && !step->of_child) {
         const char *peer = !step->service && span->peer ? span->peer : span->name;
         struct fault *fault =
             charge(a, process, FINDING_slow_peer, peer, step->service, request, step->start_ns, step->end_ns);

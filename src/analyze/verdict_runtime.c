@@ -85,28 +85,33 @@ static void add_balance(struct finding *f, const struct gc_watch *g, bool ratio)
         finding_add_real(f, "tigc_tbgc_ratio", between_ns ? (double)in_ns / (double)between_ns : 0);
 }
 
-static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault)
+static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault, bool outside)
 {
     struct duration in, between, all;
     const struct gc_watch *g = thread->gc;
     const struct gc_major *first = &g->majors.at[0], *last = &g->majors.at[g->majors.count - 1];
-    uint64_t grown = last->heap_bytes - first->heap_bytes, took_ns = last->end_ns - first->end_ns;
+    last -= outside && last->memory_bytes == UINT64_MAX;
+    uint64_t from = outside ? first->memory_bytes : first->heap_bytes;
+    uint64_t to = outside ? last->memory_bytes : last->heap_bytes;
+    uint64_t grown = to - from, took_ns = last->end_ns - first->end_ns;
     double per_s = took_ns ? (double)grown * NS_PER_S / (double)took_ns : 0;
     uint64_t in_ns, between_ns;
     gc_balance(g, &in_ns, &between_ns);
     bool balanced = between_ns && (double)in_ns / (double)between_ns >= BALANCED;
     f->title = finding_say(f,
-                           "A memory leak in %s is suspected: its heap grew from %s to %s over %llu major "
+                           "A memory leak in %s is suspected: its %s grew from %s to %s over %llu major "
                            "collections",
-                           thread->process->service, say_bytes(f, first->heap_bytes),
-                           say_bytes(f, last->heap_bytes), (unsigned long long)g->count[1]);
+                           thread->process->service,
+                           outside ? "memory outside of the heap (Buffers, native code)" : "heap",
+                           say_bytes(f, from), say_bytes(f, to), (unsigned long long)g->count[1]);
     f->detail = finding_say(
         f,
-        "What is still alive after a major collection grows by %s a second and had not stopped growing at "
-        "the end. A collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
+        "What is %s a major collection grows by %s a second and had not stopped growing at the end. A "
+        "collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
         "took %s in all.",
-        say_bytes(f, (uint64_t)per_s), say_ns(&in, in_ns), say_ns(&between, between_ns),
-        balanced ? ": they balance each other" : "", say_ns(&all, g->time_ns));
+        outside ? "left to the process after" : "still alive after", say_bytes(f, (uint64_t)per_s),
+        say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
+        say_ns(&all, g->time_ns));
     f->remedy =
         "Look for what keeps objects of finished requests alive: a cache without a limit, a global list, "
         "a listener or a closure, promises that are never settled. Compare two heap snapshots "
@@ -117,6 +122,10 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
     finding_add_count(f, "major_count", g->count[1]);
     finding_add_count(f, "heap_first_bytes", first->heap_bytes);
     finding_add_count(f, "heap_last_bytes", last->heap_bytes);
+    if (outside) {
+        finding_add_count(f, "memory_first_bytes", from);
+        finding_add_count(f, "memory_last_bytes", to);
+    }
     finding_add_real(f, "growth_bytes_per_s", per_s);
     finding_add_count(f, "gc_ns", g->time_ns);
     add_balance(f, g, true);
@@ -167,7 +176,8 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         return -ENOMEM;
     if (fault->absorbed) /* another thread of the process has told of it */
         return 0;
-    double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_LEAK ? 1 : ran);
+    double cost_ns =
+        (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_PRESSURE ? ran : 1);
     if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_COLLECTING);
@@ -178,13 +188,13 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         fault->from_ns = thread->loop->from_ns;
         fault->to_ns = thread->gc->last_end_ns;
     }
-    bool leak = verdict == GC_LEAK;
+    bool leak = verdict != GC_PRESSURE;
     struct finding *f = report_add_finding(report, leak ? FINDING_memory_leak_suspected : FINDING_gc_pressure,
                                            SEVERITY_WARNING);
     if (!f)
         return -ENOMEM;
     if (leak)
-        say_leak(f, thread, fault);
+        say_leak(f, thread, fault, verdict == GC_LEAK_OUTSIDE);
     else
         say_pressure(f, thread, fault);
     return verdict_requests(a, f, fault);

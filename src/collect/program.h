@@ -72,6 +72,8 @@ struct program {
     uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
+    uint64_t memory_bytes;         /* last told */
+    uint64_t memory_next_ns;       /* when it is read again */
     uint64_t events_without_slot;  /* already reported */
     uint64_t losses[8];            /* by enum of SONDE_ENUM_loss_reason */
     uint64_t drained_events;

@@ -1,6 +1,6 @@
 /* What sonde watches from outside while programs run: the processor time and run-queue delay of their threads
- * (so that a busy machine is not mistaken for a blocked loop), callbacks that are open too long, and losses.
- */
+ * (so that a busy machine is not mistaken for a blocked loop), their memory, callbacks that are open too
+ * long, and losses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
 
@@ -46,6 +46,31 @@ static void tell_sched(struct session *session, struct program *program, struct 
     struct record_thread_sched record = {
         .run_ns = run_ns, .wait_ns = wait_ns, .pid = (uint32_t)program->pid, .tid = t->tid};
     ctf_stream_write(session->own, SONDE_EVENT_thread_sched, now_ns, 0, &record, NULL);
+}
+
+/* ---- memory ---- */
+
+static const uint64_t MEMORY_GAP_NS = 100 * NS_PER_MS, MEMORY_STEP_BYTES = 1 << 20;
+
+/* /proc/PID/statm, in pages: size, resident, of that shared (with others, or a file's). */
+static void tell_memory(struct session *session, struct program *program, uint64_t now_ns)
+{
+    char path[64];
+    _cleanup_(freep) char *line = NULL;
+    unsigned long resident, shared;
+    if (now_ns < program->memory_next_ns)
+        return;
+    program->memory_next_ns = now_ns + MEMORY_GAP_NS;
+    snprintf(path, sizeof(path), "/proc/%d/statm", program->pid);
+    if (file_read(path, 256, &line, NULL) < 0 || sscanf(line, "%*u %lu %lu", &resident, &shared) != 2 ||
+        shared > resident)
+        return;
+    uint64_t bytes = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE), before = program->memory_bytes;
+    if (MAX(bytes, before) - MIN(bytes, before) < MEMORY_STEP_BYTES)
+        return;
+    program->memory_bytes = bytes;
+    struct record_process_memory record = {.anonymous_bytes = bytes, .pid = (uint32_t)program->pid};
+    ctf_stream_write(session->own, SONDE_EVENT_process_memory, now_ns, 0, &record, NULL);
 }
 
 /* ---- open spans ---- */
@@ -361,6 +386,8 @@ void session_tend(struct session *session, uint64_t now_ns)
             continue;
         if (program->midway && program->runtime == RUNTIME_NODE)
             watch_unseen(session, program, now_ns);
+        if (program->runtime == RUNTIME_NODE)
+            tell_memory(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
             if (!t->shared->owner)

@@ -402,6 +402,10 @@ enum sonde_meaning {
     F(e, u32, pid, none, "the process")                                 \
     F(e, u32, tid, none, "the thread")
 
+#define SONDE_FIELDS_process_memory(F, e)                                                        \
+    F(e, u64, anonymous_bytes, bytes, "what it has in memory that is of no file and not shared") \
+    F(e, u32, pid, none, "the process")
+
 #define SONDE_FIELDS_machine_stall(F, e) \
     F(e, u64, late_ns, ns, "how much later than asked for sonde's thread was run")
 
@@ -584,6 +588,8 @@ enum sonde_meaning {
     E(process_start, "process:start", INSTANT, COLLECTOR, "a traced process begins")                        \
     E(process_exit, "process:exit", INSTANT, COLLECTOR, "a traced process is gone")                         \
     E(thread_sched, "thread:sched", INSTANT, COLLECTOR, "a thread's run and run-queue time so far")         \
+    E(process_memory, "process:memory", INSTANT, COLLECTOR,                                                 \
+      "how much memory a process has, when that has changed")                                               \
     E(machine_stall, "machine:stall", SPAN, COLLECTOR,                                                      \
       "the machine was stopped or overloaded: sonde itself was not run")                                    \
     E(stall_sample, "stall:sample", INSTANT, COLLECTOR, "a look into a callback that is open too long")     \

@@ -55,6 +55,9 @@
          EVIDENCE("major_count", "of them major ones (mark-sweep-compact)")                                   \
          EVIDENCE("heap_first_bytes", "heap in use after the first major collection")                         \
          EVIDENCE("heap_last_bytes", "heap in use after the last one")                                        \
+         EVIDENCE("memory_first_bytes",                                                                       \
+                  "of Buffers and native code: the process' memory after the first one, at least")            \
+         EVIDENCE("memory_last_bytes", "likewise after the last one")                                         \
          EVIDENCE("growth_bytes_per_s", "what it grew by, a second")                                          \
          EVIDENCE("gc_ns", "time in collection in all")                                                       \
          EVIDENCE("tigc_ns", "mean time in a collection (TIGC)")                                              \

@@ -55,6 +55,14 @@ test('a slow query names the server by its address; quick ones are spans, and no
         assert.equal(request.critical_path.dominant, 'waits for an answer', JSON.stringify(request.critical_path));
     }
 
+    // What follows an answer in its own turn is a question of its own; a server that speaks first greets who connected.
+    const more = (await trace(t, folder, port, '/twice,/own')).report;
+    const late = more.findings.filter((f) => f.severity !== 'info');
+    assert.deepEqual(late.map((f) => f.kind), ['slow-peer'], outline(more));
+    assert.equal(late[0].evidence.peer, peer);
+    assert.equal(late[0].evidence.calls_count, 4 * (2 + 1));
+    assert.ok(late[0].evidence.waited_ns >= 4 * 0.49e9, JSON.stringify(late[0].evidence));
+
     const { out, report } = await trace(t, folder, port, '/quick,/prepared');
     assert.deepEqual(report.findings.filter((f) => f.severity !== 'info'), [], outline(report));
     for (const route of ['/quick', '/prepared'])

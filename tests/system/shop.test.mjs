@@ -10,9 +10,9 @@ const COUPON = path.join(root, 'examples', 'shop', 'services', 'coupon.js');
 const COUPON_LINE = fs.readFileSync(COUPON, 'utf8').split('\n').findIndex((line) => line.includes('VULNERABLE.test(')) + 1;
 
 // Runs the traced shop: { report, stdout } of `sonde run`.
-async function shop(t, faults, seconds) {
+async function shop(t, faults, seconds, ...options) {
     const folder = path.join(temporary(t), 'trace');
-    const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', folder, '--', process.execPath, SHOP, '--fault', faults, '--duration', seconds]);
+    const { status, stdout, stderr } = await finish(t, SONDE, ['run', '-o', folder, '--', process.execPath, SHOP, '--fault', faults, '--duration', seconds, ...options]);
     assert.equal(status, 0, stderr);
     assert.match(stdout, /^shop: \d+ requests, 0 unanswered, 0 failed/m, 'the shop did not notice');
     return { report: await reportOf(t, folder), stdout };
@@ -68,6 +68,20 @@ for (const fault of Object.keys(PLANTED)) {
             if (other !== fault) assert.ok(!serious(report).some((f) => f.kind === kind), `${kind} without that fault:\n${outline(report)}`);
     });
 }
+
+const noDatabase = !fs.existsSync('/usr/sbin/mariadbd') && 'MariaDB is not installed (make deps)';
+
+test('a slow database behind two services: its address is named, once, with who waited in both', { skip: noDatabase }, async (t) => {
+    const { report } = await shop(t, 'database', 8, '--database');
+    const slow = serious(report);
+    assert.deepEqual(slow.map((f) => f.kind), ['slow-peer'], outline(report));
+    assert.equal(slow[0].where.service, 'stock');
+    assert.match(slow[0].evidence.peer, /^127\.0\.0\.1:\d+$/);
+    assert.deepEqual([...new Set(slow[0].affected.map((a) => `${a.service} ${a.role}`))].sort(), ['gateway waited upstream', 'stock waited']);
+    const request = report.requests.find((r) => r.service === 'gateway' && r.route === '/stock/:id');
+    assert.equal(request.critical_path.dominant, 'waits for an answer', JSON.stringify(request.critical_path));
+    assert.ok(request.critical_path.steps.some((s) => s.service === 'stock' && s.name === slow[0].evidence.peer), 'the path goes through both');
+});
 
 test('a healthy shop raises no warning', async (t) => {
     const { report } = await shop(t, '', 12);

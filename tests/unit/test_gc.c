@@ -118,6 +118,50 @@ static void small_growth_is_none(void **state)
     feed_done(&feed);
 }
 
+/* One major collection a second; the process has least memory after each, by then it has garbage. */
+static struct report *outside(struct feed *feed, unsigned count, uint64_t (*memory_of)(unsigned))
+{
+    start(feed);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = MS(1000 * (i + 1));
+        collect(feed, at, MS(5), MAJOR, MB(10));
+        turn(feed, at, MS(6));
+        FEED(feed, process_memory, 1, 1, at + MS(50), 0, .pid = API, .anonymous_bytes = memory_of(i));
+        feed_request(feed, API, 7, "/x", at + MS(100), at + MS(101));
+        FEED(feed, process_memory, 1, 1, at + MS(900), 0, .pid = API,
+             .anonymous_bytes = memory_of(i) + MB(60));
+    }
+    return feed_finish(feed);
+}
+
+static uint64_t buffers_kept(unsigned i)
+{
+    return MB(60 + 20 * i);
+}
+
+static uint64_t buffers_dropped(unsigned i)
+{
+    return MB(60 + 40 * (i < 2 ? i : 2) + i % 2);
+}
+
+static void growth_outside_of_the_heap_is_a_leak(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(outside(&feed, 8, buffers_kept), FINDING_memory_leak_suspected);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "memory_first_bytes")->count, MB(60));
+    assert_int_equal(finding_get_evidence(f, "memory_last_bytes")->count, MB(200));
+    assert_non_null(strstr(f->title, "outside of the heap"));
+    feed_done(&feed);
+}
+
+static void buffers_that_are_dropped_are_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(outside(&feed, 8, buffers_dropped)->findings.count, 0);
+    feed_done(&feed);
+}
+
 /* Without a request after it, what was loaded is what is there. */
 static void data_that_is_loaded_is_none(void **state)
 {
@@ -220,6 +264,8 @@ int main(void)
         cmocka_unit_test(a_cache_that_fills_up_is_none),
         cmocka_unit_test(a_sawtooth_is_none),
         cmocka_unit_test(small_growth_is_none),
+        cmocka_unit_test(growth_outside_of_the_heap_is_a_leak),
+        cmocka_unit_test(buffers_that_are_dropped_are_none),
         cmocka_unit_test(data_that_is_loaded_is_none),
         cmocka_unit_test(collections_that_requests_wait_for_are_pressure),
         cmocka_unit_test(few_collections_are_none),

@@ -13,7 +13,7 @@ const { faults, setFault, connectRedis, serve } = require('./service');
 const pbkdf2 = promisify(crypto.pbkdf2);
 const ROUNDS = 2_000, DEAR_ROUNDS = 400_000;
 const files = process.env.SHOP_FILES;
-const services = { orders: Number(process.env.SHOP_ORDERS_PORT), catalogue: Number(process.env.SHOP_CATALOGUE_PORT) };
+const services = { orders: Number(process.env.SHOP_ORDERS_PORT), catalogue: Number(process.env.SHOP_CATALOGUE_PORT), stock: Number(process.env.SHOP_STOCK_PORT) };
 const redis = connectRedis();
 const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
 
@@ -73,7 +73,7 @@ async function myOrders(req, res, url) {
 
 async function switchFault(req, res, url) {
     const query = `/admin/faults?fault=${encodeURIComponent(url.searchParams.get('fault'))}&on=${url.searchParams.get('on')}`;
-    await Promise.all([ask('orders', 'POST', query), ask('catalogue', 'POST', query)]);
+    await Promise.all(Object.keys(services).map((service) => services[service] && ask(service, 'POST', query)));
     send(res, 200, { faults: setFault(url.searchParams.get('fault'), url.searchParams.get('on') === '1') });
 }
 
@@ -86,6 +86,7 @@ function route(req, res) {
     if (where === 'POST /orders') return pass(req, res, 'orders', '/orders');
     if (where === 'GET /bestsellers') return pass(req, res, 'catalogue', '/bestsellers');
     if (/^GET \/products(\/\d+)?$/.test(where)) return pass(req, res, 'catalogue', url.pathname);
+    if (services.stock && /^GET \/stock\/\d+$/.test(where)) return pass(req, res, 'stock', url.pathname);
     if (where === 'POST /admin/faults') return switchFault(req, res, url);
     return send(res, 404, { error: 'no such page' });
 }

@@ -1,5 +1,5 @@
 // A gateway whose requests ask a MariaDB server with the package mysql2 over one connection: /slow a query that takes long,
-// /quick another, /prepared one that was prepared.
+// /quick another, /prepared one that was prepared, /twice two one after the other, and /own over a connection of its own.
 //   node database.js PORT ROUTE,...
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
@@ -9,11 +9,21 @@ const mysql = require('mysql2/promise');
 const [port, wanted] = process.argv.slice(2);
 
 async function main() {
-    const connection = await mysql.createConnection({ host: '127.0.0.1', port: Number(port), user: 'shop', password: 'secret' });
+    const account = { host: '127.0.0.1', port: Number(port), user: 'shop', password: 'secret' };
+    const connection = await mysql.createConnection(account);
     const routes = {
         '/quick': () => connection.query("SELECT 'confidential' AS text"),
         '/prepared': () => connection.execute('SELECT ? + 1 AS sum', [41]),
         '/slow': () => connection.query('SELECT SLEEP(0.3)'),
+        '/twice': async () => {
+            await connection.query('SELECT SLEEP(0.1)');
+            await connection.query('SELECT SLEEP(0.2)');
+        },
+        '/own': async () => {
+            const own = await mysql.createConnection(account);
+            await own.query('SELECT SLEEP(0.2)');
+            own.destroy();
+        },
     };
     const server = http.createServer(async (request, response) => {
         await routes[request.url]();
