@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { FRAMEWORKS, STYLES } from './app.mjs';
 import { Chance } from './chance.mjs';
-import { javascript, json, lock, regexp, regexpModule, REGEXP_MODULES, syncCall, SYNC_CALLS } from './faults/loop.mjs';
-import { gcPressure, leak, LEAK_TYPES, serialisation } from './faults/memory.mjs';
+import { javascript, json, lock, regexp, regexpModule, MORE_REGEXP_MODULES, REGEXP_MODULES, syncCall, SYNC_CALLS } from './faults/loop.mjs';
+import { gcPressure, leak, LEAK_TYPES, MORE_LEAK_TYPES, serialisation } from './faults/memory.mjs';
 import { short, SHORT_KINDS } from './faults/short.mjs';
 import { ipc, pool, redisSlow, runQueue, slowIo, SLOW_OPERATIONS, slowPeer } from './faults/wait.mjs';
 
@@ -63,9 +63,25 @@ function pieces() {
     ];
 }
 
+// Other modules and leaks, each beside its healthy twin, and three faults in one service; last, likewise.
+function further() {
+    return [
+        ...MORE_REGEXP_MODULES.map((module, i) => [f(`regexp of ${module}`, regexpModule, [110, 200, 350][i % 3], { module })]),
+        ...['trim', 'semver'].map((module) => healthy(`regexp of ${module}`, regexpModule, { module })),
+        ...MORE_LEAK_TYPES.map((type, i) => [f(`leak: ${type}`, leak, [80, 130][i % 2], { type })]), ...MORE_LEAK_TYPES.map((type) => [{ ...healthy(`leak: ${type}`, leak, { type })[0], strengthMs: 40 }]),
+        [f('regexp of trim', regexpModule, 150, { module: 'trim' }), f('leak: buffers', leak, 80, { type: 'buffers' })],
+        [f('regexp', regexp, 150), f('leak: closure', leak, 80, { type: 'closure' }), f('slow redis', slowPeer, 180, { peer: 'redis' })],
+        [f('pool: crypto', pool, 100, { occupant: 'crypto' }), f('slow redis', slowPeer, 200, { peer: 'redis' }), f('gc', gcPressure, 20)],
+        [f('slow getaddrinfo', slowIo, 220, { what: 'getaddrinfo' }), f('ipc: late', ipc, 200, { how: 'late' }), f('json', json, 120)],
+        [f('ipc: pipe', ipc, 150, { how: 'pipe' }), f('javascript', javascript, 120)],
+        [f('lock', lock, 150), f('slow http', slowPeer, 200, { peer: 'http' }), f('sync pbkdf2Sync', syncCall, 120, { what: 'pbkdf2Sync' })],
+        [f('redis KEYS', redisSlow, 60, { command: 'KEYS' }), f('regexp of semver', regexpModule, 150, { module: 'semver' }), f('slow fs_read', slowIo, 190, { what: 'fs_read' })],
+    ];
+}
+
 export function scenarios(seed) {
     const chance = new Chance(seed), turn = chance.whole(0, 5);
-    return [...singles(chance), ...pairs(), ...pieces()].map((faults, i) => {
+    return [...singles(chance), ...pairs(), ...pieces(), ...further()].map((faults, i) => {
         const framework = FRAMEWORKS[(i + turn) % 3], style = STYLES[((i + turn) / 3 | 0) % 2];
         const jittered = faults.map((fault) => ({ ...fault, strengthMs: Math.round(fault.strengthMs * chance.between(0.9, 1.25)) }));
         const what = jittered.map((x) => (x.healthy ? `healthy ${x.label}` : `${x.label} ${x.strengthMs} ms`)).join(' + ');

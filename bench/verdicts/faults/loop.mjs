@@ -62,8 +62,23 @@ const MODULES = {
 };
 export const REGEXP_MODULES = Object.keys(MODULES);
 
+// Others, likewise.
+const MORE_MODULES = {
+    trim: { call: "used('a' + ' '.repeat(n) + 'b')", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
+    debug: { call: "(() => { used.enable('a'); const log = used('a'); log.log = () => {}; return log('%o', ' '.repeat(n)); })()", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
+    minimatch: { call: "used('a', '+(' + '\\\\'.repeat(n) + 'b')", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4 },
+    semver: { call: "used.validRange('1.2.3 ' + ' '.repeat(n) + '<1.3.0x')", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4 },
+    'brace-expansion': { call: "used('{' + ','.repeat(n) + '\\n}')", first: 18, grow: (n) => n + 1, harmless: 3 },
+    'ua-parser-js': { call: "new used('android mi' + ' '.repeat(n)).getDevice().model", first: 60, grow: (n) => Math.ceil(n * 1.2), harmless: 2 },
+    'path-to-regexp': { call: "used('/:a-:b-:c').exec('/a' + '-a'.repeat(n) + '//')", first: 200, grow: (n) => Math.ceil(n * 1.2), harmless: 2 },
+    lodash: { call: "used.trim('a' + ' '.repeat(n) + 'a').length", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
+    mime: { call: "used.lookup('a'.repeat(n))", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
+    'ansi-regex': { call: "('\\u001B[' + ';'.repeat(n)).replace(used(), '').length", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4, inCaller: true },
+};
+export const MORE_REGEXP_MODULES = Object.keys(MORE_MODULES);
+
 export function regexpModule(app, { strengthMs, healthy, module }) {
-    const { chance } = app, m = MODULES[module], name = chance.name(), file = app.newFile(), mark = chance.word();
+    const { chance } = app, m = MODULES[module] || MORE_MODULES[module], name = chance.name(), file = app.newFile(), mark = chance.word();
     app.require(file, 'used', module);
     const lines = [`function ${name}(n) {`, `    return ${m.call};`, '}'];
     app.addFunction(file, name, lines);
@@ -72,7 +87,7 @@ export function regexpModule(app, { strengthMs, healthy, module }) {
     const route = plantSync(app, { file, core: name, mark });
     return {
         routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=${m.harmless}` }],
-        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: [{ place: { file: `node_modules/${module}/` } }], blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: m.inCaller ? placeOf(app, name) : [{ place: { file: `node_modules/${module}/` } }], blamed: booked(mark, STALL_MS) }],
     };
 }
 

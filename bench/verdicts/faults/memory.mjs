@@ -53,8 +53,18 @@ const LEAKS = {
 };
 export const LEAK_TYPES = Object.keys(LEAKS);
 
+// Others, likewise: what is kept lies outside of V8's heap, is a key, or is held by what runs on.
+const MORE_LEAKS = {
+    buffers: { setup: ['const kept = [];'], leak: ['kept.push(Buffer.alloc(made.length * 200, key));'], healthy: ['kept.push(Buffer.alloc(made.length * 200, key));', 'if (kept.length > 20) kept.shift();'] },
+    keys: { setup: ['const seen = new Map(), weak = new WeakMap();'], leak: ['seen.set({ key }, made);'], healthy: ['weak.set({ key }, made);'] },
+    intervals: { setup: [], leak: ['setInterval(() => made.length, 500);'], healthy: ['const timer = setInterval(() => made.length, 5);', 'setTimeout(() => clearInterval(timer), 20);'] },
+    context: { setup: ["const storage = new (require('async_hooks').AsyncLocalStorage)();"], leak: ['storage.run(made, () => setTimeout(() => storage.getStore(), 600000));'], healthy: ['storage.run(made, () => setTimeout(() => storage.getStore(), 20));'] },
+    texts: { setup: ['const texts = new Set();'], leak: ['texts.add(made.map((entry) => entry.text).join() + key);'], healthy: ["texts.add(made.map((entry) => entry.text).join().replaceAll(/\\d/g, ''));"] },
+};
+export const MORE_LEAK_TYPES = Object.keys(MORE_LEAKS);
+
 export function leak(app, { strengthMs, healthy, type }) {
-    const { chance } = app, kind = LEAKS[type], name = chance.name(), file = app.newFile(), mark = chance.word();
+    const { chance } = app, kind = LEAKS[type] || MORE_LEAKS[type], name = chance.name(), file = app.newFile(), mark = chance.word();
     app.addFunction(file, name, [`function ${name}(n) {`, '    const key = ++counter;', '    const made = Array.from({ length: n }, (_, i) => ({ id: key * 1e5 + i, text: `entry ${i} of ${key}`, parts: [i, i] }));',
         ...kind[healthy ? 'healthy' : 'leak'].map((line) => '    ' + line), '    return made.length;', '}']);
     app.files.get(file).functions.push({ name: '-', lines: ['let counter = 0;', ...kind.setup] });
