@@ -71,17 +71,29 @@ static int map_current(struct stream *s)
     int r = map_file(fd, size, &data, &mapped);
     if (r < 0)
         return r;
-    if (s->data)
+    if (s->packet && !s->before) { /* the file grew under the packet that is being read */
+        s->before = s->data;
+        s->before_mapped = s->mapped;
+    } else if (s->data) {
         munmap(s->data, s->mapped);
+    }
     s->data = data;
     s->mapped = mapped;
     s->public.bytes += size - f->size;
     s->size = f->size = size;
-    if (s->packet) { /* the file grew under the packet that is being read */
+    if (s->packet) {
         s->packet = s->data + s->packet_offset;
         s->release_at = s->data;
     }
     return 0;
+}
+
+/* Nothing points into what the packet's context was read from any more. */
+static void unmap_before(struct stream *s)
+{
+    if (s->before)
+        munmap(s->before, s->before_mapped);
+    s->before = NULL;
 }
 
 int stream_open(struct stream *stream, const struct metadata *meta, const char *path, struct problem *problem)
@@ -106,6 +118,8 @@ void stream_done(struct stream *stream)
         return;
     if (stream->data)
         munmap(stream->data, stream->mapped);
+    unmap_before(stream);
+    arena_done(&stream->packet_text);
     array_foreach (&stream->files, f)
         free(f->path);
     array_done(&stream->files);
@@ -330,12 +344,26 @@ static int give_up_packet(struct stream *s, uint64_t offset, const char *expecte
     return 0;
 }
 
+/* The packet's context; its converted texts stay until the next packet. */
+static int read_context(struct stream *s, struct machine *m)
+{
+    struct arena *text = m->text;
+    if (!m->keep_text) {
+        arena_done(&s->packet_text);
+        m->text = &s->packet_text;
+    }
+    int r = layout_run(m, s->class->packet_program);
+    m->text = text;
+    return r;
+}
+
 /* Reads packet header and context at packet_offset. 1: a packet; 0: the file ends; -EAGAIN: skipped; -ENOMEM.
  */
 static int open_packet(struct stream *s, struct machine *m)
 {
     s->packet_bytes = 0;
     s->packet = NULL;
+    unmap_before(s);
     if (s->packet_offset >= s->size)
         return 0;
     uint64_t left = s->size - s->packet_offset;
@@ -353,7 +381,7 @@ static int open_packet(struct stream *s, struct machine *m)
     if (r >= 0 && !s->class)
         return give_up_packet(s, s->packet_offset, "a stream id that the metadata declares");
     if (r >= 0)
-        r = layout_run(m, s->class->packet_program);
+        r = read_context(s, m);
     if (r < 0) {
         if (m->error == DECODE_MEMORY)
             return -ENOMEM;

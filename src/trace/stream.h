@@ -49,11 +49,14 @@ struct stream {
     uint64_t done_bytes;             /* of the files before it */
     uint8_t *data;                   /* the file, mapped, with at least 16 readable bytes behind */
     uint64_t size, mapped;
+    uint8_t *before; /* where the packet's context was read from, when the file grew since; or NULL */
+    uint64_t before_mapped;
     uint64_t released;     /* bytes at the start that were given back */
     uint64_t release_step; /* bytes; 0: RELEASE_BYTES */
 
     uint64_t packet_offset, packet_bytes;
     uint32_t packet_value_count, packet_value_capacity;
+    struct arena packet_text;  /* what packet_values point at, where text was converted */
     uint64_t packet_end_clock; /* cycles; UINT64_MAX: not given */
     bool has_instance;         /* the packet says which stream it belongs to */
     uint64_t instance;
@@ -77,7 +80,7 @@ struct stream {
     int64_t slice_from_ns, slice_to_ns, met_ns;
 
     struct trace_loss *losses; /* by kind; NULL while there are none */
-    uint64_t filler[7];        /* to whole cache lines */
+    uint64_t filler[2];        /* to whole cache lines */
 };
 _Static_assert(sizeof(struct stream) % CACHE_LINE == 0, "streams stand in an array, aligned");
 _Static_assert(offsetof(struct stream, files) <= 2 * CACHE_LINE + 8, "what every event needs stands first");

@@ -275,6 +275,81 @@ static void grows_under_the_reader(void **state)
     sample_remove(folder);
 }
 
+#define CTF2_U64(name, role)                                                                            \
+    "{\"name\":\"" name "\",\"field-class\":{\"type\":\"fixed-length-unsigned-integer\",\"length\":64," \
+    "\"alignment\":64,\"byte-order\":\"little-endian\",\"roles\":[\"" role "\"]}}"
+#define CTF2_WIDE(name)                                                                                      \
+    "{\"name\":\"" name "\",\"field-class\":{\"type\":\"null-terminated-string\",\"encoding\":\"utf-16le\"}" \
+                        "}"
+
+static void put_wide(struct bytes *b, const char *text)
+{
+    for (size_t i = 0; i <= strlen(text); i++)
+        put(b, (uint8_t)text[i], 2);
+}
+
+/* Texts of the packet's context, plain and converted, are there for all of its events, also when other
+ * texts are converted and the file is mapped anew meanwhile. */
+static void packet_texts_stay(void **state)
+{
+    static const char TEXTS[] =
+        "\x1e{\"type\":\"preamble\",\"version\":2}\n"
+        "\x1e{\"type\":\"clock-class\",\"id\":\"c\",\"frequency\":1000000000}\n"
+        "\x1e{\"type\":\"data-stream-class\",\"default-clock-class-id\":\"c\",\"packet-context-field-class\":"
+        "{\"type\":\"structure\",\"member-classes\":[" CTF2_U64(
+            "size",
+            "packet-content-length") ","
+                                     "{\"name\":\"plain\",\"field-class\":{\"type\":\"null-terminated-"
+                                     "string\"}}," CTF2_WIDE(
+                                         "wide") "]},"
+                                                 "\"event-record-header-field-class\":{\"type\":"
+                                                 "\"structure\",\"member-classes\":[" CTF2_U64(
+                                                     "time",
+                                                     "default-clock-timestamp") "]}}\n"
+                                                                                "\x1e{\"type\":\"event-"
+                                                                                "record-class\",\"name\":"
+                                                                                "\"x\",\"payload-field-"
+                                                                                "class\":"
+                                                                                "{\"type\":\"structure\","
+                                                                                "\"member-classes\":"
+                                                                                "[" CTF2_WIDE("text") "]}}\n";
+    char *folder = sample_folder();
+    sample_write(folder, "metadata", TEXTS, strlen(TEXTS));
+    struct bytes b = {.count = 0};
+    for (uint64_t i = 0; i < 2; i++) {
+        size_t start = b.count;
+        put(&b, 0, 8);
+        put_text(&b, i ? "second" : "first");
+        put_wide(&b, i ? "second" : "first");
+        for (uint64_t j = 0; j < 3; j++) {
+            b.count = (b.count + 7) & ~(size_t)7;
+            put(&b, 10 * i + j, 8);
+            put_wide(&b, "some text");
+        }
+        b.count = (b.count + 7) & ~(size_t)7;
+        uint64_t bits = (b.count - start) * 8;
+        memcpy(b.at + start, &bits, 8);
+        if (i == 0)
+            sample_write(folder, "s", b.at, b.count);
+    }
+    struct trace *t = open_sample(folder);
+    const struct event *e;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(trace_next(t, &e), 1);
+        assert_string_equal(e->packet[1].s, i < 3 ? "first" : "second");
+        assert_int_equal(e->packet[2].length, e->packet[1].length);
+        assert_memory_equal(e->packet[2].s, e->packet[1].s, e->packet[1].length);
+        assert_int_equal(e->values[0].length, 9);
+        if (i == 0) {
+            sample_write(folder, "s", b.at, b.count);
+            assert_true(trace_refresh(t) > 0);
+        }
+    }
+    assert_int_equal(trace_next(t, &e), 0);
+    trace_close(t);
+    sample_remove(folder);
+}
+
 static void explains_what_is_missing(void **state)
 {
     struct problem problem;
@@ -292,10 +367,15 @@ static void explains_what_is_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_streams_by_time), cmocka_unit_test(catalogue_order),
-        cmocka_unit_test(truncated_file),         cmocka_unit_test(damaged_event_is_counted),
-        cmocka_unit_test(seeks_by_time),          cmocka_unit_test(grows),
-        cmocka_unit_test(grows_under_the_reader), cmocka_unit_test(explains_what_is_missing),
+        cmocka_unit_test(merges_streams_by_time),
+        cmocka_unit_test(catalogue_order),
+        cmocka_unit_test(truncated_file),
+        cmocka_unit_test(damaged_event_is_counted),
+        cmocka_unit_test(seeks_by_time),
+        cmocka_unit_test(grows),
+        cmocka_unit_test(grows_under_the_reader),
+        cmocka_unit_test(packet_texts_stay),
+        cmocka_unit_test(explains_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
