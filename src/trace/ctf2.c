@@ -2,7 +2,9 @@
  * accepts the names that its drafts used (enumeration classes of their own, locations as arrays, clocks by
  * name). */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -106,11 +108,11 @@ static int parse_ranges(struct parser *p, json_t *json, const char *what, struct
     for (size_t i = 0; i < n; i++) {
         json_t *range = json_array_get(json, i);
         json_t *low = json_array_get(range, 0), *high = json_array_get(range, 1);
+        int64_t from = json_integer_value(low), to = json_integer_value(high);
         if (!json_is_integer(low) || !json_is_integer(high) || json_array_size(range) != 2 ||
-            json_integer_value(low) > json_integer_value(high))
+            (from > to && (uint64_t)from > (uint64_t)to)) /* signed or not, the field will tell */
             return fail(p, "expected [low, high] in '%s'", what);
-        ranges[i] = (struct field_range){.low_signed = json_integer_value(low),
-                                         .high_signed = json_integer_value(high)};
+        ranges[i] = (struct field_range){.low_signed = from, .high_signed = to};
     }
     *ret_ranges = ranges;
     *ret_count = (uint32_t)n;
@@ -452,12 +454,18 @@ static int parse_scope(struct parser *p, json_t *fragment, const char *key, stru
 
 /* ---- fragments ---- */
 
+/* An extension may change what any field means: a trace that declares one is not guessed at. */
 static int fragment_preamble(struct parser *p, json_t *json)
 {
     uint64_t version = 0;
+    const char *space, *name;
+    json_t *of_space, *extension;
     int r = get_unsigned(p, json, "version", 2, 2, &version);
     if (r == 0)
         return fail(p, "expected 'version' 2");
+    json_object_foreach (json_object_get(json, "extensions"), space, of_space)
+        json_object_foreach (of_space, name, extension)
+            return fail(p, "extension '%.60s' of '%.60s' is not supported", name, space);
     return r < 0 ? r : get_uuid(p, json, p->meta->uuid, &p->meta->has_uuid);
 }
 
@@ -619,6 +627,62 @@ static int bind_clocks(struct parser *p)
     return 0;
 }
 
+/* An integer of 2^63 to 2^64 - 1 that starts at text[at]: its digits, or 0. */
+static size_t large_integer(const char *text, size_t length, size_t at, uint64_t *ret_value)
+{
+    size_t n = 0;
+    uint64_t v = 0;
+    for (; at + n < length && isdigit((unsigned char)text[at + n]); n++)
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(text[at + n] - '0'), &v))
+            return 0;
+    if (v <= INT64_MAX || (at + n < length && strchr(".eE", text[at + n])))
+        return 0;
+    *ret_value = v;
+    return n;
+}
+
+/* jansson's integers end at 2^63 - 1; ranges of 64-bit enumerations do not. What is larger becomes the
+ * negative number of the same bits. *ret_copy is NULL when there is none, else the caller's. */
+static int fold_large_integers(const char *text, size_t *length, char **ret_copy)
+{
+    enum { LEAST_DIGITS = 19 };
+    char *copy = NULL;
+    size_t out = 0;
+    bool quoted = false;
+    for (size_t at = 0; at < *length; at++) {
+        char c = text[at];
+        uint64_t v;
+        size_t n = 0;
+        if (quoted && c == '\\' && at + 1 < *length) {
+            if (copy)
+                copy[out++] = c;
+            c = text[++at];
+        } else if (c == '"' || c == 0x1e) { /* a fragment that is cut off within a string ends there */
+            quoted = c == '"' && !quoted;
+        } else if (!quoted && isdigit((unsigned char)c) &&
+                   (!at || !strchr("0123456789.-+eE", text[at - 1]))) {
+            n = large_integer(text, *length, at, &v);
+        }
+        if (n && !copy) {
+            copy = malloc(*length + *length / LEAST_DIGITS + 32);
+            if (!copy)
+                return -ENOMEM;
+            memcpy(copy, text, out = at);
+        }
+        if (n) {
+            out += (size_t)sprintf(copy + out, "%" PRId64, (int64_t)v);
+            at += n - 1;
+        } else if (copy) {
+            copy[out++] = c;
+        }
+    }
+    if (copy)
+        *length = out;
+    *ret_copy = copy;
+    return 0;
+}
+
 int ctf2_parse(struct metadata *metadata, const char *text, size_t length, struct problem *problem)
 {
     struct parser p = {.meta = metadata,
@@ -628,7 +692,9 @@ int ctf2_parse(struct metadata *metadata, const char *text, size_t length, struc
                        .type = "fragment",
                        .events_end = &metadata->events};
     metadata->order = ORDER_LITTLE;
-    int r = p.aliases ? 0 : no_memory(&p);
+    _cleanup_(freep) char *folded = NULL;
+    int r = p.aliases && fold_large_integers(text, &length, &folded) >= 0 ? 0 : no_memory(&p);
+    text = folded ? folded : text;
     bool first = true;
     for (size_t at = 0; r >= 0;) {
         while (at < length && (text[at] == 0x1e || text[at] == ' ' || text[at] == '\n' || text[at] == '\r' ||

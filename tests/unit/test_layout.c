@@ -179,6 +179,32 @@ static void ctf2_kinds(void **state)
     done(&d);
 }
 
+/* Ranges of 64-bit enumerations reach beyond what JSON libraries call an integer. */
+static void ctf2_ranges_of_64_bits(void **state)
+{
+    static const char TEXT[] =
+        "\x1e{\"type\":\"preamble\",\"version\":2}\n"
+        "\x1e{\"type\":\"data-stream-class\",\"name\":\"18446744073709551615\"}\n"
+        "\x1e{\"type\":\"event-record-class\",\"name\":\"e\",\"payload-field-class\":{\"type\":\"structure\","
+        "\"member-classes\":[{\"name\":\"n\",\"field-class\":{\"type\":\"fixed-length-unsigned-integer\","
+        "\"length\":64,\"byte-order\":\"little-endian\",\"mappings\":{\"low\":[[0,9223372036854775807]],"
+        "\"all but one\":[[ 9223372036854775808,18446744073709551614]],\"all\":[[18446744073709551615,"
+        "18446744073709551615]]}}}]}}\n";
+    struct decoded d;
+    open_text(&d, TEXT);
+    assert_string_equal(d.meta->streams->name, "18446744073709551615");
+    static const struct {
+        uint64_t n;
+        const char *label;
+    } CASES[] = {
+        {7, "low"}, {1ull << 63, "all but one"}, {UINT64_MAX - 1, "all but one"}, {UINT64_MAX, "all"}};
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(*CASES); i++) {
+        assert_int_equal(decode(&d, &CASES[i].n, 64), 0);
+        assert_string_equal(trace_field_label(&d.class->fields[0], value(&d, "n")), CASES[i].label);
+    }
+    done(&d);
+}
+
 static void absurd_lengths_are_refused(void **state)
 {
     char text[1024];
@@ -218,6 +244,8 @@ static void names_line_and_expectation(void **state)
          "\"type\":\"odd\"}}",
          "metadata:2: event-record-class: field class type 'odd' is unknown"},
         {"{\"type\":\"preamble\",\"version\":2}\n{", "expected JSON"},
+        {"{\"type\":\"preamble\",\"version\":2,\"extensions\":{\"space\":{\"packing\":{}}}}",
+         "metadata:1: preamble: extension 'packing' of 'space' is not supported"},
     };
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(*WRONG); i++) {
         struct problem problem;
@@ -235,6 +263,7 @@ int main(void)
         cmocka_unit_test(packs_bits_from_both_ends),
         cmocka_unit_test(sequences_and_variants),
         cmocka_unit_test(ctf2_kinds),
+        cmocka_unit_test(ctf2_ranges_of_64_bits),
         cmocka_unit_test(absurd_lengths_are_refused),
         cmocka_unit_test(names_line_and_expectation),
     };
