@@ -7,7 +7,9 @@
  * The trace is written here, with the layout of LTTng's kernel tracer (compact headers of 5 + 27 bits,
  * packets of 256 KiB at most, five event classes with integers, texts and strings). Every figure is of a
  * child process of its own: median and range over the runs, in CPU time for one thread (so that other work on
- * the machine does not count), in elapsed time for several. */
+ * the machine does not count), in elapsed time for several. The numbers of streams take turns, and what more
+ * streams cost is the median of the ratios to the run with 2 streams just before, so that a machine that gets
+ * slower meanwhile does not count. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -261,27 +263,39 @@ static struct run measure(const char *folder, unsigned threads, const char *peer
     return run;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 static int by_seconds(const void *a, const void *b)
 {
     const struct run *x = a, *y = b;
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-static struct run median(const char *what, const char *folder, unsigned threads, const char *peer,
-                         unsigned runs, uint64_t events)
+enum { RUNS_MAX = 64 };
+
+/* The median of runs of so many events; prints it with its range. */
+static struct run print_median(const char *what, struct run *all, unsigned runs, uint64_t events)
 {
-    struct run all[64];
-    runs = runs > 64 ? 64 : runs ? runs : 1;
-    for (unsigned i = 0; i < runs; i++)
-        all[i] = measure(folder, threads, peer);
     qsort(all, runs, sizeof(*all), by_seconds);
     struct run m = all[runs / 2];
-    m.events = events;
     printf("%-34s %7.2f M events/s (%.2f to %.2f), %4.0f ns an event, %6.1f MB\n", what,
            (double)events / m.seconds / 1e6, (double)events / all[runs - 1].seconds / 1e6,
            (double)events / all[0].seconds / 1e6, m.seconds * 1e9 / (double)events, (double)m.rss_kb / 1000);
     fflush(stdout);
     return m;
+}
+
+static struct run median(const char *what, const char *folder, unsigned threads, const char *peer,
+                         unsigned runs, uint64_t events)
+{
+    struct run all[RUNS_MAX];
+    for (unsigned i = 0; i < runs; i++)
+        all[i] = measure(folder, threads, peer);
+    return print_median(what, all, runs, events);
 }
 
 static void remove_folder(const char *folder)
@@ -317,25 +331,36 @@ int main(int argc, char **argv)
     if (!mkdtemp(base))
         return 1;
     static const unsigned STREAMS[] = {2, 8, 100, 1000};
-    double two = 0;
-    for (size_t i = 0; i < sizeof(STREAMS) / sizeof(*STREAMS); i++) {
-        snprintf(folder, sizeof(folder), "%s/s%u", base, STREAMS[i]);
-        write_trace(folder, STREAMS[i], events);
-        read_ours(folder, 0); /* into the page cache */
+    enum { STREAMS_COUNT = sizeof(STREAMS) / sizeof(*STREAMS) };
+    static struct run all[STREAMS_COUNT][RUNS_MAX];
+    static double ratios[STREAMS_COUNT][RUNS_MAX];
+    char folders[STREAMS_COUNT][64];
+    runs = runs > RUNS_MAX ? RUNS_MAX : runs ? runs : 1;
+    for (size_t i = 0; i < STREAMS_COUNT; i++) {
+        snprintf(folders[i], sizeof(folders[i]), "%s/s%u", base, STREAMS[i]);
+        write_trace(folders[i], STREAMS[i], events);
+        read_ours(folders[i], 0); /* into the page cache */
+    }
+    for (unsigned r = 0; r < runs; r++)
+        for (size_t i = 0; i < STREAMS_COUNT; i++) {
+            all[i][r] = measure(folders[i], 0, NULL);
+            ratios[i][r] = all[i][r].seconds / all[0][r].seconds;
+        }
+    for (size_t i = 0; i < STREAMS_COUNT; i++) {
         snprintf(what, sizeof(what), "sonde, %u streams", STREAMS[i]);
-        struct run ours = median(what, folder, 0, NULL, runs, events);
-        if (i == 0)
-            two = ours.seconds;
-        else
-            printf("    cost against 2 streams: %.2f\n", ours.seconds / two);
+        struct run ours = print_median(what, all[i], runs, events);
+        qsort(ratios[i], runs, sizeof(double), by_value);
+        if (i)
+            printf("    cost against 2 streams: %.2f (%.2f to %.2f)\n", ratios[i][runs / 2], ratios[i][0],
+                   ratios[i][runs - 1]);
         snprintf(what, sizeof(what), "sonde, %u streams, 2 threads, elapsed", STREAMS[i]);
-        median(what, folder, 2, NULL, runs, events);
+        median(what, folders[i], 2, NULL, runs, events);
         if (STREAMS[i] == peer_streams) {
             struct run theirs =
-                median("babeltrace2, the same", folder, 0, "babeltrace2", runs > 3 ? 3 : runs, events);
+                median("babeltrace2, the same", folders[i], 0, "babeltrace2", runs > 3 ? 3 : runs, events);
             printf("    sonde is %.1f times as fast\n", theirs.seconds / ours.seconds);
         }
-        remove_folder(folder);
+        remove_folder(folders[i]);
     }
     for (unsigned factor = 1; factor <= 4; factor *= 4) {
         snprintf(folder, sizeof(folder), "%s/length", base);
