@@ -292,12 +292,29 @@ static int info(struct trace_command *c)
 
 /* ---- events ---- */
 
-static bool name_passes(const struct trace_command *c, const struct event *e)
+static bool name_passes(const struct trace_command *c, const struct event_class *class)
 {
     for (size_t i = 0; i < c->names.count; i++)
-        if (fnmatch(c->names.at[i], e->class->name, 0) == 0)
+        if (fnmatch(c->names.at[i], class->name, 0) == 0)
             return true;
     return c->names.count == 0;
+}
+
+/* A filter that no event can pass because of its types is refused before the trace is read. */
+static int check_filter(const struct trace_command *c, struct problem *problem)
+{
+    ARRAY(const struct event_class *) classes = {0};
+    int r = 0;
+    for (uint32_t i = 0; c->filter && i < trace_host_count(c->trace); i++) {
+        const struct trace_host *h = trace_host_at(c->trace, i);
+        for (uint32_t j = 0; r >= 0 && j < h->class_count; j++)
+            if (name_passes(c, h->classes[j]))
+                r = array_add(&classes, h->classes[j]);
+    }
+    if (c->filter && r >= 0)
+        r = filter_check(c->filter, classes.at, classes.count, problem);
+    array_done(&classes);
+    return r;
 }
 
 /* A process is given by its number, or by a pattern for LTTng's procname. */
@@ -433,7 +450,7 @@ static int events(struct trace_command *c)
         seen++;
         if ((r = event_names_learn(&c->texts, e)) < 0)
             return r;
-        if (!name_passes(c, e) || !process_passes(c, e) ||
+        if (!name_passes(c, e->class) || !process_passes(c, e) ||
             (c->filter && !filter_matches(c->filter, e, host, &c->texts)))
             continue;
         text_clear(&line);
@@ -574,6 +591,8 @@ static int run(const struct command *self, int argc, char **argv)
         if (r < 0)
             status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
+    if (!status && check_filter(&c, &problem) < 0)
+        status = cli_fail(EXIT_USAGE, &problem);
     if (!status && c.align)
         status = align(&c);
     if (!status) {

@@ -56,10 +56,15 @@ const char *event_names_get(const struct event_names *names, uint16_t trace, int
     return NULL;
 }
 
+bool event_names_has_field(const struct event_class *class, uint32_t field)
+{
+    return class->id != EVENT_FOREIGN && field < event_catalogue[class->id].field_count &&
+           event_catalogue[class->id].fields[field].meaning == SONDE_MEANING_name_id;
+}
+
 const char *event_names_of_field(const struct event_names *names, const struct event *event, uint32_t field)
 {
-    if (!names || event->id == EVENT_FOREIGN || field >= event_catalogue[event->id].field_count ||
-        event_catalogue[event->id].fields[field].meaning != SONDE_MEANING_name_id)
+    if (!names || !event_names_has_field(event->class, field))
         return NULL;
     return event_names_get(names, event->trace, event->pid, event->values[field].u);
 }

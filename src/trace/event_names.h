@@ -20,6 +20,9 @@ int event_names_learn(struct event_names *names, const struct event *event);
 /* The text, NUL-terminated, or NULL. */
 const char *event_names_get(const struct event_names *names, uint16_t trace, int64_t pid, uint64_t number);
 
+/* Whether the field of a catalogue event is a name. */
+bool event_names_has_field(const struct event_class *class, uint32_t field);
+
 /* The text behind a field of a catalogue event when the field is a name, or NULL. */
 const char *event_names_of_field(const struct event_names *names, const struct event *event, uint32_t field);
 

@@ -52,6 +52,8 @@ struct node {
     struct node *left, *right;
     struct operand constant; /* NODE_NUMBER, NODE_TEXT */
     const char *name;        /* NODE_FIELD */
+    const char *source;      /* of an operand: as it was written */
+    size_t column;           /* of a comparison: where it begins */
     uint32_t number;         /* NODE_FIELD: index into a binding */
     bool seen;               /* some class had it */
 };
@@ -60,6 +62,7 @@ struct filter {
     struct arena arena;
     struct node *root;
     ARRAY(struct node *) fields;
+    ARRAY(struct node *) comparisons;
     struct map bindings; /* class -> int32_t[fields.count] in the arena */
     const struct event_class *last_class;
     const int32_t *last_binding;
@@ -222,14 +225,21 @@ static int parse_field(struct parser *p, struct node **ret_node)
 
 static int parse_operand(struct parser *p, struct node **ret_node)
 {
+    int r;
     skip(p);
+    const char *start = p->at;
     if (*p->at == '"' || *p->at == '\'')
-        return parse_string(p, ret_node);
-    if (isdigit((unsigned char)*p->at) || (*p->at == '-' && isdigit((unsigned char)p->at[1])))
-        return parse_number(p, ret_node);
-    if (isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '$')
-        return parse_field(p, ret_node);
-    return fail(p, "a field, a number or a string");
+        r = parse_string(p, ret_node);
+    else if (isdigit((unsigned char)*p->at) || (*p->at == '-' && isdigit((unsigned char)p->at[1])))
+        r = parse_number(p, ret_node);
+    else if (isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '$')
+        r = parse_field(p, ret_node);
+    else
+        return fail(p, "a field, a number or a string");
+    if (r < 0)
+        return r;
+    (*ret_node)->source = arena_strndup(&p->filter->arena, start, (size_t)(p->at - start));
+    return (*ret_node)->source ? 0 : no_memory(p);
 }
 
 static int parse_comparison(struct parser *p, struct node **ret_node)
@@ -237,6 +247,8 @@ static int parse_comparison(struct parser *p, struct node **ret_node)
     static const char *const OPS[] = {"==", "!=", "<=", "<", ">=", ">", "=~", "!~"};
     static const enum compare_op CODES[] = {OP_EQ, OP_NE, OP_LE, OP_LT, OP_GE, OP_GT, OP_LIKE, OP_UNLIKE};
     struct node *left;
+    skip(p);
+    size_t column = (size_t)(p->at - p->text) + 1;
     int r = parse_operand(p, &left);
     if (r < 0)
         return r;
@@ -244,9 +256,10 @@ static int parse_comparison(struct parser *p, struct node **ret_node)
         if (!accept(p, OPS[i]))
             continue;
         struct node *n = new_node(p, NODE_COMPARE);
-        if (!n)
+        if (!n || array_add(&p->filter->comparisons, n) < 0)
             return no_memory(p);
         n->op = CODES[i];
+        n->column = column;
         n->left = left;
         *ret_node = n;
         if ((r = parse_operand(p, &n->right)) < 0)
@@ -339,6 +352,7 @@ void filter_free(struct filter *filter)
     if (!filter)
         return;
     array_done(&filter->fields);
+    array_done(&filter->comparisons);
     map_done(&filter->bindings);
     arena_done(&filter->arena);
     free(filter);
@@ -350,6 +364,71 @@ const char *filter_unknown_field(const struct filter *filter)
         if (!filter->fields.at[i]->seen)
             return filter->fields.at[i]->name;
     return NULL;
+}
+
+/* ---- types ---- */
+
+enum { IS_NUMBER = 1, IS_TEXT = 2 }; /* bits: what an operand can be compared as */
+
+/* 0 when the class does not have the field. */
+static unsigned operand_type(const struct node *n, const struct event_class *class)
+{
+    int i;
+    switch (n->kind) {
+    case NODE_TEXT:
+        return IS_TEXT;
+    case NODE_OWN:
+        return n->own == OWN_NAME || n->own == OWN_HOST ? IS_TEXT : IS_NUMBER;
+    case NODE_FIELD:
+        i = class ? event_class_find(class, n->name) : -1;
+        if (i < 0)
+            return 0;
+        if (class->fields[i].type == TYPE_STRING || class->fields[i].type == TYPE_BLOB)
+            return IS_TEXT;
+        return class->fields[i].label_count || event_names_has_field(class, (uint32_t)i) ? IS_NUMBER | IS_TEXT
+                                                                                         : IS_NUMBER;
+    default:
+        return IS_NUMBER;
+    }
+}
+
+static int wrong_type(const struct node *n, const struct event_class *class, struct problem *problem)
+{
+    bool text = operand_type(n->left, class) == IS_TEXT;
+    const char *what = text ? "a string" : "a number", *other = text ? "a number" : "a string";
+    const char *in = n->left->kind == NODE_FIELD ? " in " : "",
+               *name = n->left->kind == NODE_FIELD ? class->name : "";
+    if (n->op >= OP_LIKE)
+        problem_set(problem, -EINVAL, "filter, column %zu: %s is %s%s%s, which no pattern can match",
+                    n->column, n->left->source, what, in, name);
+    else
+        problem_set(problem, -EINVAL, "filter, column %zu: %s is %s%s%s and cannot be compared with %s, %s",
+                    n->column, n->left->source, what, in, name, n->right->source, other);
+    problem_remedy(problem, "Texts stand in quotes: name == \"keys\"; numbers do not: fd == 5.");
+    return -EINVAL;
+}
+
+int filter_check(const struct filter *filter, const struct event_class *const *classes, size_t count,
+                 struct problem *problem)
+{
+    for (size_t i = 0; i < filter->comparisons.count; i++) {
+        const struct node *n = filter->comparisons.at[i];
+        const struct event_class *wrong = NULL;
+        bool possible = false, known = false;
+        for (size_t j = 0; j <= count && !possible; j++) { /* the last one: without a class */
+            const struct event_class *class = j < count ? classes[j] : NULL;
+            unsigned left = operand_type(n->left, class), right = operand_type(n->right, class);
+            unsigned both = left & right & (n->op >= OP_LIKE ? IS_TEXT : IS_TEXT | IS_NUMBER);
+            possible = both != 0;
+            if (left && right && !both && !known) {
+                known = true;
+                wrong = class;
+            }
+        }
+        if (known && !possible)
+            return wrong_type(n, wrong, problem);
+    }
+    return 0;
 }
 
 /* ---- evaluating ---- */

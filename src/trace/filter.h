@@ -29,6 +29,12 @@ int filter_parse(const char *text, struct problem *problem, struct filter **ret_
 void filter_free(struct filter *filter);
 DEFINE_FREEP(struct filter, filter_free)
 
+/* Whether every comparison can be made: -EINVAL when one is between a text and a number in each of the
+ * classes that have its fields; problem names the column, the field and an event. classes: count of them,
+ * those that the filter will meet. */
+int filter_check(const struct filter *filter, const struct event_class *const *classes, size_t count,
+                 struct problem *problem);
+
 /* Whether the event passes. host is the host's name (may be NULL); names resolves numbers to texts (may be
  * NULL). */
 bool filter_matches(struct filter *filter, const struct event *event, const char *host,

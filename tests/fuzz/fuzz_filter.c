@@ -36,6 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     if (filter_parse(text, &problem, &filter) >= 0) {
+        const struct event_class *class = &CLASS;
+        filter_check(filter, &class, 1, &problem);
         filter_matches(filter, &event, "host", NULL);
         filter_unknown_field(filter);
     }

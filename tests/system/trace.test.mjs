@@ -151,6 +151,9 @@ test('filters, times and empty results', { skip: noData }, () => {
     const wrong = run(sonde, 'trace', 'events', '--where', 'a >', folder);
     assert.equal(wrong.status, 2);
     assert.match(wrong.err, /column 4/);
+    const type = run(sonde, 'trace', 'events', '--where', 'prev_tid > 0 && next_comm > 5', folder);
+    assert.equal(type.status, 2);
+    assert.match(type.err, /column 17: next_comm is a string in sched_switch and cannot be compared with 5, a number/);
 });
 
 test('two hosts are aligned by their messages', { skip: noData }, () => {

@@ -122,6 +122,38 @@ static void says_where_it_is_wrong(void **state)
     }
 }
 
+static void says_which_types_do_not_fit(void **state)
+{
+    static const struct trace_field TEXT_FD[] = {{.name = "fd", .type = TYPE_STRING}};
+    static const struct event_class OTHER = {
+        .name = "other", .id = EVENT_FOREIGN, .field_count = 1, .fields = TEXT_FD};
+    const struct event_class *const classes[] = {&CLASS, &OTHER};
+    static const struct {
+        const char *text, *expected; /* NULL: it fits */
+        size_t classes;
+    } CASES[] = {
+        {"bytes > 5 && name > 5",
+         "column 14: name is a string in redis:command and cannot be compared with 5, a number", 2},
+        {"bytes == \"many\"", "column 1: bytes is a number in redis:command", 2},
+        {"5 == name", "column 1: 5 is a number and cannot be compared with name, a string", 2},
+        {"!(ratio =~ \"0*\")", "column 3: ratio is a number in redis:command, which no pattern", 2},
+        {"name < bytes", "cannot be compared with bytes, a number", 2},
+        {"$name == 5", "column 1: $name is a string and", 2},
+        {"fd == \"x\"", "fd is a number in redis:command", 1},
+        {"fd == \"x\"", NULL, 2},
+        {"fd == 1 || kind == \"read\" || kind == 1 || nowhere == \"x\" || $host =~ \"h*\"", NULL, 2},
+    };
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(*CASES); i++) {
+        struct problem problem = {{0}};
+        struct filter *f = NULL;
+        assert_int_equal(filter_parse(CASES[i].text, &problem, &f), 0);
+        int r = filter_check(f, classes, CASES[i].classes, &problem);
+        if (CASES[i].expected ? r >= 0 || !strstr(problem.what, CASES[i].expected) : r < 0)
+            fail_msg("%s: %s", CASES[i].text, problem.what);
+        filter_free(f);
+    }
+}
+
 static void names_the_unknown_field(void **state)
 {
     struct problem problem;
@@ -137,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compares),
         cmocka_unit_test(says_where_it_is_wrong),
+        cmocka_unit_test(says_which_types_do_not_fit),
         cmocka_unit_test(names_the_unknown_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
