@@ -52,6 +52,6 @@ test('run --follow ends with the report at Ctrl-C', async (t) => {
     await run.until(/ new +\w+ blocking-regexp: .*regular expression/, { stream: 'stdout' });
     kill(run.pid, 'SIGINT');
     const { stdout } = await run.ended;
-    assert.match(stdout, /suffered/, 'the full report follows');
+    assert.match(stdout, /suffered/, `the full report follows: ${stdout}`);
     assert.match(stdout, /\(a\+\)\+\$/);
 });

@@ -29,7 +29,7 @@ export async function smallDisk(t, size) {
         if (holder.over) return null;
         throw error;
     }
-    const resize = (to) => execFileSync('nsenter', ['--mount', `--target=${holder.pid}`, 'mount', '-o', `remount,size=${to}`, folder]);
+    const resize = (to) => execFileSync('nsenter', ['--mount', '--root', `--target=${holder.pid}`, 'mount', '-o', `remount,size=${to}`, folder]);
     return { path: `/proc/${holder.pid}/root${folder}`, resize };
 }
 

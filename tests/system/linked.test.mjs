@@ -47,7 +47,7 @@ test('the functions that ran in a slow request, in their order', { skip }, async
     assert.ok(callbacks.every((s) => s.functions.every((f) => f.name !== 'betweenRequests')), 'samples of a time between requests');
 
     const text = (await finish(t, SONDE, ['spans', '--path', '/slow', trace])).stdout;
-    assert.match(text, /functions: threeParts \d+ %, onePart \d+ %.* of \d+ samples/);
+    assert.match(text, /functions: threeParts \d+ %, onePart \d+ %/);
     const events = (await finish(t, SONDE, ['trace', 'events', '--name', 'profile:sample', trace])).stdout;
     assert.match(events, /betweenRequests/);
 });
