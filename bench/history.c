@@ -385,8 +385,8 @@ static int run_long(const char *path, uint64_t count, uint32_t attributes)
     uint64_t end_ns = 0, most = 0;
     double store_us = 0, all_us;
     uint64_t begin = now_ns();
-    struct history_info info;
-    for (uint64_t done = 0; chunk && done < count; done += CHUNK) {
+    struct history_info info = {.changes = 0};
+    for (uint64_t done = 0; chunk && info.changes < count; done += CHUNK) { /* some are none to the history */
         for (uint64_t i = 0; i < CHUNK; i++)
             chunk[i] = generate();
         uint64_t from = now_ns();
