@@ -49,7 +49,10 @@ static int json_event(void *self, const struct event *event)
     text_add(&c->line, "\n");
     if (c->line.failed)
         return -ENOMEM;
-    return fwrite(c->line.at, 1, c->line.length, c->file) == c->line.length ? 0 : -EIO;
+    errno = 0;
+    if (fwrite(c->line.at, 1, c->line.length, c->file) == c->line.length)
+        return 0;
+    return errno ? -errno : -EIO;
 }
 
 static int perfetto_pass(void *self, const struct event *event)
@@ -74,7 +77,9 @@ static int to_file(struct conversion *c, int (*event)(void *, const struct event
         r = -errno;
     if (!standard)
         fclose(c->file);
-    return r < 0 ? problem_set(&c->problem, r, "%s: %s", c->output, strerror(-r)) : 0;
+    return r < 0
+               ? problem_set(&c->problem, r, "%s: %s", standard ? "standard output" : c->output, strerror(-r))
+               : 0;
 }
 
 static int to_json(struct conversion *c)

@@ -1,5 +1,6 @@
 /* The program `sonde`: finds the command in the table and runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,18 @@ static int cmd_version(const struct command *self, int argc, char **argv)
     return EXIT_DONE;
 }
 
+/* What could not be written (a full disk) is no success. Whoever closed the pipe wanted no more. */
+static int check_output(int status)
+{
+    struct problem problem = {.what = ""};
+    errno = 0;
+    if ((status != EXIT_DONE && status != EXIT_LOST) || (fflush(stdout) == 0 && !ferror(stdout)) ||
+        errno == EPIPE)
+        return status;
+    problem_set(&problem, -EIO, "standard output: %s", errno ? strerror(errno) : "could not be written");
+    return cli_fail(EXIT_FAILED, &problem);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -98,5 +111,5 @@ int main(int argc, char **argv)
         return unknown_command(name);
     if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
         return cli_help(command);
-    return command->run(command, argc - 1, argv + 1);
+    return check_output(command->run(command, argc - 1, argv + 1));
 }
