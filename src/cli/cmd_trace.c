@@ -116,6 +116,7 @@ struct stream_count {
 
 struct info {
     uint64_t events, from_ns, to_ns;
+    bool clock;          /* some events have times */
     struct map by_class; /* class -> index into classes */
     ARRAY(struct class_count) classes;
     struct stream_count *streams;
@@ -151,6 +152,7 @@ static int gather(struct trace_command *c, struct info *info)
         if (!info->events++)
             info->from_ns = e->time_ns;
         info->to_ns = e->time_ns;
+        info->clock |= trace_host_at(c->trace, e->trace)->has_clock;
         if (!s->events++)
             s->from_ns = e->time_ns;
         s->to_ns = e->time_ns;
@@ -211,7 +213,7 @@ static void info_text(struct trace_command *c, struct info *info)
         format_time(&line, wall_ns(c->trace, 0, info->from_ns));
         text_add(&line, " to ");
         format_time(&line, wall_ns(c->trace, 0, info->to_ns));
-        if (info->to_ns)
+        if (info->clock)
             printf("\n%s UTC, %s\n", text_get(&line),
                    clock_format_duration(info->to_ns - info->from_ns, duration, sizeof(duration)));
         else
@@ -346,9 +348,15 @@ static void event_line(struct text *line, const struct trace_command *c, const s
         enum field_scope scope;
         const char *open, *close;
     } SCOPES[] = {{SCOPE_COMMON_CONTEXT, " [", "]"}, {SCOPE_CONTEXT, " [", "]"}, {SCOPE_PAYLOAD, " ", ""}};
-    format_time(line, wall_ns(c->trace, e->trace, e->time_ns));
+    if (trace_host_at(c->trace, e->trace)->has_clock)
+        format_time(line, wall_ns(c->trace, e->trace, e->time_ns));
+    else
+        text_add(line, "-");
     text_add(line, " ");
     text_add(line, host);
+    for (uint32_t i = 0; e->packet && i < e->class->packet_field_count; i++)
+        if (strcmp(e->class->packet_fields[i].name, "cpu_id") == 0)
+            text_addf(line, " cpu%" PRIu64, e->packet[i].u);
     if (e->pid >= 0 || e->tid >= 0) {
         text_add(line, " ");
         format_signed(line, e->pid >= 0 ? e->pid : e->tid);
@@ -374,7 +382,9 @@ static void event_line(struct text *line, const struct trace_command *c, const s
 static void explain_nothing(const struct trace_command *c, uint64_t seen)
 {
     const char *unknown = c->filter && seen ? filter_unknown_field(c->filter) : NULL;
-    if (!seen)
+    if (!seen && !c->from.given && !c->to.given)
+        fputs("sonde: the trace has no events\n", stderr);
+    else if (!seen)
         fputs(
             "sonde: no events between these times; `sonde trace info` shows when the trace begins and ends\n",
             stderr);
@@ -432,7 +442,8 @@ static int next_event(struct trace_command *c, const struct event **ret_event)
     }
 }
 
-static int events(struct trace_command *c)
+/* *failed_at: what an error is about, when it is not the trace. */
+static int events(struct trace_command *c, const char **failed_at)
 {
     _cleanup_(text_done) struct text line = {0};
     uint64_t seen = 0, shown = 0;
@@ -459,8 +470,11 @@ static int events(struct trace_command *c)
         else
             event_line(&line, c, e, host);
         text_add(&line, "\n");
-        if (fwrite(text_get(&line), 1, line.length, stdout) != line.length)
-            return -EPIPE;
+        errno = 0;
+        if (fwrite(text_get(&line), 1, line.length, stdout) != line.length) {
+            *failed_at = "standard output";
+            return errno ? -errno : -EIO;
+        }
         shown++;
     }
     if (r >= 0 && !shown)
@@ -498,7 +512,8 @@ static int parse_option(struct trace_command *c, int option)
         return filter_parse(optarg, &problem, &c->filter) < 0 ? cli_fail(EXIT_USAGE, &problem) : 0;
     case 'l':
         c->limit = strtoull(optarg, &end, 10);
-        return *end || end == optarg ? cli_usage(c->self, "'%s' is not a number", optarg) : 0;
+        return *end || end == optarg || *optarg == '-' ? cli_usage(c->self, "'%s' is not a number", optarg)
+                                                       : 0;
     case OPTION_THREADS:
         c->threads = (unsigned)strtoul(optarg, &end, 10);
         return *end || end == optarg || c->threads > 256
@@ -510,13 +525,9 @@ static int parse_option(struct trace_command *c, int option)
     case OPTION_ALIGN:
         c->align = true;
         return 0;
-    case OPTION_FOLLOW:
+    default:
         c->follow = true;
         return 0;
-    case ':':
-        return cli_usage(c->self, "an option needs a value");
-    default:
-        return cli_usage(c->self, "unknown option");
     }
 }
 
@@ -536,6 +547,8 @@ static int parse_options(struct trace_command *c, int argc, char **argv)
     optind = 1;
     opterr = 0;
     for (int o; (o = getopt_long(argc, argv, ":n:p:w:l:", LONG, NULL)) != -1;) {
+        if (o == ':' || o == '?')
+            return cli_usage(c->self, o == ':' ? "%s needs a value" : "unknown option %s", argv[optind - 1]);
         int r = parse_option(c, o);
         if (r)
             return r;
@@ -583,8 +596,10 @@ static int run(const struct command *self, int argc, char **argv)
             argv[1]);
     int status = parse_options(&c, argc - 1, argv + 1);
     const char *path = argv[1 + optind];
-    if (!status && optind + 1 >= argc)
-        status = cli_usage(self, "no trace given");
+    if (!status && optind + 2 != argc)
+        status = cli_usage(self, optind + 1 >= argc
+                                     ? "no trace given"
+                                     : "give one trace, or a folder with several, which are read as one");
     if (!status) {
         struct trace_options options = {.threads = c.threads};
         int r = trace_open(path, &options, &problem, &c.trace);
@@ -596,9 +611,10 @@ static int run(const struct command *self, int argc, char **argv)
     if (!status && c.align)
         status = align(&c);
     if (!status) {
-        int r = want_info ? info(&c) : events(&c);
+        const char *failed_at = path;
+        int r = want_info ? info(&c) : events(&c, &failed_at);
         if (r < 0 && r != -EPIPE) {
-            problem_set(&problem, r, "%s: %s", path, strerror(-r));
+            problem_set(&problem, r, "%s: %s", failed_at, strerror(-r));
             status = cli_fail(EXIT_FAILED, &problem);
         } else {
             status = exit_status(c.trace);

@@ -275,7 +275,8 @@ static int answer(struct states_command *c)
 
 enum { OPTION_AT = 256, OPTION_FROM, OPTION_TO, OPTION_COLUMNS, OPTION_JSON };
 
-static int parse_option(struct states_command *c, int option)
+/* at: the argument that was read last, for messages. */
+static int parse_option(struct states_command *c, int option, const char *at)
 {
     char *end;
     unsigned long n;
@@ -303,9 +304,9 @@ static int parse_option(struct states_command *c, int option)
         c->keep = optarg;
         return 0;
     case ':':
-        return cli_usage(c->self, "an option needs a value");
+        return cli_usage(c->self, "%s needs a value", at);
     default:
-        return cli_usage(c->self, "unknown option");
+        return cli_usage(c->self, "unknown option %s", at);
     }
 }
 
@@ -324,9 +325,11 @@ int trace_states(const struct command *self, int argc, char **argv)
     optind = 1;
     opterr = 0;
     for (int o; !status && (o = getopt_long(argc, argv, ":a:o:", LONG, NULL)) != -1;)
-        status = parse_option(&c, o);
-    if (!status && optind >= argc)
-        status = cli_usage(self, "no trace given");
+        status = parse_option(&c, o, argv[optind - 1]);
+    if (!status && optind + 1 != argc)
+        status = cli_usage(self, optind >= argc
+                                     ? "no trace given"
+                                     : "give one trace, or a folder with several, which are read as one");
     if (!status) {
         int r = open_states(&c, argv[optind]);
         if (r >= 0)

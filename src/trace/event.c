@@ -21,6 +21,8 @@ int event_class_find(const struct event_class *class, const char *name)
 
 const char *trace_field_label(const struct trace_field *field, const struct value *value)
 {
+    if (field->type == TYPE_BITMAP)
+        return NULL;
     for (uint32_t i = 0; i < field->label_count; i++) {
         const struct trace_label *l = &field->labels[i];
         if (field->type == TYPE_SIGNED ? value->i >= l->low_signed && value->i <= l->high_signed

@@ -107,7 +107,7 @@ static inline const struct value *event_element(const struct event *event, const
 /* The index of a field by its flattened name, payload first; -1 when there is none. */
 int event_class_find(const struct event_class *class, const char *name);
 
-/* The name of an enumeration's value, or NULL. Overlapping ranges: the first. */
+/* The name of an enumeration's value, or NULL. Overlapping ranges: the first. Bit maps: format_label(). */
 const char *trace_field_label(const struct trace_field *field, const struct value *value);
 
 #endif

@@ -15,6 +15,8 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/map.h"
+#include "base/text.h"
+#include "trace/format.h"
 
 #define MAX_DEPTH 200
 #define MAX_NODES 10000
@@ -66,6 +68,7 @@ struct filter {
     struct map bindings; /* class -> int32_t[fields.count] in the arena */
     const struct event_class *last_class;
     const int32_t *last_binding;
+    struct text bits[2]; /* of bit maps: the names of their bits, for the two sides of a comparison */
 };
 
 struct parser {
@@ -354,6 +357,8 @@ void filter_free(struct filter *filter)
     array_done(&filter->fields);
     array_done(&filter->comparisons);
     map_done(&filter->bindings);
+    text_done(&filter->bits[0]);
+    text_done(&filter->bits[1]);
     arena_done(&filter->arena);
     free(filter);
 }
@@ -366,6 +371,28 @@ const char *filter_unknown_field(const struct filter *filter)
     return NULL;
 }
 
+/* ---- fields ---- */
+
+enum { BOUND_NONE = -1, BOUND_PACKET = -2 }; /* a field of the packet's context: BOUND_PACKET - index */
+
+/* The event's own fields hide those of its packet's context. */
+static int32_t find_field(const struct event_class *class, const char *name,
+                          const struct trace_field **ret_field)
+{
+    int32_t i = event_class_find(class, name);
+    if (i >= 0) {
+        *ret_field = &class->fields[i];
+        return i;
+    }
+    for (uint32_t k = 0; k < class->packet_field_count; k++) {
+        if (strcmp(class->packet_fields[k].name, name) == 0) {
+            *ret_field = &class->packet_fields[k];
+            return BOUND_PACKET - (int32_t)k;
+        }
+    }
+    return BOUND_NONE;
+}
+
 /* ---- types ---- */
 
 enum { IS_NUMBER = 1, IS_TEXT = 2 }; /* bits: what an operand can be compared as */
@@ -373,20 +400,21 @@ enum { IS_NUMBER = 1, IS_TEXT = 2 }; /* bits: what an operand can be compared as
 /* 0 when the class does not have the field. */
 static unsigned operand_type(const struct node *n, const struct event_class *class)
 {
-    int i;
+    const struct trace_field *f;
+    int32_t i;
     switch (n->kind) {
     case NODE_TEXT:
         return IS_TEXT;
     case NODE_OWN:
         return n->own == OWN_NAME || n->own == OWN_HOST ? IS_TEXT : IS_NUMBER;
     case NODE_FIELD:
-        i = class ? event_class_find(class, n->name) : -1;
-        if (i < 0)
+        i = class ? find_field(class, n->name, &f) : BOUND_NONE;
+        if (i == BOUND_NONE)
             return 0;
-        if (class->fields[i].type == TYPE_STRING || class->fields[i].type == TYPE_BLOB)
+        if (f->type == TYPE_STRING || f->type == TYPE_BLOB)
             return IS_TEXT;
-        return class->fields[i].label_count || event_names_has_field(class, (uint32_t)i) ? IS_NUMBER | IS_TEXT
-                                                                                         : IS_NUMBER;
+        return f->label_count || (i >= 0 && event_names_has_field(class, (uint32_t)i)) ? IS_NUMBER | IS_TEXT
+                                                                                       : IS_NUMBER;
     default:
         return IS_NUMBER;
     }
@@ -438,6 +466,7 @@ struct evaluation {
     const int32_t *binding;
     const char *host;
     const struct event_names *names;
+    struct text *bits; /* for two operands */
 };
 
 static const int32_t *bind(struct filter *f, const struct event_class *class)
@@ -453,8 +482,9 @@ static const int32_t *bind(struct filter *f, const struct event_class *class)
         if (!binding)
             return NULL;
         for (size_t i = 0; i < f->fields.count; i++) {
-            binding[i] = event_class_find(class, f->fields.at[i]->name);
-            f->fields.at[i]->seen |= binding[i] >= 0;
+            const struct trace_field *field;
+            binding[i] = find_field(class, f->fields.at[i]->name, &field);
+            f->fields.at[i]->seen |= binding[i] != BOUND_NONE;
         }
         *place = (uint64_t)(uintptr_t)binding;
     }
@@ -468,15 +498,25 @@ static struct operand text_operand(const char *s)
     return s ? (struct operand){.kind = OPERAND_TEXT, .s = s, .length = strlen(s)} : (struct operand){0};
 }
 
-static struct operand field_operand(const struct evaluation *e, const struct node *n)
+/* bits: room for the names of a bit map's bits. */
+static struct operand field_operand(const struct evaluation *e, const struct node *n, struct text *bits)
 {
     int32_t i = e->binding[n->number];
-    if (i < 0 || !event_has(e->event, (uint32_t)i))
+    const struct event_class *class = e->event->class;
+    bool own = i >= 0;
+    if (own ? !event_has(e->event, (uint32_t)i) : i == BOUND_NONE || !e->event->packet)
         return (struct operand){0};
-    const struct trace_field *f = &e->event->class->fields[i];
-    const struct value *v = &e->event->values[i];
-    const char *label =
-        f->label_count ? trace_field_label(f, v) : event_names_of_field(e->names, e->event, (uint32_t)i);
+    const struct trace_field *f = own ? &class->fields[i] : &class->packet_fields[BOUND_PACKET - i];
+    const struct value *v = own ? &e->event->values[i] : &e->event->packet[BOUND_PACKET - i];
+    if (v->absent)
+        return (struct operand){0};
+    const char *label = f->label_count ? trace_field_label(f, v)
+                        : own          ? event_names_of_field(e->names, e->event, (uint32_t)i)
+                                       : NULL;
+    if (f->type == TYPE_BITMAP && f->label_count) {
+        text_clear(bits);
+        label = format_label(bits, f, v) ? text_get(bits) : "";
+    }
     switch (f->type) {
     case TYPE_SIGNED:
         return (struct operand){.kind = OPERAND_SIGNED, .i = v->i, .label = label};
@@ -509,9 +549,9 @@ static struct operand own_operand(const struct evaluation *e, enum own_field own
     return (struct operand){0};
 }
 
-static struct operand evaluate(const struct evaluation *e, const struct node *n)
+static struct operand evaluate(const struct evaluation *e, const struct node *n, struct text *bits)
 {
-    return n->kind == NODE_FIELD ? field_operand(e, n)
+    return n->kind == NODE_FIELD ? field_operand(e, n, bits)
            : n->kind == NODE_OWN ? own_operand(e, n->own)
                                  : n->constant;
 }
@@ -555,7 +595,7 @@ static bool like(const struct operand *text, const struct operand *pattern)
 
 static bool compare(const struct evaluation *e, const struct node *n)
 {
-    struct operand a = evaluate(e, n->left), b = evaluate(e, n->right);
+    struct operand a = evaluate(e, n->left, &e->bits[0]), b = evaluate(e, n->right, &e->bits[1]);
     if (a.kind != OPERAND_TEXT && b.kind == OPERAND_TEXT && a.label)
         a = text_operand(a.label);
     if (b.kind != OPERAND_TEXT && a.kind == OPERAND_TEXT && b.label)
@@ -585,7 +625,7 @@ static bool compare(const struct evaluation *e, const struct node *n)
 
 static bool truth(const struct evaluation *e, const struct node *n)
 {
-    struct operand o = evaluate(e, n);
+    struct operand o = evaluate(e, n, &e->bits[0]);
     return o.kind == OPERAND_TEXT ? o.length > 0 : o.kind != OPERAND_NONE && as_real(&o) != 0;
 }
 
@@ -608,6 +648,6 @@ static bool passes(const struct evaluation *e, const struct node *n)
 bool filter_matches(struct filter *filter, const struct event *event, const char *host,
                     const struct event_names *names)
 {
-    struct evaluation e = {event, bind(filter, event->class), host, names};
+    struct evaluation e = {event, bind(filter, event->class), host, names, filter->bits};
     return e.binding && passes(&e, filter->root);
 }

@@ -3,12 +3,13 @@
  *     duration > 5ms && name == "keys"
  *     $name =~ "redis:*" && (bytes >= 1M || !(fd == -1))
  *
- * Fields are named as trace info lists them ("a.b" for nested ones); $name, $time, $pid, $tid, $host are the
- * event's own. Numbers may carry a unit: ns us ms s min, k M G (powers of 1,000), Ki Mi Gi. Operators: == !=
- * < <= > >=, =~ and
+ * Fields are named as events print them ("a.b" for nested ones; those of the packet's context too); $name,
+ * $time, $pid, $tid, $host are the event's own. Numbers may carry a unit: ns us ms s min, k M G (powers of
+ * 1,000), Ki Mi Gi. Operators: == != < <= > >=, =~ and
  * !~ (shell patterns), && || ! and brackets; a field alone is true when it is there and not 0. Strings
- * compare with texts, with the labels of enumerations, and with the text behind a number that the catalogue
- * calls a name. An event that does not have a field fails every comparison with it. */
+ * compare with texts, with the labels of enumerations, with the names of a bit map's bits ("read|write"), and
+ * with the text behind a number that the catalogue calls a name. An event that does not have a field fails
+ * every comparison with it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRACE_FILTER_H
 #define TRACE_FILTER_H

@@ -43,6 +43,25 @@ void format_time(struct text *text, int64_t since_epoch_ns)
     text_addf(text, ".%09" PRId64, ns);
 }
 
+bool format_label(struct text *text, const struct trace_field *field, const struct value *value)
+{
+    const char *label = field->label_count ? trace_field_label(field, value) : NULL;
+    if (label)
+        text_add(text, label);
+    bool any = label != NULL;
+    for (uint32_t i = 0; field->type == TYPE_BITMAP && i < field->label_count; i++) {
+        const struct trace_label *l = &field->labels[i];
+        uint64_t width = l->high - l->low;
+        uint64_t bits = l->low > 63 ? 0 : (width > 62 ? UINT64_MAX : (1ull << (width + 1)) - 1) << l->low;
+        if (!(value->u & bits))
+            continue;
+        text_add(text, any ? "|" : "");
+        text_add(text, l->name);
+        any = true;
+    }
+    return any;
+}
+
 /* ---- for people ---- */
 
 static void plain_text(struct text *text, const char *s, size_t length)
@@ -104,8 +123,7 @@ static void plain_number(struct text *text, const struct trace_field *f, const s
 static void plain_value(struct text *text, const struct event *event, const struct trace_field *f,
                         const struct value *v, const char *label)
 {
-    if (!label && f->label_count)
-        label = trace_field_label(f, v);
+    size_t before = text->length;
     switch (f->type) {
     case TYPE_STRING:
         plain_text(text, v->s, v->length);
@@ -121,13 +139,14 @@ static void plain_value(struct text *text, const struct event *event, const stru
         text_addf(text, "%.17g", v->d);
         return;
     default:
-        if (label) {
-            text_add(text, label);
-            text_add(text, "(");
-        }
-        plain_number(text, f, v);
         if (label)
-            text_add(text, ")");
+            text_add(text, label);
+        else
+            format_label(text, f, v);
+        bool labelled = text->length > before;
+        text_add(text, labelled ? "(" : "");
+        plain_number(text, f, v);
+        text_add(text, labelled ? ")" : "");
         return;
     }
 }
@@ -302,13 +321,20 @@ static void json_scope(struct text *text, const struct event *event, const char 
         format_json_string(text, fields[i].name, strlen(fields[i].name));
         text_add(text, ":");
         json_value(text, &packet, &fields[i], &values[i]);
-        const char *label = fields[i].label_count    ? trace_field_label(&fields[i], &values[i])
-                            : first == SCOPE_PAYLOAD ? event_names_of_field(names, event, i)
-                                                     : NULL;
-        if (!label)
+        const char *name = first == SCOPE_PAYLOAD ? event_names_of_field(names, event, i) : NULL;
+        if (!name && !fields[i].label_count)
             continue;
-        text_addf(text, ",\"%s.label\":", fields[i].name);
-        format_json_string(text, label, strlen(label));
+        _cleanup_(text_done) struct text label = {0}, label_key = {0};
+        if (name)
+            text_add(&label, name);
+        else if (!format_label(&label, &fields[i], &values[i]))
+            continue;
+        text_addf(&label_key, "%s.label", fields[i].name);
+        text_add(text, ",");
+        format_json_string(text, text_get(&label_key), label_key.length);
+        text_add(text, ":");
+        format_json_string(text, text_get(&label), label.length);
+        text->failed |= label_key.failed || label.failed;
     }
     text_add(text, any ? "}" : "");
 }

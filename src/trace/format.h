@@ -20,6 +20,10 @@ void format_fields(struct text *text, const struct event *event, enum field_scop
 void format_json(struct text *text, const struct event *event, const char *host,
                  const struct event_names *names);
 
+/* Appends the name of an enumeration's value, or those of a bit map's bits that are set: "read|write". False
+ * when there is none. */
+bool format_label(struct text *text, const struct trace_field *field, const struct value *value);
+
 /* Appends a JSON string with its quotes. */
 void format_json_string(struct text *text, const char *string, size_t length);
 

@@ -583,7 +583,10 @@ int metadata_parse(const char *path, const char *text, size_t length, struct pro
     while (start < length &&
            (text[start] == ' ' || text[start] == '\n' || text[start] == '\r' || text[start] == '\t'))
         start++;
-    m->version = start < length && (text[start] == '{' || text[start] == '[' || text[start] == 0x1e) ? 2 : 1;
+    if (start == length)
+        return problem_set(problem, -EINVAL, "%s: empty: the tracer ended before it described its events",
+                           path);
+    m->version = (text[start] == '{' || text[start] == '[' || text[start] == 0x1e) ? 2 : 1;
     int r = m->version == 2 ? ctf2_parse(m, text, length, problem) : tsdl_parse(m, text, length, problem);
     if (r >= 0)
         r = finish(m, problem);

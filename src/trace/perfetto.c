@@ -5,7 +5,8 @@
  *     TrackDescriptor  1 uuid, 2 name, 3 process, 4 thread, 5 parent_uuid
  *     ProcessDescr.    1 pid, 6 process_name;  ThreadDescriptor 1 pid, 2 tid, 5 thread_name
  *     TrackEvent       4 debug_annotations, 9 type (1 begin, 2 end, 3 instant), 11 track_uuid, 22 categories,
- * 23 name DebugAnnotation  2 bool, 3 uint, 4 int, 5 double, 6 string, 10 name
+ *                      23 name
+ *     DebugAnnotation  2 bool, 3 uint, 4 int, 5 double, 6 string, 10 name, 11 dict_entries, 12 array_values
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/perfetto.h"
@@ -82,9 +83,10 @@ static int write_packet(struct perfetto *w)
     varint(&w->value, w->packet.length);
     if (w->packet.failed || w->value.failed || w->message.failed || w->annotation.failed)
         return -ENOMEM;
+    errno = 0;
     if (fwrite(w->value.at, 1, w->value.length, w->file) != w->value.length ||
         fwrite(w->packet.at, 1, w->packet.length, w->file) != w->packet.length)
-        return -EIO;
+        return errno ? -errno : -EIO;
     return 0;
 }
 
@@ -145,7 +147,11 @@ static int process_track(struct perfetto *w, const struct event *e, uint64_t *re
     text_clear(&w->annotation);
     field_varint(&w->annotation, 1, shown_id(e, pid));
     text_clear(&w->value);
-    text_addf(&w->value, "%s %" PRId64, trace_host_at(w->trace, e->trace)->name, pid);
+    int name = event_class_find(e->class, "procname"); /* LTTng's context */
+    if (name >= 0 && event_has(e, (uint32_t)name) && e->class->fields[name].type == TYPE_STRING)
+        format_utf8(&w->value, e->values[name].s, e->values[name].length);
+    else
+        text_addf(&w->value, "%s %" PRId64, trace_host_at(w->trace, e->trace)->name, pid);
     field_message(&w->annotation, 6, &w->value);
     field_message(&w->message, 3, &w->annotation);
     return end_track(w, 0);
@@ -204,29 +210,62 @@ static int event_track(struct perfetto *w, const struct event *e, bool span, uin
 
 /* ---- events ---- */
 
-static void annotate(struct perfetto *w, const struct event *e, uint32_t i, const struct event_names *names)
+static void annotation(struct perfetto *w, struct text *out, const struct event *e,
+                       const struct trace_field *f, const struct value *v, const char *label);
+
+/* One value of an array or member of a structure in one, as field `number` of the annotation around it. */
+static void nested(struct perfetto *w, struct text *out, unsigned number, const struct event *e,
+                   const struct trace_field *f, const struct value *v)
 {
-    const struct trace_field *f = &e->class->fields[i];
-    const struct value *v = &e->values[i];
-    const char *label = f->label_count ? trace_field_label(f, v) : event_names_of_field(names, e, i);
-    text_clear(&w->annotation);
-    field_string(&w->annotation, 10, f->name);
-    if (label) {
-        field_string(&w->annotation, 6, label);
-    } else if (f->type == TYPE_STRING || f->type == TYPE_BLOB) {
-        text_clear(&w->value);
-        format_utf8(&w->value, v->s, v->length); /* protobuf strings must be */
-        field_message(&w->annotation, 6, &w->value);
-    } else if (f->type == TYPE_REAL) {
-        field_double(&w->annotation, 5, v->d);
-    } else if (f->type == TYPE_SIGNED) {
-        field_varint(&w->annotation, 4, (uint64_t)v->i);
-    } else if (f->type == TYPE_BOOLEAN) {
-        field_varint(&w->annotation, 2, v->u != 0);
-    } else {
-        field_varint(&w->annotation, 3, f->type == TYPE_ARRAY ? v->length : v->u);
+    struct text inner = {0};
+    annotation(w, &inner, e, f, v, NULL);
+    field_message(out, number, &inner);
+    out->failed |= inner.failed;
+    text_done(&inner);
+}
+
+static void array_values(struct perfetto *w, struct text *out, const struct event *e,
+                         const struct trace_field *f, const struct value *v)
+{
+    bool scalar = f->element_count == 1 && f->elements[0].name[0] == '\0';
+    for (uint32_t i = 0; i < v->length; i++) {
+        struct text members = {0};
+        for (uint32_t j = 0; j < f->element_count; j++) {
+            const struct value *member = event_element(e, f, v, i, j);
+            if (!member->absent)
+                nested(w, scalar ? out : &members, scalar ? 12 : 11, e, &f->elements[j], member);
+        }
+        if (!scalar)
+            field_message(out, 12, &members);
+        out->failed |= members.failed;
+        text_done(&members);
     }
-    field_message(&w->message, 4, &w->annotation);
+}
+
+/* A DebugAnnotation. */
+static void annotation(struct perfetto *w, struct text *out, const struct event *e,
+                       const struct trace_field *f, const struct value *v, const char *label)
+{
+    text_clear(&w->value);
+    if (f->name[0])
+        field_string(out, 10, f->name);
+    if (label)
+        field_string(out, 6, label);
+    else if (format_label(&w->value, f, v))
+        field_message(out, 6, &w->value);
+    else if (f->type == TYPE_STRING || f->type == TYPE_BLOB) {
+        format_utf8(&w->value, v->s, v->length); /* protobuf strings must be */
+        field_message(out, 6, &w->value);
+    } else if (f->type == TYPE_REAL)
+        field_double(out, 5, v->d);
+    else if (f->type == TYPE_SIGNED)
+        field_varint(out, 4, (uint64_t)v->i);
+    else if (f->type == TYPE_BOOLEAN)
+        field_varint(out, 2, v->u != 0);
+    else if (f->type == TYPE_ARRAY)
+        array_values(w, out, e, f, v);
+    else
+        field_varint(out, 3, v->u);
 }
 
 static int track_event(struct perfetto *w, const struct event *e, unsigned type, uint64_t time_ns,
@@ -241,8 +280,12 @@ static int track_event(struct perfetto *w, const struct event *e, unsigned type,
         if (e->class->name[category])
             field_bytes(&w->message, 22, e->class->name, category);
         for (uint32_t i = 0; i < e->class->field_count; i++)
-            if (!e->values[i].absent)
-                annotate(w, e, i, names);
+            if (!e->values[i].absent) {
+                text_clear(&w->annotation);
+                annotation(w, &w->annotation, e, &e->class->fields[i], &e->values[i],
+                           event_names_of_field(names, e, i));
+                field_message(&w->message, 4, &w->annotation);
+            }
     }
     text_clear(&w->packet);
     field_varint(&w->packet, 8, time_ns);

@@ -85,6 +85,7 @@ int trace_describe_host(struct host *h)
                                     .tracer = tracer ? tracer : "",
                                     .version = m->version,
                                     .own = m->own,
+                                    .has_clock = m->clocks != NULL,
                                     .clock_origin_ns = m->clocks ? m->clocks->base_ns : 0};
     uint32_t n = 0;
     for (const struct stream_meta *s = m->streams; s; s = s->next)
@@ -171,8 +172,12 @@ static int find_traces(struct trace *t, const char *path, int depth, struct prob
 {
     _cleanup_(trace_names_done) name_list names = {0};
     int r = trace_list_folder(path, &names);
-    if (r < 0)
-        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    if (r < 0) {
+        problem_set(problem, r, "%s: %s", path, strerror(-r));
+        if (r == -ENOTDIR)
+            problem_remedy(problem, "A trace is a folder with a file 'metadata'; give the folder.");
+        return r;
+    }
     for (size_t i = 0; i < names.count; i++)
         if (strcmp(names.at[i], "metadata") == 0 && (r = add_host(t, path, &names, problem)) < 0)
             return r;

@@ -33,6 +33,7 @@ struct trace_host {
     const char *tracer;      /* "lttng-ust"; "" when unknown */
     int version;             /* of CTF: 1 (1.8) or 2 */
     bool own;                /* recorded by sonde: times are CLOCK_MONOTONIC */
+    bool has_clock;          /* else all times are 0 */
     int64_t clock_origin_ns; /* the clock's offset from the Epoch; already added to the times unless own */
     uint32_t class_count;
     const struct event_class *const *classes;

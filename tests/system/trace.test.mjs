@@ -143,6 +143,9 @@ test('filters, times and empty results', { skip: noData }, () => {
     const expected = all.filter(e => e.fields.next_comm.startsWith('lttng') && e.fields.prev_tid !== 0);
     assert.ok(expected.length > 0);
     assert.deepEqual(some, expected);
+    const there = json('--where', 'cpu_id == 3', '--name', 'sched_switch');
+    assert.deepEqual(there, all.filter(e => e.packet.cpu_id === 3));
+    assert.match(lines('--where', 'cpu_id == 3', '-l', '1')[0], / wilbrod cpu3 /);
     const first = all[0].time_ns;
     assert.ok(json('--from', '+100ms', '--to', '+110ms').every(e => e.time_ns - first >= 99e6 && e.time_ns - first <= 111e6));
     const none = run(sonde, 'trace', 'events', '--where', 'nosuchfield > 5', folder);
@@ -192,6 +195,55 @@ test('JSON lines and Perfetto', { skip: noData }, () => {
     }
     assert.equal(at, bytes.length);
     assert.ok(packets > RECORDED.ros2, `${packets} packets: one an event and one a track`);
+});
+
+test("Perfetto's file by its schema", { skip: noData || !tools('protoc') ? 'needs recorded traces and protoc' : false }, () => {
+    // The part of Perfetto's public schema that is written.
+    fs.writeFileSync(path.join(scratch, 'part.proto'), `syntax = "proto2"; package part;
+        message Trace { repeated TracePacket packet = 1; }
+        message TracePacket { optional uint64 timestamp = 8; optional uint32 trusted_packet_sequence_id = 10;
+            optional TrackEvent track_event = 11; optional TrackDescriptor track_descriptor = 60; }
+        message TrackDescriptor { optional uint64 uuid = 1; optional string name = 2; optional ProcessDescriptor process = 3;
+            optional ThreadDescriptor thread = 4; optional uint64 parent_uuid = 5; }
+        message ProcessDescriptor { optional int32 pid = 1; optional string process_name = 6; }
+        message ThreadDescriptor { optional int32 pid = 1; optional int32 tid = 2; optional string thread_name = 5; }
+        message TrackEvent { repeated DebugAnnotation debug_annotations = 4; optional Type type = 9; optional uint64 track_uuid = 11;
+            repeated string categories = 22; optional string name = 23;
+            enum Type { SLICE_BEGIN = 1; SLICE_END = 2; INSTANT = 3; } }
+        message DebugAnnotation { optional bool bool_value = 2; optional uint64 uint_value = 3; optional int64 int_value = 4;
+            optional double double_value = 5; optional string string_value = 6; optional string name = 10;
+            repeated DebugAnnotation dict_entries = 11; repeated DebugAnnotation array_values = 12; }`);
+    const folder = unpack('hello-lost'), out = path.join(scratch, 'hello.pftrace');
+    assert.equal(run(sonde, 'convert', '--to', 'perfetto', '-o', out, folder).status, 4); // its tracer discarded events
+    const decoded = spawnSync('protoc', ['--decode=part.Trace', 'part.proto'], { cwd: scratch, input: fs.readFileSync(out), encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.equal(decoded.status, 0, decoded.stderr);
+    assert.equal(decoded.stdout.match(/^ {2}track_event \{/gm).length, RECORDED['hello-lost']);
+    assert.doesNotMatch(decoded.stdout, /^ *\d+[:{ ]/m, 'a field that the schema does not have');
+    assert.match(decoded.stdout, /array_values \{\n +int_value: 1\n +\}\n +array_values \{\n +int_value: 2\n +\}\n +array_values \{\n +int_value: 3\n +\}\n +name: "arrfield1"|name: "arrfield1"\n +array_values \{\n +int_value: 1\n/);
+});
+
+test('what cannot be printed is no success', { skip: noData }, () => {
+    const folder = unpack('hello-lost');
+    for (const command of ['trace info', 'trace events', 'convert --to json -o -', 'convert --to perfetto -o /dev/full']) {
+        const r = spawnSync('sh', ['-c', `"$0" ${command} "$1" >/dev/full`, sonde, folder], { encoding: 'utf8' });
+        assert.equal(r.status, 1, command);
+        assert.match(r.stderr, /No space left on device/, command);
+    }
+});
+
+test('traces with nothing in them, and none', { skip: noData }, () => {
+    const folder = path.join(scratch, 'bare'), events = () => run(sonde, 'trace', 'events', folder);
+    fs.mkdirSync(folder);
+    assert.match(events().err, /neither this folder nor one inside has a file 'metadata'/);
+    fs.writeFileSync(path.join(folder, 'metadata'), '');
+    assert.match(events().err, /bare\/metadata: empty/);
+    fs.copyFileSync(path.join(unpack('ros2'), 'metadata'), path.join(folder, 'metadata'));
+    assert.match(events().err, /the trace has no events/);
+    assert.match(run(sonde, 'trace', 'events', path.join(folder, 'metadata')).err, /Not a directory\n.*give the folder/);
+    assert.match(run(sonde, 'trace', 'info', folder, folder).err, /give one trace/);
+    assert.match(run(sonde, 'trace', 'events', '--frm', '3', folder).err, /unknown option --frm/);
+    const line = run(sonde, 'trace', 'events', '-l', '1', unpack('CTF2-7.0-smalltrace')).out;
+    assert.match(line, /^- CTF2-7.0-smalltrace string str=/, 'no clock, no time');
 });
 
 test('a truncated file gives what is whole, and says what is lost', { skip: noData }, () => {

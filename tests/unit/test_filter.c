@@ -7,6 +7,8 @@
 
 static const struct trace_label LABELS[] = {{.low = 0, .high = 1, .name = "read"},
                                             {.low = 2, .high = 9, .name = "write"}};
+static const struct trace_label BITS[] = {{.low = 0, .high = 1, .name = "low"},
+                                          {.low = 2, .high = 9, .name = "high"}};
 static const struct trace_field FIELDS[] = {
     {.name = "bytes", .type = TYPE_UNSIGNED},
     {.name = "fd", .type = TYPE_SIGNED},
@@ -15,15 +17,25 @@ static const struct trace_field FIELDS[] = {
     {.name = "kind", .type = TYPE_UNSIGNED, .labels = LABELS, .label_count = 2},
     {.name = "gone", .type = TYPE_UNSIGNED},
     {.name = "a.b", .type = TYPE_UNSIGNED},
+    {.name = "bits", .type = TYPE_BITMAP, .labels = BITS, .label_count = 2},
 };
+static const struct trace_field PACKET[] = {{.name = "cpu_id", .type = TYPE_UNSIGNED},
+                                            {.name = "fd", .type = TYPE_STRING}};
+static const struct value PACKET_VALUES[] = {{.u = 5}, {.s = "hidden", .length = 6}};
 static const struct value VALUES[] = {
-    {.u = UINT64_MAX}, {.i = -1}, {.d = 0.5}, {.s = "keysX", .length = 4}, {.u = 3}, {.absent = 1}, {.u = 0}};
-static const struct event_class CLASS = {
-    .name = "redis:command", .id = EVENT_FOREIGN, .field_count = 7, .fields = FIELDS};
+    {.u = UINT64_MAX}, {.i = -1},     {.d = 0.5}, {.s = "keysX", .length = 4},
+    {.u = 3},          {.absent = 1}, {.u = 0},   {.u = 5}};
+static const struct event_class CLASS = {.name = "redis:command",
+                                         .id = EVENT_FOREIGN,
+                                         .field_count = 8,
+                                         .fields = FIELDS,
+                                         .packet_field_count = 2,
+                                         .packet_fields = PACKET};
 static const struct event EVENT = {.time_ns = 5000000,
                                    .class = &CLASS,
                                    .values = VALUES,
-                                   .present = 0x5f,
+                                   .packet = PACKET_VALUES,
+                                   .present = 0xdf,
                                    .pid = 7,
                                    .tid = 8,
                                    .id = EVENT_FOREIGN};
@@ -64,6 +76,8 @@ static void compares(void **state)
         "$time >= 4999us && $time <= 0.005s",
         "$pid == 7 && $tid == 8",
         "$host == \"host\"",
+        "cpu_id == 5 && cpu_id",
+        "bits == \"low|high\" && bits =~ \"*high*\" && bits == 5",
         "bytes",
         "!a.b",
         "!(bytes == 1) && !gone",
@@ -85,6 +99,8 @@ static void compares(void **state)
         "a.b",
         "name == 4",
         "$pid == 8",
+        "cpu_id == 4",
+        "bits == \"low\"",
         "(fd == -1 || bytes == 0) && ratio == 7",
     };
     for (size_t i = 0; i < sizeof(TRUE) / sizeof(*TRUE); i++)

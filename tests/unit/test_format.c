@@ -84,6 +84,39 @@ static void for_people(void **state)
     text_done(&out);
 }
 
+/* Labels of a bit map name positions of bits, not values; names of fields may need escapes. */
+static void names_of_bits(void **state)
+{
+    static const struct trace_label BITS[] = {{.low = 0, .high = 0, .name = "read"},
+                                              {.low = 3, .high = 4, .name = "write"},
+                                              {.low = 63, .high = 63, .name = "last"},
+                                              {.low = 0, .high = 63, .name = "any"},
+                                              {.low = 64, .high = 70, .name = "never"}};
+    static const struct trace_field FLAGS[] = {
+        {.name = "a\"b", .type = TYPE_BITMAP, .base = 10, .labels = BITS, .label_count = 5}};
+    static const struct event_class BITMAP = {
+        .name = "e", .id = EVENT_FOREIGN, .field_count = 1, .fields = FLAGS};
+    static const struct {
+        uint64_t value;
+        const char *label;
+    } CASES[] = {
+        {1, "read|any"}, {16, "write|any"}, {0, NULL}, {1ull << 63 | 1, "read|last|any"}, {2, "any"}};
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(*CASES); i++) {
+        struct value v = {.u = CASES[i].value};
+        struct event e = {.class = &BITMAP, .values = &v, .present = 1, .pid = -1, .tid = -1};
+        struct text out = {0}, expected = {0};
+        format_json(&out, &e, NULL, NULL);
+        text_addf(&expected, "{\"time_ns\":0,\"name\":\"e\",\"stream\":0,\"fields\":{\"a\\\"b\":%llu",
+                  (unsigned long long)CASES[i].value);
+        if (CASES[i].label)
+            text_addf(&expected, ",\"a\\\"b.label\":\"%s\"", CASES[i].label);
+        text_add(&expected, "}}");
+        assert_string_equal(text_get(&out), text_get(&expected));
+        text_done(&out);
+        text_done(&expected);
+    }
+}
+
 /* Every two bytes: what is not UTF-8 is replaced, what is stays. */
 static void json_is_always_utf8(void **state)
 {
@@ -110,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json),
         cmocka_unit_test(for_people),
+        cmocka_unit_test(names_of_bits),
         cmocka_unit_test(json_is_always_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
