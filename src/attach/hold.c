@@ -53,6 +53,35 @@ static void begin(struct hold *hold)
 
 /* ---- stopping ---- */
 
+/* The main thread of a child of ours, which is waited for as a child too. */
+static bool is_own_child(pid_t tid)
+{
+    char path[64], ours[32];
+    _cleanup_(freep) char *status = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/status", tid);
+    snprintf(ours, sizeof(ours), "\nPPid:\t%d\n", getpid());
+    if (file_read(path, 1 << 16, &status, NULL) < 0 || !strstr(status, ours))
+        return false;
+    snprintf(ours, sizeof(ours), "\nTgid:\t%d\n", tid);
+    return strstr(status, ours) != NULL;
+}
+
+int hold_take_stop(pid_t tid, int *ret_status)
+{
+    siginfo_t stop = {0}, end = {0};
+    if (waitid(P_PID, (id_t)tid, &stop, WSTOPPED | WNOHANG | __WALL) == 0 && stop.si_pid == tid) {
+        *ret_status = stop.si_status << 8 | 0x7f;
+        return 1;
+    }
+    if (waitid(P_PID, (id_t)tid, &end, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+        return errno == ECHILD ? -ESRCH : -errno;
+    if (end.si_pid != tid)
+        return 0;
+    if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
+        waitid(P_PID, (id_t)tid, &end, WEXITED | WNOHANG | __WALL);
+    return -ESRCH;
+}
+
 /* Waits for a thread's next stop; its wait status, or a negative errno (-ESRCH: gone). A stop is announced
  * with SIGCHLD, which is taken here before anybody else sees it. */
 static int wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
@@ -64,11 +93,9 @@ static int wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
     sigprocmask(SIG_BLOCK, &child, &before);
     int result = -ETIMEDOUT;
     do {
-        pid_t r = waitpid(tid, ret_status, __WALL | WNOHANG);
-        if (r < 0)
-            result = errno == ECHILD ? -ESRCH : -errno;
-        else if (r == tid)
-            result = WIFSTOPPED(*ret_status) ? 0 : -ESRCH;
+        int r = hold_take_stop(tid, ret_status);
+        if (r != 0)
+            result = MIN(r, 0);
         else
             (void)sigtimedwait(&child, NULL, &wake);
     } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);

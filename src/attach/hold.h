@@ -57,6 +57,10 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
 
+/* Takes the next stop of a thread that we trace: 1, and its wait status; 0: none yet; -ESRCH: it has ended.
+ * The end of a child of our own is left to be waited for by whoever wants its exit status. */
+int hold_take_stop(pid_t tid, int *ret_status);
+
 /* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
  * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());
  * then nobody is held. */

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/hold.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "symbol/memory.h"
@@ -150,15 +151,12 @@ static int wait_for_stop(pid_t tid)
 {
     uint64_t deadline = clock_monotonic_ns() + STOP_LIMIT_NS;
     for (;;) {
-        int status;
-        pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-        if (got < 0)
-            return -errno;
-        if (got == tid && !WIFSTOPPED(status))
-            return -ESRCH;
-        if (got == tid && status >> 16 == PTRACE_EVENT_STOP)
+        int status, r = hold_take_stop(tid, &status);
+        if (r < 0)
+            return r;
+        if (r && status >> 16 == PTRACE_EVENT_STOP)
             return 0;
-        if (got == tid) { /* a signal on its way in: deliver it when the thread goes on */
+        if (r) { /* a signal on its way in: deliver it when the thread goes on */
             if (ptrace(PTRACE_CONT, tid, NULL, (void *)(uintptr_t)WSTOPSIG(status)) < 0)
                 return -errno;
             continue;

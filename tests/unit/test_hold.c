@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -317,6 +318,58 @@ static void test_calls_wherever_the_main_thread_is(void **state)
     end_child(pid);
 }
 
+static int take_end(pid_t pid)
+{
+    int status, r;
+    while ((r = hold_take_stop(pid, &status)) >= 0)
+        usleep(1000);
+    return r;
+}
+
+/* A traced child's end is there for who waits for the child; of anybody else's child its parent is told. */
+static void test_an_end_while_traced(void **state)
+{
+    pid_t pid = start_child(false);
+    int status;
+    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0) {
+        end_child(pid);
+        skip();
+    }
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
+    while (hold_take_stop(pid, &status) == 0)
+        usleep(1000);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(status >> 16, PTRACE_EVENT_STOP);
+    kill(pid, SIGKILL);
+    assert_int_equal(take_end(pid), -ESRCH);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+
+    board->stuck = 0;
+    pid_t parent = fork();
+    if (parent == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                pause();
+        }
+        board->stuck = child;
+        _exit(waitpid(child, &status, 0) == child && WIFSIGNALED(status) ? WTERMSIG(status) : 1);
+    }
+    while (!board->stuck)
+        usleep(1000);
+    assert_int_equal(ptrace(PTRACE_SEIZE, board->stuck, NULL, NULL), 0);
+    kill(board->stuck, SIGTERM);
+    while (hold_take_stop(board->stuck, &status) == 0) /* about to be given the signal */
+        usleep(1000);
+    assert_int_equal(WSTOPSIG(status), SIGTERM);
+    assert_int_equal(ptrace(PTRACE_CONT, board->stuck, NULL, SIGTERM), 0);
+    assert_int_equal(take_end(board->stuck), -ESRCH);
+    assert_int_equal(waitpid(parent, &status, 0), parent);
+    assert_int_equal(WEXITSTATUS(status), SIGTERM);
+}
+
 int main(void)
 {
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -327,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_do_not_stop),
         cmocka_unit_test(test_a_call_in_the_main_thread),
         cmocka_unit_test(test_calls_wherever_the_main_thread_is),
+        cmocka_unit_test(test_an_end_while_traced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
