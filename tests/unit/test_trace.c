@@ -280,7 +280,7 @@ static void grows_under_the_reader(void **state)
     "\"alignment\":64,\"byte-order\":\"little-endian\",\"roles\":[\"" role "\"]}}"
 #define CTF2_WIDE(name)                                                                                      \
     "{\"name\":\"" name "\",\"field-class\":{\"type\":\"null-terminated-string\",\"encoding\":\"utf-16le\"}" \
-                        "}"
+    "}"
 
 static void put_wide(struct bytes *b, const char *text)
 {
