@@ -108,6 +108,7 @@ static void thread_free(struct thread *thread)
     free(thread->short_turns);
     free(thread->types);
     free(thread->loop);
+    functions_free(thread);
     gc_free(thread->gc);
     free(thread);
 }
@@ -131,6 +132,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->submitters);
     map_done(&process->server_ports);
     array_done(&process->inner);
+    function_sums_free(process);
     free(process->encode_seen);
     free(process->encode);
     free(process);
@@ -285,6 +287,12 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_http_trace:
         context_trace(a, thread, e);
         break;
+    case SONDE_EVENT_js_promises:
+        gc_promises(a, thread, e);
+        break;
+    case SONDE_EVENT_js_chosen:
+        function_chosen(a, process, e);
+        break;
     case SONDE_EVENT_port_receive:
         port_received(a, thread, e);
         break;
@@ -312,6 +320,8 @@ static void probe_event(struct analysis *a, const struct event *e)
     case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_v8_regexp:
     case SONDE_EVENT_js_measure:
+    case SONDE_EVENT_js_function:
+    case SONDE_EVENT_js_settled:
         turn_event(a, thread, e);
         break;
     }

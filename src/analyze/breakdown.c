@@ -112,6 +112,8 @@ static int add_span(stay_array *stays, const struct request *request, const stru
     case VSPAN_syscall: /* within what made it */
     case VSPAN_measure: /* around what happened in it */
         return 0;
+    case VSPAN_function: /* what it waits for after it returned is there by itself */
+        return add_stay(stays, request, span, span->start_ns, span->work_end_ns, LEVEL_CALLBACK, "");
     case VSPAN_callback:
         return add_stay(stays, request, span, span->start_ns, end_ns, LEVEL_CALLBACK, "");
     case VSPAN_pool:
@@ -161,8 +163,10 @@ static void add_name(char *to, size_t size, const char *name)
 
 static void name_span(char *to, size_t size, const struct vspan *span, const char *suffix)
 {
-    static const char *const PREFIX[] = {
-        [VSPAN_measure] = "measure ", [VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
+    static const char *const PREFIX[] = {[VSPAN_measure] = "measure ",
+                                         [VSPAN_function] = "function ",
+                                         [VSPAN_http] = "call ",
+                                         [VSPAN_other] = "exchange with "};
     char name[160];
     add_name(name, sizeof(name), span->name ? span->name : "?");
     snprintf(to, size, "%s%s%s",
@@ -260,9 +264,9 @@ static void add_attl(struct analysis *a, const struct request *request, const st
                      size_t block)
 {
     struct breakdown *b = a->breakdown;
-    if (!span->end_ns ||
-        (span->kind != VSPAN_pool && span->kind != VSPAN_redis && span->kind != VSPAN_http &&
-         span->kind != VSPAN_other && span->kind != VSPAN_sync && span->kind != VSPAN_measure))
+    if (!span->end_ns || (span->kind != VSPAN_pool && span->kind != VSPAN_redis && span->kind != VSPAN_http &&
+                          span->kind != VSPAN_other && span->kind != VSPAN_sync &&
+                          span->kind != VSPAN_measure && span->kind != VSPAN_function))
         return;
     char text[256];
     name_span(text, sizeof(text), span, span->kind == VSPAN_sync ? ", synchronous" : "");

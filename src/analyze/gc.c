@@ -88,6 +88,26 @@ void gc_memory(struct analysis *a, const struct event *e)
         last->memory_bytes = MIN(last->memory_bytes, g->memory_bytes);
 }
 
+void gc_promises(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    if (!thread->gc && !(thread->gc = calloc(1, sizeof(*thread->gc)))) {
+        a->failed = true;
+        return;
+    }
+    thread->gc->promises = U(e, js_promises_created);
+    thread->gc->promises_sampled = U(e, js_promises_sampled);
+    thread->gc->promises_collected = U(e, js_promises_collected);
+}
+
+bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive)
+{
+    enum { ENOUGH = 8 };
+    if (g->promises_sampled < ENOUGH || g->promises_collected > g->promises_sampled)
+        return false;
+    *ret_alive = (g->promises_sampled - g->promises_collected) * PROMISE_SAMPLING;
+    return true;
+}
+
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {
     const struct gc_watch *g = thread->gc;
@@ -295,9 +315,17 @@ json_t *gc_json(const struct thread *thread)
     array_foreach (&g->majors, m)
         json_array_append_new(majors, json_pack("{s:I, s:I}", "end_ns", (json_int_t)m->end_ns, "heap_bytes",
                                                 (json_int_t)m->heap_bytes));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "minor_count", (json_int_t)g->count[0],
-                     "major_count", (json_int_t)g->count[1], "minor_ns", (json_int_t)g->collecting_ns[0],
-                     "major_ns", (json_int_t)g->collecting_ns[1], "longest_ns", (json_int_t)g->longest_ns,
-                     "tigc_ns", (json_int_t)in_ns, "tbgc_ns", (json_int_t)between_ns, "heap_bytes",
-                     (json_int_t)g->heap_bytes, "majors", majors);
+    json_t *promises = json_null();
+    uint64_t alive;
+    if (g->promises) {
+        promises = json_pack("{s:I}", "created_count", (json_int_t)g->promises);
+        json_object_set_new(promises, "alive_count",
+                            gc_promises_alive(g, &alive) ? json_integer((json_int_t)alive) : json_null());
+    }
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "minor_count",
+                     (json_int_t)g->count[0], "major_count", (json_int_t)g->count[1], "minor_ns",
+                     (json_int_t)g->collecting_ns[0], "major_ns", (json_int_t)g->collecting_ns[1],
+                     "longest_ns", (json_int_t)g->longest_ns, "tigc_ns", (json_int_t)in_ns, "tbgc_ns",
+                     (json_int_t)between_ns, "heap_bytes", (json_int_t)g->heap_bytes, "majors", majors,
+                     "promises", promises);
 }

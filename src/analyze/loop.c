@@ -21,6 +21,11 @@ static void merge_bin(struct loop_bin *to, const struct loop_bin *from)
     to->encode_ns += from->encode_ns;
     to->turns += from->turns;
     to->ticks += from->ticks;
+    to->pool_queued_ns += from->pool_queued_ns;
+    to->pool_running_ns += from->pool_running_ns;
+    to->pool_done_ns += from->pool_done_ns;
+    to->ready = MAX(to->ready, from->ready);
+    to->pool = MAX(to->pool, from->pool);
     to->collections += from->collections;
     to->majors += from->majors;
     to->longest_ns = MAX(to->longest_ns, from->longest_ns);
@@ -64,6 +69,18 @@ struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t
     return &w->bins[since_ns / w->width_ns];
 }
 
+/* Adds the time from start_ns to end_ns, which may lie in several bins, to a sum of each; offset: of it.
+ * end_ns lies in a bin. */
+static void spread(struct loop_watch *w, uint64_t start_ns, uint64_t end_ns, size_t offset)
+{
+    for (uint64_t at_ns = MAX(start_ns, w->from_ns); at_ns < end_ns;) {
+        uint64_t since_ns = at_ns - w->from_ns;
+        uint64_t here_ns = MIN(end_ns - at_ns, w->width_ns - since_ns % w->width_ns);
+        *(uint64_t *)(void *)((char *)&w->bins[since_ns / w->width_ns] + offset) += here_ns;
+        at_ns += here_ns;
+    }
+}
+
 void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
@@ -75,13 +92,56 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     bin->longest_ns = MAX(bin->longest_ns, end_ns - start_ns);
     w->active_ns += end_ns - start_ns;
     w->turns++;
-    uint64_t from_ns = MAX(start_ns, w->from_ns);
-    for (uint64_t at_ns = from_ns; at_ns < end_ns;) { /* a long turn fills several bins */
-        uint64_t since_ns = at_ns - w->from_ns;
-        uint64_t here_ns = MIN(end_ns - at_ns, w->width_ns - since_ns % w->width_ns);
-        w->bins[since_ns / w->width_ns].active_ns += here_ns;
-        at_ns += here_ns;
-    }
+    w->last_ns = MAX(w->last_ns, end_ns);
+    spread(w, start_ns, end_ns, offsetof(struct loop_bin, active_ns));
+}
+
+/* ---- queues ---- */
+
+void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns)
+{
+    struct loop_bin *bin = loop_bin_at(a, thread, at_ns);
+    if (!bin)
+        return;
+    struct loop_watch *w = thread->loop;
+    w->callbacks++;
+    w->ready++;
+    w->most_ready = MAX(w->most_ready, w->ready);
+    bin->ready = MAX(bin->ready, w->ready);
+}
+
+void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns)
+{
+    struct loop_bin *bin = loop_bin_at(a, thread, at_ns);
+    if (!bin)
+        return;
+    struct loop_watch *w = thread->loop;
+    w->pool++;
+    w->most_pool = MAX(w->most_pool, w->pool);
+    bin->pool = MAX(bin->pool, w->pool);
+}
+
+void loop_ran(struct thread *thread)
+{
+    if (thread->loop && thread->loop->pool)
+        thread->loop->pool--;
+}
+
+void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns)
+{
+    if (!op->submit_ns || !op->run_end_ns || !loop_bin_at(a, thread, done_ns))
+        return;
+    struct loop_watch *w = thread->loop;
+    /* A damaged trace may hold any times. */
+    uint64_t end_ns = MIN(op->run_end_ns, done_ns), start_ns = MIN(op->run_start_ns, end_ns);
+    uint64_t submit_ns = MIN(op->submit_ns, start_ns);
+    w->last_ns = MAX(w->last_ns, done_ns);
+    w->pool_queued_ns += start_ns - submit_ns;
+    w->pool_running_ns += end_ns - start_ns;
+    w->pool_done_ns += done_ns - end_ns;
+    spread(w, submit_ns, start_ns, offsetof(struct loop_bin, pool_queued_ns));
+    spread(w, start_ns, end_ns, offsetof(struct loop_bin, pool_running_ns));
+    spread(w, end_ns, done_ns, offsetof(struct loop_bin, pool_done_ns));
 }
 
 void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
@@ -93,6 +153,7 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     struct loop_watch *w = thread->loop;
     bin->ticks++;
     w->ticks++;
+    w->ready = 0;
     if (w->last_poll_ns && start_ns > w->last_poll_ns)
         w->longest_tick_ns = MAX(w->longest_tick_ns, start_ns - w->last_poll_ns);
     w->last_poll_ns = end_ns;
@@ -137,6 +198,11 @@ static json_t *bins_json(const struct loop_watch *w)
         {"major_count", offsetof(struct loop_bin, majors), false},
         {"heap_bytes", offsetof(struct loop_bin, heap_bytes), true},
         {"encode_ns", offsetof(struct loop_bin, encode_ns), true},
+        {"ready_most_count", offsetof(struct loop_bin, ready), false},
+        {"pool_most_count", offsetof(struct loop_bin, pool), false},
+        {"pool_queued_ns", offsetof(struct loop_bin, pool_queued_ns), true},
+        {"pool_running_ns", offsetof(struct loop_bin, pool_running_ns), true},
+        {"pool_done_ns", offsetof(struct loop_bin, pool_done_ns), true},
     };
     size_t count = LOOP_BINS;
     while (count && !w->bins[count - 1].turns && !w->bins[count - 1].active_ns && !w->bins[count - 1].ticks)
@@ -157,6 +223,13 @@ static json_t *loop_json(const struct process *process, const struct thread *thr
         "turns_count", (json_int_t)w->turns, "ticks_count", (json_int_t)w->ticks, "longest_tick_ns",
         (json_int_t)w->longest_tick_ns, "late_timers_count", (json_int_t)w->late_timers,
         "worst_timer_late_ns", (json_int_t)w->worst_late_ns);
+    json_t *queues = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "observed_ns",
+                               (json_int_t)(w->last_ns > w->from_ns ? w->last_ns - w->from_ns : 0),
+                               "callbacks_count", (json_int_t)w->callbacks, "ready_most_count",
+                               (json_int_t)w->most_ready, "pool_most_count", (json_int_t)w->most_pool,
+                               "pool_queued_ns", (json_int_t)w->pool_queued_ns, "pool_running_ns",
+                               (json_int_t)w->pool_running_ns, "pool_done_ns", (json_int_t)w->pool_done_ns);
+    json_object_set_new(object, "queues", queues);
     json_object_set_new(object, "bins", bins_json(w));
     if (thread->gc)
         json_object_set_new(object, "gc", gc_json(thread));

@@ -245,13 +245,21 @@ struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
     uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
+    /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
+     * waiting for the loop. Divided by the bin's width, the mean number of them. */
+    uint64_t pool_queued_ns, pool_running_ns, pool_done_ns;
     uint32_t turns, ticks, collections, majors;
+    uint32_t ready, pool; /* at most: callbacks due in one tick; operations in the pool, waiting or at work */
 };
 enum { LOOP_BINS = 256 };
 
 struct loop_watch {
     uint64_t from_ns, width_ns;
     uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
+    uint64_t callbacks, pool_queued_ns, pool_running_ns,
+        pool_done_ns; /* callbacks: of streams, pool, ports */
+    uint64_t last_ns;
+    uint32_t ready, most_ready, pool, most_pool; /* in this tick; in the pool now */
     struct loop_bin bins[LOOP_BINS];
 };
 
@@ -271,7 +279,10 @@ struct gc_watch {
     ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
     struct gc_recent recent[GC_RECENT];
     size_t recent_count;
+    /* Of the newest js:promises; promises 0: they are not counted. */
+    uint64_t promises, promises_sampled, promises_collected;
 };
+enum { PROMISE_SAMPLING = 128 }; /* one of so many is sampled: probe/context.js */
 
 /* GC_LEAK_OUTSIDE: of what is not in the heap, Buffers and the memory of native code. */
 enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
@@ -347,10 +358,31 @@ struct thread {
     size_t long_turn_count;         /* ever; the last LONG_TURNS are kept */
     struct short_turn *short_turns; /* SHORT_TURNS of them; NULL: none */
     size_t short_turn_count;        /* ever */
+    struct map function_calls;      /* call of a chosen function -> struct pending_call * */
     uint8_t runs_pool, runs_loop;
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
     uint64_t finish_ns; /* when that was */
+};
+
+/* The calls of a chosen function (function.c). */
+struct function_sum {
+    const char *name;
+    uint64_t count, threw, rejected, not_awaited, pending; /* pending: their promise is not settled */
+    uint64_t total_ns, worst_ns, self_ns; /* self: on the loop, without others called by it */
+    struct sketch took, self;
+};
+
+struct pending_call {
+    uint64_t start_ns, end_ns, owner; /* end_ns: when it returned; owner: serial */
+    uint32_t span, sum;               /* in the owner's tree; index into the process's functions */
+};
+
+/* What was asked for with --function. */
+struct chosen_function {
+    const char *asked, *words; /* words: where it was found, or what looks like it */
+    uint32_t places;
+    uint8_t state; /* as js:chosen's */
 };
 
 struct inner_command {
@@ -390,6 +422,8 @@ struct process {
     struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
     uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
     struct seen *encode_seen;          /* looks into those; NULL: none */
+    ARRAY(struct function_sum) functions;
+    ARRAY(struct chosen_function) chosen;
 };
 
 /* ---- the analysis ---- */
@@ -620,12 +654,25 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
 /* node.c: reads one turn, a complete tree. */
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
 
+/* function.c */
+void function_chosen(struct analysis *a, struct process *process, const struct event *e);
+int functions_report(struct analysis *a, struct report *report); /* those that were asked for and not seen */
+void functions_free(struct thread *thread);
+void function_sums_free(struct process *process);
+
 /* loop.c */
 struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns);
 void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A poll phase: a turn of the loop as a whole. timeout_ms: how long it was willing to wait. */
 void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                int32_t timeout_ms);
+
+/* Something that was ready when the loop polled is handled. */
+void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns);
+/* The queue of the thread pool: an operation that this loop gave it is there, has run, has come back. */
+void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns);
+void loop_ran(struct thread *thread);
+void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns);
 
 /* gc.c */
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
@@ -639,6 +686,9 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
 void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
 double process_ran_share(const struct process *process);
 void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
+void gc_promises(struct analysis *a, struct thread *thread, const struct event *e);
+/* About how many promises are still in memory; false: too few were sampled to say. */
+bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive);
 json_t *gc_json(const struct thread *thread);
 void gc_free(struct gc_watch *gc);
 

@@ -40,8 +40,7 @@ static void release(struct turn *t)
 
 /* ---- who ---- */
 
-/* Whose an operation is, where the probe could ask (context.c): c is what the callback around it says. */
-static struct context told(const struct turn *t, const struct item *item, const struct context *c)
+struct context turn_told(const struct turn *t, const struct item *item, const struct context *c)
 {
     if (item->context <= CONTEXT_NONE)
         return *c;
@@ -348,7 +347,7 @@ static void read_submit(struct turn *t, const struct item *item, const struct co
 {
     uint64_t *known = map_get(&t->thread->process->pool, item->id);
     struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
-    const struct context whose = told(t, item, c);
+    const struct context whose = turn_told(t, item, c);
     count_known(t->a, &whose);
     if (whose.told && whose.owner)
         context_counted(t->a, t->thread->process);
@@ -397,7 +396,7 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
     if (join_exchange(connection, item))
         return;
-    const struct context whose = told(t, item, c);
+    const struct context whose = turn_told(t, item, c);
     if (whose.owner)
         whose.owner->last_active_ns = item->start_ns;
     for (uint32_t i = 0; connection && i < item->count; i++) {
@@ -501,7 +500,7 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
  * its process's start, are not its own. */
 static void read_measure(struct turn *t, const struct item *item, const struct context *c)
 {
-    const struct context whose = told(t, item, c);
+    const struct context whose = turn_told(t, item, c);
     struct request *owner = whose.owner;
     uint64_t start_ns = item->trigger;
     if (!owner || start_ns < owner->start_ns)
@@ -609,7 +608,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
             read_calls(t, item, c);
         break;
     case SONDE_EVENT_port_post: {
-        const struct context whose = told(t, item, c);
+        const struct context whose = turn_told(t, item, c);
         port_owned(t->a, item->pointer, item->trigger, whose.owner, (enum known)whose.known, whose.parent);
         break;
     }
@@ -622,7 +621,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         if (item->small == MESSAGE_SENT)
             read_calls(t, item, c);
         else if (item->small == MESSAGE_ANSWERS)
-            websocket_answered(t->a, t->thread, told(t, item, c).owner, item->start_ns);
+            websocket_answered(t->a, t->thread, turn_told(t, item, c).owner, item->start_ns);
         else if (item->small == MESSAGE_BACK)
             *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count), c->once = 1;
         break;
@@ -636,6 +635,12 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         break;
     case SONDE_EVENT_js_measure:
         read_measure(t, item, c);
+        break;
+    case SONDE_EVENT_js_function:
+        function_read(t, item, c);
+        break;
+    case SONDE_EVENT_js_settled:
+        function_settled(t, item);
         break;
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:

@@ -35,6 +35,7 @@ struct turn {
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
     uint8_t sync_kind;
+    uint64_t functions_ns;        /* chosen functions that have returned within the one that is read */
     ARRAY(struct request *) held; /* those that it was about */
 };
 
@@ -57,6 +58,12 @@ static const struct context UNDECIDED = {.cause = VSPAN_NONE};
 
 /* node.c */
 void read_item(struct turn *t, uint32_t index, struct context *c);
+/* Whose an operation is, where the probe could ask (context.c): c is what the callback around it says. */
+struct context turn_told(const struct turn *t, const struct item *item, const struct context *c);
+
+/* function.c */
+void function_read(struct turn *t, const struct item *item, const struct context *c);
+void function_settled(struct turn *t, const struct item *item);
 
 /* stream.c: a stream's events, with all that happened in them. */
 void read_io(struct turn *t, const struct item *io);

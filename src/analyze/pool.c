@@ -55,6 +55,7 @@ static void submitted(struct analysis *a, struct thread *thread, const struct ev
         return;
     op->submit_ns = e->time_ns;
     op->submit_tid = thread->tid;
+    loop_submitted(a, thread, e->time_ns);
     op->type = nearest_type(thread, op->kind);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
@@ -175,6 +176,9 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     op->run_end_ns = e->time_ns;
     op->run_start_ns = MAX(e->time_ns - event_duration(e), op->submit_ns);
     op->run_tid = thread->tid;
+    uint64_t *submitter = op->submit_ns ? map_get(&process->threads, (uint64_t)op->submit_tid) : NULL;
+    if (submitter)
+        loop_ran((struct thread *)(uintptr_t)*submitter);
     free(op->calls);
     op->calls = below_keep(thread, e->time_ns - event_duration(e), e->time_ns);
     if (!thread->runs_pool) {
@@ -219,6 +223,7 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
     own.end_ns = MAX(done_ns, own.start_ns);
     own.gc_ns = gc_overlap_ns(thread, own.start_ns, own.end_ns);
     own.unusual = attl_add(a, thread->process->service, &own);
+    loop_completed(a, thread, op, done_ns);
     struct request *owner = request_open(a, op->owner);
     if (!owner)
         return;

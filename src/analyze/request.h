@@ -29,15 +29,17 @@ enum vspan_kind {
     VSPAN_callback, /* JavaScript */
     VSPAN_gc,
     VSPAN_regexp,
-    VSPAN_encode,  /* JSON or a buffer becomes text, or text an object */
-    VSPAN_measure, /* what the program measured (performance.measure) */
-    VSPAN_pool,    /* an operation of libuv's thread pool, from submission to its completion callback */
-    VSPAN_sync,    /* the same done on the loop's own thread, which stands still */
-    VSPAN_http,    /* a request sent to another service, from sending to the end of the response */
-    VSPAN_redis,   /* a command, from sending to the callback that reads its reply */
-    VSPAN_ipc,     /* bytes written to a pipe or UNIX socket, until the answer or until they are taken */
-    VSPAN_other,   /* bytes sent on another connection, to the next bytes received */
-    VSPAN_syscall, /* a system call of the thread that its parent ran on */
+    VSPAN_encode,   /* JSON or a buffer becomes text, or text an object */
+    VSPAN_measure,  /* what the program measured (performance.measure) */
+    VSPAN_function, /* a call of a chosen function (--function); work: until it returned, end: its promise's
+                     */
+    VSPAN_pool,     /* an operation of libuv's thread pool, from submission to its completion callback */
+    VSPAN_sync,     /* the same done on the loop's own thread, which stands still */
+    VSPAN_http,     /* a request sent to another service, from sending to the end of the response */
+    VSPAN_redis,    /* a command, from sending to the callback that reads its reply */
+    VSPAN_ipc,      /* bytes written to a pipe or UNIX socket, until the answer or until they are taken */
+    VSPAN_other,    /* bytes sent on another connection, to the next bytes received */
+    VSPAN_syscall,  /* a system call of the thread that its parent ran on */
 };
 
 #define VSPAN_NONE UINT32_MAX

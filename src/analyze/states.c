@@ -29,7 +29,19 @@ struct thread {
 };
 
 struct host_attributes {
-    uint32_t root, threads, processors, redis; /* EMIT_NONE: not there yet */
+    uint32_t root, threads, processors, redis, node; /* EMIT_NONE: not there yet */
+};
+
+/* The thread pool of a Node process: operations in it, and those done that the loop has not taken. */
+struct pool {
+    uint32_t base, queued, done; /* attributes */
+    int64_t in, out;
+};
+
+/* An event loop. */
+struct loop {
+    uint32_t phase, ready; /* attributes */
+    int64_t callbacks;     /* since the last poll ended */
 };
 
 struct states {
@@ -43,6 +55,11 @@ struct states {
     struct map running;   /* host and processor -> tid */
     struct map processor; /* host and processor -> attribute */
     struct map clients;   /* host, pid and client -> attribute */
+    ARRAY(struct pool) pools;
+    ARRAY(struct loop) loops;
+    struct map pool_of; /* host and pid -> index into pools */
+    struct map loop_of; /* host and tid -> index into loops */
+    struct map queued;  /* hash of host, pid and request -> 1 in the pool, 2 done */
     struct event_names names;
 };
 
@@ -61,7 +78,7 @@ static int below(struct states *s, uint32_t parent, uint32_t *quark, const char 
 static int host_at(struct states *s, uint32_t host, struct host_attributes **ret_host)
 {
     while (s->hosts.count <= host) {
-        struct host_attributes h = {HISTORY_ROOT, EMIT_NONE, EMIT_NONE, EMIT_NONE};
+        struct host_attributes h = {HISTORY_ROOT, EMIT_NONE, EMIT_NONE, EMIT_NONE, EMIT_NONE};
         uint32_t number = (uint32_t)s->hosts.count;
         if (s->trace && trace_host_count(s->trace) > 1) {
             int r = emit_attribute(s->emit, HISTORY_ROOT, trace_host_at(s->trace, number)->name, &h.root);
@@ -401,6 +418,146 @@ static int on_redis_command(struct states *s, const struct event *e)
                                  history_string(name ? name : "unknown"));
 }
 
+/* ---- event loops and thread pools ---- */
+
+/* What lies below Node/PID, found by key: its index in its list; *ret_new: it is to be added there. */
+static int node_place(const struct event *e, struct map *map, int64_t number, size_t count,
+                      uint64_t *ret_index, bool *ret_new)
+{
+    uint64_t *place = map_put(map, key_of(e->trace, (uint64_t)number), ret_new);
+    if (!place)
+        return -ENOMEM;
+    if (*ret_new)
+        *place = count;
+    *ret_index = *place;
+    return 0;
+}
+
+static int node_base(struct states *s, const struct event *e, uint32_t *ret_quark)
+{
+    struct host_attributes *h;
+    char pid[24];
+    snprintf(pid, sizeof(pid), "%" PRId64, e->pid);
+    int r = host_at(s, e->trace, &h);
+    if (r >= 0)
+        r = below(s, h->root, &h->node, "Node");
+    return r < 0 ? r : emit_attribute(s->emit, h->node, pid, ret_quark);
+}
+
+static int pool_at(struct states *s, const struct event *e, struct pool **ret_pool)
+{
+    bool is_new;
+    uint64_t index;
+    int r = node_place(e, &s->pool_of, e->pid, s->pools.count, &index, &is_new);
+    if (r >= 0 && is_new) {
+        struct pool p = {EMIT_NONE, EMIT_NONE, EMIT_NONE, 0, 0};
+        r = node_base(s, e, &p.base);
+        if (r >= 0)
+            r = emit_attribute(s->emit, p.base, "Thread pool", &p.base);
+        if (r >= 0)
+            r = emit_attribute(s->emit, p.base, "Operations", &p.queued);
+        if (r >= 0)
+            r = emit_attribute(s->emit, p.base, "Done", &p.done);
+        if (r >= 0 && array_add(&s->pools, p) < 0)
+            r = -ENOMEM;
+        if (r < 0)
+            map_remove(&s->pool_of, key_of(e->trace, (uint64_t)e->pid));
+    }
+    if (r >= 0)
+        *ret_pool = &s->pools.at[index];
+    return r;
+}
+
+static int loop_at(struct states *s, const struct event *e, struct loop **ret_loop)
+{
+    bool is_new;
+    uint64_t index;
+    int r = node_place(e, &s->loop_of, e->tid, s->loops.count, &index, &is_new);
+    if (r >= 0 && is_new) {
+        struct loop l = {EMIT_NONE, EMIT_NONE, 0};
+        uint32_t quark = EMIT_NONE;
+        char tid[24];
+        snprintf(tid, sizeof(tid), "%" PRId64, e->tid);
+        r = node_base(s, e, &quark);
+        if (r >= 0)
+            r = emit_attribute(s->emit, quark, "Loops", &quark);
+        if (r >= 0)
+            r = emit_attribute(s->emit, quark, tid, &quark);
+        if (r >= 0)
+            r = emit_attribute(s->emit, quark, "Phase", &l.phase);
+        if (r >= 0)
+            r = emit_attribute(s->emit, quark, "Ready", &l.ready);
+        if (r >= 0 && array_add(&s->loops, l) < 0)
+            r = -ENOMEM;
+        if (r < 0)
+            map_remove(&s->loop_of, key_of(e->trace, (uint64_t)e->tid));
+    }
+    if (r >= 0)
+        *ret_loop = &s->loops.at[index];
+    return r;
+}
+
+static int set_pool(struct states *s, const struct event *e, const struct pool *pool)
+{
+    int r = emit_state(s->emit, e->time_ns, pool->queued, history_int(pool->in));
+    return r < 0 ? r : emit_state(s->emit, e->time_ns, pool->done, history_int(pool->out));
+}
+
+/* uv:submit, uv:run, uv:done of one request, in this order; what was not submitted (the synchronous
+ * functions, what was under way when the trace began) does not count. */
+static int on_operation(struct states *s, const struct event *e, uint64_t request)
+{
+    struct pool *pool;
+    uint64_t words[3] = {e->trace, (uint64_t)e->pid, request}, key = map_hash(words, sizeof(words));
+    int r = pool_at(s, e, &pool);
+    if (r < 0)
+        return r;
+    uint64_t *step = map_get(&s->queued, key);
+    uint64_t was = step ? *step : 0;
+    if (e->id == SONDE_EVENT_uv_submit) {
+        if (!step && !(step = map_put(&s->queued, key, NULL)))
+            return -ENOMEM;
+        *step = 1;
+        pool->in += was != 1;
+        pool->out -= was == 2;
+    } else if (e->id == SONDE_EVENT_uv_run && was == 1) {
+        *step = 2;
+        pool->in--;
+        pool->out++;
+    } else if (e->id == SONDE_EVENT_uv_done && was) {
+        map_remove(&s->queued, key);
+        pool->in -= was == 1; /* it was cancelled */
+        pool->out -= was == 2;
+    }
+    return set_pool(s, e, pool);
+}
+
+static int on_phase(struct states *s, const struct event *e)
+{
+    enum { PHASE_POLL = 4 };
+    struct loop *loop;
+    int r = loop_at(s, e, &loop);
+    uint64_t phase = e->values[FIELD_uv_phase_phase].u;
+    const char *name = event_label(SONDE_MEANING_uv_phase, phase);
+    if (r >= 0)
+        r = emit_interval(s->emit, start_of(e), e->time_ns, loop->phase,
+                          history_string(name ? name : "other"));
+    if (r >= 0 && phase == PHASE_POLL) {
+        r = emit_interval(s->emit, start_of(e), e->time_ns, loop->ready, history_int(loop->callbacks));
+        loop->callbacks = 0;
+    }
+    return r;
+}
+
+static int on_callback(struct states *s, const struct event *e)
+{
+    struct loop *loop;
+    int r = loop_at(s, e, &loop);
+    if (r >= 0)
+        loop->callbacks++;
+    return r;
+}
+
 /* ---- the pass ---- */
 
 static int on_event(void *self, const struct event *e)
@@ -413,6 +570,19 @@ static int on_event(void *self, const struct event *e)
         return event_names_learn(&s->names, e);
     case SONDE_EVENT_redis_command:
         return on_redis_command(s, e);
+    case SONDE_EVENT_uv_submit:
+        return on_operation(s, e, e->values[FIELD_uv_submit_request].u);
+    case SONDE_EVENT_uv_run:
+        return on_operation(s, e, e->values[FIELD_uv_run_request].u);
+    case SONDE_EVENT_uv_done: {
+        int r = on_callback(s, e);
+        return r < 0 ? r : on_operation(s, e, e->values[FIELD_uv_done_request].u);
+    }
+    case SONDE_EVENT_uv_io:
+    case SONDE_EVENT_port_turn:
+        return on_callback(s, e);
+    case SONDE_EVENT_uv_phase:
+        return on_phase(s, e);
     case SONDE_EVENT_sched_switch:
         return on_off_processor(s, e);
     case SONDE_EVENT_sys_call:
@@ -424,12 +594,10 @@ static int on_event(void *self, const struct event *e)
 
 struct pass states_pass(struct states *states)
 {
-    static const uint16_t WANTED[] = {EVENT_FOREIGN,
-                                      SONDE_EVENT_probe_name,
-                                      SONDE_EVENT_redis_command,
-                                      SONDE_EVENT_sched_switch,
-                                      SONDE_EVENT_sys_call,
-                                      0};
+    static const uint16_t WANTED[] = {
+        EVENT_FOREIGN,        SONDE_EVENT_probe_name,   SONDE_EVENT_redis_command, SONDE_EVENT_uv_submit,
+        SONDE_EVENT_uv_run,   SONDE_EVENT_uv_done,      SONDE_EVENT_uv_io,         SONDE_EVENT_port_turn,
+        SONDE_EVENT_uv_phase, SONDE_EVENT_sched_switch, SONDE_EVENT_sys_call,      0};
     return (struct pass){.name = "states", .wanted = WANTED, .event = on_event, .self = states};
 }
 
@@ -456,6 +624,11 @@ void states_free(struct states *s)
     map_done(&s->running);
     map_done(&s->processor);
     map_done(&s->clients);
+    array_done(&s->pools);
+    array_done(&s->loops);
+    map_done(&s->pool_of);
+    map_done(&s->loop_of);
+    map_done(&s->queued);
     event_names_done(&s->names);
     free(s);
 }

@@ -7,6 +7,10 @@
  *     Threads/TID/Name           as the scheduler knows it
  *     Processors/N/Thread        the thread that runs there, 0 for none
  *     Redis/PID/Connections/CLIENT/Command    the command that executes for this connection
+ *     Node/PID/Loops/TID/Phase   "timers", "pending", "idle", "prepare", "poll", "check", "closing"
+ *     Node/PID/Loops/TID/Ready   during a poll: callbacks of streams, the pool and ports that were ready in
+ * it Node/PID/Thread pool/Operations, .../Done    in the pool, waiting or at work; done, and not taken by the
+ * loop
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ANALYZE_STATES_H

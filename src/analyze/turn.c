@@ -133,6 +133,16 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         item->context = (uint32_t)U(e, js_measure_context);
         item->name = process_name_of(thread->process, U(e, js_measure_name));
         break;
+    case SONDE_EVENT_js_function:
+        item->context = (uint32_t)U(e, js_function_context);
+        item->name = process_name_of(thread->process, U(e, js_function_name));
+        item->count = (uint32_t)U(e, js_function_call);
+        item->small = U(e, js_function_threw) != 0;
+        break;
+    case SONDE_EVENT_js_settled:
+        item->count = (uint32_t)U(e, js_settled_call);
+        item->small = (uint8_t)U(e, js_settled_outcome);
+        break;
     case SONDE_EVENT_v8_encode:
         item->small = (uint8_t)U(e, v8_encode_what);
         item->id = U(e, v8_encode_bytes);
@@ -149,6 +159,8 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
         return;
     thread->runs_loop = 1;
     fill_item(a, thread, item, e);
+    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
+        loop_callback(a, thread, e->time_ns);
     if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         read_roots(a, thread, PHASE_POLL);
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)

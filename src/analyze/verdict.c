@@ -648,6 +648,8 @@ int analysis_report(struct analysis *a, struct report *report)
         const char *reason = event_label(SONDE_MEANING_loss_reason, i);
         r = report_add_loss(report, reason ? reason : "other", NULL, a->losses.count[i]);
     }
+    if (r == 0)
+        r = functions_report(a, report);
     report_sort(report);
     report->nothing = why_nothing(a);
     report->from_ns = a->counts.first_ns;

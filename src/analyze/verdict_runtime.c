@@ -85,6 +85,20 @@ static void add_balance(struct finding *f, const struct gc_watch *g, bool ratio)
         finding_add_real(f, "tigc_tbgc_ratio", between_ns ? (double)in_ns / (double)between_ns : 0);
 }
 
+/* Promises, where they are counted: " Of 12,000 promises made about 11,904 are still in memory." */
+static const char *add_promises(struct finding *f, const struct gc_watch *g)
+{
+    uint64_t alive;
+    if (!g->promises)
+        return "";
+    finding_add_count(f, "promises_created_count", g->promises);
+    if (!gc_promises_alive(g, &alive))
+        return "";
+    finding_add_count(f, "promises_alive_count", alive);
+    return finding_say(f, " Of %llu promises made, about %llu were still in memory at the end.",
+                       (unsigned long long)g->promises, (unsigned long long)alive);
+}
+
 static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault, bool outside)
 {
     struct duration in, between, all;
@@ -108,10 +122,10 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
         f,
         "What is %s a major collection grows by %s a second and had not stopped growing at the end. A "
         "collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
-        "took %s in all.",
+        "took %s in all.%s",
         outside ? "left to the process after" : "still alive after", say_bytes(f, (uint64_t)per_s),
         say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
-        say_ns(&all, g->time_ns));
+        say_ns(&all, g->time_ns), add_promises(f, g));
     f->remedy =
         "Look for what keeps objects of finished requests alive: a cache without a limit, a global list, "
         "a listener or a closure, promises that are never settled. Compare two heap snapshots "
@@ -144,10 +158,10 @@ static void say_pressure(struct finding *f, const struct thread *thread, const s
     f->detail = finding_say(f,
                             "%s of %s that the event loop was at work went into %llu collections, %llu of "
                             "them major; the longest "
-                            "took %s. The heap does not grow: what is allocated is garbage soon.",
+                            "took %s. The heap does not grow: what is allocated is garbage soon.%s",
                             say_ns(&gc, gc_ns), say_ns(&active, active_ns),
                             (unsigned long long)(g->count[0] + g->count[1]), (unsigned long long)g->count[1],
-                            say_ns(&longest, g->longest_ns));
+                            say_ns(&longest, g->longest_ns), add_promises(f, g));
     f->remedy =
         "Allocate less per request (copies of large objects, strings that are built piece by piece), or "
         "give the young generation more room (--max-semi-space-size).";

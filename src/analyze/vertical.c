@@ -63,7 +63,7 @@ static void add_children(line_array *lines, const struct request *request, uint3
         /* Operations started in a callback stand beside it when they outlive it. */
         uint32_t above = span->parent;
         while (above != VSPAN_NONE && above != 0 && request->spans.at[above].end_ns &&
-               end_of(request, span) > request->spans.at[above].end_ns && span->kind >= VSPAN_pool &&
+               end_of(request, span) > request->spans.at[above].end_ns && span->kind >= VSPAN_function &&
                span->kind != VSPAN_sync)
             above = request->spans.at[above].parent;
         starts_here = above == parent;
@@ -218,8 +218,10 @@ static void add_words(struct text *to, const struct line *line)
             add_spent(to, &span->spent, line->took_ns);
         return;
     }
-    static const char *const PREFIX[] = {
-        [VSPAN_measure] = "measure ", [VSPAN_http] = "call ", [VSPAN_other] = "exchange with "};
+    static const char *const PREFIX[] = {[VSPAN_measure] = "measure ",
+                                         [VSPAN_function] = "function ",
+                                         [VSPAN_http] = "call ",
+                                         [VSPAN_other] = "exchange with "};
     if (span->kind < ARRAY_SIZE(PREFIX) && PREFIX[span->kind])
         text_add(to, PREFIX[span->kind]);
     text_add(to, span->name ? span->name : "?");
@@ -228,7 +230,11 @@ static void add_words(struct text *to, const struct line *line)
     else if (span->kind == VSPAN_sync)
         text_add(to, ", synchronous");
     if (span->detail && span->kind != VSPAN_redis)
-        text_addf(to, span->kind == VSPAN_callback ? ": %s" : " %s", span->detail);
+        text_addf(to,
+                  span->kind == VSPAN_callback   ? ": %s"
+                  : span->kind == VSPAN_function ? ", %s"
+                                                 : " %s",
+                  span->detail);
     if (span->kind == VSPAN_ipc && span->peer)
         text_addf(to, ": %s", span->peer);
     if (span->kind == VSPAN_encode && span->argument_bytes)
@@ -242,7 +248,9 @@ static void add_words(struct text *to, const struct line *line)
     if (span->timed && span->kind != VSPAN_pool)
         add_spent(to, &span->spent, line->took_ns);
     if (line->open)
-        text_add(to, span->kind == VSPAN_callback ? ", had not returned" : ", no answer");
+        text_add(to, span->kind == VSPAN_callback   ? ", had not returned"
+                     : span->kind == VSPAN_function ? ", its promise was not settled"
+                                                    : ", no answer");
     text_add(to, how_known(span));
 }
 
@@ -541,7 +549,7 @@ static json_t *span_json(const struct request *request, const struct vspan *span
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
         [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
         [VSPAN_measure] = "measure", [VSPAN_encode] = "encode",     [VSPAN_ipc] = "message",
-        [VSPAN_syscall] = "syscall"};
+        [VSPAN_syscall] = "syscall", [VSPAN_function] = "function"};
     json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));

@@ -496,6 +496,9 @@ static void find_script_functions(struct target *target, struct sonde_config *co
         config->globalize = address_of(target, GLOBALIZE[i]);
         config->globalize_value = i == 2;
     }
+    config->promise_has_handler = address_of(target, "_ZNK2v87Promise10HasHandlerEv");
+    if (!config->promise_has_handler)
+        config->promise_has_handler = address_of(target, "_ZN2v87Promise10HasHandlerEv"); /* Node 16 */
     if (!config->globalize && !absent)
         absent = GLOBALIZE[0];
     if (absent) {

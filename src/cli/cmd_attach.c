@@ -186,7 +186,8 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_attach = {
     .name = "attach",
-    .arguments = "[-o DIR] [--duration SECONDS] [--quiet] [--follow] [--json] PID|NAME|CGROUP...|--all",
+    .arguments = "[-o DIR] [--duration SECONDS] [--function NAME]... [--quiet] [--follow] [--json] "
+                 "PID|NAME|CGROUP...|--all",
     .summary = "Trace Node and Redis processes that run already, and leave them as they were",
     .help =
         "Nothing is restarted: the probe is loaded into the running process, its functions are redirected "

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyze/attl.h"
+#include "analyze/function.h"
 #include "analyze/ipc.h"
 #include "analyze/loop.h"
 #include "analyze/vertical.h"
@@ -135,6 +136,68 @@ static void add_channels(struct text *to, const struct analysis *analysis, const
     json_decref(all);
 }
 
+/* What each event loop and the queues around it were like: ticks, the longest between two polls, callbacks
+ * that a tick found ready, and the operations in libuv's thread pool. */
+static void add_loops(struct text *to, const struct analysis *analysis, const struct prose_style *style)
+{
+    enum { SHOWN = 12 };
+    json_t *all = analysis_loops_json(analysis), *loop;
+    size_t i, shown = 0;
+    json_array_foreach (all, i, loop) {
+        const json_t *q = json_object_get(loop, "queues");
+        json_int_t of_ns = number_of(q, "observed_ns"), ticks = number_of(loop, "ticks_count");
+        if (ticks < 2 || !of_ns || ++shown > SHOWN)
+            continue;
+        if (shown == 1)
+            text_addf(to, "\n%sEvent loops%s\n%s   %-14s %7s %6s %7s %8s %8s %5s %9s %8s %7s %5s%s\n",
+                      style->bold, style->none, style->dim, "service", "thread", "busy", "ticks/s", "longest",
+                      "late", "ready", "pool wait", "running", "done", "most", style->none);
+        text_addf(to, "   %-14.14s %7lld %4.0f %% %7.0f", json_string_value(json_object_get(loop, "service")),
+                  (long long)number_of(loop, "thread"),
+                  100.0 * (double)number_of(loop, "active_ns") / (double)of_ns,
+                  (double)ticks * (double)NS_PER_S / (double)of_ns);
+        add_duration(to, (double)number_of(loop, "longest_tick_ns"), 8);
+        add_duration(to, (double)number_of(loop, "worst_timer_late_ns"), 8);
+        text_addf(to, " %5lld %9.2f %8.2f %7.2f %5lld\n", (long long)number_of(q, "ready_most_count"),
+                  (double)number_of(q, "pool_queued_ns") / (double)of_ns,
+                  (double)number_of(q, "pool_running_ns") / (double)of_ns,
+                  (double)number_of(q, "pool_done_ns") / (double)of_ns,
+                  (long long)number_of(q, "pool_most_count"));
+    }
+    json_decref(all);
+}
+
+/* The functions that were chosen: what a call took until it returned or its promise was settled, and how long
+ * the loop was busy with all of them. */
+static void add_functions(struct text *to, const struct analysis *analysis, const struct prose_style *style)
+{
+    json_t *all = analysis_functions_json(analysis), *f;
+    size_t i;
+    if (json_array_size(all))
+        text_addf(to, "\n%sFunctions%s\n%s   %-14s %-34s %8s %8s %8s %8s %8s%s\n", style->bold, style->none,
+                  style->dim, "service", "function", "calls", "p50", "p95", "worst", "self", style->none);
+    json_array_foreach (all, i, f) {
+        text_addf(to, "   %-14.14s %-34.34s %8lld", json_string_value(json_object_get(f, "service")),
+                  json_string_value(json_object_get(f, "name")), (long long)number_of(f, "count"));
+        if (json_object_get(f, "p50_ns")) {
+            add_duration(to, (double)number_of(f, "p50_ns"), 8);
+            add_duration(to, (double)number_of(f, "p95_ns"), 8);
+            add_duration(to, (double)number_of(f, "worst_ns"), 8);
+        } else {
+            text_addf(to, " %8s %8s %8s", "-", "-", "-");
+        }
+        add_duration(to, (double)number_of(f, "self_ns"), 8);
+        text_add(to, "\n");
+        json_int_t failed = number_of(f, "threw_count") + number_of(f, "rejected_count");
+        json_int_t unknown = number_of(f, "not_awaited_count"), pending = number_of(f, "pending_count");
+        if (failed + unknown + pending)
+            text_addf(to,
+                      "      of these %lld failed, %lld ended unseen (not awaited at once), %lld not yet\n",
+                      (long long)failed, (long long)unknown, (long long)pending);
+    }
+    json_decref(all);
+}
+
 static void add_worst(struct text *to, struct analysis *analysis, const char *folder,
                       const struct prose_style *style, unsigned width)
 {
@@ -221,6 +284,8 @@ static void print_text(struct analysis *analysis, const struct report *report, c
     struct text out = {0}, limits = {0};
     prose_findings(&out, report, style, width);
     add_endpoints(&out, analysis, style, width);
+    add_loops(&out, analysis, style);
+    add_functions(&out, analysis, style);
     add_channels(&out, analysis, style);
     add_worst(&out, analysis, folder, style, width);
     add_attribution(&out, analysis, style, width);
@@ -273,10 +338,11 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
     report->requests = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(report->requests, vertical_json(requests[i], analysis_samples(analysis)));
-    report->extra = json_pack("{s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis),
-                              "attribution", counts_json(analysis_counts(analysis)), "loops",
-                              analysis_loops_json(analysis), "operations", analysis_operations_json(analysis),
-                              "channels", analysis_channels_json(analysis));
+    report->extra =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
+                  counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
+                  "operations", analysis_operations_json(analysis), "channels",
+                  analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
     if (!compact)
         return reading_print_json(report_json(report));
     json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", report_json(report));

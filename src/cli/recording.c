@@ -33,6 +33,17 @@ static bool parse_context(const char *value, enum sonde_context *ret_context)
     return false;
 }
 
+/* One more name, on a line of its own. */
+static bool add_function(struct recording *recording, const char *name)
+{
+    size_t length = strlen(recording->functions), more = strlen(name);
+    if (!more || strpbrk(name, "\n\r") || length + more + 2 > sizeof(recording->functions))
+        return false;
+    snprintf(recording->functions + length, sizeof(recording->functions) - length, "%s%s", length ? "\n" : "",
+             name);
+    return true;
+}
+
 bool recording_option(struct recording *recording, int c, const char *value)
 {
     if (c == 'o')
@@ -51,6 +62,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->budget = value;
     else if (c == 'f' && recording->report)
         recording->follow = true;
+    else if (c == OPTION_FUNCTION)
+        return add_function(recording, value);
     else if (c == OPTION_CONTEXT)
         return parse_context(value, &recording->request_context);
     else
@@ -111,14 +124,17 @@ int recording_open(struct recording *recording, struct problem *problem)
     if (found < 0)
         return found;
     _cleanup_(freep) char *probe = cli_probe_path();
-    const struct session_options options = {.folder = recording->folder,
-                                            .probe_path = probe,
-                                            .families = families,
-                                            .request_context = recording->request_context,
-                                            .budget = budget,
-                                            .user = user,
-                                            .note = note,
-                                            .context = recording};
+    if (recording->functions[0] && recording->request_context < SONDE_CONTEXT_NATIVE)
+        return problem_set(problem, -EINVAL, "--function works with --context auto, script or native only");
+    struct session_options options = {.folder = recording->folder,
+                                      .probe_path = probe,
+                                      .families = families,
+                                      .request_context = recording->request_context,
+                                      .budget = budget,
+                                      .user = user,
+                                      .note = note,
+                                      .context = recording};
+    memcpy(options.functions, recording->functions, sizeof(options.functions));
     int r = session_new(&options, &recording->session, problem);
     if (r >= 0 && recording->follow &&
         (recording->follower = follow_start(recording->folder, recording->json)) < 0)

@@ -22,6 +22,7 @@ struct recording {
     bool follow;        /* findings while it goes on (follow.h) */
     int follower;       /* its process; 0: none */
     enum sonde_context request_context;
+    char functions[SONDE_FUNCTIONS_BYTES]; /* as session_options' */
     struct session *session;
     char folder_name[64];
 };
@@ -31,28 +32,31 @@ struct recording {
     {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'},                            \
         {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},                               \
         {"context", required_argument, NULL, OPTION_CONTEXT},                                               \
+        {"function", required_argument, NULL, OPTION_FUNCTION},                                             \
         {"kernel", optional_argument, NULL, OPTION_KERNEL},                                                 \
         {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                                 \
         {"budget", required_argument, NULL, OPTION_BUDGET}, {"user", required_argument, NULL, OPTION_USER}, \
     {                                                                                                       \
         "help", no_argument, NULL, 'h'                                                                      \
     }
-enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET, OPTION_USER };
+enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET, OPTION_USER, OPTION_FUNCTION };
 bool recording_option(struct recording *recording, int c, const char *value);
 
-#define RECORDING_HELP                                                                                     \
-    "Options:\n"                                                                                           \
-    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                       \
-    "  -q, --quiet       no notes on stderr while it runs\n"                                               \
-    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "     \
-    "block)\n"                                                                                             \
-    "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it " \
-    "the\n"                                                                                                \
-    "                    dearest events are left out, then tracing stops\n"                                \
-    "      --user USER   run the command as USER (under sudo: as who called it)\n"                         \
-    "      --no-kernel   none\n"                                                                           \
-    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n"  \
-    "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"
+#define RECORDING_HELP                                                                                      \
+    "Options:\n"                                                                                            \
+    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                        \
+    "  -q, --quiet       no notes on stderr while it runs\n"                                                \
+    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "      \
+    "block)\n"                                                                                              \
+    "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it "  \
+    "the\n"                                                                                                 \
+    "                    dearest events are left out, then tracing stops\n"                                 \
+    "      --user USER   run the command as USER (under sudo: as who called it)\n"                          \
+    "      --no-kernel   none\n"                                                                            \
+    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n"   \
+    "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"      \
+    "      --function NAME   the calls of this JavaScript function are spans: checkout, Class.method, or\n" \
+    "                    file.js:checkout; may be given more than once\n"
 
 /* Makes the session. */
 int recording_open(struct recording *recording, struct problem *problem);

@@ -262,6 +262,7 @@ static int patch_running(const struct session *session, struct target *target,
     if (prepared->attached.version != SONDE_SHARED_VERSION)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
     target_layout(target, session->options.request_context, &config);
+    snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     int r = target_write(target, prepared->attached.config, &config, sizeof(config));
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);

@@ -53,6 +53,19 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
                                                      WHY[i][0], "remedy", WHY[i][1]));
 }
 
+/* The script that looks for functions runs with a program's first callback of a server, in threads that tell
+ * requests apart with it. */
+static void missing_functions(json_t *missing, const struct session *session, const struct program *program)
+{
+    const struct sonde_shared *s = program->shared;
+    if (session->options.functions[0] && program->runtime == RUNTIME_NODE && !s->context_script &&
+        !s->context_native)
+        json_array_append_new(missing,
+                              json_pack("{s:s, s:s, s:s}", "what", "calls of functions (--function)", "why",
+                                        "sonde's script, which looks for them, has not run in this process",
+                                        "remedy", ""));
+}
+
 /* Where libuv hands file operations to an io_uring nothing of them is seen but their callbacks. */
 static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
 {
@@ -68,7 +81,7 @@ static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
 
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
  * that it dropped there. */
-static json_t *missing_array(const struct program *program)
+static json_t *missing_array(const struct session *session, const struct program *program)
 {
 #define O(name, text) text,
     static const char *const FIELDS[] = {SONDE_REDIS_OFFSETS(O)};
@@ -88,6 +101,7 @@ static json_t *missing_array(const struct program *program)
                 missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
                                    "its value failed the check on live objects: not reported", "remedy", ""));
     missing_contexts(missing, program->shared);
+    missing_functions(missing, session, program);
     missing_io_uring(missing, program->shared);
     const char *what;
     char why[SILENT_WORDS];
@@ -113,7 +127,7 @@ static json_t *context_object(const struct session *session, const struct progra
 
 static json_t *process_object(const struct session *session, const struct program *program)
 {
-    json_t *hooks = json_array(), *missing = missing_array(program), *threads = json_array();
+    json_t *hooks = json_array(), *missing = missing_array(session, program), *threads = json_array();
     array_foreach (&program->patches.patches, p)
         json_array_append_new(hooks, json_string(p->hook->symbol));
     for (uint32_t i = 0; i < program->thread_count; i++)

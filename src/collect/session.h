@@ -22,7 +22,10 @@ struct session_options {
     uint32_t families;                  /* of kernel events, bits by enum sonde_family; 0: none */
     enum sonde_context request_context; /* what is used at most to tell requests apart */
     struct budget_limits budget;        /* zero: the usual */
-    uid_t user;                         /* the command runs as; 0: as sonde itself */
+    /* JavaScript functions whose calls are to be seen, each on a line: "checkout", "Class.method",
+     * "file.js:checkout"; "" for none. */
+    char functions[SONDE_FUNCTIONS_BYTES];
+    uid_t user; /* the command runs as; 0: as sonde itself */
     /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
     void (*note)(void *context, const char *line);
     void *context;

@@ -99,6 +99,7 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
         return r;
     struct sonde_config config;
     target_layout(target, session->options.request_context, &config);
+    snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     r = target_write(target, guest->hello.a, &config, sizeof(config));
     if (r >= 0)
         r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);

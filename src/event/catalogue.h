@@ -112,6 +112,15 @@
     L(5, "native")                \
     L(6, "waiting")
 #define SONDE_ENUM_encoding(L) L(0, "JSON.parse") L(1, "JSON.stringify") L(2, "Buffer.toString")
+#define SONDE_ENUM_settled(L) \
+    L(0, "fulfilled")         \
+    L(1, "rejected")          \
+    L(2, "not awaited") /* nobody had asked for its end when the call returned: it is not watched */
+#define SONDE_ENUM_chosen(L)                                              \
+    L(0, "found")                                                         \
+    L(1, "not found")                                                     \
+    L(2, "left alone") /* called so often that seeing it would be felt */ \
+    L(3, "refused")    /* found, and not replaced: the text says why */
 #define SONDE_ENUM_loss_reason(L)                                                                      \
     L(0, "ring-full")                                                                                  \
     L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */          \
@@ -153,6 +162,8 @@
     M(gc_type)         \
     M(stall_cause)     \
     M(encoding)        \
+    M(settled)         \
+    M(chosen)          \
     M(loss_reason)     \
     M(syscall)         \
     M(call_outcome)    \
@@ -378,6 +389,26 @@ enum sonde_meaning {
     F(e, u32, name, name_id, "the name that the program gave it, 0 unknown") \
     F(e, u32, context, none, "whose it is: as uv:submit's")
 
+#define SONDE_FIELDS_js_function(F, e)                                                                \
+    F(e, u32, name, name_id, "the function: its file, class and name, 0 unknown")                     \
+    F(e, u32, context, none, "whose it is: as uv:submit's")                                           \
+    F(e, u32, call, none, "it returned a promise, of which a js:settled of this number tells; 0: no") \
+    F(e, u8, threw, none, "1: it threw an exception")
+
+#define SONDE_FIELDS_js_settled(F, e)                  \
+    F(e, u32, call, none, "the number in js:function") \
+    F(e, u8, outcome, settled, "what became of the promise")
+
+#define SONDE_FIELDS_js_chosen(F, e)                                        \
+    F(e, u32, places, count, "properties whose calls are seen from now on") \
+    F(e, u8, state, chosen, "whether it was found")                         \
+    F(e, str, text, none, "the name as asked for, a newline, where or what else")
+
+#define SONDE_FIELDS_js_promises(F, e)                                                        \
+    F(e, u64, created, count, "promises made on this thread since they are counted")          \
+    F(e, u32, sampled, count, "of those, every 128th, of which it is known when it is freed") \
+    F(e, u32, collected, count, "of the sampled, freed by now")
+
 #define SONDE_FIELDS_v8_regexp(F, e) F(e, u64, regexp, hex, "the regular expression's handle")
 
 #define SONDE_FIELDS_v8_encode(F, e)                                                      \
@@ -581,6 +612,10 @@ enum sonde_meaning {
     E(port_turn, "port:turn", SPAN, PROBE, "messages that were posted to a port are handled")               \
     E(http_trace, "http:trace", INSTANT, PROBE, "a request that came carries a W3C traceparent")            \
     E(js_measure, "js:measure", INSTANT, PROBE, "the program has called performance.measure")               \
+    E(js_function, "js:function", SPAN, PROBE, "a call of a function that was chosen (--function)")         \
+    E(js_settled, "js:settled", INSTANT, PROBE, "a promise that such a call returned is settled")           \
+    E(js_chosen, "js:chosen", INSTANT, PROBE, "where a function that was chosen is called")                 \
+    E(js_promises, "js:promises", INSTANT, PROBE, "promises counted until a garbage collection")            \
     E(v8_gc, "v8:gc", SPAN, PROBE, "a garbage collection")                                                  \
     E(v8_regexp, "v8:regexp", SPAN, PROBE,                                                                  \
       "a regular expression entered from C++; once compiled, V8 runs it without")                           \

@@ -42,6 +42,9 @@ enum {
     O(string_length, "String.length")         \
     O(string_chars, "SeqOneByteString.chars")
 
+/* The names of the JavaScript functions that calls are to be seen of, each on a line; all together. */
+enum { SONDE_FUNCTIONS_BYTES = 512 };
+
 /* How it is found out which request an operation belongs to. */
 enum sonde_context {
     SONDE_CONTEXT_OFF,     /* not at all: asynchronous resources are not recorded */
@@ -100,8 +103,10 @@ struct sonde_config {
     uint64_t uv_queue_work;
     uint64_t uv_getaddrinfo_work;
     uint64_t uv_getnameinfo_work;
-    uint64_t v8_heap_size; /* size_t (v8::internal::Heap *) */
-    uint64_t globalize;    /* v8::api_internal::GlobalizeReference(Isolate *, ...) */
+    uint64_t v8_heap_size;                 /* size_t (v8::internal::Heap *) */
+    uint64_t globalize;                    /* v8::api_internal::GlobalizeReference(Isolate *, ...) */
+    uint64_t promise_has_handler;          /* bool (v8::Promise *) */
+    char functions[SONDE_FUNCTIONS_BYTES]; /* empty: none; ends with NUL when it is not full */
 #define F(field, symbol) uint64_t field;
     struct {
         SONDE_SCRIPT_FUNCTIONS(F)

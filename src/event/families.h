@@ -16,7 +16,7 @@
     F(uv_pool, "operations of the thread pool")        \
     F(async, "asynchronous resources and callbacks")   \
     F(http, "HTTP requests and responses")             \
-    F(runtime, "garbage collection, regular expressions, encoding of text, measures")
+    F(runtime, "garbage collection, regular expressions, encoding of text, measures, functions")
 
 enum sonde_probe_family {
 #define F(ident, name) SONDE_PROBE_FAMILY_##ident,
@@ -67,6 +67,9 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_v8_regexp:
     case SONDE_EVENT_v8_encode:
     case SONDE_EVENT_js_measure:
+    case SONDE_EVENT_js_function:
+    case SONDE_EVENT_js_settled:
+    case SONDE_EVENT_js_promises:
         return 1u << SONDE_PROBE_FAMILY_runtime;
     default:
         return 0;

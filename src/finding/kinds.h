@@ -48,6 +48,8 @@
          EVIDENCE("tigc_ns", "mean time in a collection (TIGC)")                                              \
          EVIDENCE("tbgc_ns", "mean time between two collections (TBGC)")                                      \
          EVIDENCE("heap_bytes", "heap in use after the last collection")                                      \
+         EVIDENCE("promises_created_count", "promises made, where Node tells of them")                        \
+         EVIDENCE("promises_alive_count", "of them still in memory, as one in 128 of them shows")             \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(memory_leak_suspected, "memory-leak-suspected",                                                      \
          "What is alive after major collections grows and goes on growing.",                                  \
@@ -63,6 +65,8 @@
          EVIDENCE("tigc_ns", "mean time in a collection (TIGC)")                                              \
          EVIDENCE("tbgc_ns", "mean time between two collections (TBGC)")                                      \
          EVIDENCE("tigc_tbgc_ratio", "the first of the second: above a third, they balance")                  \
+         EVIDENCE("promises_created_count", "promises made, where Node tells of them")                        \
+         EVIDENCE("promises_alive_count", "of them still in memory, as one in 128 of them shows")             \
          EVIDENCE("delay_ns", "time lost by requests to collections, theirs together"))                       \
     KIND(thread_pool_starved, "thread-pool-starved",                                                          \
          "Operations waited for a thread of libuv's pool because other work held all of them.",               \

@@ -14,15 +14,19 @@
 /* v8::Local and v8::MaybeLocal are one pointer to a slot. */
 typedef const uint64_t *local;
 
-enum { CURRENT, ENTER, LEAVE, LISTEN };                                /* cell[0] */
+enum { CURRENT, ENTER, LEAVE, LISTEN, GIVE };                          /* cell[0] */
 enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE };                /* cell[2] */
 enum { SENT = 1, ANSWERED, ENDED, TRACED, CLOCK, MEASURED, TOLD = 0 }; /* cell[3] */
+enum { CALL_BEGINS = 7, CALL_ENDS, SETTLED, NAME, CHOSEN, HANDLED };   /* the same: functions.js */
 enum {
-    BEGINS = 11, /* a request's number, until the script has taken it */
-    WANTED = 12, /* somebody has asked whose an operation is */
-    TEXT = 16    /* a name's bytes */
+    BEGINS = 11,    /* a request's number, until the script has taken it */
+    WANTED = 12,    /* somebody has asked whose an operation is */
+    PROMISES = 13,  /* that were made */
+    SAMPLED = 14,   /* of those, by one in 128 */
+    COLLECTED = 15, /* of the sampled */
+    TEXT = 16       /* a name's bytes */
 };
-enum { CELL_WORDS = 32, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
+enum { CELL_WORDS = 256, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
@@ -35,6 +39,8 @@ struct context_cell {
     uint32_t starts;
     uint32_t native;
     uint32_t measure_name;
+    uint32_t promises_seen; /* cell[PROMISES] when it was last recorded */
+    uint64_t promises;
     uint64_t clock_tsc, clock_written; /* when the script asked for the time, and the thread's records then */
     uint32_t handle_count;
     uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
@@ -49,9 +55,12 @@ struct context_cell {
 static struct context_cell cells[SONDE_THREADS];
 static __thread struct context_cell *own __attribute__((tls_model(PROBE_TLS_MODEL)));
 
-/* context.js, a string literal for each line without comments. */
+/* context.js and functions.js, a string literal for each line without comments. */
 static const char SCRIPT_TEXT[] =
 #include "context_script.h"
+    ;
+static const char FUNCTIONS_TEXT[] =
+#include "functions_script.h"
     ;
 
 #define FUNCTION(address, result, ...) ((result(*)(__VA_ARGS__))(uintptr_t)(address))
@@ -107,6 +116,100 @@ static bool ask(struct context_cell *c, uint32_t what, uint32_t value)
     return result != NULL;
 }
 
+static local compiled(void *isolate, local context, const char *text, size_t length)
+{
+    local source = API(string, local, void *, const char *, int, int)(isolate, text, 0, (int)length);
+    local script = source ? API(compile, local, local, local, void *)(context, source, NULL) : NULL;
+    return script ? API(run, local, local, local)(script, context) : NULL;
+}
+
+/* ---- chosen functions ---- */
+
+/* The script listens from now on, and looks for the functions that were chosen. */
+static void listen(struct context_cell *c)
+{
+    const char *names = sonde_config.functions;
+    uint32_t length = 0;
+    while (length < sizeof(sonde_config.functions) && names[length])
+        length++;
+    void *isolate = API(isolate, void *, void)();
+    if (!length || isolate != c->isolate || !isolate) {
+        ask(c, LISTEN, 0);
+        return;
+    }
+    struct shelter shelter;
+    shelter_enter(&shelter, isolate);
+    local context = API(context, local, void *)(isolate);
+    local arguments[] = {
+        context ? compiled(isolate, context, FUNCTIONS_TEXT, sizeof(FUNCTIONS_TEXT) - 1) : NULL,
+        API(string, local, void *, const char *, int, int)(isolate, names, 0, (int)length),
+    };
+    bool ready = arguments[0] && arguments[1];
+    c->cell[0] = LISTEN;
+    local result = context ? API(call, local, local, local, local, int,
+                                 local *)(c->function, context, c->function, ready ? 2 : 0, arguments)
+                           : NULL;
+    bool ended = !result && API(terminated, uint8_t, const void *)(shelter.try_catch);
+    shelter_leave(&shelter);
+    if (ended)
+        API(terminate, void, void *)(isolate);
+}
+
+/* Whether the program itself has a reaction to the promise that the script gives. */
+static bool handled(struct context_cell *c)
+{
+    void *isolate = API(isolate, void *, void)();
+    if (isolate != c->isolate || !isolate || !sonde_config.promise_has_handler)
+        return false;
+    struct shelter shelter;
+    shelter_enter(&shelter, isolate);
+    c->cell[0] = GIVE;
+    local context = API(context, local, void *)(isolate);
+    local promise = context ? API(call, local, local, local, local, int, local *)(c->function, context,
+                                                                                  c->function, 0, NULL)
+                            : NULL;
+    bool has = promise && FUNCTION(sonde_config.promise_has_handler, uint8_t, const void *)(promise);
+    bool ended = !promise && API(terminated, uint8_t, const void *)(shelter.try_catch);
+    shelter_leave(&shelter);
+    if (ended)
+        API(terminate, void, void *)(isolate);
+    return has;
+}
+
+/* What functions.js tells. */
+static void told_of_function(struct probe_thread *self, struct context_cell *c)
+{
+    uint64_t now = ticks();
+    const char *text = (const char *)&c->cell[TEXT];
+    switch (c->cell[3]) {
+    case CALL_BEGINS:
+        c->cell[5] = (uint32_t)now;
+        c->cell[6] = (uint32_t)(now >> 32);
+        c->cell[7] = WANTED(self, js_function);
+        break;
+    case CALL_ENDS:
+        RECORD(self, js_function, (uint64_t)c->cell[6] << 32 | c->cell[5], now, .name = c->cell[4],
+               .context = c->cell[7], .call = c->cell[8], .threw = (uint8_t)c->cell[9]);
+        break;
+    case SETTLED:
+        RECORD(self, js_settled, 0, now, .call = c->cell[4], .outcome = (uint8_t)c->cell[5]);
+        break;
+    case NAME:
+        c->cell[4] = name_of_text(self, text, c->cell[9]);
+        break;
+    case CHOSEN: {
+        uint32_t room = sizeof(c->cell) - TEXT * sizeof(c->cell[0]);
+        uint16_t length = (uint16_t)(c->cell[9] < room ? c->cell[9] : room);
+        RECORD_TEXT(self, js_chosen, now, text, length, .places = c->cell[5], .state = (uint8_t)c->cell[4],
+                    .text_length = length);
+        break;
+    }
+    case HANDLED:
+        c->cell[1] = handled(c);
+        break;
+    }
+}
+
 /* ---- starting ---- */
 
 /* Node frees the buffer around the cell when its environment ends: so does the thread's own use of it. */
@@ -149,8 +252,15 @@ static void told(const void *information)
     (void)information;
     struct probe_thread *self = probe_thread();
     struct context_cell *c = own;
-    if (!self || !c)
+    if (!self || !c) {
+        if (c && c->cell[3] == CALL_BEGINS)
+            c->cell[7] = 0;
         return;
+    }
+    if (c->cell[3] >= CALL_BEGINS) {
+        told_of_function(self, c);
+        return;
+    }
     if (c->cell[3] == CLOCK) {
         c->measure_name = name_of_text(self, (const char *)&c->cell[TEXT], c->cell[9]);
         c->clock_tsc = ticks();
@@ -189,6 +299,8 @@ static struct context_cell *take_cell(void)
         cells[i].isolate = NULL;
         cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
         cells[i].cell[BEGINS] = cells[i].cell[WANTED] = 0;
+        cells[i].cell[PROMISES] = cells[i].cell[SAMPLED] = cells[i].cell[COLLECTED] = 0;
+        cells[i].promises = cells[i].promises_seen = 0;
         for (uint32_t k = 0; k < HANDLES; k++)
             cells[i].handles[k] = 0;
         for (uint32_t k = 0; k < STREAMS; k++)
@@ -201,10 +313,7 @@ static struct context_cell *take_cell(void)
 /* The script's function(cell, alive, tell), called: what asks it, or NULL. */
 static local start_script(struct context_cell *c, void *isolate, local context)
 {
-    local text = API(string, local, void *, const char *, int, int)(isolate, SCRIPT_TEXT, 0,
-                                                                    (int)sizeof(SCRIPT_TEXT) - 1);
-    local script = text ? API(compile, local, local, local, void *)(context, text, NULL) : NULL;
-    local install = script ? API(run, local, local, local)(script, context) : NULL;
+    local install = compiled(isolate, context, SCRIPT_TEXT, sizeof(SCRIPT_TEXT) - 1);
     local arguments[] = {
         API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
             void *)(isolate, (char *)c->cell, sizeof(c->cell), buffer_freed, NULL),
@@ -308,7 +417,7 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
         self->context_counted = 1;
         __atomic_fetch_add(c->native ? &probe_shared->context_native : &probe_shared->context_script, 1,
                            __ATOMIC_RELAXED);
-        ask(c, LISTEN, 0);
+        listen(c);
     }
     uint32_t place = (uint32_t)(async_id % STREAMS);
     if (UNLIKELY(self->context_entering)) {
@@ -397,4 +506,16 @@ void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t 
     const char *text = v8_text(type, &length);
     if (text && outlives_requests(text, length) && context_current(self, -1) >= 2)
         add_handle(c, async_id);
+}
+
+void context_collected(struct probe_thread *self)
+{
+    struct context_cell *c = own;
+    uint32_t more = c ? c->cell[PROMISES] - c->promises_seen : 0;
+    if (!more)
+        return;
+    c->promises_seen += more;
+    c->promises += more;
+    RECORD(self, js_promises, 0, ticks(), .created = c->promises, .sampled = c->cell[SAMPLED],
+           .collected = c->cell[COLLECTED]);
 }

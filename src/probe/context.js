@@ -4,11 +4,12 @@
 //
 // cell is memory of the probe, 32-bit words: [0] what is asked, [1] a request's number or a descriptor, in and out, [2] an
 // answer of starting; [3] to [10] what is told; [11] the number of a request that begins, until it is taken; [12] is 1
-// once something has happened that may be a request's; from [16] on a text. alive[0] is 0 when nobody traces any more.
+// once something has happened that may be a request's; [13] to [15] count promises; from [16] on a text. alive[0] is 0
+// when nobody traces any more.
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
-    const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3;
+    const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3, GIVE = 4;
     const BEGINS = 11, WANTED = 12, TEXT = 16, TEXT_BYTES = 63;
     const TRIES = 8, TOGETHER_MS = 0.02;
     const NONE = 1;
@@ -29,6 +30,21 @@
     const native = String(storage.getStore).includes('AsyncContextFrame');
     cell[2] = NOT_NATIVE;
     if (onlyNative && !native) return 0;
+
+    // ---- promises: where Node tells hooks of each (18 to 22, once a context was entered), they are counted on the way ----
+
+    const PROMISES = 13, SAMPLED = 14, COLLECTED = 15, SAMPLE_EVERY = 128;
+    const told = storage._propagate;
+    if (!native && String(told).includes('type') && typeof FinalizationRegistry === 'function') {
+        const samples = new FinalizationRegistry(() => cell[COLLECTED]++);
+        storage._propagate = function (resource, trigger, type) {
+            if (type === 'PROMISE' && ++cell[PROMISES] % SAMPLE_EVERY === 0 && alive[0]) {
+                cell[SAMPLED]++;
+                samples.register(resource);
+            }
+            return told.call(this, resource, trigger, type);
+        };
+    }
 
     // ---- undici, which fetch() is: its pool sends a request in whatever context a connection becomes free in ----
 
@@ -138,6 +154,7 @@
         on('http.server.request.start', ({ request }) => {
             if (!alive[0]) return void leaveSoon();
             traced(request.rawHeaders, enter());
+            if (picked) picked.look();
         });
     }
     function on(name, listener) {
@@ -149,7 +166,7 @@
     // throws into the program.
     let leaving = false;
     async function leaveSoon() {
-        if (leaving) return;
+        if (leaving || !listening) return;
         leaving = true;
         await null;
         leaving = false;
@@ -159,13 +176,29 @@
         for (const { channel, listener } of subscribed.splice(0)) channel.unsubscribe(listener);
         if (observer) observer.disconnect();
         observer = null;
+        if (picked) picked.leave();
+        picked = null;
         listening = false;
         storage.disable();
     }
 
+    // ---- chosen functions: functions.js ----
+
+    let picked = null;
+    const shared = { leaveSoon, number: () => storage.getStore() || 0, given: undefined };
+    function pick(functions, names) {
+        if (picked) picked.leave();
+        picked = null;
+        try {
+            if (functions) picked = functions(cell, bytes, alive, tell, shared, load, process, names);
+        } catch {
+            // none are seen
+        }
+    }
+
     listen();
     cell[2] = native ? NATIVE : SCRIPT;
-    return function () {
+    return function (functions, names) {
         switch (cell[0]) {
         case CURRENT:
             if (sending && sendingOn === cell[1]) {
@@ -180,7 +213,10 @@
             break;
         case LISTEN:
             if (!listening) listen();
+            pick(functions, names);
             break;
+        case GIVE:
+            return shared.given;
         case LEAVE: // this callback serves no request, whoever made its handle
             if (storage.getStore() !== undefined) storage.enterWith(undefined);
             break;

@@ -539,6 +539,7 @@ static void collected(void *heap, unsigned type)
         RECORD(self, v8_gc, self->gc_start_tsc, ticks(), .heap_before = self->gc_heap_before,
                .heap_after = heap_size(heap), .type = (uint8_t)type);
         self->gc_start_tsc = 0;
+        context_collected(self);
     }
 }
 

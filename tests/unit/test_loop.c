@@ -73,6 +73,42 @@ static void polls_tell_ticks_and_late_timers(void **state)
     feed_done(&feed);
 }
 
+/* Two operations at once: one waits 100 ms for a thread, runs for 50 and is taken 250 ms later, the other
+ * runs at once; and three callbacks are ready in one poll. */
+static void queues_are_told_with_their_lengths(void **state)
+{
+    enum { POOL = 11 };
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    FEED(&feed, uv_phase, API, API, MS(10), MS(5), .phase = 4);
+    FEED(&feed, uv_submit, API, API, MS(10), 0, .request = 1, .fd = -1, .kind = 64);
+    FEED(&feed, uv_submit, API, API, MS(10), 0, .request = 2, .fd = -1, .kind = 64);
+    FEED(&feed, uv_run, API, POOL, MS(110), MS(100), .request = 1, .kind = 64);
+    FEED(&feed, uv_run, API, POOL, MS(160), MS(50), .request = 2, .kind = 64);
+    FEED(&feed, uv_done, API, API, MS(410), 0, .request = 1, .kind = 64);
+    FEED(&feed, uv_done, API, API, MS(410), 0, .request = 2, .kind = 64);
+    FEED(&feed, uv_io, API, API, MS(420), MS(1), .fd = 5, .generation = 1);
+    FEED(&feed, uv_phase, API, API, MS(420), MS(400), .phase = 4);
+    feed_finish(&feed);
+    json_t *loops = analysis_loops_json(feed.analysis);
+    const json_t *queues = json_object_get(json_array_get(loops, 0), "queues");
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } EXPECTED[] = {{"callbacks_count", 3},       {"ready_most_count", 3},
+                    {"pool_most_count", 2},       {"pool_queued_ns", MS(100)},
+                    {"pool_running_ns", MS(150)}, {"pool_done_ns", MS(300 + 250)}};
+    for (size_t i = 0; i < ARRAY_SIZE(EXPECTED); i++)
+        assert_int_equal(json_integer_value(json_object_get(queues, EXPECTED[i].name)), EXPECTED[i].value);
+    assert_int_equal(total(series(loops, "pool_queued_ns")), MS(100));
+    assert_int_equal(total(series(loops, "pool_done_ns")), MS(550));
+    assert_int_equal(json_integer_value(json_array_get(series(loops, "pool_most_count"), 0)), 2);
+    assert_int_equal(json_integer_value(json_array_get(series(loops, "ready_most_count"), 4)), 3);
+    json_decref(loops);
+    feed_done(&feed);
+}
+
 /* However long the trace, the bins are as many, and nothing is lost. */
 static void bins_double_when_the_trace_grows(void **state)
 {
@@ -96,6 +132,7 @@ int main(void)
         cmocka_unit_test(turns_fill_the_bins_they_lie_in),
         cmocka_unit_test(a_turn_at_the_end_of_time_ends),
         cmocka_unit_test(polls_tell_ticks_and_late_timers),
+        cmocka_unit_test(queues_are_told_with_their_lengths),
         cmocka_unit_test(bins_double_when_the_trace_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,11 +229,68 @@ static void nobody_asks(void **state)
     states_free(s);
 }
 
+/* An operation that waits, runs and is taken; one that the trace does not begin with; a poll with two
+ * callbacks. */
+static void loops_and_pools(void **state)
+{
+    struct emit emit = {0};
+    struct states *s;
+    uint32_t quark;
+    struct history_interval at;
+    struct value v[16] = {};
+    char file[] = "/tmp/sonde-test-states-XXXXXX";
+    struct history_options options = {.size = sizeof(options), .start_ns = 500};
+    int fd = mkstemp(file);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(history_create(file, &options, &emit.states, NULL), 0);
+    assert_int_equal(states_new(&emit, NULL, &s), 0);
+    struct pass pass = states_pass(s);
+    const struct {
+        uint16_t id;
+        uint64_t time_ns, duration_ns, request;
+    } STEPS[] = {{SONDE_EVENT_uv_submit, 1000, 0, 1}, {SONDE_EVENT_uv_done, 1100, 0, 9},
+                 {SONDE_EVENT_uv_submit, 1200, 0, 2}, {SONDE_EVENT_uv_run, 1500, 400, 1},
+                 {SONDE_EVENT_uv_run, 1600, 100, 9},  {SONDE_EVENT_uv_done, 1700, 10, 1},
+                 {SONDE_EVENT_uv_phase, 1800, 600, 4}};
+    for (size_t i = 0; i < ARRAY_SIZE(STEPS); i++) {
+        struct event_class class = {.name = "uv", .id = STEPS[i].id};
+        struct event e = {
+            .class = &class, .values = v, .pid = 7, .tid = 8, .id = class.id, .time_ns = STEPS[i].time_ns};
+        v[0].u = STEPS[i].duration_ns;
+        v[FIELD_uv_submit_request].u = STEPS[i].request; /* the first field of the others too */
+        v[FIELD_uv_phase_phase].u = STEPS[i].request;
+        assert_int_equal(pass.event(pass.self, &e), 0);
+    }
+    assert_int_equal(history_close(emit.states, 2000, NULL), 0);
+    static const struct {
+        const char *path;
+        uint64_t at_ns;
+        int64_t value;
+    } EXPECTED[] = {{"Node/7/Thread pool/Operations", 1050, 1}, {"Node/7/Thread pool/Operations", 1300, 2},
+                    {"Node/7/Thread pool/Operations", 1650, 1}, {"Node/7/Thread pool/Done", 1450, 0},
+                    {"Node/7/Thread pool/Done", 1550, 1},       {"Node/7/Thread pool/Done", 1750, 0},
+                    {"Node/7/Loops/8/Ready", 1300, 2}};
+    for (size_t i = 0; i < ARRAY_SIZE(EXPECTED); i++) {
+        assert_int_equal(history_find_path(emit.states, EXPECTED[i].path, &quark), 0);
+        assert_int_equal(history_query(emit.states, quark, EXPECTED[i].at_ns, &at, NULL), 0);
+        if (at.value.type != HISTORY_INT || at.value.integer != EXPECTED[i].value)
+            fail_msg("%s at %llu", EXPECTED[i].path, (unsigned long long)EXPECTED[i].at_ns);
+    }
+    assert_int_equal(history_find_path(emit.states, "Node/7/Loops/8/Phase", &quark), 0);
+    assert_int_equal(history_query(emit.states, quark, 1300, &at, NULL), 0);
+    assert_string_equal(at.value.string, "poll");
+    states_free(s);
+    history_free(emit.states);
+    unlink(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_as_the_naive_account_has_them),
         cmocka_unit_test(commands_and_spans),
+        cmocka_unit_test(loops_and_pools),
         cmocka_unit_test(nobody_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
