@@ -28,6 +28,7 @@ export class App {
         this.routes = []; // { path, handler, file }
         this.env = {};
         this.flags = [];
+        this.stalling = new Set(); // the notes of what runs on the loop's own thread
         this.countsPool = false; // all operations of the pool must be in the notes
         this.mainLines = []; // run before listening
         this.places = new Map(); // function name -> { file, first, last }
@@ -131,7 +132,9 @@ export class App {
         return ["'use strict';", "const fs = require('fs');", "const { PerformanceObserver } = require('perf_hooks');", 'const lines = [];', 'let gcMs = 0, sinceMs = Infinity;', '// Collections since there are requests.',
             'const serving = () => (sinceMs = performance.now());',
             "new PerformanceObserver((list) => list.getEntries().forEach((entry) => (gcMs += entry.startTime > sinceMs ? entry.duration : 0))).observe({ entryTypes: ['gc'] });",
-            'const clock = () => process.hrtime.bigint();', 'const note = (what, since, until = clock()) => lines.push([what, Number(since), Number(until)]);',
+            '// With the processor time of it, which tells of what ran from clock() to note() without anything in between.', 'let before = process.cpuUsage();',
+            'const clock = () => ((before = process.cpuUsage()), process.hrtime.bigint());',
+            'const note = (what, since, until = process.hrtime.bigint()) => {', '    const { user, system } = process.cpuUsage(before);', '    lines.push([what, Number(since), Number(until), (user + system) * 1000]);', '};',
             `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save, serving };', ''].join('\n');
     }
 

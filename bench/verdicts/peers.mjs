@@ -11,13 +11,14 @@ function listen(server) {
     return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 }
 
-// Late by about delayMs, a little different each time. lateNs(): how late in all, by its own clock.
+// Late by about delayMs, a little different each time. late(): from when until when each time, ns of the clock that the
+// program's notes are of.
 export async function startPeer({ kind, delayMs, chance }) {
-    let lateNs = 0;
+    const late = [];
     const later = (f) => {
-        const since = performance.now();
+        const since = Number(process.hrtime.bigint());
         setTimeout(() => {
-            lateNs += (performance.now() - since) * 1e6;
+            late.push([since, Number(process.hrtime.bigint())]);
             f();
         }, delayMs * chance.between(0.9, 1.1));
     };
@@ -44,7 +45,7 @@ export async function startPeer({ kind, delayMs, chance }) {
         });
     }
     const port = await listen(server);
-    return { port, lateNs: () => lateNs, stop: () => (server.closeAllConnections?.(), server.close()) };
+    return { port, late: () => late, stop: () => (server.closeAllConnections?.(), server.close()) };
 }
 
 export function freePort() {

@@ -98,7 +98,7 @@ function startHogs(count) {
 
 async function record(planted, folder, fixture) {
     const { app, faults, routes, chance } = planted, bookFile = path.join(folder, 'book.json'), trace = path.join(folder, 'trace');
-    const wantsRedis = faults.find((fault) => fault.redis), context = { ports: {}, slowlog: [], lateNs: {} };
+    const wantsRedis = faults.find((fault) => fault.redis), context = { ports: {}, slowlog: [], late: {} };
     const started = [];
     let program, redisPort;
     try {
@@ -118,7 +118,7 @@ async function record(planted, folder, fixture) {
         const counts = await load({ port, routes, seconds: Number(options.seconds), chance });
         hogs.forEach((hog) => hog.kill('SIGKILL'));
         if (redisPort) context.slowlog = slowlog(redisPort);
-        for (const peer of started) context.lateNs[peer.variable] = peer.lateNs();
+        for (const peer of started) context.late[peer.variable] = peer.late();
         process.kill(Number(pid), 'SIGTERM');
         const late = setTimeout(() => program.child.kill('SIGINT'), 20_000);
         await program.ended;

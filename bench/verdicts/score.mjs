@@ -1,10 +1,10 @@
 // Compares what sonde found with what was planted. Only warnings and worse are claims: information accuses nobody.
 // SPDX-License-Identifier: Apache-2.0
 
-// Where each kind says how long.
+// Where each kind says how long; of what kept the loop, without what the thread waited for a processor.
 const AMOUNT = {
-    'blocking-regexp': 'blocked_ns', 'event-loop-blocked': 'blocked_ns', 'gc-pressure': 'gc_ns', 'thread-pool-starved': 'waited_ns', 'slow-io': 'waited_ns', 'slow-peer': 'waited_ns',
-    serialisation: 'encoding_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'blocked_ns',
+    'blocking-regexp': 'cpu_ns', 'event-loop-blocked': 'cpu_ns', 'gc-pressure': 'gc_ns', 'thread-pool-starved': 'waited_ns', 'slow-io': 'waited_ns', 'slow-peer': 'waited_ns',
+    serialisation: 'encoding_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'cpu_ns',
 };
 export const TOLERANCE = 0.1;
 
@@ -26,13 +26,14 @@ export function score(expectations, report, book, context) {
     const claims = report.findings.filter((finding) => finding.severity !== 'info');
     const taken = new Set(), verdicts = [];
     for (const expected of expectations) {
-        const candidates = (expected.info ? report.findings : claims).filter((finding) => expected.kinds.includes(finding.kind) && !taken.has(finding));
+        const kinds = typeof expected.kinds === 'function' ? expected.kinds(book) : expected.kinds;
+        const candidates = (expected.info ? report.findings : claims).filter((finding) => kinds.includes(finding.kind) && !taken.has(finding));
         const right = candidates.filter((finding) => expected.places.some((place) => isAt(finding, place, context)));
         const matched = right.length ? right : candidates.slice(0, 1);
         matched.forEach((finding) => taken.add(finding));
-        const verdict = { cause: expected.cause, kinds: expected.kinds, kind: matched.length > 0, place: right.length > 0, found: matched.map((finding) => finding.kind), claims: matched.filter((finding) => finding.severity !== 'info').length };
+        const verdict = { cause: expected.cause, kinds, kind: matched.length > 0, place: right.length > 0, found: matched.map((finding) => finding.kind), claims: matched.filter((finding) => finding.severity !== 'info').length };
         if (expected.blamed && matched.length) {
-            verdict.true_ns = expected.blamed(book, context);
+            verdict.true_ns = expected.blamed(book, context, matched[0].kind);
             verdict.blamed_ns = matched.reduce((sum, finding) => sum + (amount(finding) ?? NaN), 0);
             verdict.error = verdict.blamed_ns / verdict.true_ns - 1;
             verdict.time = Math.abs(verdict.error) <= TOLERANCE;

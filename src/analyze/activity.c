@@ -217,6 +217,13 @@ bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end
     return true;
 }
 
+uint64_t activity_net_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    struct activity_times times = {0};
+    activity_times(thread, start_ns, end_ns, &times);
+    return end_ns - start_ns - times.runnable_ns;
+}
+
 size_t activity_calls(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)
 {
     const struct ring *calls = thread->activity ? &thread->activity->calls : NULL;

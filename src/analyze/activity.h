@@ -58,6 +58,9 @@ void activity_free(struct activity *activity);
 bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                     struct activity_times *ret_times);
 
+/* Of [start_ns, end_ns), what the thread did not wait for a processor; all of it where that is not known. */
+uint64_t activity_net_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+
 /* The calls that lie in [start_ns, end_ns]: how many, and the index of the first; the others follow it. */
 size_t activity_calls(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first);
 const struct activity_call *activity_call_at(const struct thread *thread, size_t index);

@@ -241,6 +241,8 @@ static void collector_event(struct analysis *a, const struct event *e)
         break;
     case SONDE_EVENT_budget:
         a->over = U(e, budget_incomplete) != 0;
+        array_foreach (&a->all_processes, process) /* until there is another wait, they may be left out */
+            (*process)->has_waits = 0;
         break;
     case SONDE_EVENT_process_memory:
         gc_memory(a, e);

@@ -26,7 +26,7 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
 {
     struct encode_sum *sum = sum_of(a, thread->process, what);
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
-    uint64_t took_ns = end_ns - start_ns;
+    uint64_t took_ns = activity_net_ns(thread, start_ns, end_ns);
     if (bin)
         bin->encode_ns += took_ns;
     if (!sum)
@@ -86,6 +86,20 @@ static bool encodes_in(const struct seen *seen, const struct look *place)
     return false;
 }
 
+/* The function of the program's own in which most looks saw it; NULL: none did. */
+const struct look *encode_place(const struct process *process)
+{
+    const struct seen *seen = process->encode_seen;
+    const struct look *most = NULL;
+    for (size_t i = 0; seen && i < SEEN_PLACES && seen->places[i].count; i++) {
+        const struct look *place = &seen->places[i];
+        if (encode_is(place) && place->script && strncmp(place->script, "node:", 5) != 0 &&
+            (!most || place->count > most->count))
+            most = place;
+    }
+    return most;
+}
+
 uint64_t encode_seen_ns(const struct process *process)
 {
     const struct seen *seen = process->encode_seen;
@@ -112,7 +126,7 @@ void encode_request_done(struct analysis *a, struct process *process, const stru
         return;
     fault->from_ns = MIN(fault->from_ns, request->start_ns);
     fault->to_ns = MAX(fault->to_ns, request->end_ns);
-    fault->total_ns += request->encodes ? request_latency_ns(request) : 0;
+    fault->total_ns += request->encodes ? request_net_latency_ns(process, request) : 0;
     fault->net_ns += request->encodes ? request->encode_ns : 0;
     fault_add_request(a, fault, request, request->encode_ns,
                       request->encodes ? VICTIM_CAUSED : VICTIM_WAITED);

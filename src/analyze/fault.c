@@ -347,6 +347,9 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         place.cause = CAUSE_BUILTIN, place.detail = encoding_name(a, s->encode_what);
     else
         s->sync_ns = 0;
+    /* Where collections are measured and were short, looks that saw one saw the function that allocates. */
+    if (place.cause == CAUSE_GC && thread->gc && s->gc_ns * 4 < net_ns && is_placed(&place))
+        place.cause = CAUSE_JAVASCRIPT, place.detail = NULL;
     enum finding_kind kind = place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp
                              : place.cause == CAUSE_WAITING && !s->sync_ns && is_named_lock(place.detail)
                                  ? FINDING_lock_wait
@@ -508,8 +511,10 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     if (s->unfinished && !is_stuck(s))
         return;
     /* Of what stood for the machine's sake for the most part, the rest is not known so exactly, unless the
-     * thread was seen to run for so long. */
-    bool mostly_waited = s->what == STRETCH_TURN && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
+     * kernel told of each wait or the thread was seen to run for so long. */
+    struct activity_times times;
+    bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
+    bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     if ((net_ns < limit_ns || mostly_waited) && !s->unfinished)
         waited_for_processor(a, thread, s, run_queue_ns, 1 - share);

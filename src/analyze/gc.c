@@ -13,7 +13,14 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { SCAVENGE = 1, MINOR_MARK_SWEEP = 2, MARK_SWEEP = 4, MAJORS_MAX = 256, MAJORS_NEEDED = 4 };
+enum {
+    SCAVENGE = 1,
+    MINOR_MARK_SWEEP = 2,
+    MARK_SWEEP = 4,
+    MAJORS_MAX = 256,
+    MAJORS_NEEDED = 4,
+    STEPS_TOLD = 50
+};
 
 static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
 /* Of the time that the loop was active. A program that allocates much spends a tenth. */
@@ -156,19 +163,23 @@ static uint64_t heap_at(const struct thread *thread, uint64_t at_ns)
 }
 
 /* V8 runs a major collection each time the heap has grown by a factor, so a leak shows in few of them, far
- * apart; many show a slow one. */
+ * apart; many show a slow one. Most steps must rise, by more than chance, and the last quarter of them too:
+ * not only one of them, and not what has found its size. */
 static bool majors_grow(const struct gc_watch *g)
 {
     size_t n = g->majors.count, rises = 0;
     const struct gc_major *m = g->majors.at;
-    uint64_t most = 0;
+    if (n < 2 || m[n - 1].heap_bytes <= m[0].heap_bytes)
+        return false;
+    uint64_t grown = m[n - 1].heap_bytes - m[0].heap_bytes, most = 0;
+    uint64_t step = grown / MAX((size_t)STEPS_TOLD, 4 * (n - 1)),
+             before = m[n - 1 - MAX(n / 4, 1u)].heap_bytes;
     for (size_t i = 0; i < n; i++) {
-        rises += i && m[i].heap_bytes > m[i - 1].heap_bytes;
+        rises += i && m[i].heap_bytes > m[i - 1].heap_bytes + step;
         most = MAX(most, m[i].heap_bytes);
     }
-    if (n < 2 || m[n - 1].heap_bytes <= m[0].heap_bytes || m[n - 1].heap_bytes < most - most / 20)
+    if (m[n - 1].heap_bytes < most - most / 20 || m[n - 1].heap_bytes < before + grown / 16)
         return false;
-    uint64_t grown = m[n - 1].heap_bytes - m[0].heap_bytes;
     if (n < MAJORS_NEEDED)
         return rises == n - 1 && grown >= MAX(2 * GROWTH_MIN_BYTES, m[0].heap_bytes);
     return rises * 4 >= (n - 1) * 3 && grown >= MAX(GROWTH_MIN_BYTES, m[0].heap_bytes / 2);

@@ -101,6 +101,27 @@ void ipc_wrote(struct analysis *a, struct connection *c, struct request *owner, 
     LIST_ADD(a, &c->ipc_waiting, message);
 }
 
+/* A request that is answered where another one's write was done had its own bytes written with those: Node
+ * keeps them until the pipe takes more. What it did last before was to ask for that. */
+void ipc_wrote_behind(struct analysis *a, struct connection *c, struct request *request, uint64_t done_ns)
+{
+    uint64_t since_ns = request->start_ns;
+    if (request->open_calls)
+        return;
+    for (size_t i = 1; i < request->spans.count; i++) {
+        const struct vspan *span = &request->spans.at[i];
+        if (!span->end_ns || span->end_ns > done_ns)
+            return;
+        since_ns = MAX(since_ns, span->end_ns);
+    }
+    add_span(a, request, KNOWN_INFERRED, 0,
+             &(struct vspan){.start_ns = since_ns,
+                             .end_ns = done_ns,
+                             .name = "write to a full pipe",
+                             .peer = name_of(a, c),
+                             .sequence = 1});
+}
+
 /* How long the other process was still starting: until its loop first ran. Of one that is not traced it is
  * not known, and it may have begun just then. */
 static uint64_t starting_ns(const struct connection *other, const struct vspan *span)

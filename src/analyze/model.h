@@ -553,6 +553,8 @@ struct victim request_victim(const struct request *request, uint64_t delay_ns, e
 struct request *request_ref(struct request *request);
 void request_unref(struct analysis *a, struct request *request);
 uint32_t request_add_span(struct analysis *a, struct request *request, const struct vspan *span);
+/* Its latency without what its loop's thread waited for a processor meanwhile, where the kernel told. */
+uint64_t request_net_latency_ns(const struct process *process, const struct request *request);
 void request_finish(struct analysis *a, struct request *request, enum request_state state, uint64_t end_ns);
 void requests_settle(struct analysis *a, struct thread *thread); /* finishes those answered in the turn */
 bool endpoint_is_new(const struct analysis *a, const struct request *request); /* none was answered yet */
@@ -706,6 +708,8 @@ void ipc_closed(struct analysis *a, const struct connection *connection);
 const struct connection *ipc_other_end(const struct analysis *a, const struct connection *connection);
 void ipc_wrote(struct analysis *a, struct connection *connection, struct request *owner, enum known known,
                uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
+void ipc_wrote_behind(struct analysis *a, struct connection *connection, struct request *request,
+                      uint64_t done_ns);
 struct request *ipc_read(struct analysis *a, struct connection *connection, uint64_t at_ns, uint32_t events,
                          uint32_t *ret_span);
 void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *stretch);
@@ -736,6 +740,7 @@ bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
 /* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
  * bytes into arrays); 0 when too few looks tell. */
 bool encode_is(const struct look *place);
+const struct look *encode_place(const struct process *process);
 uint64_t encode_seen_ns(const struct process *process);
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
 struct fault *encode_fault(struct analysis *a, const struct process *process);
@@ -773,7 +778,7 @@ void stretch_free(struct stretch *stretch);
 
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
-                uint64_t end_ns, uint64_t gc_ns, bool encodes);
+                uint64_t end_ns, uint64_t net_ns, bool encodes);
 /* Adds a look to *seen, which is made when it is NULL. */
 void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
 void short_look(struct analysis *a, struct thread *thread, const struct look *look);

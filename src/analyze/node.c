@@ -419,6 +419,8 @@ static void read_response(struct turn *t, uint64_t serial, const struct context 
     struct request *request = request_open(t->a, serial);
     if (!request || c->owner || !c->in_callback)
         return;
+    if (c->late_write && t->io && ipc_is(t->io))
+        ipc_wrote_behind(t->a, t->io, request, t->io_ns);
     request_add_span(t->a, request,
                      &(struct vspan){.start_ns = request->response_ns,
                                      .end_ns = request->response_ns,
@@ -448,7 +450,7 @@ static bool merge_sync(const struct context *c, const struct item *item)
 
 static void read_runtime_span(struct turn *t, const struct item *item, const struct context *c)
 {
-    uint64_t took_ns = item->end_ns - item->start_ns;
+    uint64_t took_ns = activity_net_ns(t->thread, item->start_ns, item->end_ns);
     struct vspan span = {.start_ns = item->start_ns,
                          .end_ns = item->end_ns,
                          .parent = c->parent,
@@ -689,14 +691,16 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     loop_turn(a, thread, start_ns, end_ns);
     if (end_ns - start_ns >= LONG_TURN_NS)
         thread->long_turns[thread->long_turn_count++ % LONG_TURNS] = (struct long_turn){start_ns, end_ns};
-    bool encodes =
-        encode_turn(thread->process, end_ns - start_ns - MIN(turn.gc_ns, end_ns - start_ns), turn.encode_ns);
-    if (end_ns - start_ns < a->options.stall_ns) {
+    /* What waited for a processor most of its time is short, and tells of the machine's load besides. */
+    uint64_t net_ns = activity_net_ns(thread, start_ns, end_ns), own_ns = net_ns - MIN(turn.gc_ns, net_ns);
+    bool encodes = encode_turn(thread->process, own_ns, turn.encode_ns);
+    if (net_ns < a->options.stall_ns) {
         if (turn.gc_ns || turn.encode_ns)
             charge(a, thread, &turn, start_ns, end_ns);
-        short_turn(a, thread, request_open(a, turn.culprit), start_ns, end_ns, turn.gc_ns, encodes);
-        return;
+        short_turn(a, thread, request_open(a, turn.culprit), start_ns, end_ns, own_ns, encodes);
     }
+    if (end_ns - start_ns < a->options.stall_ns)
+        return;
     struct stretch *s = stretch_turn(a, thread, start_ns, end_ns, turn.culprit);
     if (!s)
         return;

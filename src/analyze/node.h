@@ -35,6 +35,8 @@ struct turn {
     uint64_t newest_id;      /* of the ids created in it */
     uint64_t client_trigger; /* of the newest HTTP client request: what it was asked for in */
     uint8_t sync_kind;
+    struct connection *io; /* whose events are read, since io_ns; NULL: none */
+    uint64_t io_ns;
     uint64_t functions_ns;        /* chosen functions that have returned within the one that is read */
     ARRAY(struct request *) held; /* those that it was about */
 };

@@ -177,6 +177,14 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
     return request;
 }
 
+uint64_t request_net_latency_ns(const struct process *process, const struct request *request)
+{
+    uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
+    if (!slot || request->end_ns <= request->start_ns)
+        return request_latency_ns(request);
+    return activity_net_ns((const struct thread *)(uintptr_t)*slot, request->start_ns, request->end_ns);
+}
+
 uint32_t request_add_span(struct analysis *a, struct request *request, const struct vspan *span)
 {
     if (request->spans.count >= REQUEST_SPANS_MAX) {

@@ -83,7 +83,7 @@ static struct request *only_candidate(const struct thread *thread, uint64_t star
 }
 
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
-                uint64_t end_ns, uint64_t gc_ns, bool encodes)
+                uint64_t end_ns, uint64_t net_ns, bool encodes)
 {
     if (!owner)
         owner = only_candidate(thread, start_ns);
@@ -108,7 +108,7 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
     thread->looks.count = left;
     if (!owner)
         return;
-    owner->short_ns += end_ns - start_ns - MIN(gc_ns, end_ns - start_ns);
+    owner->short_ns += net_ns;
     owner->short_turns++;
 }
 
@@ -116,15 +116,17 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
 
 void short_request_done(struct analysis *a, struct process *process, struct request *request)
 {
-    uint64_t latency_ns = request_latency_ns(request);
-    if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2 ||
-        request->short_ns * 3 < latency_ns)
-        return;
     uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
-    uint64_t queue_ns = thread ? stretch_run_queue_ns(thread, request->start_ns, request->end_ns) : 0;
+    struct activity_times times;
+    uint64_t queue_ns = 0;
+    if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2)
+        return;
+    /* What they waited for a processor is not in short_ns where it is known exactly. */
+    if (thread && !activity_times(thread, request->start_ns, request->end_ns, &times))
+        queue_ns = stretch_run_queue_ns(thread, request->start_ns, request->end_ns);
     uint64_t net_ns = request->short_ns - MIN(queue_ns, request->short_ns);
-    if (net_ns < a->options.stall_ns)
+    if (request->short_ns * 3 < request_net_latency_ns(process, request) || net_ns < a->options.stall_ns)
         return;
     char key[512];
     snprintf(key, sizeof(key), "short|%s %s", request->method, request->route);

@@ -196,7 +196,10 @@ void read_io(struct turn *t, const struct item *io)
         context = ipc_answer(t, c, io);
     if (c && !first && answers_in_order(c))
         check_io(t, c, io, replies);
+    t->io = c;
+    t->io_ns = io->start_ns;
     foreach_child(t, io, i) read_item(t, i, &context);
+    t->io = NULL;
     if (c && !first && c->protocol == PROTOCOL_REDIS_CLIENT && io->count & POLLIN_BIT)
         redis_reply_done(t, c, io, replies);
     if (c) {

@@ -108,11 +108,15 @@ void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 
 /* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
  * so an interval's wait is shared out over what the thread did in it. The kernel adds a wait to its sum when
- * it is over: one that is longer than the interval began before it. */
+ * it is over: one that is longer than the interval began before it. Where the kernel's own events were
+ * recorded, they tell of each wait. */
 uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {
     size_t n = thread->sched_count;
+    struct activity_times times;
     double waited = 0;
+    if (activity_times(thread, start_ns, end_ns, &times))
+        return times.runnable_ns;
     for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
         const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
         uint64_t wait_ns = after->wait_ns - MIN(before->wait_ns, after->wait_ns);

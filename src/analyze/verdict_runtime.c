@@ -303,7 +303,7 @@ static bool weighs(const struct analysis *a, const struct process *process, cons
     array_foreach (&a->fault_list, stall)
         if (is_part(*stall, process, OF_ENCODING)) {
             net_ns += (*stall)->net_ns;
-            all_ns += (*stall)->total_ns;
+            all_ns += (*stall)->net_ns;
         }
     net_ns = (uint64_t)((double)net_ns * (double)sum->felt_ns / (double)MAX(calls_ns, 1u));
     if (process->request_count)
@@ -333,6 +333,9 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
         !weighs(a, process, fault, &sum, calls_ns, active_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_ENCODING);
+    const struct look *place = encode_place(process);
+    if (!fault->place.function && place)
+        fault->place = *place;
     fault->absorbed = true;
     fault->from_ns = MIN(fault->from_ns, sum.from_ns);
     fault->to_ns = MAX(fault->to_ns, sum.to_ns);

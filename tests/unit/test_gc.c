@@ -155,6 +155,25 @@ static void growth_outside_of_the_heap_is_a_leak(void **state)
     feed_done(&feed);
 }
 
+static uint64_t once(unsigned i)
+{
+    return MB(4) + i * 100000 + (i == 11 ? MB(20) : 0);
+}
+
+static uint64_t found_its_size(unsigned i)
+{
+    return MB(10 + 10 * (i < 7 ? i : 7)) + i * 100000;
+}
+
+static void one_step_is_none(void **state)
+{
+    struct feed feed;
+    assert_int_equal(majors(&feed, 12, once)->findings.count, 0);
+    feed_done(&feed);
+    assert_int_equal(majors(&feed, 12, found_its_size)->findings.count, 0);
+    feed_done(&feed);
+}
+
 static void buffers_that_are_dropped_are_none(void **state)
 {
     struct feed feed;
@@ -266,6 +285,7 @@ int main(void)
         cmocka_unit_test(small_growth_is_none),
         cmocka_unit_test(growth_outside_of_the_heap_is_a_leak),
         cmocka_unit_test(buffers_that_are_dropped_are_none),
+        cmocka_unit_test(one_step_is_none),
         cmocka_unit_test(data_that_is_loaded_is_none),
         cmocka_unit_test(collections_that_requests_wait_for_are_pressure),
         cmocka_unit_test(few_collections_are_none),

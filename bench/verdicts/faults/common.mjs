@@ -30,13 +30,19 @@ export function calibrate(f, targetMs, first, grow) {
     throw new Error('a fault cannot be made to take long enough');
 }
 
-// The time of entries of the program's book that are named what, those shorter than atLeastMs left out.
-export const booked = (what, atLeastMs = 0) => ({ lines }) =>
-    lines.reduce((sum, [name, since, until]) => sum + (name === what && until - since >= atLeastMs * 1e6 ? until - since : 0), 0);
+const summed = (lines, what, atLeastMs, tookNs) => lines.reduce((sum, line) => sum + (line[0] === what && tookNs(line) >= atLeastMs * 1e6 ? tookNs(line) : 0), 0);
+
+// The time of entries of the program's book that are named what, those shorter than atLeastMs left out. What ran took what it
+// had a processor for: the rest is the machine's doing.
+const ranNs = ([, since, until, processorNs]) => Math.min(until - since, processorNs);
+export const booked = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ([, since, until]) => until - since);
+export const bookedRan = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ranNs);
+export const ranMs = (what, { lines }) => lines.filter(([name]) => name === what).map((line) => ranNs(line) / 1e6).sort((a, b) => a - b);
 
 // A handler that runs core(NUMBER or text of the query) on the loop's own thread and notes how long that took.
 export function plantSync(app, { file, core, argument = "Number(query.get('n'))", mark, module }) {
     const { chance } = app, handler = chance.name(), own = app.newFile();
+    app.stalling.add(mark);
     app.require(own, `{ ${core} }`, `@/${file}`);
     return app.addHandler(own, handler, [...app.pause(own), 'const since = clock();', `const result = ${core}(${argument});`, `note('${mark}', since);`, "ANSWER(String(result).length + '\\n');"]);
 }

@@ -2,7 +2,7 @@
 // JSON, synchronous calls, a lock.
 // SPDX-License-Identifier: Apache-2.0
 import { createRequire } from 'node:module';
-import { booked, calibrate, calibration, evaluate, faultGap, placeOf, plantSync, STALL_MS, timed } from './common.mjs';
+import { booked, bookedRan, calibrate, calibration, evaluate, faultGap, placeOf, plantSync, STALL_MS, timed } from './common.mjs';
 
 const load = createRequire(import.meta.url);
 
@@ -39,13 +39,14 @@ export function regexp(app, { strengthMs, healthy }) {
     const maker = chance.name();
     app.addFunction(file, maker, [`function ${maker}(n) {`, `    return (${e.text})(n);`, '}']);
     const own = app.newFile(), handler = chance.name();
+    app.stalling.add(mark);
     app.require(own, `{ ${name}, ${maker} }`, `@/${file}`);
     const route = app.addHandler(own, handler, [...app.pause(own), `const text = query.has('n') ? ${maker}(Number(query.get('n'))) : query.get('text');`,
         'const since = clock();', `const found = ${name}(text);`, `note('${mark}', since);`, "ANSWER(String(found) + '\\n');"]);
     const harmless = `${route}?text=${encodeURIComponent(e.harmless)}`;
     return {
         routes: [{ target: () => (healthy ? harmless : `${route}?n=${n}`), everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: harmless }],
-        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: placeOf(app, name), blamed: bookedRan(mark, STALL_MS) }],
     };
 }
 
@@ -65,12 +66,11 @@ export const REGEXP_MODULES = Object.keys(MODULES);
 // Others, likewise.
 const MORE_MODULES = {
     trim: { call: "used('a' + ' '.repeat(n) + 'b')", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
-    debug: { call: "(() => { used.enable('a'); const log = used('a'); log.log = () => {}; return log('%o', ' '.repeat(n)); })()", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
     minimatch: { call: "used('a', '+(' + '\\\\'.repeat(n) + 'b')", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4 },
     semver: { call: "used.validRange('1.2.3 ' + ' '.repeat(n) + '<1.3.0x')", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4 },
     'brace-expansion': { call: "used('{' + ','.repeat(n) + '\\n}')", first: 18, grow: (n) => n + 1, harmless: 3 },
     'ua-parser-js': { call: "new used('android mi' + ' '.repeat(n)).getDevice().model", first: 60, grow: (n) => Math.ceil(n * 1.2), harmless: 2 },
-    'path-to-regexp': { call: "used('/:a-:b-:c').exec('/a' + '-a'.repeat(n) + '//')", first: 200, grow: (n) => Math.ceil(n * 1.2), harmless: 2 },
+    'path-to-regexp': { call: "used('/:a-:b-:c').exec('/a' + '-a'.repeat(n) + '//')", first: 200, grow: (n) => Math.ceil(n * 1.2), harmless: 2, inCaller: true },
     lodash: { call: "used.trim('a' + ' '.repeat(n) + 'a').length", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
     mime: { call: "used.lookup('a'.repeat(n))", first: 3000, grow: (n) => Math.ceil(n * 1.2), harmless: 5 },
     'ansi-regex': { call: "('\\u001B[' + ';'.repeat(n)).replace(used(), '').length", first: 2000, grow: (n) => Math.ceil(n * 1.2), harmless: 4, inCaller: true },
@@ -87,7 +87,7 @@ export function regexpModule(app, { strengthMs, healthy, module }) {
     const route = plantSync(app, { file, core: name, mark });
     return {
         routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=${m.harmless}` }],
-        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: m.inCaller ? placeOf(app, name) : [{ place: { file: `node_modules/${module}/` } }], blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocking-regexp', kinds: ['blocking-regexp'], places: m.inCaller ? placeOf(app, name) : [{ place: { file: `node_modules/${module}/` } }], blamed: bookedRan(mark, STALL_MS) }],
     };
 }
 
@@ -115,7 +115,7 @@ export function javascript(app, { strengthMs, healthy }) {
     const route = plantSync(app, { file, core: name, mark });
     return {
         routes: [{ target: () => `${route}?n=${healthy ? kind.small : n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=${kind.small}` }],
-        expect: healthy ? [] : [{ cause: 'blocked: javascript', kinds: ['event-loop-blocked'], places: placeOf(app, name, ...(kind.helper ? [helper] : [])), blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocked: javascript', kinds: ['event-loop-blocked'], places: placeOf(app, name, ...(kind.helper ? [helper] : [])), blamed: bookedRan(mark, STALL_MS) }],
     };
 }
 
@@ -136,7 +136,7 @@ export function json(app, { strengthMs, healthy }) {
     const route = plantSync(app, { file, core: name, mark });
     return {
         routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: `${route}?n=5` }],
-        expect: healthy ? [] : [{ cause: 'blocked: json', kinds: ['event-loop-blocked', 'serialisation'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocked: json', kinds: ['event-loop-blocked', 'serialisation'], places: placeOf(app, name), blamed: (book, context, found) => bookedRan(mark, found === 'serialisation' ? 0 : STALL_MS)(book) }],
     };
 }
 
@@ -165,7 +165,7 @@ export function syncCall(app, { strengthMs, healthy, what }) {
     const target = healthy && kind.exact ? null : `${route}?n=${n}`;
     return {
         routes: target ? [{ target: () => target, everyMs: healthy ? 60 : faultGap(strengthMs), atOnce: 1, atLeast: 3, warm: kind.exact ? null : `${route}?n=${kind.small}` }] : [],
-        expect: healthy ? [] : [{ cause: 'blocked: sync call', kinds: ['event-loop-blocked'], places: placeOf(app, name), blamed: booked(mark, STALL_MS) }],
+        expect: healthy ? [] : [{ cause: 'blocked: sync call', kinds: ['event-loop-blocked'], places: placeOf(app, name), blamed: (kind.exact ? booked : bookedRan)(mark, STALL_MS) }],
     };
 }
 

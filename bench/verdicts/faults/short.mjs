@@ -1,6 +1,6 @@
 // Faults that come in short pieces: none of their callbacks is long, those of one request take long together.
 // SPDX-License-Identifier: Apache-2.0
-import { booked, calibrate, evaluate, placeOf } from './common.mjs';
+import { bookedRan, calibrate, evaluate, placeOf } from './common.mjs';
 
 const more = (factor) => (n) => Math.ceil(n * factor);
 
@@ -16,6 +16,7 @@ export const SHORT_KINDS = Object.keys(PIECES);
 export function short(app, { strengthMs, healthy, what, pieceMs }) {
     const { chance } = app, kind = PIECES[what], name = chance.name(), file = app.newFile(), handler = chance.name(), step = chance.name(), mark = chance.word();
     const lines = kind.body(name), core = evaluate(name, lines);
+    app.stalling.add(mark);
     app.addFunction(file, name, lines);
     for (let i = 0; i < 50; i++) core(kind.first);
     const n = healthy ? kind.first : calibrate(core, pieceMs, kind.first, kind.grow), count = healthy ? 5 : Math.ceil(strengthMs / pieceMs);
@@ -27,6 +28,6 @@ export function short(app, { strengthMs, healthy, what, pieceMs }) {
         : [`${step}(${count}, Number(query.get('n')), () => {`, "    ANSWER('done\\n');", '});']);
     return {
         routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : strengthMs * 4, atOnce: 1, atLeast: 3, warm: `${route}?n=${kind.first}` }],
-        expect: healthy ? [] : [{ cause: `short: ${what}`, kinds: kind.kinds, places: placeOf(app, name), blamed: booked(mark, 0.4) }],
+        expect: healthy ? [] : [{ cause: `short: ${what}`, kinds: kind.kinds, places: placeOf(app, name), blamed: bookedRan(mark, 0.4) }],
     };
 }

@@ -4,6 +4,7 @@
 import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
 
 const POOL_WAIT_MS = 20; // sonde report --pool-wait-ms
+const LONG_TURN_MS = 20; // a shorter one hides nothing
 
 // An asynchronous operation with its time noted: expression has CALLBACK as its last argument.
 function operation(app, { file, mark, expression, count = '1' }) {
@@ -86,12 +87,24 @@ export function slowIo(app, { strengthMs, healthy, what }) {
     const route = operation(app, { file, mark, expression: kind.expression.replace('SLOW', slow) });
     return {
         routes: [{ target: () => route, everyMs: healthy ? 40 : Math.max(strengthMs * 3, 150), atOnce: 2, atLeast: 3, warm: null }],
-        expect: healthy ? [] : [{ cause: `slow-io: ${what === 'getaddrinfo' ? 'dns' : 'fs'}`, kinds: ['slow-io'], places: [{ text: new RegExp(what) }], blamed: booked(mark) }],
+        expect: healthy ? [] : [{ cause: `slow-io: ${what === 'getaddrinfo' ? 'dns' : 'fs'}`, kinds: ['slow-io'], places: [{ text: new RegExp(what) }],
+            // By construction; the program learns of it late where its loop stands still.
+            blamed: ({ lines }) => lines.reduce((sum, [name, since, until]) => sum + (name === mark ? Math.min(until - since, strengthMs * 1e6) : 0), 0) }],
         shim: true,
     };
 }
 
 /* ---- slow peers ---- */
+
+// How long answers were late, each second charged once: an answer that came while the loop stood still was waited for until
+// then, and for the loop from then on.
+function lateNs(late, { lines }, stalling) {
+    const stalls = lines.filter(([what, since, until]) => stalling.has(what) && until - since >= LONG_TURN_MS * 1e6);
+    return late.reduce((sum, [since, until]) => {
+        const stall = stalls.find(([, from, to]) => from < until && until < to);
+        return sum + Math.max(0, (stall ? stall[1] : until) - since);
+    }, 0);
+}
 
 export function slowPeer(app, { strengthMs, healthy, peer }) {
     const { chance } = app, file = app.newFile(), handler = chance.name(), call = chance.name(), mark = chance.word(), variable = `${chance.word()}_port`.toUpperCase();
@@ -118,7 +131,7 @@ export function slowPeer(app, { strengthMs, healthy, peer }) {
     return {
         routes: [{ target: () => route, everyMs: healthy ? 40 : Math.max(strengthMs, 60), warm: route }],
         peers: [{ variable, kind: peer === 'fetch' ? 'http' : peer, delayMs: healthy ? 1 : strengthMs, chance }],
-        expect: healthy ? [] : [{ cause: `slow-peer: ${peer === 'fetch' ? 'http' : peer}`, kinds: ['slow-peer'], places: [{ peer: variable }], blamed: (book, { lateNs }) => lateNs?.[variable] ?? booked(mark)(book) }],
+        expect: healthy ? [] : [{ cause: `slow-peer: ${peer === 'fetch' ? 'http' : peer}`, kinds: ['slow-peer'], places: [{ peer: variable }], blamed: (book, { late }) => lateNs(late[variable], book, app.stalling) }],
     };
 }
 
