@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/losses.h"
 #include "cli/progress.h"
 #include "trace/align.h"
 #include "trace/format.h"
@@ -114,12 +115,8 @@ static int convert(struct conversion *c, const char *format, const char *path, b
     if (r < 0)
         return cli_fail(EXIT_FAILED, &c->problem);
     size_t losses;
-    const struct trace_loss *l = trace_losses(c->trace, &losses);
-    for (size_t i = 0; i < losses; i++)
-        if (l[i].kind == LOSS_TRUNCATED || l[i].kind == LOSS_UNREADABLE)
-            fprintf(stderr, "sonde: lost: %llu bytes of %s at offset %llu%s%s\n",
-                    (unsigned long long)l[i].count, l[i].path, (unsigned long long)l[i].offset,
-                    l[i].what[0] ? ": " : "", l[i].what);
+    trace_losses(c->trace, &losses);
+    losses_print(c->trace, stderr);
     return losses ? EXIT_LOST : EXIT_DONE;
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "cli/cli.h"
+#include "cli/losses.h"
 #include "cli/moment.h"
 #include "cli/progress.h"
 #include "cli/trace_states.h"
@@ -47,37 +48,6 @@ static void command_done(struct trace_command *c)
 
 /* ---- losses ---- */
 
-static const char *loss_words(const struct trace_loss *l)
-{
-    static const char *const WORDS[] = {
-        [LOSS_DISCARDED_EVENTS] = "events discarded by the tracer",
-        [LOSS_DISCARDED_PACKETS] = "packets discarded by the tracer",
-        [LOSS_TRUNCATED] = "bytes of an unfinished packet",
-        [LOSS_UNREADABLE] = "bytes unreadable",
-    };
-    return WORDS[l->kind];
-}
-
-static const char *loss_kind(const struct trace_loss *l)
-{
-    static const char *const KINDS[] = {
-        [LOSS_DISCARDED_EVENTS] = "discarded-events",
-        [LOSS_DISCARDED_PACKETS] = "discarded-packets",
-        [LOSS_TRUNCATED] = "truncated-bytes",
-        [LOSS_UNREADABLE] = "unreadable-bytes",
-    };
-    return KINDS[l->kind];
-}
-
-static void print_losses(const struct trace *trace, FILE *to)
-{
-    size_t n;
-    const struct trace_loss *l = trace_losses(trace, &n);
-    for (size_t i = 0; i < n; i++)
-        fprintf(to, "lost: %" PRIu64 " %s: %s, offset %" PRIu64 "%s%s\n", l[i].count, loss_words(&l[i]),
-                l[i].path, l[i].offset, l[i].what[0] ? ": " : "", l[i].what);
-}
-
 static int exit_status(const struct trace *trace)
 {
     size_t n;
@@ -94,7 +64,7 @@ static void json_losses(struct text *out, const struct trace *trace)
         text_addf(out,
                   "%s{\"kind\":\"%s\",\"count\":%" PRIu64 ",\"stream\":%u,\"offset_bytes\":%" PRIu64
                   ",\"path\":",
-                  i ? "," : "", loss_kind(&l[i]), l[i].count, l[i].stream, l[i].offset);
+                  i ? "," : "", losses_kind(&l[i]), l[i].count, l[i].stream, l[i].offset);
         format_json_string(out, l[i].path, strlen(l[i].path));
         text_add(out, ",\"what\":");
         format_json_string(out, l[i].what, strlen(l[i].what));
@@ -223,7 +193,7 @@ static void info_text(struct trace_command *c, struct info *info)
         for (size_t i = 0; i < info->classes.count; i++)
             printf("%12" PRIu64 "  %s\n", info->classes.at[i].events, info->classes.at[i].name);
     }
-    print_losses(c->trace, stdout);
+    losses_print(c->trace, stdout);
 }
 
 static void json_hosts(struct text *out, const struct trace *trace)
@@ -481,7 +451,7 @@ static int events(struct trace_command *c, const char **failed_at)
         explain_nothing(c, seen);
     fflush(stdout);
     if (r >= 0 && !c->json)
-        print_losses(c->trace, stderr);
+        losses_print(c->trace, stderr);
     return r < 0 ? r : 0;
 }
 

@@ -13,6 +13,7 @@
 #include "analyze/states.h"
 #include "base/array.h"
 #include "cli/cli.h"
+#include "cli/losses.h"
 #include "cli/moment.h"
 #include "cli/progress.h"
 #include "cli/trace_states.h"
@@ -339,6 +340,13 @@ int trace_states(const struct command *self, int argc, char **argv)
                 problem_set(&c.problem, r, "%s: %s", argv[optind], strerror(-r));
             status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &c.problem);
         }
+    }
+    size_t losses = 0;
+    if (c.trace)
+        trace_losses(c.trace, &losses);
+    if (!status && losses) { /* what was lost may have changed states */
+        losses_print(c.trace, stderr);
+        status = EXIT_LOST;
     }
     history_free(c.history);
     trace_close(c.trace);

@@ -258,6 +258,12 @@ test('a truncated file gives what is whole, and says what is lost', { skip: noDa
     const loss = info.losses.find(l => l.kind === 'truncated-bytes');
     assert.equal(loss.path, file);
     assert.equal(loss.offset_bytes + loss.count, fs.statSync(file).size);
+    const said = new RegExp(`^lost: ${loss.count} bytes of an unfinished packet: .*/channel0_2, offset ${loss.offset_bytes}$`, 'm');
+    for (const command of [['trace', 'states'], ['convert', '--to', 'json', '-o', '/dev/null']]) {
+        const lossy = run(sonde, ...command, cut);
+        assert.equal(lossy.status, 4, command.join(' '));
+        assert.match(lossy.err, said);
+    }
 });
 
 test("seeking gives the same with LTTng's index, without it, and with a wrong one", { skip: noData }, () => {
