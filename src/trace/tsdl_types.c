@@ -475,9 +475,11 @@ int tsdl_parse_typealias(struct tsdl_parser *p)
         return r;
     _cleanup_(text_done) struct text name = {0};
     while (p->token.kind == TOKEN_NAME || is(p, '*')) {
-        if (name.length)
+        bool qualifier = is_name(p, "const");
+        if (name.length && !qualifier)
             text_add(&name, " ");
-        text_add(&name, p->token.kind == TOKEN_NAME ? p->token.text : "*");
+        if (!qualifier)
+            text_add(&name, p->token.kind == TOKEN_NAME ? p->token.text : "*");
         next(p);
     }
     if (!name.length)
@@ -713,7 +715,8 @@ static bool is_c_word(const char *name)
     return false;
 }
 
-/* A name of one word, or of several C words ("unsigned long"). */
+/* A name of one word, or of several C words ("unsigned long"); with stars behind it, it is a type of its own
+ * ("char *"), which has nothing to do with the one that it seems to point to. */
 static int parse_named_type(struct tsdl_parser *p, struct field_class **ret_class)
 {
     struct tsdl_token at = p->token;
@@ -728,7 +731,13 @@ static int parse_named_type(struct tsdl_parser *p, struct field_class **ret_clas
         text_add(&name, p->token.text);
         next(p);
     }
-    const struct field_class *found = find_type(p, SPACE_ALIAS, text_get(&name));
+    for (bool star; (star = accept(p, '*')) || is_name(p, "const");) {
+        if (star)
+            text_add(&name, " *");
+        else
+            next(p);
+    }
+    const struct field_class *found = name.failed ? NULL : find_type(p, SPACE_ALIAS, text_get(&name));
     if (!found)
         return tsdl_fail_at(p, &at, "type '%.60s' is not declared", text_get(&name));
     *ret_class = field_class_copy(p->meta, found, 0);
@@ -782,13 +791,10 @@ static struct field_class *new_array(struct tsdl_parser *p)
     return a->members ? a : NULL;
 }
 
-/* [*...] [NAME] [LENGTH]... ; the last dimension is the innermost, as in C. */
+/* [NAME] [LENGTH]... ; the last dimension is the innermost, as in C. */
 int tsdl_parse_declarator(struct tsdl_parser *p, struct field_class *class, const char **ret_name,
                           struct field_class **ret_class)
 {
-    while (accept(p, '*') || is_name(p, "const"))
-        if (is_name(p, "const"))
-            next(p);
     if (p->token.kind == TOKEN_NAME) {
         *ret_name = p->token.text;
         next(p);

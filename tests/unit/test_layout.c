@@ -134,6 +134,23 @@ static void sequences_and_variants(void **state)
     done(&d);
 }
 
+/* "u8 *" is a type of its own, as wide as it says. */
+static void pointers_are_types(void **state)
+{
+    char text[1024];
+    struct decoded d;
+    snprintf(text, sizeof(text),
+             TSDL_HEAD "typealias integer { size = 64; align = 8; base = 16; } := const u8 * const *;\n"
+                       "event { name = e; fields := struct { u8 const **p; u8 q; }; };",
+             "le");
+    open_text(&d, text);
+    static const char BYTES[] = "\1\2\3\4\5\6\7\10\11";
+    assert_int_equal(decode(&d, BYTES, 72), 0);
+    assert_int_equal(value(&d, "p")->u, 0x0807060504030201);
+    assert_int_equal(value(&d, "q")->u, 9);
+    done(&d);
+}
+
 /* What only CTF 2 has. */
 static void ctf2_kinds(void **state)
 {
@@ -234,6 +251,9 @@ static void names_line_and_expectation(void **state)
          "a[s]; }; };",
          "is not an unsigned integer"},
         {"trace { major = 1; byte_order = le; };\nevent { name = \"open", "a string that is not closed"},
+        {"typealias integer { size = 8; } := u8;\ntrace { major = 1; byte_order = le; };\n"
+         "event { name = e; fields := struct { u8 *p; }; };",
+         "metadata:3:38: type 'u8 *' is not declared"},
         {"/* open", "a comment that is not closed"},
         {"trace { major = 2; };", "expected 1 as the value of 'major'"},
         {"clock { name = far; freq = 1000000000; offset_s = 1351530929945824323; }; trace { byte_order = le; "
@@ -260,11 +280,9 @@ static void names_line_and_expectation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packs_bits_from_both_ends),
-        cmocka_unit_test(sequences_and_variants),
-        cmocka_unit_test(ctf2_kinds),
-        cmocka_unit_test(ctf2_ranges_of_64_bits),
-        cmocka_unit_test(absurd_lengths_are_refused),
+        cmocka_unit_test(packs_bits_from_both_ends),  cmocka_unit_test(sequences_and_variants),
+        cmocka_unit_test(pointers_are_types),         cmocka_unit_test(ctf2_kinds),
+        cmocka_unit_test(ctf2_ranges_of_64_bits),     cmocka_unit_test(absurd_lengths_are_refused),
         cmocka_unit_test(names_line_and_expectation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
