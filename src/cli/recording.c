@@ -199,20 +199,22 @@ int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_n
     int signals = catch_signals(), status = 0, r;
     struct interruption interruption = {0};
     while ((r = session_step(recording->session, &status)) > 0) {
-        read_signals(signals, child, &interruption);
+        pid_t command = session_command_runs(recording->session) ? child : 0;
+        read_signals(signals, command, &interruption);
         if (deadline_ns && clock_monotonic_ns() > deadline_ns)
             break;
-        if (give_up(&interruption, child)) {
-            if (child)
-                fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", child);
+        if (give_up(&interruption, command)) {
+            if (command)
+                fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", command);
             break;
         }
     }
+    bool left = session_command_runs(recording->session);
     close(signals);
     if (r < 0)
         return problem_set(problem, r, "recording failed: %s", strerror(-r));
     *ret_status = !child                ? 0
-                  : r > 0               ? 128 + SIGINT
+                  : left                ? 128 + SIGINT
                   : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
                                         : WEXITSTATUS(status);
     return 0;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,24 @@ pid_t program_parent_of(pid_t pid)
 
 /* ---- shared memory ---- */
 
+bool program_forked(const struct program *program, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *maps = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    if (pid == program->pid || file_read(path, 64 << 20, &maps, NULL) < 0)
+        return false;
+    /* addresses, rights, offset, device, inode, name */
+    for (char *line = maps; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        uint64_t inode;
+        int name = 0;
+        if (sscanf(line, "%*s %*s %*s %*s %" SCNu64 " %n", &inode, &name) == 1 && name &&
+            strncmp(line + name, "/memfd:sonde", 12) == 0 && inode == program->shared_inode)
+            return true;
+    }
+    return false;
+}
+
 int program_new(struct target *target, struct patch_set *patches, int shared_fd, uint64_t live_address,
                 struct program **ret_program, struct problem *problem)
 {
@@ -117,6 +136,7 @@ int program_new(struct target *target, struct patch_set *patches, int shared_fd,
     if (!program)
         return -ENOMEM;
     program->shared_bytes = (size_t)st.st_size;
+    program->shared_inode = st.st_ino;
     program->shared = mmap(NULL, program->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
     program->pidfd = -1;
     program->unseen.sched_fd = -1;

@@ -10,7 +10,6 @@
 #include "attach/target.h"
 #include "collect/clock_fit.h"
 #include "event/catalogue.h"
-#include "event/catalogue.h"
 #include "event/ring.h"
 #include "trace/ctf_writer.h"
 
@@ -62,6 +61,7 @@ struct program {
     uint64_t live_address;
     struct sonde_shared *shared;
     size_t shared_bytes;
+    uint64_t shared_inode;
     struct program_thread threads[SONDE_THREADS];
     uint32_t thread_count;
     /* Attached to while it ran: its main thread, until it shows itself. It may be stuck in a callback that
@@ -69,6 +69,7 @@ struct program {
     bool midway;
     bool children_checked;
     bool attached;        /* not started under us: neither are its children */
+    bool forked;          /* from one that was traced, and has called a hooked function since */
     uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
@@ -92,6 +93,9 @@ uint64_t program_stack_of(pid_t pid);
 
 /* The parent of a process, 0 when it is gone. */
 pid_t program_parent_of(pid_t pid);
+
+/* Whether a process was forked from the program and executes it still: it has the program's memory mapped. */
+bool program_forked(const struct program *program, pid_t pid);
 
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);

@@ -351,6 +351,24 @@ static bool has_living_program(const struct session *session)
     return false;
 }
 
+bool session_command_runs(const struct session *session)
+{
+    return session->child;
+}
+
+static bool command_ended(struct session *session, uint64_t now_ns)
+{
+    pid_t group = getsid(session->child); /* it has one until we wait for it */
+    if (waitpid(session->child, &session->command_status, WNOHANG) != session->child)
+        return false;
+    session->child = 0;
+    session->command_group = group;
+    session->command_ended_ns = now_ns;
+    close(session->child_pidfd);
+    session->child_pidfd = -1;
+    return true;
+}
+
 int session_step(struct session *session, int *ret_status)
 {
     wait_for_news(session);
@@ -389,17 +407,11 @@ int session_step(struct session *session, int *ret_status)
     session_follow(session, now);
     if (now - session->manifest_ns > 2 * NS_PER_S)
         (void)session_write_manifest(session, false);
-    if (!session->child) {
-        *ret_status = 0;
-        return has_living_program(session) || session_expects(session);
-    }
-    int status;
-    pid_t ended = waitpid(session->child, &status, WNOHANG);
-    if (ended != session->child)
+    if (session->child && !command_ended(session, now))
         return 1;
-    session->child = 0;
-    *ret_status = status;
-    return 0;
+    *ret_status = session->command_status;
+    return session->command_ended_ns ? session_outlived(session, now)
+                                     : has_living_program(session) || session_expects(session);
 }
 
 int session_finish(struct session *session, struct problem *problem)
@@ -413,6 +425,9 @@ int session_finish(struct session *session, struct problem *problem)
         bool gone = has_ended(*p);
         if (!gone)
             session_detach(session, *p);
+        if (!gone && session->command_ended_ns)
+            session_note(session, "%s (%d) runs on, untraced; `sonde attach %d` traces it again", (*p)->name,
+                         (*p)->pid, (*p)->pid);
         session_end_program(session, *p, gone);
         if (!gone)
             (*p)->ended_ns = 0;

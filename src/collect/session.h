@@ -44,9 +44,12 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
 int session_attach(struct session *session, pid_t pid, struct problem *problem);
 
 /* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for, 0 when
- * the child has ended (its wait status in *ret_status) or, without a child, all attached programs have, a
- * negative errno on failure. */
+ * the child and the daemons that it left behind have ended or, without a child, all attached programs have,
+ * a negative errno on failure. *ret_status: the child's wait status once it has ended. */
 int session_step(struct session *session, int *ret_status);
+
+/* Has the child not ended yet? False without one. */
+bool session_command_runs(const struct session *session);
 
 /* Ends recording: what is still in rings is drained, open spans are noted, the manifest completed. Programs
  * that live on are detached from: their code is as before. */

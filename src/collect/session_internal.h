@@ -41,7 +41,11 @@ struct session {
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
     struct rlimit descriptors; /* the limit we were given */
-    pid_t child;
+    pid_t child;               /* the command; 0 when it has ended, or there is none */
+    int command_status;
+    pid_t command_group; /* its session (setsid) */
+    uint64_t command_ended_ns, outlived_ns;
+    bool outlived, daemon_noted; /* by a daemon, when it was looked last; said */
     struct ctf_writer *writer;
     struct ctf_stream *own;     /* the collector's events */
     struct kernel_side *kernel; /* NULL: without */
@@ -122,6 +126,9 @@ int session_no_memory(pid_t pid, int error, struct problem *problem);
 /* A program runs untraced: said, and written to the manifest. */
 void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem);
 
+/* Is there a daemon that the command has left behind? (daemon.c) */
+bool session_outlived(struct session *session, uint64_t now_ns);
+
 /* What tracing costs, and the budget. */
 uint64_t session_cpu_ns(void);
 void session_overhead_begin(struct session *session);
@@ -129,9 +136,6 @@ void session_overhead_tick(struct session *session, uint64_t now_ns);
 json_t *session_overhead_object(struct session *session);
 void session_add_dropped(const struct session *session, json_t *missing);
 void session_apply_families(struct session *session);
-
-/* Nothing more of this program is recorded. gone: it has ended. */
-void session_end_program(struct session *session, struct program *program, bool gone);
 
 /* Takes the hooks out of a program that lives on. */
 void session_detach(struct session *session, struct program *program);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -25,6 +26,11 @@ struct guest {
 
 static int receive_hello(struct guest *guest)
 {
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+        return -errno;
+    guest->pid = credentials.pid;
     struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
     if (poll(&wait, 1, ANSWER_MS) <= 0)
         return -ETIMEDOUT;
@@ -40,11 +46,6 @@ static int receive_hello(struct guest *guest)
     struct cmsghdr *attached = CMSG_FIRSTHDR(&message);
     if (attached && attached->cmsg_type == SCM_RIGHTS && attached->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(&guest->shared_fd, CMSG_DATA(attached), sizeof(int));
-    struct ucred credentials;
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
-        return -errno;
-    guest->pid = credentials.pid;
     if (guest->hello.verb == SONDE_UNABLE)
         return 0;
     bool known = guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED;
@@ -111,14 +112,21 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     return r;
 }
 
-/* A forked child has the patches, the settings and the trampolines of its parent. */
+/* It ended while it was met: it neither ran untraced, nor is there anything to trace. */
+static bool is_gone(pid_t pid)
+{
+    _cleanup_(file_closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    return pidfd < 0 ? errno == ESRCH : poll(&ended, 1, 0) > 0;
+}
+
+/* A forked child has the patches, the settings and the trampolines of its parent, which may be gone. */
 static int inherit(const struct session *session, const struct target *target, struct patch_set *ret_patches)
 {
     const struct program *parent = NULL;
-    pid_t pid = program_parent_of(target->pid);
-    array_foreach (&session->programs, p)
-        if ((*p)->pid == pid || (!parent && (*p)->runtime == target->runtime))
-            parent = *p;
+    for (size_t i = session->programs.count; i-- > 0 && !parent;)
+        if (program_forked(session->programs.at[i], target->pid))
+            parent = session->programs.at[i];
     if (!parent)
         return -ESRCH;
     array_foreach (&parent->patches.patches, p)
@@ -151,6 +159,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
         return r;
     }
     target = NULL;
+    program->forked = guest->hello.verb == SONDE_FORKED;
     r = array_add(&session->programs, program);
     if (r < 0) {
         program_free(program);
@@ -200,7 +209,7 @@ void session_welcome(struct session *session)
         r = admit(session, &guest, &problem);
         (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
         /* A library user of libuv that is not Node is met without a word. */
-        if (r < 0 && r != -ENOTSUP)
+        if (r < 0 && r != -ENOTSUP && !is_gone(guest.pid))
             session_remember_untraced(session, guest.pid, &problem);
     }
     if (guest.shared_fd >= 0)

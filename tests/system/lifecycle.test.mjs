@@ -40,11 +40,51 @@ for (const [what, ...mode] of [
         assert.equal(await commands(t, trace) + lost(trace), calls, JSON.stringify(manifestOf(trace).losses));
     });
 
-test('a daemon, which leaves its parents behind, and sonde with them, works on', async (t) => {
+test('a daemon, which leaves its parents behind, is traced to its end', async (t) => {
     const { status, stderr, trace, calls } = await run(t, await runtime(t), 'daemon');
     assert.ok(status === 0 || status === 4, stderr);
     assert.equal(calls, 500, 'it ran to its end');
-    assert.ok(await commands(t, trace) <= calls);
+    assert.equal(await commands(t, trace) + lost(trace), calls);
+});
+
+test('two Redis in the background are traced until sonde is interrupted, and live on as they were', async (t) => {
+    const folder = temporary(t), trace = path.join(folder, 'trace'), names = ['a', 'b'];
+    const cli = async (name, ...words) => (await finish(t, 'redis-cli', ['-s', path.join(folder, name), ...words])).stdout.trim();
+    const pids = {};
+    t.after(() => Object.values(pids).forEach((pid) => kill(pid, 'SIGKILL')));
+    const script = names.map((name) => `redis-server --daemonize yes --port 0 --unixsocket ${path.join(folder, name)} --save "" --dir ${folder} --pidfile ${folder}/${name}.pid`).join('; ');
+    const recording = start(t, SONDE, ['run', '--no-kernel', '-o', trace, '--', 'sh', '-c', script]);
+    await recording.until(/the command has ended; .* in the background, is traced until it ends/);
+    for (const name of names) {
+        await eventually(`${name} answers`, async () => (await cli(name, 'ping')) === 'PONG');
+        pids[name] = Number(/process_id:(\d+)/.exec(await cli(name, 'info', 'server'))[1]);
+        for (let i = 0; i < 20; i++) await cli(name, 'incr', 'counter');
+    }
+    kill(recording.pid, 'SIGINT');
+    const { status, stderr } = await recording.ended;
+    assert.equal(status, 0, stderr);
+    assert.ok(await commands(t, trace) >= 40, 'what both did in the background');
+    for (const name of names) {
+        assert.match(stderr, new RegExp(`\\(${pids[name]}\\) runs on, untraced; .sonde attach ${pids[name]}. traces it again`));
+        assert.equal(await cli(name, 'incr', 'counter'), '21');
+        const again = path.join(folder, `again-${name}`);
+        const attached = start(t, SONDE, ['attach', '--no-kernel', '-o', again, pids[name]]);
+        await attached.until(/attached to 1 process/);
+        assert.equal(await cli(name, 'incr', 'counter'), '22');
+        kill(attached.pid, 'SIGINT');
+        await attached.ended;
+        assert.ok(await commands(t, again) >= 1, 'its code was as before: the same functions are hooked again');
+    }
+});
+
+test('what a command leaves behind in its own session keeps nobody waiting', async (t) => {
+    const folder = temporary(t), socket = path.join(folder, 'socket');
+    const { status, stderr } = await finish(t, SONDE, ['run', '--no-kernel', '-o', path.join(folder, 'trace'), '--', 'sh', '-c',
+        `redis-server --port 0 --unixsocket ${socket} --save "" --dir ${folder} >/dev/null 2>&1 & until redis-cli -s ${socket} ping 2>/dev/null; do sleep 0.1; done`]);
+    const pid = Number(/\((\d+)\) runs on, untraced/.exec(stderr)?.[1]);
+    t.after(() => kill(pid, 'SIGKILL'));
+    assert.ok(pid, stderr);
+    assert.equal(status, 0, stderr);
 });
 
 test('a program that crashes inside a hooked function dies as it would, and what it did is there', async (t) => {

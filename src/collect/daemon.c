@@ -1,0 +1,110 @@
+/* Daemons: a command that forks a service into the background and ends. The service is what is to be traced,
+ * so recording goes on until it ends too, or is interrupted. A daemon is told from a child that was merely
+ * left behind by its session (setsid(2)), which is not the command's any more. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+enum {
+    LOOK_MS = 20,
+    LEAVING_MS = 1000 /* what a process may take to go its own ways after the command has ended */
+};
+
+static bool just_ended(const struct session *session, uint64_t now_ns)
+{
+    return now_ns - session->command_ended_ns < LEAVING_MS * NS_PER_MS;
+}
+
+static bool is_known(const struct session *session, pid_t pid)
+{
+    array_foreach (&session->programs, p)
+        if ((*p)->pid == pid)
+            return true;
+    return false;
+}
+
+/* Forked from a program of ours: it shows itself with its first call of a hooked function. */
+static bool is_forked(const struct session *session, pid_t pid)
+{
+    char path[64], exe[PATH_MAX];
+    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    if (n <= 0)
+        return false;
+    exe[n] = '\0';
+    array_foreach (&session->programs, p)
+        if ((*p)->exe && strcmp((*p)->exe, exe) == 0 && program_forked(*p, pid))
+            return true;
+    return false;
+}
+
+/* Started by the command, directly or not: it may be about to execute a runtime. */
+static bool is_descendant(const struct session *session, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *variables = NULL;
+    size_t size = 0;
+    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+    return file_read(path, 4 << 20, &variables, &size) == 0 &&
+           memmem(variables, size, session->socket_path, strlen(session->socket_path));
+}
+
+static bool is_coming(const struct session *session, pid_t pid, uint64_t now_ns)
+{
+    if (is_known(session, pid))
+        return false;
+    if (is_forked(session, pid))
+        return getsid(pid) != session->command_group || just_ended(session, now_ns);
+    return just_ended(session, now_ns) && is_descendant(session, pid);
+}
+
+static bool any_coming(const struct session *session, uint64_t now_ns)
+{
+    DIR *processes = opendir("/proc");
+    bool coming = false;
+    for (struct dirent *entry; processes && !coming && (entry = readdir(processes));) {
+        pid_t pid = atoi(entry->d_name);
+        coming = pid > 0 && is_coming(session, pid, now_ns);
+    }
+    if (processes)
+        closedir(processes);
+    return coming;
+}
+
+/* One that is traced: away, or (forked) about to go away. */
+static const struct program *find_daemon(const struct session *session, bool *ret_away, uint64_t now_ns)
+{
+    array_foreach (&session->programs, p) {
+        pid_t group = (*p)->ended_ns ? -1 : getsid((*p)->pid);
+        *ret_away = group >= 0 && group != session->command_group;
+        if (*ret_away || (group >= 0 && (*p)->forked && just_ended(session, now_ns)))
+            return *p;
+    }
+    return NULL;
+}
+
+bool session_outlived(struct session *session, uint64_t now_ns)
+{
+    if (now_ns - session->outlived_ns < LOOK_MS * NS_PER_MS)
+        return session->outlived;
+    bool away;
+    const struct program *daemon = find_daemon(session, &away, now_ns);
+    session->outlived_ns = now_ns;
+    session->outlived = daemon || any_coming(session, now_ns);
+    if (daemon && away && !session->daemon_noted) {
+        session->daemon_noted = true;
+        session_note(session,
+                     "the command has ended; %s (%d), which it left in the background, is traced until it "
+                     "ends, or Ctrl-C",
+                     daemon->name, daemon->pid);
+    }
+    return session->outlived;
+}
