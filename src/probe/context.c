@@ -27,11 +27,14 @@ enum {
     TEXT = 16       /* a name's bytes */
 };
 enum { CELL_WORDS = 256, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
+/* A worker's first callback brings it the program that makes the way to Node's modules. */
+enum { STARTS_WITHOUT_MODULES = 4 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
     uint32_t cell[CELL_WORDS];
     uint32_t taken;
+    uint32_t start; /* the number of the newest start: its buffer is the one that counts */
     uint32_t failures;
     void *isolate;
     local function; /* a global handle; NULL: not started, or given up */
@@ -53,6 +56,8 @@ struct context_cell {
 };
 
 static struct context_cell cells[SONDE_THREADS];
+static struct context_cell never = {.starts = STARTS_MAX}; /* of all threads where it could not start */
+static uint32_t start_count;
 static __thread struct context_cell *own __attribute__((tls_model(PROBE_TLS_MODEL)));
 
 /* context.js and functions.js, a string literal for each line without comments. */
@@ -212,11 +217,13 @@ static void told_of_function(struct probe_thread *self, struct context_cell *c)
 
 /* ---- starting ---- */
 
-/* Node frees the buffer around the cell when its environment ends: so does the thread's own use of it. */
+/* Node frees the buffer around the cell when its environment ends: so does the thread's own use of it. The
+ * buffer of a start that came to nothing is garbage. */
 static void buffer_freed(char *data, void *hint)
 {
-    (void)hint;
     struct context_cell *c = (struct context_cell *)(void *)data;
+    if (c->start != (uint32_t)(uintptr_t)hint)
+        return;
     c->function = NULL;
     c->isolate = NULL;
     if (own == c)
@@ -314,9 +321,10 @@ static struct context_cell *take_cell(void)
 static local start_script(struct context_cell *c, void *isolate, local context)
 {
     local install = compiled(isolate, context, SCRIPT_TEXT, sizeof(SCRIPT_TEXT) - 1);
+    c->start = __atomic_add_fetch(&start_count, 1, __ATOMIC_RELAXED);
     local arguments[] = {
         API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
-            void *)(isolate, (char *)c->cell, sizeof(c->cell), buffer_freed, NULL),
+            void *)(isolate, (char *)c->cell, sizeof(c->cell), buffer_freed, (void *)(uintptr_t)c->start),
         API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
             void *)(isolate, (char *)probe_live, sizeof(*probe_live), flag_freed, NULL),
         API(function, local, local, void (*)(const void *), local, int, int, int)(context, told, NULL, 0, 0,
@@ -355,10 +363,13 @@ static void start(struct context_cell *c)
         return;
     if (function == NULL)
         give_up(c, SONDE_CONTEXT_THREW);
-    else if (answer == NO_MODULES)
+    else if (answer == NO_MODULES && c->starts >= STARTS_WITHOUT_MODULES)
         give_up(c, SONDE_CONTEXT_NO_MODULES);
     else if (answer == NOT_NATIVE)
         give_up(c, SONDE_CONTEXT_NOT_NATIVE);
+    else
+        return;
+    own = &never; /* the cell is free again when Node has freed the buffers around it */
 }
 
 /* ---- for the hooks ---- */
@@ -407,8 +418,9 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
             return;
         if (!c && !(c = own = take_cell()))
             return;
-        if (c->starts++ >= STARTS_MAX)
+        if (c->starts >= STARTS_MAX)
             return;
+        c->starts++;
         start(c);
         if (!c->function)
             return;

@@ -4,18 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, finish, manifestOf, reportOf, root, temporary } from './helper.mjs';
+import { NODES, SONDE, finish, manifestOf, reportOf, root, temporary, versionOf } from './helper.mjs';
 
 const installed = fs.existsSync(path.join(root, 'examples/shop/node_modules/ioredis'));
 const skip = !installed && 'ioredis is not installed in examples/shop (make deps)';
 const program = (name) => path.join(root, 'tests/system/programs', name);
 
-// Other versions of Node that are at hand: SONDE_NODES=/path/to/node:/path/to/another.
-const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
-const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
 
 // The commands of contexts.js in its requests' trees: how many there are, claimed, and claimed wrongly.
 async function score(t, folder) {

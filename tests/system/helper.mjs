@@ -9,6 +9,9 @@ import { fileURLToPath } from 'node:url';
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 export const SONDE = process.env.SONDE || path.join(root, 'build', 'sonde');
 export const SHOP = path.join(root, 'examples', 'shop', 'shop.js');
+// This Node, and others that are at hand: SONDE_NODES=/path/to/node:/path/to/another.
+export const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
+export const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
 export const isRoot = process.getuid() === 0;
 
 // A folder of the test's own, removed at its end.
@@ -156,6 +159,19 @@ export async function reportOf(t, folder, allowed = [0]) {
     const { status, stdout, stderr } = await finish(t, SONDE, ['report', '--json', folder]);
     if (!allowed.includes(status)) throw new Error(`sonde report: status ${status}\n${stderr}`);
     return JSON.parse(stdout);
+}
+
+// Runs a program under sonde to its end: { folder, requests, report }, or null where events were lost, because the machine was
+// too busy for what the test looks at.
+export async function traceOf(t, ...command) {
+    const folder = path.join(temporary(t), 'trace');
+    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', ...command]);
+    if (![0, 4].includes(status)) throw new Error(`sonde run: status ${status}\n${stderr}`);
+    const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
+    const { requests } = JSON.parse(spans.stdout), report = await reportOf(t, folder, [0, 4]);
+    if (!report.losses.length) return { folder, requests, report };
+    t.diagnostic(`events were lost on this machine: ${JSON.stringify(report.losses)}`);
+    return null;
 }
 
 export const manifestOf = (folder) => JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));

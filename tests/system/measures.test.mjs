@@ -2,13 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import path from 'node:path';
-import { SONDE, finish, reportOf, root, temporary } from './helper.mjs';
+import { NODES, SONDE, finish, reportOf, root, temporary, versionOf } from './helper.mjs';
 
 const program = path.join(root, 'tests/system/programs/measures.js');
-const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
-const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
 const sorted = (measures) => measures.map(({ name, ns }) => `${name} ${ns}`).sort();
 
 for (const node of NODES)

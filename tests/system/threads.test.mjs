@@ -3,17 +3,14 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
-import { finish, reportOf, root, SONDE, temporary } from './helper.mjs';
+import { finish, root, SONDE, traceOf } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'threads.js'), ROUNDS = 20, BUSY_NS = 15e6;
 
 test('a request waits for a thread: its message, the work, the answer', async (t) => {
-    const folder = path.join(temporary(t), 'trace');
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, String(ROUNDS)]);
-    assert.equal(status, 0, stderr);
-    const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
-    const { requests } = JSON.parse(spans.stdout), report = await reportOf(t, folder, [0, 4]);
-    if (report.losses.length) return t.diagnostic(`events were lost on this machine: ${JSON.stringify(report.losses)}`);
+    const traced = await traceOf(t, process.execPath, PROGRAM, ROUNDS);
+    if (!traced) return;
+    const { folder, requests, report } = traced;
 
     const unseen = report.missing.find((m) => m.what.startsWith('messages between worker threads')); // Debian's Node
     if (unseen) {

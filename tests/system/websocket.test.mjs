@@ -4,19 +4,16 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { finish, reportOf, root, SONDE, temporary } from './helper.mjs';
+import { root, traceOf } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'websocket.js'), ROUNDS = 8, TOGETHER = 8;
 const installed = fs.existsSync(path.join(root, 'tests', 'system', 'node_modules', 'ws'));
 const delayMs = (n) => 20 + ((n * 7) % 40);
 
 test('each message is a request, below the one that sent it', { skip: !installed && 'ws is not installed in tests/system (make deps)' }, async (t) => {
-    const folder = path.join(temporary(t), 'trace');
-    const { status, stderr } = await finish(t, SONDE, ['run', '--quiet', '-o', folder, '--', process.execPath, PROGRAM, String(ROUNDS)]);
-    assert.equal(status, 0, stderr);
-    const spans = await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder]);
-    const { requests } = JSON.parse(spans.stdout), report = await reportOf(t, folder, [0, 4]);
-    if (report.losses.length) return t.diagnostic(`events were lost on this machine: ${JSON.stringify(report.losses)}`);
+    const traced = await traceOf(t, process.execPath, PROGRAM, ROUNDS);
+    if (!traced) return;
+    const { folder, requests, report } = traced;
 
     const messages = requests.filter((r) => r.method === 'MESSAGE');
     assert.equal(messages.reduce((sum, m) => sum + m.messages_count, 0), ROUNDS * TOGETHER);
