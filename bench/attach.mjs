@@ -8,21 +8,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import crypto from 'node:crypto';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { spread, table } from './measure.mjs';
+import { freePort, spread, table } from './measure.mjs';
 
 const [sonde, loader, cycles = '200', ...chosen] = process.argv.slice(2);
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const WIDTH = 16, MARGIN_NS = 10e6, SETTLE = 10; // cycles after which memory must not grow any more
-
-const freePort = () => new Promise((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = probe.address();
-        probe.close(() => resolve(port));
-    });
-});
 
 function until(child, pattern) {
     return new Promise((resolve, reject) => {

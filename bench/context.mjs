@@ -5,25 +5,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { cpuTime, has, pairedRatio, pinned, spread, table } from './measure.mjs';
+import { cpuTime, freePort, has, pairedRatio, pinned, spread, table } from './measure.mjs';
 
 const [sonde, rounds = '6'] = process.argv.slice(2);
 const here = path.dirname(new URL(import.meta.url).pathname);
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const nodes = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
 const MODES = ['untraced', 'off', 'bounded', 'auto'];
-
-function freePort() {
-    return new Promise((resolve) => {
-        const probe = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => resolve(port));
-        });
-    });
-}
 
 async function launch(node, mode, redisPort) {
     const command = pinned(0, node, path.join(here, 'context-server.js'), redisPort);

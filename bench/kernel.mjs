@@ -7,15 +7,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { cpuTime, has, pinned, spread, table } from './measure.mjs';
+import { cpuTime, has, pause, pinned, spread, startRedis, table } from './measure.mjs';
 
 const [sonde, rounds = '5', ...scenes] = process.argv.slice(2);
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const here = path.dirname(new URL(import.meta.url).pathname);
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 let traces = 0;
 
 // The peers write to a file of their own and are told to count or to print, as people use them.
@@ -44,15 +42,6 @@ const VARIANTS = {
     'strace -f': { needs: 'strace', slow: true, wrap: (command) => pinned(1, 'strace', '-f', '-o', output, ...command) },
 };
 
-function freePort() {
-    return new Promise((resolve) => {
-        const probe = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => resolve(port));
-        });
-    });
-}
-
 function launch(variant, command, stdout) {
     const words = variant.wrap(pinned(0, ...command));
     const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'ignore'] });
@@ -60,24 +49,13 @@ function launch(variant, command, stdout) {
 }
 
 async function redis(variant) {
-    const port = await freePort();
-    const { ended } = launch(variant, ['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work], 'ignore');
-    const cli = (...args) => execFileSync('redis-cli', ['-p', String(port), ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    for (let i = 0; ; i++) {
-        try {
-            if (cli('PING').startsWith('PONG')) break;
-        } catch (error) {
-            if (i > 200) throw error;
-        }
-        await pause(50);
-    }
-    const load = (share) => {
+    const { pid, load, ended } = await startRedis((command) => launch(variant, command, 'ignore'), work);
+    const some = (share) => {
         const n = Math.round(30_000 * share);
-        const [command, ...args] = pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, '-r', 10_000, '-t', 'set,get', '--csv');
-        execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+        load(n);
         return 2 * n;
     };
-    return { pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load, ended };
+    return { pid, load: some, ended };
 }
 
 async function nodeHttp(variant) {

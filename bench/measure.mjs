@@ -1,7 +1,8 @@
-// What the benchmarks share: statistics, processor time of a process, tables.
+// What the benchmarks share: statistics, processor time of a process, a Redis under load, tables.
 // SPDX-License-Identifier: Apache-2.0
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 
 export const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
@@ -9,6 +10,36 @@ export const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`],
 // The command bound to one processor, where there are two to choose from.
 export function pinned(cpu, ...command) {
     return os.cpus().length > 1 && has('taskset') ? ['taskset', '-c', String(cpu), ...command.map(String)] : command.map(String);
+}
+
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export function freePort() {
+    return new Promise((resolve) => {
+        const probe = net.createServer().listen(0, '127.0.0.1', () => {
+            const { port } = probe.address();
+            probe.close(() => resolve(port));
+        });
+    });
+}
+
+// Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, load, ...what launch answers }.
+// load(n, ...options) sends n SETs and n GETs over 50 connections from processor 1 and answers what redis-benchmark says.
+export async function startRedis(launch, folder) {
+    const port = await freePort();
+    const launched = launch(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
+    const ask = (command, ...args) => execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+    const cli = (...args) => ask('redis-cli', '-p', String(port), ...args);
+    for (let i = 0; ; i++) {
+        try {
+            if (cli('PING').startsWith('PONG')) break;
+        } catch (error) {
+            if (i > 200) throw error;
+        }
+        await pause(50);
+    }
+    const load = (n, ...options) => ask(...pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, ...options, '-r', 10_000, '-t', 'set,get', '--csv'));
+    return { ...launched, pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load };
 }
 
 export function spread(values) {

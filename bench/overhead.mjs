@@ -11,7 +11,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { cpuTime, has, pairedRatio, pinned, spread, table } from './measure.mjs';
+import { cpuTime, freePort, has, pairedRatio, pause, pinned, spread, startRedis, table } from './measure.mjs';
 
 const modes = process.argv.slice(2).filter((word) => word.startsWith('--context='));
 const [sonde, pairs = '20', ...scenes] = process.argv.slice(2).filter((word) => !modes.includes(word));
@@ -22,17 +22,6 @@ const GOALS = { redis: [1.02, 1.07], 'redis-p16': [1.05, 1.07], node: [1.03, 1.0
 
 const collector = { cpuNs: [], events: [] };
 let traces = 0, lastTrace;
-
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-function freePort() {
-    return new Promise((resolve) => {
-        const probe = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = probe.address();
-            probe.close(() => resolve(port));
-        });
-    });
-}
 
 // Starts a service on processor 0, under sonde on processor 1 when traced: { stop }.
 function launch(traced, command, stdout, kernel = false, env = {}) {
@@ -61,26 +50,14 @@ function launch(traced, command, stdout, kernel = false, env = {}) {
     return { child, stop };
 }
 
-// Starts a Redis: { pid, load, stop }; load(n) sends n SETs and n GETs and answers { requests, perSecond }.
+// A Redis: { pid, load, stop }; load(n) sends n SETs and n GETs and answers { requests, perSecond }.
 async function redis(traced, pipeline) {
-    const port = await freePort();
-    const { stop } = launch(traced, ['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work], 'ignore');
-    const cli = (...args) => execFileSync('redis-cli', ['-p', String(port), ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    for (let i = 0; ; i++) {
-        try {
-            if (cli('PING').startsWith('PONG')) break;
-        } catch (error) {
-            if (i > 200) throw error;
-        }
-        await pause(50);
-    }
-    const load = (n) => {
-        const [command, ...args] = pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, '-P', pipeline, '-r', 10_000, '-t', 'set,get', '--csv');
-        const said = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-        const rates = [...said.matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
+    const { pid, load, stop } = await startRedis((command) => launch(traced, command, 'ignore'), work);
+    const measured = (n) => {
+        const rates = [...load(n, '-P', pipeline).matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
         return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
     };
-    return { pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load, stop };
+    return { pid, load: measured, stop };
 }
 
 function answers(port) {
