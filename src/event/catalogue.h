@@ -581,7 +581,8 @@ enum sonde_meaning {
 #define SONDE_EVENTS(E)                                                                                     \
     E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
-    E(redis_read_query, "redis:read_query", SPAN, PROBE, "a client's query is read (and executed)")         \
+    E(redis_read_query, "redis:read_query", SPAN, PROBE,                                                    \
+      "a query is read and executed, to its last command")                                                  \
     E(redis_command, "redis:command", SPAN, PROBE, "a command is executed; in a pipeline with its parsing") \
     E(redis_write_reply, "redis:write_reply", SPAN, PROBE, "a reply is written")                            \
     E(redis_free_client, "redis:free_client", INSTANT, PROBE, "a client is freed")                          \

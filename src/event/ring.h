@@ -68,7 +68,7 @@ struct sonde_thread {
     uint32_t families_off; /* written by sonde: bits by enum sonde_probe_family, not recorded */
     /* head and tail on cache lines of their own. */
     uint64_t head __attribute__((aligned(64))); /* bytes ever written */
-    uint64_t tail_seen;                         /* the producer's copy of tail */
+    uint64_t writable;                          /* the producer's: records may reach up to here */
     uint64_t lost_full;                         /* records that found the ring full */
     uint64_t lost_signal;                       /* records refused because busy was set */
     uint64_t written;                           /* records written */

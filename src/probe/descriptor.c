@@ -9,9 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { DESCRIPTORS = 16384 };
-
-static struct descriptor descriptors[DESCRIPTORS];
+struct descriptor descriptors[DESCRIPTORS];
 
 struct address {
     uint64_t high, low;
@@ -68,13 +66,9 @@ bool descriptor_generation(int fd, uint32_t *ret_generation)
     return true;
 }
 
-struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key)
+struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t key)
 {
-    if ((unsigned)fd >= DESCRIPTORS)
-        return NULL;
     struct descriptor *d = &descriptors[fd];
-    if (LIKELY(d->key == key && d->known_peer))
-        return d;
     if (d->key != key) {
         *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = d->midway};
         tell_connection(self, fd, d);

@@ -59,9 +59,19 @@ struct websocket_seen {
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
 struct probe_thread {
     struct sonde_thread shared;
+    const void *holder; /* &probe_self of the thread whose slot this is */
     char *ring;
     uint32_t ring_mask;
-    const void *holder; /* &probe_self of the thread whose slot this is */
+    /* Redis; with what stands above it fills one cache line */
+    uint16_t command_depth;
+    uint8_t in_read;           /* inside readQueryFromClient */
+    uint8_t last_kind;         /* the command that was named last, its name and kind */
+    uint64_t command_sequence; /* of the command being processed, its client and descriptor */
+    uint64_t command_client;
+    uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
+    uint64_t last_command;
+    uint32_t last_name;
+    int32_t command_fd;
     /* Node */
     int32_t stream_fd; /* of the stream whose events are handled now; -1 */
     uint32_t stream_generation;
@@ -86,21 +96,18 @@ struct probe_thread {
     uint16_t path_length;
     uint64_t path_parser;
     char path[256];
-    /* Redis */
-    uint64_t command_sequence; /* of the command being processed */
-    uint64_t command_client;
-    uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
-    uint32_t in_read;         /* inside readQueryFromClient */
-    uint64_t last_command;    /* the command that was named last, its name and kind */
-    uint32_t last_name;
-    uint8_t last_kind;
-    uint32_t command_depth;
+    /* Redis' loop */
     uint64_t phase_tsc;
+    uint64_t write_end_tsc;   /* of the reply written before in the same beforeSleep; 0 for none */
+    uint32_t in_before_sleep; /* where replies are written one after the other */
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
+_Static_assert(offsetof(struct probe_thread, holder) % 64 == 0 &&
+                   offsetof(struct probe_thread, stream_fd) == offsetof(struct probe_thread, holder) + 64,
+               "what every record and every command needs is one cache line");
 
 /* Written by sonde before any hook is active. */
-extern struct sonde_config sonde_config;
+EXPORTED extern struct sonde_config sonde_config;
 
 /* The memory shared with sonde. */
 extern struct sonde_shared *probe_shared;
@@ -142,12 +149,35 @@ static inline bool probe_stale(const struct probe_thread *self)
 
 /* ---- records ---- */
 
-/* Room for a record of payload bytes with its strings; NULL (and counted) when there is none. */
-static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+/* Finds out how far records may reach now: to the end of the ring, or to what sonde has not read yet. A
+ * record that does not fit before the end begins at the start (*head moves there). False (and counted) when
+ * the ring is full. */
+static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thread *self, uint64_t size,
+                                                                uint64_t *head)
 {
     struct sonde_thread *t = &self->shared;
-    if (probe_stale(self))
-        return NULL;
+    uint64_t ring = (uint64_t)self->ring_mask + 1, place = *head & self->ring_mask, room = ring - place;
+    uint64_t fill = size > room ? room : 0;
+    uint64_t limit = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE) + ring;
+    if (*head + fill + size > limit) {
+        t->lost_full++;
+        compiler_barrier();
+        t->busy = 0;
+        return false;
+    }
+    if (fill >= sizeof(struct sonde_record))
+        ((struct sonde_record *)(self->ring + place))->meta = 0;
+    *head += fill;
+    uint64_t end = *head - (*head & self->ring_mask) + ring;
+    t->writable = end < limit ? end : limit;
+    return true;
+}
+
+/* Room for a record of payload bytes with its strings, of a thread that is this one (probe_stale()); NULL
+ * (and counted) when there is none. */
+static inline void *record_room(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+{
+    struct sonde_thread *t = &self->shared;
     if (UNLIKELY(t->busy)) {
         t->lost_signal++;
         return NULL;
@@ -156,28 +186,19 @@ static inline void *record_begin(struct probe_thread *self, uint32_t payload, ui
     compiler_barrier();
     uint64_t head = t->head;
     uint64_t size = (sizeof(struct sonde_record) + payload + 7) & ~7ull;
-    uint64_t place = head & self->ring_mask, room = (uint64_t)self->ring_mask + 1 - place;
-    uint64_t fill = size > room ? room : 0;
-    if (UNLIKELY(head + fill + size - t->tail_seen > (uint64_t)self->ring_mask + 1)) {
-        t->tail_seen = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE);
-        if (head + fill + size - t->tail_seen > (uint64_t)self->ring_mask + 1) {
-            t->lost_full++;
-            compiler_barrier();
-            t->busy = 0;
-            return NULL;
-        }
-    }
-    if (UNLIKELY(fill)) {
-        if (fill >= sizeof(struct sonde_record))
-            ((struct sonde_record *)(self->ring + place))->meta = 0;
-        head += fill;
-        place = 0;
-    }
+    if (UNLIKELY(head + size > t->writable) && !record_look(self, size, &head))
+        return NULL;
     *ret_end = head + size;
     /* The lines ahead were last read by sonde on another processor: have them back by the time they are
      * written. */
     __builtin_prefetch(self->ring + ((head + 512) & self->ring_mask), 1);
-    return self->ring + place;
+    return self->ring + (head & self->ring_mask);
+}
+
+/* The same of a thread that may not be this one any more: NULL then. */
+static inline void *record_begin(struct probe_thread *self, uint32_t payload, uint64_t *ret_end)
+{
+    return probe_stale(self) ? NULL : record_room(self, payload, ret_end);
 }
 
 static inline void record_commit(struct probe_thread *self, uint64_t end)
@@ -193,19 +214,24 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
 #define WANTED(self, event) LIKELY(!((self)->shared.families_off & sonde_family_bit(SONDE_EVENT_##event)))
 
 /* RECORD(self, redis_command, start_tsc or 0 for an instant, end_tsc, .client_id = id, ...) */
-#define RECORD(self, event, start, end, ...)                                                                 \
-    do {                                                                                                     \
-        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                                                \
-        char *r_at_ = WANTED(self, event) ? record_begin(self, sizeof(struct record_##event), &r_next_) : 0; \
-        if (LIKELY(r_at_)) {                                                                                 \
-            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                                     \
-            r_head_->end_tsc = r_end_;                                                                       \
-            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),                  \
-                                        r_start_ ? r_end_ - r_start_ : 0);                                   \
-            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                                \
-                (struct record_##event){__VA_ARGS__};                                                        \
-            record_commit(self, r_next_);                                                                    \
-        }                                                                                                    \
+#define RECORD(self, event, start, end, ...) RECORD_(record_begin, self, event, start, end, __VA_ARGS__)
+
+/* The same right after probe_stale() or span_close() said that the thread is still this one. */
+#define RECORD_OWN(self, event, start, end, ...) RECORD_(record_room, self, event, start, end, __VA_ARGS__)
+
+#define RECORD_(begin, self, event, start, end, ...)                                                  \
+    do {                                                                                              \
+        uint64_t r_next_, r_end_ = (end), r_start_ = (start);                                         \
+        char *r_at_ = WANTED(self, event) ? begin(self, sizeof(struct record_##event), &r_next_) : 0; \
+        if (LIKELY(r_at_)) {                                                                          \
+            struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                              \
+            r_head_->end_tsc = r_end_;                                                                \
+            r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),           \
+                                        r_start_ ? r_end_ - r_start_ : 0);                            \
+            *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                         \
+                (struct record_##event){__VA_ARGS__};                                                 \
+            record_commit(self, r_next_);                                                             \
+        }                                                                                             \
     } while (0)
 
 /* The same for an event with one string, whose length field is among the initialisers. */
@@ -259,14 +285,16 @@ static inline uint64_t span_open(struct probe_thread *self, uint32_t event, uint
     return span_open_at(self, ticks(), event, argument, name);
 }
 
-static inline void span_close(struct probe_thread *self, uint32_t depth_before)
+/* False: the thread is no longer this one, and nothing of it may be touched. */
+static inline bool span_close(struct probe_thread *self, uint32_t depth_before)
 {
     struct sonde_thread *t = &self->shared;
     if (probe_stale(self))
-        return;
+        return false;
     t->depth = depth_before;
     if (LIKELY(depth_before < SONDE_OPEN_SPANS))
         __atomic_store_n(&t->open[depth_before].start_tsc, 0, __ATOMIC_RELAXED);
+    return true;
 }
 
 /* ---- names ---- */
@@ -296,24 +324,25 @@ struct websocket {
 };
 enum { WEBSOCKET_IN, WEBSOCKET_OUT };
 
+/* What Redis' commands need comes first: one cache line. */
 struct descriptor {
     uint64_t key; /* whose it is: the handle's address or the client's id */
     uint32_t generation;
-    uint8_t midway;     /* it was open when sonde came, and has not been used since */
-    uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
-    uint8_t known_peer; /* both addresses were recorded */
-    uint8_t protocol;   /* enum protocol */
-    uint8_t websocket_server;
-    uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
-    uint64_t http2_session;  /* the newest that was told */
-    struct websocket websocket[2];
-    uint8_t chunked; /* HTTP server: the response being written is chunked */
-    uint8_t resp_state;
+    uint8_t midway;       /* it was open when sonde came, and has not been used since */
+    uint8_t unnumbered;   /* commands went over it before sonde came: theirs cannot be numbered */
+    uint8_t known_peer;   /* both addresses were recorded */
+    uint8_t protocol;     /* enum protocol */
     uint64_t resp_number; /* commands begun on this connection */
     uint64_t resp_skip;   /* bytes of an argument still to come */
     uint64_t resp_value;  /* a number being read */
     uint64_t resp_items;  /* arguments of the command still to come */
-};
+    uint8_t resp_state;
+    uint8_t websocket_server;
+    uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
+    uint8_t chunked;         /* HTTP server: the response being written is chunked */
+    uint64_t http2_session;  /* the newest that was told */
+    struct websocket websocket[2];
+} __attribute__((aligned(64)));
 
 enum protocol {
     PROTOCOL_UNKNOWN,
@@ -325,9 +354,20 @@ enum protocol {
     PROTOCOL_OTHER
 };
 
+enum { DESCRIPTORS = 16384 };
+extern struct descriptor descriptors[DESCRIPTORS];
+
+struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t key);
+
 /* The descriptor's state; a new generation and a net:connection event when key is not the one of before.
  * NULL when fd is out of range. */
-struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key);
+static inline struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key)
+{
+    if (UNLIKELY((unsigned)fd >= DESCRIPTORS))
+        return NULL;
+    struct descriptor *d = &descriptors[fd];
+    return LIKELY(d->key == key && d->known_peer) ? d : descriptor_meet(self, fd, key);
+}
 
 /* Its state without looking whose it is now; NULL when it was never seen. */
 struct descriptor *descriptor_get(int fd);

@@ -22,6 +22,13 @@ static int client_fd(const void *client)
     return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
 }
 
+/* The same where redis_fields_known. */
+static int client_fd_known(const void *client)
+{
+    const void *connection = READ(void *, client, OFFSET(client_conn));
+    return connection ? READ(int, connection, OFFSET(conn_fd)) : -1;
+}
+
 static uint32_t command_name(struct probe_thread *self, const void *command)
 {
     if (!command || !HAVE(command_name))
@@ -70,15 +77,17 @@ HOOK(void, redis_read_query, void *connection)
     self->in_read = 1;
     self->command_end_tsc = 0;
     sonde_orig_redis_read_query(connection);
-    span_close(self, depth);
-    if (!probe_stale(self))
-        self->in_read = 0;
+    if (!span_close(self, depth))
+        return;
+    self->in_read = 0;
 
     uint64_t memory = 0;
     if (sonde_config.zmalloc_used_memory)
         memory = ((size_t(*)(void))sonde_config.zmalloc_used_memory)();
-    RECORD(self, redis_read_query, start, ticks(), .client_id = id, .used_memory = memory,
-           .query_buffer = waiting, .fd = fd);
+    /* It ends with its last command, of which nothing but the tidying up is left. */
+    uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
+    RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
+               .query_buffer = waiting, .fd = fd);
 }
 
 /* Counts the commands of each connection, those too that are rejected before they execute: the caller counts
@@ -87,40 +96,45 @@ HOOK(int, redis_process_command, void *client)
 {
     struct probe_thread *self = probe_thread();
     if (self) {
-        int fd = client_fd(client);
-        uint64_t id = client_id(client);
+        bool known = LIKELY(redis_fields_known);
+        int fd = known ? client_fd_known(client) : client_fd(client);
+        uint64_t id = known ? READ(uint64_t, client, OFFSET(client_id)) : client_id(client);
         struct descriptor *d = fd >= 0 && id ? descriptor_use(self, fd, id) : NULL;
         self->command_client = id;
+        self->command_fd = fd;
         self->command_sequence = d && !d->unnumbered ? ++d->resp_number : 0;
     }
     return sonde_orig_redis_process_command(client);
 }
 
-HOOK(void, redis_command, void *client, int flags)
+EXPORTED extern void (*sonde_orig_redis_command)(void *client, int flags);
+
+/* known: redis_fields_known, a constant where this is inlined. */
+static inline __attribute__((always_inline)) void command(struct probe_thread *self, void *client, int flags,
+                                                          bool known)
 {
-    struct probe_thread *self = probe_thread();
-    if (!self) {
-        sonde_orig_redis_command(client, flags);
-        return;
-    }
-    if (UNLIKELY(redis_checks_left))
-        redis_check_command(client);
-    uint64_t id = client_id(client);
-    int fd = client_fd(client);
-    const void *command = HAVE(client_cmd) ? READ(void *, client, OFFSET(client_cmd)) : NULL;
-    if (UNLIKELY((uintptr_t)command != self->last_command || redis_checks_left)) {
+#define FIELD(type, object, name, otherwise) \
+    (known || ((object) && HAVE(name)) ? READ(type, object, OFFSET(name)) : (otherwise))
+    uint64_t id = FIELD(uint64_t, client, client_id, 0);
+    const void *command = FIELD(void *, client, client_cmd, NULL);
+    if (UNLIKELY((uintptr_t)command != self->last_command || (!known && redis_checks_left))) {
         self->last_command = (uintptr_t)command;
         self->last_name = command_name(self, command);
         self->last_kind = command_kind(command);
     }
     uint32_t name = self->last_name;
     uint8_t kind = self->last_kind;
-    const void *db = HAVE(client_db) ? READ(void *, client, OFFSET(client_db)) : NULL;
-    int32_t number = db && HAVE(db_id) ? READ(int, db, OFFSET(db_id)) : -1;
-    int32_t count = HAVE(client_argc) ? READ(int, client, OFFSET(client_argc)) : -1;
-    uint64_t bytes = HAVE(client_argv_bytes) ? READ(uint64_t, client, OFFSET(client_argv_bytes)) : 0;
+    const void *db = FIELD(void *, client, client_db, NULL);
+    int32_t number = db && (known || HAVE(db_id)) ? READ(int, db, OFFSET(db_id)) : -1;
+    int32_t count = FIELD(int, client, client_argc, -1);
+    uint64_t bytes = FIELD(uint64_t, client, client_argv_bytes, 0);
+#undef FIELD
     uint8_t nesting = (uint8_t)self->command_depth++;
-    uint64_t sequence = nesting == 0 && id == self->command_client ? self->command_sequence : 0;
+    /* What processCommand() has let in a moment ago: a client's number is never given again, and its
+     * descriptor stays its own. */
+    bool processed = id && id == self->command_client;
+    int fd = processed ? self->command_fd : client_fd(client);
+    uint64_t sequence = processed && nesting == 0 ? self->command_sequence : 0;
 
     uint32_t depth = self->shared.depth;
     /* In a pipeline a command begins where the one before it ended: one look at the clock less for each, and
@@ -129,15 +143,51 @@ HOOK(void, redis_command, void *client, int flags)
     uint64_t start =
         span_open_at(self, follows ? self->command_end_tsc : ticks(), SONDE_EVENT_redis_command, id, name);
     sonde_orig_redis_command(client, flags);
-    span_close(self, depth);
-
-    if (!probe_stale(self))
-        self->command_depth = nesting;
+    if (!span_close(self, depth))
+        return;
+    self->command_depth = nesting;
     uint64_t end = ticks();
-    if (nesting == 0 && !probe_stale(self))
+    if (nesting == 0)
         self->command_end_tsc = end;
-    RECORD(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
-           .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
+    RECORD_OWN(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
+               .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
+}
+
+/* The first ones, and in builds that do not show where every field is. */
+static __attribute__((noinline, cold)) void command_checked(struct probe_thread *self, void *client,
+                                                            int flags)
+{
+    if (redis_checks_left)
+        redis_check_command(client);
+    else
+        redis_know_fields();
+    command(self, client, flags, false);
+}
+
+HOOK(void, redis_command, void *client, int flags)
+{
+    struct probe_thread *self = probe_thread();
+    if (UNLIKELY(!self))
+        sonde_orig_redis_command(client, flags);
+    else if (LIKELY(redis_fields_known))
+        command(self, client, flags, true);
+    else
+        command_checked(self, client, flags);
+}
+
+/* beforeSleep() writes what is pending client by client: one reply begins where the one before it ended. */
+static uint64_t write_begins(struct probe_thread *self, uint64_t id)
+{
+    bool follows = self->in_before_sleep && self->write_end_tsc;
+    return span_open_at(self, follows ? self->write_end_tsc : ticks(), SONDE_EVENT_redis_write_reply, id, 0);
+}
+
+static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t start, uint64_t id, int fd)
+{
+    if (!span_close(self, depth))
+        return;
+    self->write_end_tsc = ticks();
+    RECORD_OWN(self, redis_write_reply, start, self->write_end_tsc, .client_id = id, .bytes = -1, .fd = fd);
 }
 
 HOOK(int, redis_write_reply, void *client, int handler_installed)
@@ -148,10 +198,9 @@ HOOK(int, redis_write_reply, void *client, int handler_installed)
     uint64_t id = client_id(client);
     int fd = client_fd(client);
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_write_reply, id, 0);
+    uint64_t start = write_begins(self, id);
     int result = sonde_orig_redis_write_reply(client, handler_installed);
-    span_close(self, depth);
-    RECORD(self, redis_write_reply, start, ticks(), .client_id = id, .bytes = -1, .fd = fd);
+    write_ends(self, depth, start, id, fd);
     return result;
 }
 
@@ -164,10 +213,9 @@ HOOK(int, redis_write_pending, void *client)
     uint64_t id = client_id(client);
     int fd = client_fd(client);
     uint32_t depth = self->shared.depth;
-    uint64_t start = span_open(self, SONDE_EVENT_redis_write_reply, id, 0);
+    uint64_t start = write_begins(self, id);
     int result = sonde_orig_redis_write_pending(client);
-    span_close(self, depth);
-    RECORD(self, redis_write_reply, start, ticks(), .client_id = id, .bytes = -1, .fd = fd);
+    write_ends(self, depth, start, id, fd);
     return result;
 }
 
@@ -291,10 +339,15 @@ HOOK(void, redis_before_sleep, void *loop)
         return;
     }
     uint64_t start = ticks();
+    self->in_before_sleep = 1;
+    self->write_end_tsc = 0;
     sonde_orig_redis_before_sleep(loop);
+    if (probe_stale(self))
+        return;
+    self->in_before_sleep = 0;
     uint64_t end = ticks();
     if (end - start > PHASE_MIN_TICKS)
-        RECORD(self, redis_loop_phase, start, end, .phase = 0);
+        RECORD_OWN(self, redis_loop_phase, start, end, .phase = 0);
 }
 
 HOOK(void, redis_after_sleep, void *loop)

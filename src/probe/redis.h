@@ -30,6 +30,14 @@ static inline uint64_t sds_length(const char *s)
 /* How many more calls are checked; 0 when the offsets are trusted. */
 extern uint32_t redis_checks_left;
 
+/* The checks are over, and every field that a command's record is made of was found: no need to ask for each.
+ */
+extern bool redis_fields_known;
+void redis_know_fields(void);
+
+/* Sonde comes anew, with offsets that it has found anew: they are checked again. */
+void redis_check_again(void);
+
 /* Commands' names are C strings, no sds strings. */
 extern bool redis_plain_names;
 

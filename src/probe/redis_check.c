@@ -12,7 +12,7 @@
 enum { CHECKS = 256, CLIENT_SEARCHED = 128, CONNECTION_SEARCHED = 64, LINK_SEARCHED = 64, COPY_CHECKS = 64 };
 
 uint32_t redis_checks_left = CHECKS;
-bool redis_plain_names;
+bool redis_fields_known, redis_plain_names;
 
 #define DROP(name)                                                      \
     do {                                                                \
@@ -25,6 +25,20 @@ bool redis_plain_names;
         OFFSET(name) = (offset);                                      \
         probe_shared->fields_found |= 1u << SONDE_REDIS_FIELD_##name; \
     } while (0)
+
+void redis_check_again(void)
+{
+    redis_checks_left = CHECKS;
+    redis_fields_known = false;
+}
+
+/* One call less to check: threads that read for the main one may do so at the same time. */
+static void count_check(void)
+{
+    uint32_t left = __atomic_load_n(&redis_checks_left, __ATOMIC_RELAXED);
+    if (left)
+        __atomic_store_n(&redis_checks_left, left - 1, __ATOMIC_RELAXED);
+}
 
 /* Reads memory of our own that may not be there. */
 static bool safe_read(const void *from, void *to, size_t size)
@@ -85,7 +99,7 @@ static const void *find_client(const void *connection)
 
 const void *redis_check_client(const void *connection, const void *client)
 {
-    redis_checks_left--;
+    count_check();
     if (!HAVE(conn_private) && !(probe_shared->fields_dropped & 1u << SONDE_REDIS_FIELD_conn_private))
         client = find_client(connection);
     if (!client)
@@ -177,7 +191,7 @@ static bool flags_contradict(const char *name, uint64_t flags)
 
 void redis_check_command(const void *client)
 {
-    redis_checks_left--;
+    count_check();
     uint64_t probe;
     if (HAVE(client_cmd)) {
         const void *command = pointer_at(client, OFFSET(client_cmd));
@@ -214,9 +228,16 @@ void redis_check_command(const void *client)
     }
 }
 
+void redis_know_fields(void)
+{
+    redis_fields_known = !redis_checks_left && HAVE(client_id) && HAVE(client_conn) && HAVE(conn_fd) &&
+                         HAVE(client_cmd) && HAVE(client_db) && HAVE(db_id) && HAVE(client_argc) &&
+                         HAVE(client_argv_bytes);
+}
+
 void redis_find_receive_buffer(const void *link)
 {
-    redis_checks_left--;
+    count_check();
     uint64_t words[LINK_SEARCHED / 8];
     if (!safe_read(link, words, sizeof(words)))
         return;

@@ -2,7 +2,7 @@
  * nothing unless the program contains a runtime we know and sonde answers. Sonde patches from outside while
  * the constructor waits; no ELF or instruction decoding happens in here. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/probe.h"
+#include "probe/redis.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ struct probe_thread *probe_thread_claim(void)
         thread->ring_mask = RING_BYTES - 1;
         thread->stream_fd = -1;
         thread->last_command = thread->command_end_tsc = 0;
-        thread->in_read = 0;
+        thread->command_client = thread->in_read = thread->in_before_sleep = 0;
         thread->in_write = thread->in_submit = thread->callback_count = thread->request_pending =
             thread->context_entering = thread->context_counted = thread->command_depth = 0;
         thread->shared.depth = 0;
@@ -323,15 +323,16 @@ void probe_forked(void)
     register_with_sonde(SONDE_FORKED);
 }
 
-/* Called by sonde in the main thread of a program that runs, while no function is hooked. descriptors: one
+/* Called by sonde in the main thread of a program that runs, while no function is hooked. open: one
  * more than the highest that is open. */
-EXPORTED struct sonde_attached *sonde_attach_prepare(int descriptors);
-struct sonde_attached *sonde_attach_prepare(int descriptors)
+EXPORTED struct sonde_attached *sonde_attach_prepare(int open);
+struct sonde_attached *sonde_attach_prepare(int open)
 {
     static struct sonde_attached attached;
     attachments += 2;
     names_forget();
-    descriptors_begin_midway(descriptors);
+    redis_check_again();
+    descriptors_begin_midway(open);
     long made = make_shared_memory();
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
     attached.live = (uint64_t)(uintptr_t)probe_live;

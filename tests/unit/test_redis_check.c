@@ -165,6 +165,29 @@ static void what_a_copied_function_is_called_with_must_be_a_client(void **state)
     assert_false(redis_is_client((const void *)(uintptr_t)0x4141414141414140));
 }
 
+/* Fields are read without asking only when the checks are over and all are known; sonde that comes again
+ * brings offsets again. */
+static void fields_are_trusted_after_the_checks(void **state)
+{
+    redis_know_fields();
+    assert_false(redis_fields_known);
+    for (redis_checks_left = 2; redis_checks_left;)
+        redis_check_client(&connection, &client);
+    redis_check_client(&connection, &client); /* one that another thread had begun */
+    assert_int_equal(redis_checks_left, 0);
+    redis_know_fields();
+    assert_true(redis_fields_known);
+    sonde_config.redis.client_db = offsetof(struct client, garbage);
+    redis_check_again();
+    assert_false(redis_fields_known);
+    assert_true(redis_checks_left > 0);
+    redis_check_command(&client);
+    assert_int_equal(sonde_config.redis.client_db, SONDE_NO_OFFSET);
+    redis_checks_left = 0;
+    redis_know_fields();
+    assert_false(redis_fields_known);
+}
+
 static void a_bus_links_buffer_is_found_by_its_message(void **state)
 {
     static const unsigned char MESSAGE[] = "RCmb\0\0\0\x10";
@@ -189,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup(names_of_commands_are_c_strings_before_7, set_up),
         cmocka_unit_test_setup(a_connections_client_is_found_where_both_point_at_each_other, set_up),
         cmocka_unit_test_setup(what_a_copied_function_is_called_with_must_be_a_client, set_up),
+        cmocka_unit_test_setup(fields_are_trusted_after_the_checks, set_up),
         cmocka_unit_test_setup(a_bus_links_buffer_is_found_by_its_message, set_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
