@@ -8,13 +8,19 @@
 
 struct ran_function {
     const char *name; /* as long as the profile */
-    uint64_t count;   /* samples in which it was the innermost function */
+    uint64_t count;   /* samples in which it was the innermost function; of a caller: in which it was one */
     uint64_t weight;  /* processor time that they stand for, ns */
+    unsigned depth;   /* of a caller: how many frames deep it was met first */
+    size_t last;      /* (while they are counted) */
 };
 
+typedef ARRAY(struct ran_function) ran_functions;
+
 struct ran {
-    ARRAY(struct ran_function) functions; /* the largest weight first */
-    uint64_t count, weight;               /* all samples */
+    ran_functions functions; /* that ran themselves, the largest weight first */
+    ran_functions callers;   /* that called them: from the innermost one that all samples share inwards, the
+                                largest weight first, callers before those they call */
+    uint64_t count, weight;  /* all samples */
 };
 
 /* What a thread ran in [start_ns, end_ns). Nothing (count 0) when samples is NULL, when nothing was sampled

@@ -298,7 +298,19 @@ static void print_line(struct text *to, const struct line *line, uint64_t origin
     text_add(to, "\n");
 }
 
-/* "functions: a 61 %, b 20 % of 33 samples", below the line of the span at work. */
+static void print_words(struct text *to, const struct text *words, unsigned column,
+                        const struct prose_style *style, unsigned width)
+{
+    text_addf(to, "%s%*s", style->dim, (int)column, "");
+    if (column + count_columns(text_get(words), words->length) > width && width > column + 20)
+        prose_wrap(to, text_get(words), column, column + 2, width);
+    else
+        text_add(to, text_get(words));
+    text_addf(to, "%s\n", style->none);
+}
+
+/* "functions: a 61 %, b 20 % of 33 samples" and "called from: c 100 %, d 40 %", below the line of the span at
+ * work. */
 static void print_ran(struct text *to, const struct line *line, const struct profile *samples,
                       const struct prose_style *style, unsigned width)
 {
@@ -314,12 +326,16 @@ static void print_ran(struct text *to, const struct line *line, const struct pro
             text_addf(&words, "%s %s %.0f %%", i ? "," : "functions:", ran.functions.at[i].name,
                       100.0 * (double)ran.functions.at[i].weight / (double)ran.weight);
         text_addf(&words, " of %llu sample%s", (unsigned long long)ran.count, ran.count == 1 ? "" : "s");
-        text_addf(to, "%s%*s", style->dim, (int)column, "");
-        if (column + count_columns(text_get(&words), words.length) > width && width > column + 20)
-            prose_wrap(to, text_get(&words), column, column + 2, width);
-        else
-            text_add(to, text_get(&words));
-        text_addf(to, "%s\n", style->none);
+        print_words(to, &words, column, style, width);
+        text_clear(&words);
+        for (size_t i = 0; i < MIN(ran.callers.count, (size_t)SHOWN); i++) {
+            const struct ran_function *f = &ran.callers.at[i];
+            if (10 * f->weight >= ran.weight)
+                text_addf(&words, "%s %s %.0f %%", i ? "," : "called from:", f->name,
+                          100.0 * (double)f->weight / (double)ran.weight);
+        }
+        if (words.length)
+            print_words(to, &words, column, style, width);
         text_done(&words);
     }
     ran_done(&ran);
@@ -522,21 +538,27 @@ static json_t *threads_json(const struct request *request)
     return threads;
 }
 
+static json_t *ran_json(const ran_functions *list)
+{
+    json_t *array = json_array();
+    array_foreach (list, f) {
+        json_t *function = json_pack("{s:I, s:I}", "samples_count", (json_int_t)f->count, "sampled_ns",
+                                     (json_int_t)f->weight);
+        set_text(function, "name", f->name);
+        json_array_append_new(array, function);
+    }
+    return array;
+}
+
 static void set_ran(json_t *object, const struct request *request, const struct vspan *span,
                     const struct profile *samples)
 {
     struct ran ran;
     find_ran(samples, request, span, &ran);
     if (ran.count) {
-        json_t *functions = json_array();
-        array_foreach (&ran.functions, f) {
-            json_t *function = json_pack("{s:I, s:I}", "samples_count", (json_int_t)f->count, "sampled_ns",
-                                         (json_int_t)f->weight);
-            set_text(function, "name", f->name);
-            json_array_append_new(functions, function);
-        }
         json_object_set_new(object, "samples_count", json_integer((json_int_t)ran.count));
-        json_object_set_new(object, "functions", functions);
+        json_object_set_new(object, "functions", ran_json(&ran.functions));
+        json_object_set_new(object, "callers", ran_json(&ran.callers));
     }
     ran_done(&ran);
 }

@@ -17,7 +17,8 @@ function onePart(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 
 function betweenRequests(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003; return s; }
 const server = require('node:http').createServer((request, response) => {
     let s = 0;
-    for (let i = 0; i < 10; i++) s += threeParts(1e6) + onePart(1e6);
+    function bothParts(n) { for (let i = 0; i < 10; i++) s += threeParts(n) + onePart(n); }
+    bothParts(1e6);
     response.end(String(s));
 }).listen(0, '127.0.0.1', () => console.log('port ' + server.address().port));
 setInterval(() => betweenRequests(3e6), 20);
@@ -44,10 +45,12 @@ test('the functions that ran in a slow request, in their order', { skip }, async
     const share = sampled('threeParts') / (sampled('threeParts') + sampled('onePart'));
     assert.ok(share > 0.6 && share < 0.9, `three quarters of the work, and ${share} of the samples`);
     assert.equal(most.functions.reduce((sum, f) => sum + f.samples_count, 0), most.samples_count);
+    const through = callbacks.flatMap((s) => s.callers.filter((f) => f.name === 'bothParts')).reduce((sum, f) => sum + f.sampled_ns, 0);
+    assert.ok(through >= 0.9 * (sampled('threeParts') + sampled('onePart')), `what both cost came through bothParts: ${JSON.stringify(most.callers)}`);
     assert.ok(callbacks.every((s) => s.functions.every((f) => f.name !== 'betweenRequests')), 'samples of a time between requests');
 
     const text = (await finish(t, SONDE, ['spans', '--path', '/slow', trace])).stdout;
-    assert.match(text, /functions: threeParts \d+ %, onePart \d+ %/);
+    assert.match(text, /functions: threeParts \d+ %, onePart \d+ %[\s\S]*?called\s+from:[\s\S]*?bothParts\s+\d+ %/);
     const events = (await finish(t, SONDE, ['trace', 'events', '--name', 'profile:sample', trace])).stdout;
     assert.match(events, /betweenRequests/);
 });
