@@ -13,39 +13,59 @@ enum {
     HEADER_BYTES = 12        /* version and three encodings, pointer, count */
 };
 
-int stripped_function(const struct elf *elf, uint64_t address, uint64_t *ret_size)
+/* The last function that begins at or before an address: where, and its length. */
+static int function_before(const struct elf *elf, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
 {
     struct elf_section header;
     if (elf_section_named(elf, ".eh_frame_hdr", &header) < 0 || !header.data || header.size < HEADER_BYTES ||
         header.data[0] != 1 || header.data[2] != COUNT_U4 || header.data[3] != TABLE_DATAREL_S4)
         return -ENOENT;
-    uint32_t count;
+    uint32_t count, low = 0;
     memcpy(&count, header.data + 8, sizeof(count));
     if (count > (header.size - HEADER_BYTES) / 8)
         return -ENOENT;
     /* Rows of { function, its description }, both relative to the header, in order of the function. */
-    for (uint32_t low = 0, high = count; low < high;) {
+    int32_t row[2];
+    for (uint32_t high = count; low < high;) {
         uint32_t middle = low + (high - low) / 2;
-        int32_t row[2];
         memcpy(row, header.data + HEADER_BYTES + 8 * (size_t)middle, sizeof(row));
-        uint64_t start = header.address + (uint64_t)(int64_t)row[0];
-        if (start < address) {
+        if (header.address + (uint64_t)(int64_t)row[0] <= address)
             low = middle + 1;
-        } else if (start > address) {
+        else
             high = middle;
-        } else {
-            /* length, CIE, begin (relative to itself), bytes; what the CIE says of encodings is checked by
-               begin being right */
-            uint64_t at = header.address + (uint64_t)(int64_t)row[1];
-            uint32_t words[4];
-            if (elf_read(elf, at, words, sizeof(words)) < 0 ||
-                at + 8 + (uint64_t)(int64_t)(int32_t)words[2] != address || !words[3])
-                return -ENOENT;
-            *ret_size = words[3];
-            return 0;
-        }
     }
-    return -ENOENT;
+    if (!low)
+        return -ENOENT;
+    memcpy(row, header.data + HEADER_BYTES + 8 * (size_t)(low - 1), sizeof(row));
+    uint64_t start = header.address + (uint64_t)(int64_t)row[0],
+             at = header.address + (uint64_t)(int64_t)row[1];
+    /* length, CIE, begin (relative to itself), bytes; what the CIE says of encodings is checked by begin
+       being right */
+    uint32_t words[4];
+    if (elf_read(elf, at, words, sizeof(words)) < 0 ||
+        at + 8 + (uint64_t)(int64_t)(int32_t)words[2] != start || !words[3])
+        return -ENOENT;
+    *ret_start = start;
+    *ret_size = words[3];
+    return 0;
+}
+
+int stripped_function(const struct elf *elf, uint64_t address, uint64_t *ret_size)
+{
+    uint64_t start, size;
+    if (function_before(elf, address, &start, &size) < 0 || start != address)
+        return -ENOENT;
+    *ret_size = size;
+    return 0;
+}
+
+int stripped_function_of(const struct elf *elf, uint64_t address, uint64_t *ret_start)
+{
+    uint64_t start, size;
+    if (function_before(elf, address, &start, &size) < 0 || address - start >= size)
+        return -ENOENT;
+    *ret_start = start;
+    return 0;
 }
 
 /* Where the entry reads its target from: [endbr64] [bnd] jmp *disp(%rip). 0 when it is none. */

@@ -13,6 +13,9 @@
  * none does, or the file has no search table (.eh_frame_hdr). */
 int stripped_function(const struct elf *elf, uint64_t address, uint64_t *ret_size);
 
+/* Where the function begins that this address lies in; -ENOENT as above. */
+int stripped_function_of(const struct elf *elf, uint64_t address, uint64_t *ret_start);
+
 /* The name of the function that the linkage entry at this address jumps to, in the file's string table; NULL
  * when the address is none of an entry. */
 const char *stripped_linkage(const struct elf *elf, uint64_t address);

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "symbol/debugfile.h"
 #include "symbol/demangle.h"
+#include "symbol/stripped.h"
 #include "unwind/ehframe.h"
 #include "unwind/go.h"
 
@@ -394,6 +395,18 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
     return 0;
 }
 
+void native_place(const struct elf *elf, const struct module *module, uint64_t address, char *buffer,
+                  size_t size)
+{
+    const char *slash = strrchr(module->path, '/'), *linked = stripped_linkage(elf, address & ~15ull);
+    uint64_t start = address;
+    (void)stripped_function_of(elf, address, &start);
+    if (linked)
+        snprintf(buffer, size, "%.200s@plt", linked);
+    else
+        snprintf(buffer, size, "%.200s+0x%" PRIx64, slash ? slash + 1 : module->path, start);
+}
+
 char *native_name(struct native *native, uint64_t pc, bool call)
 {
     uint64_t address;
@@ -407,7 +420,6 @@ char *native_name(struct native *native, uint64_t pc, bool call)
     }
     if (native_symbol_at(native, pc - call, &symbol) == 0)
         return demangle_or_copy(symbol.name, false);
-    const char *slash = strrchr(module->path, '/');
-    snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, slash ? slash + 1 : module->path, address);
+    native_place(elf, module, address, text, sizeof(text));
     return strdup(text);
 }

@@ -99,8 +99,13 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
  * were asked for: copy it. */
 int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position);
 
-/* The readable name of the function at pc, owned by the caller; "MODULE+0xOFFSET" where there is no symbol.
- */
+/* What stands for a function without a symbol, the same for all its code and in all instances: "memcpy@plt",
+ * or the file's base name and where in its image the function begins ("libfoo.so+0x1234"), or the address
+ * itself where unwind tables do not tell even that. */
+void native_place(const struct elf *elf, const struct module *module, uint64_t address, char *buffer,
+                  size_t size);
+
+/* The readable name of the function at pc, owned by the caller; native_place() where there is no symbol. */
 char *native_name(struct native *native, uint64_t pc, bool call);
 
 #endif

@@ -119,6 +119,26 @@ static void linkage_entries_have_names(void **state)
     assert_int_not_equal(stripped_function(elf, plt.address + 3, &bytes), 0);
 }
 
+/* All of a function's code leads to where it begins, and what is behind its end to no function. */
+static void code_belongs_to_its_function(void **state)
+{
+    (void)state;
+    _cleanup_(elf_freep) struct elf *elf = NULL, *names = NULL;
+    assert_int_equal(elf_open(stripped, &elf, NULL), 0);
+    assert_int_equal(elf_open(named, &names, NULL), 0);
+    struct elf_symbol symbol;
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        uint64_t start = 0, bytes;
+        assert_int_equal(elf_find(names, NAMES[i], &symbol), 0);
+        assert_int_equal(stripped_function(elf, symbol.value, &bytes), 0);
+        assert_int_equal(stripped_function_of(elf, symbol.value + bytes - 1, &start), 0);
+        assert_int_equal(start, symbol.value);
+        if (stripped_function_of(elf, symbol.value + bytes, &start) == 0)
+            assert_int_not_equal(start, symbol.value);
+    }
+    assert_int_not_equal(stripped_function_of(elf, 0, &symbol.value), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -129,6 +149,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(asks_nothing_of_a_file_that_names_them),
         cmocka_unit_test(survives_damaged_code),
         cmocka_unit_test(linkage_entries_have_names),
+        cmocka_unit_test(code_belongs_to_its_function),
     };
     return cmocka_run_group_tests(tests, strip, clean);
 }
