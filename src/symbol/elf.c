@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "base/sort.h"
 
 /* One symbol table with its strings. */
 struct table {
@@ -24,6 +25,7 @@ struct table {
 };
 
 enum { DYNSYM, SYMTAB, TABLES };
+enum { SEARCHES = 12 };
 
 /* A function in the address index, 16 bytes. where: table in the top bit, symbol index below. */
 struct function {
@@ -48,6 +50,7 @@ struct elf {
 
     uint32_t *names; /* hash of names: where + 1, 0 for an empty slot */
     size_t names_capacity;
+    unsigned searches;          /* without it */
     struct function *functions; /* sorted by value */
     size_t function_count;
     bool functions_built;
@@ -407,18 +410,104 @@ static int build_names(struct elf *elf)
     return 0;
 }
 
+/* .gnu.hash, made for the dynamic linker: u32 buckets, first symbol in them, words of the filter, its shift;
+ * the filter's words of 64 bits; a u32 for each bucket: its first symbol; for each symbol from the first on
+ * its hash, whose lowest bit marks the last one of a bucket. 1 found, 0 not exported, -ENOENT no such table.
+ */
+static int find_exported(const struct elf *elf, const char *name, uint32_t *ret_where)
+{
+    struct elf_section section;
+    uint32_t head[4], hash = 5381, at, other;
+    if (elf_section_named(elf, ".gnu.hash", &section) < 0 || !section.data || section.size < sizeof(head))
+        return -ENOENT;
+    memcpy(head, section.data, sizeof(head));
+    uint64_t buckets = sizeof(head) + 8ull * head[2], chain = buckets + 4ull * head[0];
+    if (!head[0] || chain > section.size)
+        return -ENOENT;
+    for (const char *c = name; *c; c++)
+        hash = hash * 33 + (uint8_t)*c;
+    memcpy(&at, section.data + buckets + 4ull * (hash % head[0]), sizeof(at));
+    for (; at >= head[1] && at < elf->tables[DYNSYM].count; at++) {
+        uint64_t place = chain + 4ull * (at - head[1]);
+        if (place + 4 > section.size)
+            return -ENOENT;
+        memcpy(&other, section.data + place, sizeof(other));
+        if ((other | 1) == (hash | 1)) {
+            Elf64_Sym s;
+            raw_symbol(elf, WHERE(DYNSYM, at), &s);
+            const char *found = symbol_name(elf, WHERE(DYNSYM, at), &s);
+            if (s.st_shndx != SHN_UNDEF && found && strcmp(found, name) == 0) {
+                *ret_where = WHERE(DYNSYM, at);
+                return 1;
+            }
+        }
+        if (other & 1)
+            break;
+    }
+    return 0;
+}
+
+static bool find_in_table(const struct elf *elf, uint32_t table, const char *name, uint32_t *ret_where)
+{
+    for (size_t i = 0; i < elf->tables[table].count; i++) {
+        Elf64_Sym s;
+        raw_symbol(elf, WHERE(table, i), &s);
+        const char *found = symbol_name(elf, WHERE(table, i), &s);
+        if (s.st_shndx != SHN_UNDEF && found && *found == *name && strcmp(found, name) == 0) {
+            *ret_where = WHERE(table, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A few names of a large file are found sooner without putting all of them into a table first. */
+static int find_few(struct elf *elf, const char *name, uint32_t *ret_where)
+{
+    int r = find_exported(elf, name, ret_where);
+    if (r == 0 && elf->tables[SYMTAB].count == 0)
+        return 0;
+    if (r == 1 || elf->searches == SEARCHES)
+        return r == 1 ? 1 : -ENOENT;
+    elf->searches++;
+    return (r < 0 && find_in_table(elf, DYNSYM, name, ret_where)) ||
+           find_in_table(elf, SYMTAB, name, ret_where);
+}
+
+static int tell(const struct elf *elf, uint32_t where, struct elf_symbol *ret_symbol)
+{
+    Elf64_Sym s;
+    raw_symbol(elf, where, &s);
+    describe(elf, where, &s, ret_symbol);
+    return 0;
+}
+
+int elf_find_exported(struct elf *elf, const char *name, struct elf_symbol *ret_symbol)
+{
+    uint32_t where;
+    int r = find_exported(elf, name, &where);
+    if (r == 1)
+        return tell(elf, where, ret_symbol);
+    return r == 0 ? -ENOENT : elf_find(elf, name, ret_symbol);
+}
+
 int elf_find(struct elf *elf, const char *name, struct elf_symbol *ret_symbol)
 {
-    if (!elf->names && build_names(elf) < 0)
-        return -ENOMEM;
+    if (!elf->names) {
+        uint32_t where;
+        int r = find_few(elf, name, &where);
+        if (r == 1)
+            return tell(elf, where, ret_symbol);
+        if (r == 0)
+            return -ENOENT;
+        if (build_names(elf) < 0)
+            return -ENOMEM;
+    }
     for (size_t slot = map_hash(name, strlen(name)) & (elf->names_capacity - 1); elf->names[slot];
          slot = (slot + 1) & (elf->names_capacity - 1)) {
         if (strcmp(name_of(elf, elf->names[slot] - 1), name) != 0)
             continue;
-        Elf64_Sym s;
-        raw_symbol(elf, elf->names[slot] - 1, &s);
-        describe(elf, elf->names[slot] - 1, &s, ret_symbol);
-        return 0;
+        return tell(elf, elf->names[slot] - 1, ret_symbol);
     }
     return -ENOENT;
 }
@@ -472,11 +561,14 @@ static int rank(const Elf64_Sym *s)
                                   : 0);
 }
 
-static int by_value(const void *a, const void *b, void *context)
+static uint64_t value_of(const void *item)
+{
+    return ((const struct function *)item)->value;
+}
+
+static int by_rank(const void *a, const void *b, void *context)
 {
     const struct function *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? -1 : 1;
     Elf64_Sym sx, sy;
     raw_symbol(context, x->where, &sx);
     raw_symbol(context, y->where, &sy);
@@ -502,8 +594,16 @@ static int build_functions(struct elf *elf)
                 return -ENOMEM;
             }
         }
-    if (found.count)
-        qsort_r(found.at, found.count, sizeof(*found.at), by_value, elf);
+    if (sort_by_key(found.at, found.count, sizeof(*found.at), value_of) < 0) {
+        array_done(&found);
+        return -ENOMEM;
+    }
+    for (size_t i = 0, next; i < found.count; i = next) { /* several names of one address */
+        for (next = i + 1; next < found.count && found.at[next].value == found.at[i].value;)
+            next++;
+        if (next > i + 1)
+            qsort_r(found.at + i, next - i, sizeof(*found.at), by_rank, elf);
+    }
     size_t kept = 0; /* one per address: the last */
     for (size_t i = 0; i < found.count; i++)
         if (i + 1 == found.count || found.at[i + 1].value != found.at[i].value)

@@ -64,6 +64,10 @@ DEFINE_FREEP(struct elf, elf_free)
 /* The defined symbol of exactly this name: .dynsym first, then .symtab. -ENOENT when there is none. */
 int elf_find(struct elf *elf, const char *name, struct elf_symbol *ret_symbol);
 
+/* The same of a symbol that others link to: without looking through .symtab, where the file has a table of
+ * what it exports. */
+int elf_find_exported(struct elf *elf, const char *name, struct elf_symbol *ret_symbol);
+
 /* Calls visit for every defined symbol whose name begins with prefix ("" for all), .dynsym first, then
  * .symtab (a name in both is seen twice). Stops at, and returns, the first value other than 0. */
 int elf_each_symbol(struct elf *elf, const char *prefix,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/sort.h"
 #include "unwind/go.h"
 
 enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
@@ -507,21 +508,17 @@ static int find_section(struct reader *r)
     return -ENOENT;
 }
 
-/* Sorts by pc. At one pc a rule wins over the gap that ends its predecessor. */
-static int by_pc(const void *a, const void *b)
+/* By pc. At one pc a rule wins over the gap that ends its predecessor. */
+static uint64_t pc_of(const void *item)
 {
-    const struct unwind_row *x = a, *y = b;
-    if (x->pc != y->pc)
-        return x->pc < y->pc ? -1 : 1;
-    int gx = (x->rule & 15) == CFA_GAP, gy = (y->rule & 15) == CFA_GAP;
-    return gy - gx;
+    const struct unwind_row *row = item;
+    return (uint64_t)row->pc << 1 | ((row->rule & 15) != CFA_GAP);
 }
 
 static void finish(struct reader *r)
 {
     size_t kept = 0;
-    if (r->rows.count)
-        qsort(r->rows.at, r->rows.count, sizeof(*r->rows.at), by_pc);
+    r->out_of_memory |= sort_by_key(r->rows.at, r->rows.count, sizeof(*r->rows.at), pc_of) < 0;
     for (size_t i = 0; i < r->rows.count; i++) {
         struct unwind_row row = r->rows.at[i];
         if (i + 1 < r->rows.count && r->rows.at[i + 1].pc == row.pc)
@@ -600,12 +597,13 @@ int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
             continue; /* a CIE, read when an FDE asks for it; or a lie */
         read_fde(&r, content, id_at - id);
     }
+    if (!r.out_of_memory)
+        finish(&r);
     if (r.out_of_memory) {
         array_done(&r.rows);
         free(r.table);
         return -ENOMEM;
     }
-    finish(&r);
     if (add_entry(r.table, elf_entry(elf)) < 0) {
         unwind_table_free(r.table);
         return -ENOMEM;

@@ -45,7 +45,7 @@ static int find_v8(struct v8 *v8, struct problem *problem)
                 continue;
             struct elf *elf = native_file_at(v8->native, m->start, &address, NULL);
             struct elf_symbol symbol;
-            if (elf && elf_find(elf, "v8dbg_frametype_EntryFrame", &symbol) == 0) {
+            if (elf && elf_find_exported(elf, "v8dbg_frametype_EntryFrame", &symbol) == 0) {
                 v8->elf = elf;
                 return v8_layout_read(elf, &v8->layout, problem);
             }

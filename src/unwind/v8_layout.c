@@ -100,7 +100,7 @@ static int constant(struct elf *elf, const char *name, int32_t *ret_value)
     char full[128];
     struct elf_symbol symbol;
     snprintf(full, sizeof(full), "v8dbg_%s", name);
-    int r = elf_find(elf, full, &symbol);
+    int r = elf_find_exported(elf, full, &symbol);
     return r < 0 ? r : elf_read(elf, symbol.value, ret_value, sizeof(*ret_value));
 }
 
