@@ -68,6 +68,7 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     await tab.keyboard.press('t');
     const rows = await tab.$$eval('#list tr', (list) => list.map((r) => r.textContent));
     assert.ok(rows.length > 20);
+    assert.equal(await tab.isVisible('#graph'), false, 'the graph is still there, above the table');
     await tab.click('#list tr:nth-child(3)');
     assert.equal(state().get('m'), 'sandwich');
     await tab.keyboard.press('Escape');
