@@ -22,6 +22,8 @@ const volatile unsigned int want_kernel = 1;
 const volatile unsigned int own_pid = 0;               /* the agent does not sample itself */
 const volatile unsigned long long clock_period_ns = 0; /* on average, of a clock; 0: another event */
 
+unsigned long long started_ns; /* when the clock was set */
+
 struct sample {
     struct sampler_sample head;
     u64 words[SAMPLER_WORDS];
@@ -364,7 +366,7 @@ static __always_inline int java_epilogue(struct walk *w, u64 *cfa)
     bpf_probe_read_user(&bytes, sizeof(bytes), (void *)w->pc);
     u8 code = (u8)bytes;
     /* ret; cmp rsp, [r15 + n] (the poll for a safepoint) before it; ja behind that */
-    if (code == 0xc3 || (bytes & 0xffffff) == 0xa73b49 ||
+    if (code == 0xc3 || (bytes & 0xffffff) == 0xa73b49 || (bytes & 0xffffff) == 0x673b49 ||
         ((bytes & 0xffff) == 0x870f && (u8)(bytes >> 48) == 0xc3)) {
         *cfa = w->sp + 8;
         return 1;
@@ -492,7 +494,9 @@ static long step(u32 i, void *context)
     } else if (cfa_rule == CFA_RESOLVE) {
         return step_resolve(w);
     } else {
-        return i == 0 && code != CODE_JAVA ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
+        if (code == CODE_JAVA) /* compiled since: the user's half reads it again and walks a copy */
+            return stop(w, END_NO_ROW);
+        return i == 0 ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
     }
     if (rbp_rule != RBP_SAME) { /* below the return address: first */
         read_stack(w->sample, (rbp_rule == RBP_AT_CFA ? cfa : w->fp) + rbp_offset);
@@ -605,7 +609,6 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
         sample->head.python_words = sample->at - before;
         sample->head.end = w.end;
     }
-    count(COUNT_ENDS + (sample->head.end & 7));
     u32 at = sample->at;
     if (at > SAMPLER_WORDS) {
         at = SAMPLER_WORDS;
@@ -687,7 +690,7 @@ static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample 
 {
     if (!clock_period_ns)
         return ctx->sample_period;
-    u64 elapsed = now_ns - sample->tick_ns;
+    u64 elapsed = now_ns - (sample->tick_ns ?: started_ns);
     sample->tick_ns = now_ns;
     return elapsed < 3 * clock_period_ns ? elapsed : clock_period_ns;
 }

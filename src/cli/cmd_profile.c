@@ -350,10 +350,11 @@ static long own_memory(void)
     return line ? strtol(line + 9, NULL, 10) * 1024 : 0;
 }
 
-static void print_quality(const struct sampler_counts *c, uint64_t elapsed_ns)
+static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
 {
     static const char *const names[FRAME_KINDS] = {
         [FRAME_NATIVE] = "native", [FRAME_PYTHON] = "Python", [FRAME_JS] = "Node", [FRAME_JAVA] = "Java"};
+    uint64_t elapsed_ns = clock_monotonic_ns() - start_ns;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -369,11 +370,24 @@ static void print_quality(const struct sampler_counts *c, uint64_t elapsed_ns)
                     (unsigned long long)c->runtime_stacks[i]);
             separator = ", ";
         }
-    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB and %zu MB of maps\n",
+    fprintf(stderr, "%s; %llu lost; sampler %.0f ns a tick, agent %.1f %% CPU, %ld MB and %zu MB of maps",
             c->stacks ? ")" : "", (unsigned long long)c->lost,
             c->program_runs ? (double)c->program_ns / (double)c->program_runs : 0.0,
             elapsed_ns ? 100.0 * cpu * 1e9 / (double)elapsed_ns : 0.0, own_memory() >> 20,
             c->map_bytes >> 20);
+    if (c->first_ns)
+        fprintf(stderr, "; first stack after %llu ms",
+                (unsigned long long)((c->first_ns - start_ns) / NS_PER_MS));
+    fputc('\n', stderr);
+    separator = "sonde: truncated: ";
+    for (int i = 1; i < END_REASONS; i++)
+        if (c->ends[i] && *sampler_end_text((enum sampler_end)i)) {
+            fprintf(stderr, "%s%llu %s", separator, (unsigned long long)c->ends[i],
+                    sampler_end_text((enum sampler_end)i));
+            separator = ", ";
+        }
+    if (*separator == ',')
+        fputc('\n', stderr);
     if (c->announcements_lost)
         fprintf(stderr,
                 "sonde: %llu of the kernel's announcements were lost: some processes could not be named\n",
@@ -536,6 +550,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                             .on_cpu = true,
                                             .off_cpu_min_ns = NS_PER_MS},
                                 .top = 30};
+    uint64_t start = clock_monotonic_ns();
     const char *unit = "nanoseconds";
     int r = parse(self, argc, argv, &o, &unit);
     if (r)
@@ -572,7 +587,6 @@ static int run_profile(const struct command *self, int argc, char **argv)
         if (child < 0)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
-    uint64_t start = clock_monotonic_ns();
     r = sampler_open(&o.sampler, &sampler, &problem);
     if (r == 0 && child)
         sampler_add(sampler, child);
@@ -588,7 +602,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     struct sampler_counts counts;
     sampler_counts(sampler, &counts);
     if (!o.quiet)
-        print_quality(&counts, clock_monotonic_ns() - start);
+        print_quality(&counts, start);
     if (o.runtimes)
         print_runtimes(sampler);
     if (profile->nodes.count == 1)
@@ -609,7 +623,7 @@ const struct command command_profile = {
     "profile",
     "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --all | --container TEXT",
     "Show which functions burn the CPU, in any language",
-    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 21, Go and the kernel, with one "
+    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 25, Go and the kernel, with one "
     "sampler and\n"
     "without an agent, a flag or a restart. Without -o the functions are listed; FILE's ending names the "
     "format:\n"

@@ -175,8 +175,14 @@ static json_t *quality_json(const struct sampler_counts *c)
             json_object_set_new(runtimes, profile_kind_name((enum profile_frame_kind)i),
                                 json_pack("{s:I, s:I}", "stacks_count", (json_int_t)c->runtime_stacks[i],
                                           "complete_count", (json_int_t)c->runtime_complete[i]));
-    return json_pack("{s:I, s:I, s:I, s:o}", "stacks_count", (json_int_t)c->stacks, "complete_count",
-                     (json_int_t)c->complete, "lost_count", (json_int_t)c->lost, "runtimes", runtimes);
+    json_t *truncated = json_object();
+    for (int i = 1; i < END_REASONS; i++)
+        if (c->ends[i] && *sampler_end_text((enum sampler_end)i))
+            json_object_set_new(truncated, sampler_end_text((enum sampler_end)i),
+                                json_integer((json_int_t)c->ends[i]));
+    return json_pack("{s:I, s:I, s:I, s:o, s:o}", "stacks_count", (json_int_t)c->stacks, "complete_count",
+                     (json_int_t)c->complete, "lost_count", (json_int_t)c->lost, "runtimes", runtimes,
+                     "truncated_count", truncated);
 }
 
 static int fill(struct report *report, const struct profile *p, const struct business_rules *rules,

@@ -39,8 +39,10 @@ static void find_runtimes(struct process *p, uint64_t now_ns)
         p->v8 = NULL;
     if (!p->has_python)
         p->has_python = python_find(p->native, &p->python) == 0;
-    if (!p->hotspot && hotspot_open(p->native, &p->hotspot) < 0)
+    int r = p->hotspot ? 0 : hotspot_open(p->native, &p->hotspot);
+    if (r < 0)
         p->hotspot = NULL;
+    p->unknown_java = r == -ENOTSUP;
 }
 
 int process_open(pid_t pid, struct native_files *files, struct process **ret_process)
@@ -108,6 +110,8 @@ const char *process_runtime(const struct process *p)
                                           "Python 3.13"};
     if (p->hotspot)
         return "Java (HotSpot)";
+    if (p->unknown_java)
+        return "Java (a virtual machine that is not known)";
     if (p->v8)
         return "Node.js (V8)";
     if (p->has_python)
@@ -142,8 +146,10 @@ void process_unwinders(struct process *p, struct text *ret_text)
         p->perfmap_tried = true;
         if (perfmap_read(p->pid, &p->perfmap) < 0)
             p->perfmap = NULL;
-        text_addf(ret_text, "; generated code by frame pointers, %s",
-                  p->perfmap ? "named by its perf map" : "without names: it writes no /tmp/perf-PID.map");
+        text_add(ret_text, p->perfmap
+                               ? "; generated code by frame pointers, named by its perf map"
+                               : "; stacks that lead into generated code are truncated there: it writes no "
+                                 "/tmp/perf-PID.map");
     }
     text_done(&without);
 }
@@ -163,6 +169,15 @@ static void add_mapping(struct sampler_process *d, uint64_t start, uint64_t end,
         m->rows_high = range->rows_high;
         m->page_base = range->page_base;
         m->page_first = range->page_first;
+    }
+}
+
+void process_read_tables(struct process *p)
+{
+    array_foreach (&native_modules(p->native)->list, m) {
+        struct native_file *file = m->has_bias ? native_file_of(p->native, m) : NULL;
+        if (file)
+            (void)native_file_table(file);
     }
 }
 
@@ -250,6 +265,17 @@ int process_refresh(struct process *p)
 
 /* ---- naming ---- */
 
+#define UNKNOWN_CODE "[unknown code]"
+
+/* What a stack counts for before any of its frames says more. */
+static enum profile_frame_kind main_runtime(const struct process *p)
+{
+    return p->v8                           ? FRAME_JS
+           : p->hotspot || p->unknown_java ? FRAME_JAVA
+           : p->has_python                 ? FRAME_PYTHON
+                                           : FRAME_NATIVE;
+}
+
 static void put(struct process_stack *stack, uint32_t frame)
 {
     if (stack->count < ARRAY_SIZE(stack->frames))
@@ -296,8 +322,8 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
             char *name = demangle_or_copy(symbol.name, false);
             frame.name = profile_string(profile, name ? name : symbol.name);
             free(name);
-        } else { /* the same for all instances: the file's own address */
-            snprintf(text, sizeof(text), "%.200s+0x%" PRIx64, base_name(module->path), address);
+        } else {
+            native_place(elf, module, address, text, sizeof(text));
             frame.name = profile_string(profile, text);
         }
         if (p->source && native_line_at(p->native, pc - call, !lines, &position) == 0) {
@@ -317,8 +343,22 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
     const char *name = p->perfmap ? perfmap_find(p->perfmap, pc - call) : NULL;
     frame.kind = FRAME_GENERATED;
     p->refresh_wanted |= !name;
-    frame.name = profile_string(profile, name ? name : "[unknown code]");
+    frame.name = profile_string(profile, name ? name : UNKNOWN_CODE);
     put(out, profile_add_frame(profile, &frame));
+}
+
+/* Was the last frame one that nothing names? Then it is not known how its code uses the stack, either: what
+ * frame pointers lead to from there would be a guess. */
+static bool stop_at_unknown(const struct process *p, const struct profile *profile,
+                            struct process_stack *stack)
+{
+    const struct profile_frame *last =
+        stack->count ? &profile->frames.at[stack->frames[stack->count - 1]] : NULL;
+    if (!last || last->kind != FRAME_GENERATED ||
+        strcmp(profile_text(profile, last->name), UNKNOWN_CODE) != 0)
+        return false;
+    stack->end = p->unknown_java ? END_UNKNOWN_JAVA : END_UNKNOWN_CODE;
+    return true;
 }
 
 static void name_v8(struct process *p, struct profile *profile, uint64_t pc, bool call,
@@ -435,6 +475,7 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
     }
     const uint64_t *python_end = python + sample->python_words;
     ret_stack->runtime = FRAME_NATIVE;
+    ret_stack->end = END_COMPLETE;
     for (uint32_t i = 0; i < sample->user_words;) {
         uint64_t tag = user[i] >> SAMPLER_TAG_SHIFT;
         size_t count = tag == SAMPLER_V8 ? 5 : tag == SAMPLER_JAVA ? 3 : 1;
@@ -446,14 +487,13 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
             python = put_python(p, profile, python, python_end, lines, ret_stack);
         } else {
             name_frame(p, profile, user + i, count, call, now_ns, lines, ret_stack);
+            if (stop_at_unknown(p, profile, ret_stack))
+                break;
         }
         i += (uint32_t)count;
     }
     if (ret_stack->runtime == FRAME_NATIVE)
-        ret_stack->runtime = p->v8           ? FRAME_JS
-                             : p->hotspot    ? FRAME_JAVA
-                             : p->has_python ? FRAME_PYTHON
-                                             : FRAME_NATIVE;
+        ret_stack->runtime = main_runtime(p);
     /* Python frames that no native frame stands for (the native walk ended early) are better than none. */
     while (python + 3 <= python_end)
         python = put_python(p, profile, python, python_end, lines, ret_stack);
@@ -479,10 +519,7 @@ void process_walk(struct process *p, struct profile *profile, const struct regis
                   const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
                   enum sampler_end *ret_end)
 {
-    ret_stack->runtime = p->v8           ? FRAME_JS
-                         : p->hotspot    ? FRAME_JAVA
-                         : p->has_python ? FRAME_PYTHON
-                                         : FRAME_NATIVE;
+    ret_stack->runtime = main_runtime(p);
     *ret_end = END_COMPLETE;
     if (p->v8) {
         struct user_regs_struct r = {.rip = registers->pc, .rsp = registers->sp, .rbp = registers->fp};
@@ -517,7 +554,7 @@ void process_walk(struct process *p, struct profile *profile, const struct regis
         case STEP_END:
             return;
         case STEP_NO_MODULE:
-            *ret_end = END_NO_MODULE;
+            *ret_end = stop_at_unknown(p, profile, ret_stack) ? ret_stack->end : END_NO_MODULE;
             return;
         case STEP_NO_STACK:
             *ret_end = END_NO_MEMORY;

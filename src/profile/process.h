@@ -23,6 +23,7 @@ struct process {
     struct native *native;
     struct v8 *v8; /* NULL: none */
     struct hotspot *hotspot;
+    bool unknown_java;              /* one is there, but is none that can be read */
     uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
     bool has_python;
     bool source; /* native frames carry source file and line */
@@ -47,6 +48,9 @@ int process_open_ended(pid_t pid, struct modules *modules, struct native_files *
                        struct process **ret_process);
 void process_free(struct process *process);
 
+/* Reads the unwind tables of its files: what process_describe() would do otherwise. */
+void process_read_tables(struct process *process);
+
 /* Fills in what the kernel needs to walk the process's stacks. */
 void process_describe(struct process *process, struct tables *tables,
                       struct sampler_process *ret_description);
@@ -65,7 +69,8 @@ struct process_stack {
     uint32_t frames[1024]; /* ids in the profile, the innermost first */
     size_t count;
     enum profile_frame_kind
-        runtime; /* the first language above native code that was met, else FRAME_NATIVE */
+        runtime;          /* the first language above native code that was met, else FRAME_NATIVE */
+    enum sampler_end end; /* where naming had to stop; END_COMPLETE: it did not */
 };
 
 /* Names the user part of a sample: native frames, with the frames of interpreters in their places. */

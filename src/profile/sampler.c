@@ -9,6 +9,9 @@
 #include <string.h>
 #include <dirent.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -36,6 +39,9 @@
 #define THREAD_LIMIT     65536
 #define REDRAW_NS        (100 * NS_PER_MS)
 #define REDRAW_TICKS     16
+#define EAGER_NS         (200 * NS_PER_MS)
+#define EAGER_MS         2
+#define FIRST_TICK_NS    (2 * NS_PER_MS)
 
 struct sampler {
     struct sampler_options options;
@@ -43,8 +49,14 @@ struct sampler {
     struct ring_buffer *ring;
     struct tables tables;
     struct native_files *files;
-    struct kernel_symbols *kernel;
-    struct sideband *sideband; /* NULL: not to be had */
+    pthread_t loader; /* loads the program, then reads the kernel's names, while processes are read */
+    bool has_loader, is_loaded;
+    _Atomic bool load_ended;
+    sem_t load_end;
+    int load_result;
+    struct problem load_problem;
+    struct kernel_symbols *kernel; /* once the loader has ended */
+    struct sideband *sideband;     /* NULL: not to be had */
     uint64_t forgot_ns;
     uint64_t announced_ns;               /* its news are known until then */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */
@@ -53,25 +65,28 @@ struct sampler {
     struct process_stack *stack;
     int *events;
     size_t event_count;
-    uint64_t redrawn_ns;
+    uint64_t started_ns, redrawn_ns;
     int stats_fd;
     struct profile *on, *off; /* during a poll */
     uint64_t now_ns;
-    uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS];
+    uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
+    uint64_t first_ns; /* when the first stack was named */
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */
     ARRAY(struct sampler_thread) threads;
 };
 
-static const char *const ENDS[] = {"",
-                                   "code that no mapping covers",
-                                   "no unwind rule for the code",
-                                   "the stack could not be read",
-                                   "the stack is too deep",
-                                   "the frame pointer leads nowhere",
-                                   "",
-                                   ""};
+static const char *const ENDS[END_REASONS] = {"",
+                                              "code that no mapping covers",
+                                              "no unwind rule for the code",
+                                              "the stack could not be read",
+                                              "the stack is too deep",
+                                              "the frame pointer leads nowhere",
+                                              "",
+                                              "generated code that nothing names",
+                                              "a Java virtual machine that is not known",
+                                              "the process ended before it was read"};
 
 /* ---- processes ---- */
 
@@ -85,6 +100,10 @@ static bool in_cgroup(const char *wanted, pid_t pid)
 
 static void publish(struct sampler *s, struct process *process)
 {
+    if (!s->is_loaded) { /* published with the others when it is */
+        process_read_tables(process);
+        return;
+    }
     process_describe(process, &s->tables, s->description);
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
@@ -93,6 +112,8 @@ static void publish(struct sampler *s, struct process *process)
 
 static void ignore(struct sampler *s, pid_t pid)
 {
+    if (!s->is_loaded)
+        return;
     uint32_t key = (uint32_t)pid;
     memset(s->description, 0, sizeof(*s->description));
     s->description->ignored = 1;
@@ -108,6 +129,11 @@ static void drop(struct sampler *s, pid_t pid)
         map_remove(&s->processes, (uint64_t)pid);
     }
     bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
+}
+
+const char *sampler_end_text(enum sampler_end end)
+{
+    return end < END_REASONS ? ENDS[end] : "";
 }
 
 static struct process *known_process(struct sampler *s, pid_t pid)
@@ -177,11 +203,10 @@ static struct process *process_of(struct sampler *s, pid_t pid, uint64_t time_ns
     return process;
 }
 
-int sampler_add(struct sampler *s, pid_t pid)
+void sampler_add(struct sampler *s, pid_t pid)
 {
     uint32_t key = (uint32_t)pid, one = 1;
     bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &one, BPF_ANY);
-    return process_of(s, pid, clock_monotonic_ns()) ? 0 : -ESRCH;
 }
 
 const char *sampler_runtime(struct sampler *s, pid_t pid)
@@ -285,20 +310,31 @@ struct sampler_thread *sampler_threads(const struct sampler *s, size_t *ret_coun
     return list;
 }
 
+static void end_loader(struct sampler *s)
+{
+    if (s->has_loader)
+        pthread_join(s->loader, NULL);
+    s->has_loader = false;
+}
+
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end)
 {
     uint32_t node = group_frames(s, profile, process, sample);
     char text[96];
     bool user = sample->user_words > 0;
-    if (user && end != END_COMPLETE && end < END_REASONS && *ENDS[end]) {
+    if (s->stack->end != END_COMPLETE && end != END_NO_MODULE)
+        end = s->stack->end;
+    if (end >= END_REASONS)
+        end = END_NO_ROW;
+    if (user && *ENDS[end]) {
         snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_TRUNCATED));
     }
     for (size_t i = s->stack->count; i-- > 0;)
         node = profile_child(profile, node, s->stack->frames[i]);
-    if (sample->kernel_words && !s->kernel)
-        kernel_symbols_read(&s->kernel);
+    if (sample->kernel_words)
+        end_loader(s);
     for (uint32_t i = sample->kernel_words; i-- > 0;) {
         const char *name = s->kernel ? kernel_symbols_find(s->kernel, kernel[i] - (i > 0)) : NULL;
         node = profile_child(profile, node,
@@ -309,7 +345,10 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     profile_keep(profile, &kept);
     if (user && s->options.threads)
         note_thread(s, profile, sample, end == END_COMPLETE);
+    if (!s->first_ns)
+        s->first_ns = clock_monotonic_ns();
     if (user) {
+        s->ends[end]++;
         s->named++;
         s->complete += end == END_COMPLETE;
         s->runtime_named[s->stack->runtime]++;
@@ -326,11 +365,14 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
         return;
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
+    s->stack->end = END_COMPLETE;
     const uint64_t *user = words + sample->kernel_words, *python = user + sample->user_words;
     if (process && sample->user_words) {
         process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
         refresh_if_due(s, process);
         process_name(process, profile, sample, user, python, s->now_ns, s->options.lines, s->stack);
+    } else if (sample->user_words) {
+        s->stack->end = END_GONE;
     }
     add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end);
 }
@@ -346,6 +388,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
         return;
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
+    s->stack->end = END_COMPLETE;
     enum sampler_end end = END_KERNEL;
     if (process && sample->user_words > 3) {
         struct registers registers = {words[0], words[1], words[2]};
@@ -356,9 +399,10 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
         refresh_if_due(s, process);
         if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
             end = END_DEPTH;
-    } else if (!process && sample->user_words) { /* it is gone already */
-        s->stack->frames[s->stack->count++] =
-            profile_named_frame(s->on, "[truncated: the process ended before it was read]", FRAME_TRUNCATED);
+    } else if (process && sample->user_words) {
+        end = END_NO_MEMORY;
+    } else if (sample->user_words) {
+        end = END_GONE;
     }
     add_stack(s, s->on, process, sample, NULL, end);
 }
@@ -453,7 +497,8 @@ static uint64_t draw_period(uint64_t period_ns)
 static void redraw_periods(struct sampler *s)
 {
     uint64_t period = clock_period(&s->options);
-    if (!period || s->now_ns - s->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * period))
+    bool early = s->redrawn_ns == s->started_ns && s->now_ns - s->started_ns > 2 * FIRST_TICK_NS;
+    if (!period || (!early && s->now_ns - s->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * period)))
         return;
     s->redrawn_ns = s->now_ns;
     for (size_t i = 0; i < s->event_count; i++) {
@@ -467,6 +512,8 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     s->on = on;
     s->off = off;
     s->polled = 0;
+    if (!s->first_ns && s->now_ns - s->started_ns < EAGER_NS) /* the first stack is waited for */
+        timeout_ms = MIN(timeout_ms, EAGER_MS);
     if (timeout_ms > 0) { /* the kernel's half does not wake us: that would cost its targets */
         struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
         nanosleep(&pause, NULL);
@@ -546,46 +593,12 @@ static int load(struct sampler *s, struct problem *problem)
     return 0;
 }
 
-int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler, struct problem *problem)
-{
-    _cleanup_(sampler_closep) struct sampler *s = calloc(1, sizeof(*s));
-    if (!s)
-        return problem_set(problem, -ENOMEM, "out of memory");
-    s->options = *options;
-    s->stats_fd = -1;
-    s->description = calloc(1, sizeof(*s->description));
-    s->stack = calloc(1, sizeof(*s->stack));
-    if (!s->description || !s->stack || native_files_new(&s->files) < 0)
-        return problem_set(problem, -ENOMEM, "out of memory");
-    int r = load(s, problem);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < options->pid_count; i++)
-        if (sampler_add(s, options->pids[i]) < 0)
-            return problem_set(problem, -ESRCH, "process %d does not exist or cannot be read",
-                               options->pids[i]);
-    *ret_sampler = s;
-    s = NULL;
-    return 0;
-}
-
-static int open_event(const struct sampler_options *o, int cpu)
-{
-    struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
-    if (o->event_period) {
-        attr.sample_period = o->event_period;
-    } else if (clock_period(o)) {
-        attr.sample_period = draw_period(clock_period(o));
-    } else {
-        attr.freq = 1;
-        attr.sample_freq = MAX(o->frequency, 1u);
-    }
-    return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-}
-
 /* ---- the whole machine: the busiest processes are read before the clock starts ---- */
 
+/* At high rates; otherwise as long as the program takes to load, because what is not known yet when it is met
+ * costs a copy of a stack for each sample until then. */
 #define READ_AHEAD_NS  NS_PER_S
+#define READ_AHEAD_HZ  1000
 #define READ_AHEAD_MAX 256
 
 struct busy {
@@ -626,9 +639,89 @@ static void read_ahead(struct sampler *s)
         closedir(dir);
     if (list.count)
         qsort(list.at, list.count, sizeof(*list.at), by_ticks);
-    for (size_t i = 0; i < list.count && i < READ_AHEAD_MAX && clock_monotonic_ns() < end; i++)
+    bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
+    for (size_t i = 0;
+         i < list.count && i < READ_AHEAD_MAX && clock_monotonic_ns() < end && (fast || !s->load_ended); i++)
         process_of(s, list.at[i].pid, clock_monotonic_ns());
     array_done(&list);
+}
+
+static void *load_beside(void *context)
+{
+    struct sampler *s = context;
+    s->load_result = load(s, &s->load_problem);
+    s->load_ended = true;
+    sem_post(&s->load_end);
+    if (s->load_result == 0 && s->options.kernel)
+        kernel_symbols_read(&s->kernel);
+    return NULL;
+}
+
+/* What was read meanwhile is given to the kernel's half. */
+static int end_load(struct sampler *s, struct problem *problem)
+{
+    while (s->has_loader && sem_wait(&s->load_end) < 0)
+        ;
+    if (s->load_result < 0) {
+        *problem = s->load_problem;
+        return s->load_result;
+    }
+    s->is_loaded = true;
+    map_foreach (&s->processes, slot) {
+        struct process *process = (struct process *)(uintptr_t)slot->value;
+        if (process)
+            publish(s, process);
+        else if (s->options.cgroup && !in_cgroup(s->options.cgroup, (pid_t)slot->key))
+            ignore(s, (pid_t)slot->key);
+    }
+    return 0;
+}
+
+int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler, struct problem *problem)
+{
+    _cleanup_(sampler_closep) struct sampler *s = calloc(1, sizeof(*s));
+    if (!s)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    s->options = *options;
+    s->stats_fd = -1;
+    sem_init(&s->load_end, 0, 0);
+    s->description = calloc(1, sizeof(*s->description));
+    s->stack = calloc(1, sizeof(*s->stack));
+    if (!s->description || !s->stack || native_files_new(&s->files) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    s->has_loader = pthread_create(&s->loader, NULL, load_beside, s) == 0;
+    if (!s->has_loader)
+        load_beside(s);
+    pid_t absent = 0;
+    for (size_t i = 0; i < options->pid_count && !absent; i++)
+        if (!process_of(s, options->pids[i], clock_monotonic_ns()))
+            absent = options->pids[i];
+    if (options->whole_machine)
+        read_ahead(s);
+    int r = end_load(s, problem);
+    if (r < 0)
+        return r;
+    if (absent)
+        return problem_set(problem, -ESRCH, "process %d does not exist or cannot be read", absent);
+    for (size_t i = 0; i < options->pid_count; i++)
+        sampler_add(s, options->pids[i]);
+    *ret_sampler = s;
+    s = NULL;
+    return 0;
+}
+
+static int open_event(const struct sampler_options *o, int cpu)
+{
+    struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
+    if (o->event_period) {
+        attr.sample_period = o->event_period;
+    } else if (clock_period(o)) {
+        attr.sample_period = MIN(draw_period(clock_period(o)), FIRST_TICK_NS);
+    } else {
+        attr.freq = 1;
+        attr.sample_freq = MAX(o->frequency, 1u);
+    }
+    return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 int sampler_start(struct sampler *s, struct problem *problem)
@@ -647,8 +740,8 @@ int sampler_start(struct sampler *s, struct problem *problem)
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;
-    if (s->options.whole_machine)
-        read_ahead(s);
+    s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
+    s->redrawn_ns = s->started_ns; /* the first ticks come early */
     for (int cpu = 0; s->options.on_cpu && cpu < cpus; cpu++) {
         int fd = open_event(&s->options, cpu);
         if (fd < 0 && (errno == ENODEV || errno == ENXIO)) /* this CPU is off */
@@ -683,6 +776,8 @@ void sampler_close(struct sampler *s)
     if (!s)
         return;
     sampler_stop(s);
+    end_loader(s);
+    sem_destroy(&s->load_end);
     if (s->stats_fd >= 0)
         close(s->stats_fd);
     ring_buffer__free(s->ring);
@@ -731,8 +826,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.samples = values[COUNT_SAMPLES];
     c.lost = values[COUNT_LOST];
     c.copies = values[COUNT_UNKNOWN];
-    for (int i = 0; i < 8 && COUNT_ENDS + i < COUNT_MAX; i++)
-        c.ends[i] = values[COUNT_ENDS + i];
+    c.first_ns = s->first_ns;
+    memcpy(c.ends, s->ends, sizeof(c.ends));
     c.stacks = s->named;
     c.complete = s->complete;
     memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));

@@ -11,6 +11,7 @@
 
 #include "base/problem.h"
 #include "profile/profile.h"
+#include "unwind/sampler.h"
 
 struct sampler_options {
     const pid_t *pids; /* only these and the children they fork; none: the whole machine */
@@ -34,8 +35,9 @@ struct sampler_options {
 
 struct sampler_counts {
     uint64_t ticks, samples, lost, copies;
-    uint64_t ends[8];  /* by enum sampler_end */
-    uint64_t complete; /* stacks without a [truncated] frame, as named */
+    uint64_t ends[END_REASONS]; /* of user stacks, as named, by enum sampler_end */
+    uint64_t first_ns;          /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
+    uint64_t complete;          /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
     /* of user stacks by the runtime that dominates them, named complete and all */
     uint64_t runtime_complete[FRAME_KINDS], runtime_stacks[FRAME_KINDS];
@@ -54,8 +56,8 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
 void sampler_close(struct sampler *sampler);
 DEFINE_FREEP(struct sampler, sampler_close)
 
-/* Adds a process, and reads its tables right away. */
-int sampler_add(struct sampler *sampler, pid_t pid);
+/* Adds a process that is about to run another program: it is read then. */
+void sampler_add(struct sampler *sampler, pid_t pid);
 
 /* Starts the clock. */
 int sampler_start(struct sampler *sampler, struct problem *problem);
@@ -66,6 +68,9 @@ void sampler_stop(struct sampler *sampler);
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
 
 void sampler_counts(struct sampler *sampler, struct sampler_counts *ret_counts);
+
+/* Why a stack is truncated, for people; "" for the reasons that are none. */
+const char *sampler_end_text(enum sampler_end end);
 
 /* A thread that was sampled, and what its stacks were made of. */
 struct sampler_thread {

@@ -3,7 +3,15 @@
  * libjvm.so exports gHotSpotVMStructs and gHotSpotVMTypes: names of types and fields with their offsets, made
  * for the serviceability agent. With them the code cache is walked (heaps of blocks, each a CodeBlob with its
  * frame size), and a compiled method's debug information is decoded: PcDesc entries lead to scopes,
- * compressed lists of (sender, method, bci), one for each inlined call. */
+ * compressed lists of (sender, method, bci), one for each inlined call.
+ *
+ *                    until 22               23, 24                      25
+ *   a blob's code    _code_begin            blob + _code_offset         the same
+ *   its end          _code_end              blob + _data_offset         the same
+ *   PcDesc entries   in the nmethod         in _immutable_data          the same
+ *   methods          nmethod + _metadata..  its data + _metadata..      _mutable_data + _relocation_size
+ *
+ * A machine that lacks one of these, or has other frames in its interpreter, is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unwind/hotspot.h"
 
@@ -34,13 +42,21 @@ enum field {
     BLOB_NAME,
     BLOB_BEGIN,
     BLOB_END,
+    BLOB_CODE,
+    BLOB_DATA,
     BLOB_FRAME,
     BLOB_COMPLETE,
     CODE_METHOD,
     SCOPES_DATA,
     SCOPES_PCS,
+    SCOPES_DATA_OFFSET,
     DEPENDENCIES,
     METADATA,
+    IMMUTABLE,
+    MUTABLE,
+    RELOCATION,
+    PC_OFFSET,
+    PC_SCOPE,
     METHOD_CONST,
     CONST_POOL,
     CONST_NAME,
@@ -67,15 +83,23 @@ static const struct {
     [BLOCK_USED] = {"HeapBlock::Header", "_used", NULL, false},
     [BLOCK_LENGTH] = {"HeapBlock::Header", "_length", NULL, false},
     [BLOB_NAME] = {"CodeBlob", "_name", NULL, false},
-    [BLOB_BEGIN] = {"CodeBlob", "_code_begin", NULL, false},
-    [BLOB_END] = {"CodeBlob", "_code_end", NULL, false},
+    [BLOB_BEGIN] = {"CodeBlob", "_code_begin", NULL, true},
+    [BLOB_END] = {"CodeBlob", "_code_end", NULL, true},
+    [BLOB_CODE] = {"CodeBlob", "_code_offset", NULL, true},
+    [BLOB_DATA] = {"CodeBlob", "_data_offset", NULL, false},
     [BLOB_FRAME] = {"CodeBlob", "_frame_size", NULL, false},
     [BLOB_COMPLETE] = {"CodeBlob", "_frame_complete_offset", NULL, true},
     [CODE_METHOD] = {"CompiledMethod", "_method", "nmethod", false},
     [SCOPES_DATA] = {"CompiledMethod", "_scopes_data_begin", "nmethod", true},
     [SCOPES_PCS] = {"nmethod", "_scopes_pcs_offset", NULL, true},
+    [SCOPES_DATA_OFFSET] = {"nmethod", "_scopes_data_offset", NULL, true},
     [DEPENDENCIES] = {"nmethod", "_dependencies_offset", NULL, true},
     [METADATA] = {"nmethod", "_metadata_offset", NULL, true},
+    [IMMUTABLE] = {"nmethod", "_immutable_data", NULL, true},
+    [MUTABLE] = {"CodeBlob", "_mutable_data", NULL, true},
+    [RELOCATION] = {"CodeBlob", "_relocation_size", NULL, true},
+    [PC_OFFSET] = {"PcDesc", "_pc_offset", NULL, false},
+    [PC_SCOPE] = {"PcDesc", "_scope_decode_offset", NULL, false},
     [METHOD_CONST] = {"Method", "_constMethod", NULL, false},
     [CONST_POOL] = {"ConstMethod", "_constants", NULL, false},
     [CONST_NAME] = {"ConstMethod", "_name_index", NULL, false},
@@ -93,17 +117,32 @@ struct blob {
     uint64_t blob;       /* the CodeBlob */
     uint64_t method;     /* of a compiled method, read with the blob */
     int32_t frame_words; /* size of its frames, with the return address; 0 or less: by frame pointer */
-    int32_t complete;    /* offset at which a frame is set up */
+    uint8_t pushed,
+        body; /* offsets at which half of the frame is set up, and all of it; 0: there from the start */
+    bool frame_first; /* its first half is the room, then rbp is stored; else rbp is pushed first */
     uint8_t kind;
     char name[40]; /* of a stub */
+};
+
+/* A part of the process's memory: most of the code cache is read from its start to its end. */
+struct window {
+    uint64_t start;
+    size_t size;
+    uint8_t bytes[1 << 16];
 };
 
 struct hotspot {
     struct native *native;
     pid_t pid;
     uint64_t fields[FIELDS];
+    int8_t widths[FIELDS]; /* bytes; negative when it has a sign */
     bool has[FIELDS];
-    uint64_t block_size, pool_size; /* sizeof HeapBlock, ConstantPool */
+    uint64_t block_size, pool_size, pc_size; /* sizeof HeapBlock, ConstantPool, PcDesc */
+    struct window window;
+    struct stub_name {
+        uint64_t address;
+        char name[40];
+    } last_name; /* thousands of blobs have the same */
     int major;
     ARRAY(struct blob) blobs; /* by start */
     uint64_t low, high;
@@ -125,6 +164,53 @@ static int32_t number(const struct hotspot *h, uint64_t address)
     return memory_read(h->pid, address, &value, sizeof(value)) < 0 ? 0 : value;
 }
 
+/* Valid until the next call; NULL when it cannot be read. */
+static const uint8_t *peek(struct hotspot *h, uint64_t address, size_t size)
+{
+    struct window *w = &h->window;
+    if (address < w->start || address - w->start + size > w->size) {
+        ssize_t n = memory_read_some(h->pid, address, w->bytes, sizeof(w->bytes));
+        w->start = address;
+        w->size = n > 0 ? (size_t)n : 0;
+    }
+    return size <= w->size ? w->bytes + (address - w->start) : NULL;
+}
+
+static int8_t width_of(const char *type)
+{
+    static const struct {
+        const char *type;
+        int8_t width;
+    } WIDTHS[] = {{"int", -4},           {"uint32_t", 4}, {"unsigned int", 4}, {"int16_t", -2},
+                  {"unsigned short", 2}, {"u2", 2},       {"bool", 1}};
+    for (size_t i = 0; i < ARRAY_SIZE(WIDTHS); i++)
+        if (strcmp(WIDTHS[i].type, type) == 0)
+            return WIDTHS[i].width;
+    return 8;
+}
+
+/* A field of the object that begins at bytes; 0 when it lies behind them. */
+static int64_t take(const struct hotspot *h, const uint8_t *bytes, size_t size, enum field field)
+{
+    size_t width = (size_t)abs(h->widths[field]);
+    uint64_t value = 0;
+    if (!h->has[field] || h->fields[field] > size || size - h->fields[field] < width)
+        return 0;
+    memcpy(&value, bytes + h->fields[field], width);
+    return h->widths[field] == -4 ? (int32_t)value : h->widths[field] == -2 ? (int16_t)value : (int64_t)value;
+}
+
+static int64_t field_at(const struct hotspot *h, uint64_t object, enum field field)
+{
+    uint8_t bytes[8] = {0};
+    size_t width = (size_t)abs(h->widths[field]);
+    uint64_t value;
+    if (!h->has[field] || memory_read(h->pid, object + h->fields[field], bytes, width) < 0)
+        return 0;
+    memcpy(&value, bytes, sizeof(value));
+    return h->widths[field] == -4 ? (int32_t)value : h->widths[field] == -2 ? (int16_t)value : (int64_t)value;
+}
+
 static uint64_t exported(struct elf *elf, const struct hotspot *h, uint64_t bias, const char *name)
 {
     struct elf_symbol symbol;
@@ -135,7 +221,8 @@ static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
 {
     uint64_t at = exported(elf, h, bias, "gHotSpotVMStructs");
     uint64_t type_at = exported(elf, h, bias, "gHotSpotVMStructEntryTypeNameOffset");
-    uint64_t field_at = exported(elf, h, bias, "gHotSpotVMStructEntryFieldNameOffset");
+    uint64_t name_at = exported(elf, h, bias, "gHotSpotVMStructEntryFieldNameOffset");
+    uint64_t kind_at = exported(elf, h, bias, "gHotSpotVMStructEntryTypeStringOffset");
     uint64_t static_at = exported(elf, h, bias, "gHotSpotVMStructEntryIsStaticOffset");
     uint64_t offset_at = exported(elf, h, bias, "gHotSpotVMStructEntryOffsetOffset");
     uint64_t address_at = exported(elf, h, bias, "gHotSpotVMStructEntryAddressOffset");
@@ -144,13 +231,14 @@ static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
     if (!at || stride < 24 || stride > sizeof(entry))
         return;
     for (int i = 0; i < 10000; i++, at += stride) {
-        char type[64], field[64];
-        uint64_t type_name, field_name, value;
+        char type[64], field[64], kind[32] = "";
+        uint64_t type_name, field_name, kind_name, value;
         int32_t is_static;
         if (memory_read(h->pid, at, entry, stride) < 0)
             return;
         memcpy(&type_name, entry + (type_at & 127 & ~7u), 8);
-        memcpy(&field_name, entry + (field_at & 127 & ~7u), 8);
+        memcpy(&field_name, entry + (name_at & 127 & ~7u), 8);
+        memcpy(&kind_name, entry + (kind_at & 127 & ~7u), 8);
         if (!type_name)
             return;
         if (memory_read_string(h->pid, type_name, type, sizeof(type)) < 0 ||
@@ -163,7 +251,10 @@ static void read_fields(struct hotspot *h, struct elf *elf, uint64_t bias)
                 (strcmp(type, FIELD_NAMES[f].type) != 0 &&
                  (!FIELD_NAMES[f].other_type || strcmp(type, FIELD_NAMES[f].other_type) != 0)))
                 continue;
+            if (kind_name)
+                (void)memory_read_string(h->pid, kind_name, kind, sizeof(kind));
             h->fields[f] = value;
+            h->widths[f] = width_of(kind);
             h->has[f] = true;
         }
     }
@@ -186,7 +277,42 @@ static void read_types(struct hotspot *h, struct elf *elf, uint64_t bias)
             h->block_size = word(h, at + size_at);
         else if (strcmp(name, "ConstantPool") == 0)
             h->pool_size = word(h, at + size_at);
+        else if (strcmp(name, "PcDesc") == 0)
+            h->pc_size = word(h, at + size_at);
     }
+}
+
+/* The interpreter's frames hold their caller's stack pointer and their own where we look for them. */
+static bool same_frames(const struct hotspot *h, struct elf *elf, uint64_t bias)
+{
+    uint64_t at = exported(elf, h, bias, "gHotSpotVMIntConstants");
+    uint64_t name_at = exported(elf, h, bias, "gHotSpotVMIntConstantEntryNameOffset");
+    uint64_t value_at = exported(elf, h, bias, "gHotSpotVMIntConstantEntryValueOffset");
+    uint64_t stride = exported(elf, h, bias, "gHotSpotVMIntConstantEntryArrayStride");
+    int sender = 0, last = 0;
+    for (int i = 0; at && stride && i < 10000; i++, at += stride) {
+        char name[64];
+        uint64_t name_address = word(h, at + name_at);
+        if (!name_address)
+            break;
+        if (memory_read_string(h->pid, name_address, name, sizeof(name)) < 0)
+            continue;
+        if (strcmp(name, "frame::interpreter_frame_sender_sp_offset") == 0)
+            sender = number(h, at + value_at);
+        else if (strcmp(name, "frame::interpreter_frame_last_sp_offset") == 0)
+            last = number(h, at + value_at);
+    }
+    return sender == -1 && last == -2;
+}
+
+/* Everything that a walk needs; what names of inlined methods need may be missing. */
+static bool is_known(const struct hotspot *h)
+{
+    for (int i = 0; i < FIELDS; i++)
+        if (!h->has[i] && !FIELD_NAMES[i].optional)
+            return false;
+    return h->block_size && h->pool_size && h->pc_size &&
+           (h->has[BLOB_CODE] || (h->has[BLOB_BEGIN] && h->has[BLOB_END]));
 }
 
 int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
@@ -203,10 +329,7 @@ int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
     h->pid = modules->pid;
     read_fields(h, native_file_elf(file), library->load_bias);
     read_types(h, native_file_elf(file), library->load_bias);
-    bool complete = h->block_size && h->pool_size;
-    for (int i = 0; i < FIELDS; i++)
-        complete = complete && (h->has[i] || FIELD_NAMES[i].optional);
-    if (!complete) {
+    if (!is_known(h) || !same_frames(h, native_file_elf(file), library->load_bias)) {
         hotspot_free(h);
         return -ENOTSUP;
     }
@@ -248,30 +371,80 @@ static enum blob_kind kind_of(const char *name)
     return BLOB_STUB;
 }
 
-static void read_blob(struct hotspot *h, uint64_t at)
+/* push rbp; [mov rbp, rsp]; sub rsp, n; or for leaves: sub rsp, n + 8; mov [rsp + n], rbp. A check for the
+ * collector may follow before the frame counts as complete. */
+static void find_prologue(struct blob *b, const uint8_t *code, int complete)
 {
-    uint8_t bytes[256];
-    struct blob blob = {.blob = at};
-    uint64_t name;
-    for (int i = BLOB_NAME; i <= BLOB_COMPLETE; i++)
-        if (h->fields[i] > sizeof(bytes) - 8)
+    int size = b->frame_words * 8;
+    b->body = (uint8_t)complete;
+    b->pushed = (uint8_t)MAX(complete - (size - 16 < 128 ? 4 : 7), 0);
+    for (int i = 0; code && i < complete; i++) {
+        if (size == 16 && code[i] == 0x55) { /* no room needed */
+            b->pushed = b->body = (uint8_t)(i + 1);
+            continue;
+        }
+        if (i + 4 > complete || code[i] != 0x48 || (code[i + 1] & 0xfd) != 0x81 || code[i + 2] != 0xec)
+            continue;
+        int32_t room = code[i + 3], length = code[i + 1] == 0x83 ? 4 : 7;
+        if (i + length > complete)
+            continue;
+        if (length == 7)
+            memcpy(&room, code + i + 3, sizeof(room));
+        int push = i >= 1 && code[i - 1] == 0x55 ? i - 1 : i >= 4 && code[i - 4] == 0x55 ? i - 4 : -1;
+        if (room == size - 16 && push >= 0) {
+            b->pushed = (uint8_t)(push + 1);
+            b->body = (uint8_t)(i + length);
             return;
-    if (memory_read(h->pid, at, bytes, sizeof(bytes)) < 0)
+        }
+        if (room == size - 8) {
+            b->frame_first = true;
+            b->pushed = (uint8_t)(i + length);
+            b->body = (uint8_t)MIN(i + length + (room - 8 < 128 ? 5 : 8), complete);
+            return;
+        }
+    }
+}
+
+static bool read_name(struct hotspot *h, uint64_t address, struct blob *blob)
+{
+    struct stub_name *last = &h->last_name;
+    if (address != last->address) {
+        last->address = 0;
+        if (memory_read_string(h->pid, address, last->name, sizeof(last->name)) < 0)
+            return false;
+        last->address = address;
+    }
+    memcpy(blob->name, last->name, sizeof(blob->name));
+    return true;
+}
+
+/* The blob at an address, in a block of so many bytes. */
+static void read_blob(struct hotspot *h, uint64_t at, uint64_t size)
+{
+    enum { BLOB_BYTES = 512, PROLOGUE_BYTES = 128 };
+    struct blob blob = {.blob = at};
+    size = MIN(size, BLOB_BYTES);
+    const uint8_t *bytes = peek(h, at, size);
+    if (!bytes)
         return;
-    memcpy(&name, bytes + h->fields[BLOB_NAME], 8);
-    memcpy(&blob.start, bytes + h->fields[BLOB_BEGIN], 8);
-    memcpy(&blob.end, bytes + h->fields[BLOB_END], 8);
-    memcpy(&blob.frame_words, bytes + h->fields[BLOB_FRAME], 4);
-    if (h->has[BLOB_COMPLETE])
-        memcpy(&blob.complete, bytes + h->fields[BLOB_COMPLETE], 4);
+    if (h->has[BLOB_CODE]) {
+        blob.start = at + (uint64_t)take(h, bytes, size, BLOB_CODE);
+        blob.end = at + (uint64_t)take(h, bytes, size, BLOB_DATA);
+    } else {
+        blob.start = (uint64_t)take(h, bytes, size, BLOB_BEGIN);
+        blob.end = (uint64_t)take(h, bytes, size, BLOB_END);
+    }
+    blob.frame_words = (int32_t)take(h, bytes, size, BLOB_FRAME);
+    int complete = (int)take(h, bytes, size, BLOB_COMPLETE);
     if (blob.start >= blob.end || blob.end - blob.start > 64u << 20 ||
-        memory_read_string(h->pid, name, blob.name, sizeof(blob.name)) < 0)
+        !read_name(h, (uint64_t)take(h, bytes, size, BLOB_NAME), &blob))
         return;
     blob.kind = kind_of(blob.name);
-    if (blob.kind == BLOB_METHOD && h->fields[CODE_METHOD] <= sizeof(bytes) - 8)
-        memcpy(&blob.method, bytes + h->fields[CODE_METHOD], 8);
-    else if (blob.kind == BLOB_METHOD)
-        blob.method = word(h, at + h->fields[CODE_METHOD]);
+    if (blob.kind == BLOB_METHOD)
+        blob.method = (uint64_t)take(h, bytes, size, CODE_METHOD);
+    if (blob.frame_words > 1 && complete > 0 && complete < PROLOGUE_BYTES &&
+        (uint64_t)complete < blob.end - blob.start)
+        find_prologue(&blob, peek(h, blob.start, (size_t)complete), complete);
     if (array_add(&h->blobs, blob) < 0)
         return;
 }
@@ -281,21 +454,17 @@ static void read_heap(struct hotspot *h, uint64_t heap)
     uint64_t low = word(h, heap + h->fields[HEAP_MEMORY] + h->fields[SPACE_LOW]);
     uint64_t high = word(h, heap + h->fields[HEAP_MEMORY] + h->fields[SPACE_HIGH]);
     int32_t shift = number(h, heap + h->fields[HEAP_LOG2]);
-    if (!low || high <= low || shift < 3 || shift > 20)
+    if (!low || high <= low || shift < 3 || shift > 20 || h->block_size > 64)
         return;
     h->low = h->low ? MIN(h->low, low) : low;
     h->high = MAX(h->high, high);
     for (uint64_t at = low; at < high && h->blobs.count < BLOBS_LIMIT;) {
-        uint8_t header[32] = {0};
-        uint64_t length;
-        if (memory_read(h->pid, at, header, sizeof(header)) < 0 || h->fields[BLOCK_LENGTH] > 24 ||
-            h->fields[BLOCK_USED] > 31)
-            return;
-        memcpy(&length, header + h->fields[BLOCK_LENGTH], 8);
+        const uint8_t *header = peek(h, at, h->block_size);
+        uint64_t length = header ? (uint64_t)take(h, header, h->block_size, BLOCK_LENGTH) : 0;
         if (!length || length > (high - at) >> shift)
             return;
-        if (header[h->fields[BLOCK_USED]])
-            read_blob(h, at + h->block_size);
+        if (take(h, header, h->block_size, BLOCK_USED))
+            read_blob(h, at + h->block_size, (length << shift) - h->block_size);
         at += length << shift;
     }
 }
@@ -312,6 +481,8 @@ int hotspot_refresh(struct hotspot *h)
     int32_t count = number(h, heaps + h->fields[GROW_LEN]);
     array_clear(&h->blobs);
     h->low = h->high = 0;
+    h->window.size = 0;
+    h->last_name.address = 0;
     for (int32_t i = 0; i < count && i < 16; i++)
         read_heap(h, word(h, data + 8u * (unsigned)i));
     if (h->blobs.count)
@@ -339,23 +510,22 @@ static void add_row(struct unwind_row *rows, size_t limit, size_t *count, uint64
                                                .rule = (unsigned char)(cfa | (rbp ? RBP_AT_CFA << 4 : 0))};
 }
 
-/* push rbp; sub rsp, n: until then the return address is on top, or below rbp. */
+/* Until the frame is there, the return address is on top, or below rbp. */
 static void add_compiled(const struct blob *b, uint64_t base, struct unwind_row *rows, size_t limit,
                          size_t *count)
 {
-    uint64_t start = b->start - base, body = start;
+    uint64_t start = b->start - base;
     int size = b->frame_words * 8;
-    if (b->complete > 0 && b->complete < 64 && (uint64_t)b->complete < b->end - b->start) {
-        body = start + (uint64_t)b->complete;
-        uint64_t sub = size - 16 < 128 ? 4 : 7;
+    if (b->body) {
         add_row(rows, limit, count, start, CFA_RSP, 8, 0);
-        if (body > start + sub)
-            add_row(rows, limit, count, body - sub, CFA_RSP, 16, -2);
+        if (size <= 32000)
+            add_row(rows, limit, count, start + b->pushed, CFA_RSP, b->frame_first ? size : 16,
+                    b->frame_first ? 0 : -2);
     }
     if (size > 32000)
-        add_row(rows, limit, count, body, CFA_GAP, 0, 0);
+        add_row(rows, limit, count, start + b->body, CFA_GAP, 0, 0);
     else
-        add_row(rows, limit, count, body, CFA_RSP, size, -2);
+        add_row(rows, limit, count, start + b->body, CFA_RSP, size, -2);
 }
 
 static void add_blob(const struct hotspot *h, const struct blob *b, struct unwind_row *rows, size_t limit,
@@ -417,7 +587,7 @@ static bool leave_method(const struct hotspot *h, const struct stack_copy *stack
 {
     uint64_t bytes = 0;
     memory_read(h->pid, r->pc, &bytes, sizeof(bytes));
-    if ((uint8_t)bytes == 0xc3 || (bytes & 0xffffff) == 0xa73b49 ||
+    if ((uint8_t)bytes == 0xc3 || (bytes & 0xffffff) == 0xa73b49 || (bytes & 0xffffff) == 0x673b49 ||
         ((bytes & 0xffff) == 0x870f && (uint8_t)(bytes >> 48) == 0xc3)) {
         *ret_cfa = r->sp + 8;
         return true;
@@ -557,44 +727,68 @@ static bool take_number(const struct hotspot *h, const uint8_t **at, const uint8
     return false;
 }
 
-/* The offset of the scope at an address: that of the first description at or behind it. */
-static int32_t scope_at(const struct hotspot *h, const struct blob *b, uint64_t pc)
+/* Where a method's debug information lies. */
+struct scopes {
+    uint64_t pcs, data,
+        methods; /* PcDesc entries, what they lead to, the methods that that names by number */
+    int32_t pc_count;
+};
+
+static bool find_scopes(const struct hotspot *h, const struct blob *b, struct scopes *ret)
 {
-    enum { ENTRY = 16 };
-    int32_t first = number(h, b->blob + h->fields[SCOPES_PCS]),
-            last = number(h, b->blob + h->fields[DEPENDENCIES]);
-    int32_t wanted = (int32_t)(pc - b->start);
-    if (first <= 0 || last <= first || (last - first) / ENTRY > 1 << 20)
-        return 0;
-    int32_t low = 0, high = (last - first) / ENTRY;
+    bool apart = h->has[IMMUTABLE];
+    if (!h->has[SCOPES_PCS] ||
+        !(apart ? h->has[SCOPES_DATA_OFFSET] : h->has[SCOPES_DATA] && h->has[DEPENDENCIES]) ||
+        !(apart && h->has[MUTABLE] ? h->has[RELOCATION] : h->has[METADATA]))
+        return false;
+    uint64_t base = apart ? (uint64_t)field_at(h, b->blob, IMMUTABLE) : b->blob;
+    int64_t first = field_at(h, b->blob, SCOPES_PCS);
+    int64_t end = field_at(h, b->blob, apart ? SCOPES_DATA_OFFSET : DEPENDENCIES);
+    if (!base || first < 0 || (!apart && first == 0) || end <= first ||
+        (end - first) / (int64_t)h->pc_size > 1 << 20)
+        return false;
+    ret->pcs = base + (uint64_t)first;
+    ret->pc_count = (int32_t)((end - first) / (int64_t)h->pc_size);
+    ret->data = apart ? base + (uint64_t)end : (uint64_t)field_at(h, b->blob, SCOPES_DATA);
+    if (apart && h->has[MUTABLE])
+        ret->methods = (uint64_t)(field_at(h, b->blob, MUTABLE) + field_at(h, b->blob, RELOCATION));
+    else
+        ret->methods = b->blob + (uint64_t)(field_at(h, b->blob, METADATA) +
+                                            (apart ? field_at(h, b->blob, BLOB_DATA) : 0));
+    return true;
+}
+
+/* The offset of the scope at an address: that of the first description at or behind it. */
+static int32_t scope_at(const struct hotspot *h, const struct scopes *s, int32_t wanted)
+{
+    int32_t low = 0, high = s->pc_count;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (number(h, b->blob + (uint64_t)(first + middle * ENTRY)) < wanted)
+        if (field_at(h, s->pcs + (uint64_t)middle * h->pc_size, PC_OFFSET) < wanted)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < (last - first) / ENTRY ? number(h, b->blob + (uint64_t)(first + low * ENTRY + 4)) : 0;
+    return low < s->pc_count ? (int32_t)field_at(h, s->pcs + (uint64_t)low * h->pc_size, PC_SCOPE) : 0;
 }
 
 static size_t name_scopes(struct hotspot *h, const struct blob *b, uint64_t pc, struct hotspot_frame *frames,
                           size_t limit)
 {
     size_t count = 0;
-    if (!h->has[SCOPES_DATA] || !h->has[SCOPES_PCS] || !h->has[DEPENDENCIES] || !h->has[METADATA])
+    struct scopes scopes;
+    if (!find_scopes(h, b, &scopes))
         return 0;
-    uint64_t data = word(h, b->blob + h->fields[SCOPES_DATA]);
-    uint64_t metadata = b->blob + (uint64_t)number(h, b->blob + h->fields[METADATA]);
-    int32_t offset = scope_at(h, b, pc);
+    int32_t offset = scope_at(h, &scopes, (int32_t)(pc - b->start));
     for (int i = 0; offset > 0 && i < SCOPES_LIMIT; i++) {
         uint8_t bytes[16];
         uint32_t sender, method;
         const uint8_t *at = bytes;
-        if (memory_read(h->pid, data + (uint64_t)offset, bytes, sizeof(bytes)) < 0 ||
+        if (memory_read(h->pid, scopes.data + (uint64_t)offset, bytes, sizeof(bytes)) < 0 ||
             !take_number(h, &at, bytes + sizeof(bytes), &sender) ||
             !take_number(h, &at, bytes + sizeof(bytes), &method) || method == 0 || method > 1 << 20)
             return 0;
-        const char *name = method_name(h, word(h, metadata + 8ull * (method - 1)));
+        const char *name = method_name(h, word(h, scopes.methods + 8ull * (method - 1)));
         if (!name)
             return 0;
         add_frame(frames, limit, &count, name, true);

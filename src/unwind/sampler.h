@@ -84,7 +84,11 @@ enum sampler_end {
     END_DEPTH = 4,     /* deeper than SAMPLER_DEPTH */
     END_NO_FRAME = 5,  /* the frame pointer leads nowhere */
     END_KERNEL = 6,    /* a kernel thread: it has none */
-    END_REASONS = 7,
+    /* only in user space: */
+    END_UNKNOWN_CODE = 7, /* generated code that nothing names: its frames are a guess */
+    END_UNKNOWN_JAVA = 8, /* that of a virtual machine whose tables are not understood */
+    END_GONE = 9,         /* the process ended before it could be read */
+    END_REASONS = 10,
 };
 
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
@@ -113,8 +117,7 @@ enum sampler_count {
     COUNT_LOST,    /* the ring buffer was full */
     COUNT_UNKNOWN, /* sent as copies */
     COUNT_NOTHING, /* a copy could not be made */
-    COUNT_ENDS,    /* COUNT_ENDS + enum sampler_end */
-    COUNT_MAX = 16,
+    COUNT_MAX,
 };
 
 #endif

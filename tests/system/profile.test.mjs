@@ -16,6 +16,12 @@ const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], 
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
 const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 
+// Every Java that is installed, the usual one first.
+const jvms = fs.existsSync('/usr/lib/jvm') ? fs.readdirSync('/usr/lib/jvm').map((name) => `/usr/lib/jvm/${name}/bin/java`) : [];
+const JAVAS = [...new Set(['/usr/bin/java', ...jvms, ...(process.env.SONDE_JAVAS || '').split(':')].filter((file) => fs.existsSync(file)).map((file) => fs.realpathSync(file)))];
+// Node as it is installed, and other builds that are at hand.
+const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
+
 // Profiles a command; its folded stacks as [[frames], weight].
 function profile(command, options = []) {
     const result = spawnSync(sonde, ['profile', '-F', '997', '-f', 'folded', ...options, '--', ...command], { encoding: 'utf8', maxBuffer: 1 << 28 });
@@ -24,7 +30,7 @@ function profile(command, options = []) {
         const at = line.lastIndexOf(' ');
         return [line.slice(0, at).split(';').map((f) => f.replace(/_\[[jk]\]$/, '')), Number(line.slice(at + 1))];
     });
-    return { stacks, stderr: result.stderr };
+    return { stacks, stdout: result.stdout, stderr: result.stderr };
 }
 const weight = (stacks, keep = () => true) => stacks.filter(([frames]) => keep(frames)).reduce((sum, [, w]) => sum + w, 0);
 const holds = (...names) => (frames) => {
@@ -106,12 +112,14 @@ class Shop { heavy(n) { let s = 0; for (let i = 0; i < 30; i++) s += spin(n); re
 const shop = new Shop();
 setTimeout(function main() { while (process.cpuUsage().user < 3e6) { const n = 4000 + 32000 * Math.random(); shop.heavy(n); shop.light(n); } }, 1);
 `);
-    const { stacks } = profile([process.execPath, source]);
-    const inMain = stacks.filter(([f]) => f.includes('main'));
-    assert.ok(weight(inMain) > 0.5 * weight(stacks));
-    const h = weight(inMain, (f) => f.includes('heavy')), l = weight(inMain, (f) => f.includes('light'));
-    assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `share ${h / (h + l)}`);
-    assert.ok(complete(stacks) > 0.9, `${complete(stacks)} complete`);
+    for (const node of NODES) {
+        const { stacks } = profile([node, source]);
+        const inMain = stacks.filter(([f]) => f.includes('main') && f.some((x) => x === 'heavy' || x === 'light'));
+        assert.ok(weight(inMain) > 0.5 * weight(stacks), `${node}: ${weight(inMain)} of ${weight(stacks)}`);
+        const h = weight(inMain, (f) => f.includes('heavy')), l = weight(inMain, (f) => f.includes('light'));
+        assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `${node}: share ${h / (h + l)}`);
+        assert.ok(complete(stacks) > 0.9, `${node}: ${complete(stacks)} complete`);
+    }
 });
 
 test('Java: compiled, inlined and interpreted methods, and who pays for the library', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
@@ -122,16 +130,77 @@ public class Gen {
     static int n;
     static void uuid100() { for (int i = 0; i < n; i++) sink += UUID.randomUUID().hashCode(); }
     static void uuid300() { for (int i = 0; i < 3 * n; i++) sink += UUID.randomUUID().hashCode(); }
-    public static void main(String[] a) { var self = java.lang.management.ManagementFactory.getThreadMXBean(); while (self.getCurrentThreadCpuTime() < 6_000_000_000L) { n = 20 + (int) (160 * Math.random()); uuid100(); uuid300(); } }
+    public static void main(String[] a) { var self = java.lang.management.ManagementFactory.getThreadMXBean(); while (self.getCurrentThreadCpuTime() < 4_000_000_000L) { n = 20 + (int) (160 * Math.random()); uuid100(); uuid300(); } }
 }`);
-    execFileSync('javac', ['-d', folder, path.join(folder, 'Gen.java')]);
-    const { stacks, stderr } = profile(['java', '-cp', folder, 'Gen'], ['--business']);
-    const h = weight(stacks, holds('Gen.main', 'Gen.uuid300', 'java.util.UUID.randomUUID'));
-    const l = weight(stacks, holds('Gen.main', 'Gen.uuid100', 'java.util.UUID.randomUUID'));
-    assert.ok(h + l > 0.08 * weight(stacks), `${h + l} of ${weight(stacks)}`);
-    assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `share ${h / (h + l)}`);
-    assert.match(stderr, /Java [\d.]+ % of/);
-    assert.match(stderr, /application functions[\s\S]*Gen.uuid300\s[\s\S]*of it .* in java.util.UUID.randomUUID/);
+    execFileSync('javac', ['--release', '11', '-d', folder, path.join(folder, 'Gen.java')]);
+    for (const java of JAVAS) {
+        const { stacks, stderr } = profile([java, '-cp', folder, 'Gen'], ['--business']);
+        const h = weight(stacks, holds('Gen.main', 'Gen.uuid300', 'java.util.UUID.randomUUID'));
+        const l = weight(stacks, holds('Gen.main', 'Gen.uuid100', 'java.util.UUID.randomUUID'));
+        assert.ok(h + l > 0.08 * weight(stacks), `${java}: ${h + l} of ${weight(stacks)}`);
+        assert.ok(h / (h + l) > 0.6 && h / (h + l) < 0.88, `${java}: share ${h / (h + l)}`);
+        assert.ok(complete(stacks) > 0.9, `${java}: ${complete(stacks)} complete`);
+        assert.match(stderr, /Java [\d.]+ % of/, java);
+        assert.match(stderr, /application functions[\s\S]*Gen.uuid300\s[\s\S]*of it .* in java.util.UUID.randomUUID/, java);
+    }
+});
+
+// A copy of a virtual machine in which the name of one field that a walk needs is another one.
+test('Java of a virtual machine that is not known is truncated, and said to be', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
+    const home = path.dirname(path.dirname(fs.realpathSync(JAVAS[0]))), copy = path.join(folder, 'java'), library = 'lib/server/libjvm.so';
+    execFileSync('cp', ['-rs', home, copy]);
+    for (const file of ['bin/java', 'lib/libjli.so', library]) {
+        fs.rmSync(path.join(copy, file));
+        fs.copyFileSync(path.join(home, file), path.join(copy, file));
+    }
+    fs.chmodSync(path.join(copy, 'bin/java'), 0o755);
+    const bytes = fs.readFileSync(path.join(copy, library));
+    for (let at; (at = bytes.indexOf('_log2_segment_size\0')) >= 0;) bytes[at + 1] = 'L'.charCodeAt(0);
+    fs.writeFileSync(path.join(copy, library), bytes);
+    fs.writeFileSync(path.join(folder, 'Busy.java'), 'public class Busy { static long sink; public static void main(String[] a) { for (long end = System.nanoTime() + 2_000_000_000L; System.nanoTime() < end;) for (int i = 0; i < 100000; i++) sink = sink * 31 + i; } }');
+    execFileSync('javac', ['--release', '11', '-d', folder, path.join(folder, 'Busy.java')]);
+    const { stacks, stderr } = profile([path.join(copy, 'bin/java'), '-Xint', '-cp', folder, 'Busy']);
+    const truncated = weight(stacks, (f) => f.some((x) => x === '[truncated: a Java virtual machine that is not known]'));
+    assert.ok(truncated > 0.3 * weight(stacks), `${truncated} of ${weight(stacks)}: ${stderr}`);
+    assert.equal(weight(stacks, (f) => f.includes('[unknown code]')), truncated, 'unknown code in stacks that count as complete');
+    assert.match(stderr, /truncated: .*\d+ a Java virtual machine that is not known/);
+});
+
+test('generated code: with a perf map it is named, without one stacks end there and say so', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
+    const source = path.join(folder, 'jit.c'), program = path.join(folder, 'jit');
+    fs.writeFileSync(source, `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{   /* push rbp; mov rbp, rsp; 1: dec rdi; jnz 1b; pop rbp; ret */
+    static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
+    void *at = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(at, code, sizeof(code));
+    if (argc > 1) {
+        char map[64];
+        snprintf(map, sizeof(map), "/tmp/perf-%d.map", getpid());
+        FILE *to = fopen(map, "w");
+        fprintf(to, "%lx %zx generated_spin\\n", (long)at, sizeof(code));
+        fclose(to);
+        puts(map);
+    }
+    for (struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 1;)
+        ((void (*)(long))at)(100000 + rand() % 100000);
+}
+`);
+    execFileSync('cc', ['-O1', '-fno-omit-frame-pointer', '-o', program, source]);
+    const bare = profile([program]), all = weight(bare.stacks);
+    assert.ok(weight(bare.stacks, (f) => f.includes('[truncated: generated code that nothing names]') && f.at(-1) === '[unknown code]') > 0.8 * all, bare.stderr);
+    assert.match(bare.stderr, /truncated: .*generated code that nothing names/);
+    const named = profile([program, 'map'], ['-o', path.join(folder, 'jit.folded')]);
+    const text = fs.readFileSync(path.join(folder, 'jit.folded'), 'utf8');
+    for (const [map] of named.stdout.matchAll(/\/tmp\/perf-\d+\.map/g)) fs.rmSync(map);
+    assert.match(text, /;main;generated_spin_\[j\] \d{8}/);
+    assert.doesNotMatch(text, /unknown code/);
 });
 
 test('Go, stripped', { skip: skip || (!have('go') && 'needs go') }, () => {
