@@ -12,6 +12,7 @@
 
 #include "analyze/states.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/losses.h"
 #include "cli/moment.h"
@@ -28,6 +29,7 @@ struct states_command {
     const char *keep; /* where the history is kept, or NULL */
     struct history *history;
     struct trace *trace; /* NULL: a kept history is asked */
+    bool incomplete;     /* which nobody closed */
     int64_t first_ns;
     struct progress progress;
     struct problem problem;
@@ -117,6 +119,15 @@ static int open_states(struct states_command *c, const char *path)
         return r;
     history_get_info(c->history, &info);
     c->first_ns = (int64_t)info.start_ns;
+    c->incomplete = !info.complete;
+    if (c->incomplete) {
+        char length[24];
+        uint64_t ns = info.segments ? info.end_ns - info.start_ns : 0;
+        fprintf(stderr,
+                "sonde: %s is incomplete: it is still being written, or its writer was killed; it holds the "
+                "states of the first %s\n",
+                path, clock_format_duration(ns, length, sizeof(length)));
+    }
     return 0;
 }
 
@@ -262,6 +273,8 @@ static int answer(struct states_command *c)
         r = ask(c, quarks, count);
     free(quarks);
     fflush(stdout);
+    if (r >= 0 && !c->shown && c->incomplete)
+        return r;
     if (r >= 0 && !c->shown && history_count(c->history) == 0)
         fputs("sonde: no states: the trace has no events of the scheduler, of system calls or of Redis\n",
               stderr);
@@ -344,10 +357,10 @@ int trace_states(const struct command *self, int argc, char **argv)
     size_t losses = 0;
     if (c.trace)
         trace_losses(c.trace, &losses);
-    if (!status && losses) { /* what was lost may have changed states */
+    if (!status && losses) /* what was lost may have changed states */
         losses_print(c.trace, stderr);
+    if (!status && (losses || c.incomplete))
         status = EXIT_LOST;
-    }
     history_free(c.history);
     trace_close(c.trace);
     array_done(&c.patterns);

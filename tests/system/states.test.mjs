@@ -51,6 +51,16 @@ test('threads and processors are what the scheduler events say', { skip: noData 
     const moment = start + 200_000_000n;
     const naive = all.filter((s) => s.value !== null && BigInt(s.from_ns) <= moment && moment < BigInt(s.to_ns));
     assert.deepEqual(full.map((s) => s.attribute), naive.map((s) => s.attribute));
+    // A file that nobody finished says so, and answers from its whole parts.
+    for (const bytes of [fs.statSync(kept).size - 1, 100]) {
+        const cut = path.join(folder, `cut-${bytes}.history`);
+        fs.copyFileSync(kept, cut);
+        fs.truncateSync(cut, bytes);
+        const part = sonde('trace', 'states', '--json', '-a', 'Threads/*/State', cut);
+        assert.equal(part.status, 4);
+        assert.match(part.err, /cut-\d+\.history is incomplete: .* of the first \d/);
+        assert.ok(part.out.length <= running.out.length);
+    }
     const sampled = lines(sonde('trace', 'states', '--json', '--columns', '7', '-a', 'Threads/*/State', kept).out);
     const known = new Set(all.map((s) => JSON.stringify(s)));
     assert.ok(sampled.length > 0 && sampled.every((s) => known.has(JSON.stringify(s))));
