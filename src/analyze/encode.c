@@ -79,11 +79,16 @@ bool encode_is(const struct look *place)
 
 static bool encodes_in(const struct seen *seen, const struct look *place)
 {
-    for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++)
+    for (size_t i = 0; seen && place->script && i < SEEN_PLACES && seen->places[i].count; i++)
         if (seen->places[i].function == place->function && seen->places[i].script == place->script &&
             encode_is(&seen->places[i]))
             return true;
     return false;
+}
+
+bool encode_around(const struct process *process, const struct look *place)
+{
+    return encodes_in(process->encode_seen, place);
 }
 
 /* The function of the program's own in which most looks saw it; NULL: none did. */

@@ -481,6 +481,11 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
+    /* A collection waits for the collector's own threads, which had no processor for this part of the time.
+     */
+    struct activity_times times;
+    if (s->gc_ns * 2 >= took_ns && activity_times(thread, s->start_ns, s->end_ns, &times))
+        run_queue_ns += (uint64_t)((double)times.blocked_ns * (1 - process_ran_share(thread->process)));
     bool waits =
         s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);

@@ -740,6 +740,8 @@ bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
 /* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
  * bytes into arrays); 0 when too few looks tell. */
 bool encode_is(const struct look *place);
+bool encode_around(const struct process *process,
+                   const struct look *place); /* a function that encodes, too */
 const struct look *encode_place(const struct process *process);
 uint64_t encode_seen_ns(const struct process *process);
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request);

@@ -8,7 +8,7 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { CAUSE_GC = 4, CAUSE_NATIVE = 5 };
+enum { CAUSE_BUILTIN = 3, CAUSE_GC = 4, CAUSE_NATIVE = 5 };
 
 /* Encoding is a fault of its own when it takes this share of the loop's work, so much of it, in so many
  * calls, and not only in a few that are stalls by themselves. */
@@ -39,7 +39,7 @@ static const char *say_bytes(struct finding *f, uint64_t bytes)
 
 /* ---- garbage collection ---- */
 
-enum whole { OF_COLLECTING, OF_ENCODING, OF_GROWING };
+enum whole { OF_COLLECTING, OF_ENCODING, AROUND_ENCODING, CALLED_AROUND_ENCODING, OF_GROWING };
 
 /* A Map, a Set or an object that has become so large that moving it into a larger table takes long. */
 static bool is_growing(const struct fault *fault)
@@ -52,7 +52,10 @@ static bool is_growing(const struct fault *fault)
 
 static bool is_part(const struct fault *fault, const struct process *process, enum whole whole)
 {
-    bool fits = whole == OF_ENCODING     ? fault->encodes
+    bool fits = whole == OF_ENCODING       ? fault->encodes
+                : whole == AROUND_ENCODING ? encode_around(process, &fault->place)
+                : whole == CALLED_AROUND_ENCODING
+                    ? fault->place.cause == CAUSE_BUILTIN && encode_around(process, &fault->place)
                 : whole == OF_COLLECTING ? fault->place.cause == CAUSE_GC
                                          : is_growing(fault);
     return fault->kind == FINDING_event_loop_blocked && fault->service == process->service &&
@@ -333,6 +336,8 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
         !weighs(a, process, fault, &sum, calls_ns, active_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_ENCODING);
+    /* What a function that encodes calls besides, such as to copy bytes into an array, is part of it. */
+    absorb_stalls(a, fault, process, sum.felt_ns > calls_ns ? AROUND_ENCODING : CALLED_AROUND_ENCODING);
     const struct look *place = encode_place(process);
     if (!fault->place.function && place)
         fault->place = *place;

@@ -1,6 +1,6 @@
 // Faults that come in short pieces: none of their callbacks is long, those of one request take long together.
 // SPDX-License-Identifier: Apache-2.0
-import { bookedRan, calibrate, evaluate, placeOf } from './common.mjs';
+import { bookedAlike, calibrate, evaluate, placeOf } from './common.mjs';
 
 const more = (factor) => (n) => Math.ceil(n * factor);
 
@@ -22,12 +22,12 @@ export function short(app, { strengthMs, healthy, what, pieceMs }) {
     const n = healthy ? kind.first : calibrate(core, pieceMs, kind.first, kind.grow), count = healthy ? 5 : Math.ceil(strengthMs / pieceMs);
     app.require(file, 'fs', 'fs');
     const next = chance.pick([`setImmediate(${step}, left - 1, n, finish)`, `fs.stat(__filename, () => ${step}(left - 1, n, finish))`, `setTimeout(${step}, 0, left - 1, n, finish)`]);
-    app.addFunction(file, step, [`function ${step}(left, n, finish) {`, '    const since = clock();', `    ${name}(n);`, `    note('${mark}', since);`, '    if (left <= 1) return finish(null, left);', `    ${next};`, '}']);
+    app.addFunction(file, step, [`function ${step}(left, n, finish) {`, '    const since = tick();', `    ${name}(n);`, `    note('${mark}', since);`, '    if (left <= 1) return finish(null, left);', `    ${next};`, '}']);
     const route = app.addHandler(file, handler, app.style === 'promise'
         ? [`await new Promise((resolve) => ${step}(${count}, Number(query.get('n')), resolve));`, "ANSWER('done\\n');"]
         : [`${step}(${count}, Number(query.get('n')), () => {`, "    ANSWER('done\\n');", '});']);
     return {
         routes: [{ target: () => `${route}?n=${n}`, everyMs: healthy ? 40 : strengthMs * 4, atOnce: 1, atLeast: 3, warm: `${route}?n=${kind.first}` }],
-        expect: healthy ? [] : [{ cause: `short: ${what}`, kinds: kind.kinds, places: placeOf(app, name), blamed: bookedRan(mark, 0.4) }],
+        expect: healthy ? [] : [{ cause: `short: ${what}`, kinds: kind.kinds, places: placeOf(app, name), blamed: bookedAlike(mark, 0.4) }],
     };
 }
