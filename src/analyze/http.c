@@ -113,7 +113,7 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
         http_join(a, call, request);
     else
         c->unclaimed = request->serial;
-    stretch_late_request(a, thread, request, call ? call->sent_ns : 0);
+    stretch_late_request(a, thread, request, call ? call->sent_ns : 0, c->opened_ns);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
         item->small = SIDE_SERVER;

@@ -154,7 +154,7 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
     uint64_t sent_ns = call ? call->sent_ns : 0;
     if (call && !call->child)
         http_join(a, call, request);
-    stretch_late_request(a, thread, request, sent_ns);
+    stretch_late_request(a, thread, request, sent_ns, s->opened_ns);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (!item)
         return;

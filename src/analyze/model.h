@@ -769,7 +769,7 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
 /* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
-                          uint64_t sent_ns);
+                          uint64_t sent_ns, uint64_t opened_ns);
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);

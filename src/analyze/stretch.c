@@ -322,7 +322,7 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
 }
 
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
-                          uint64_t sent_ns)
+                          uint64_t sent_ns, uint64_t opened_ns)
 {
     struct stretch *s = thread->last_stretch;
     if (!s || s->what != STRETCH_TURN || request->start_ns < s->end_ns)
@@ -334,9 +334,12 @@ void stretch_late_request(struct analysis *a, struct thread *thread, const struc
     }
     /* Its sender is not traced. Only what is read without the loop having been idle since may have waited: in
      * the poll of the stalled turn, it was ready before that turn began; in the next, it came while the loop
-     * stood, at a time unknown. */
-    uint64_t quiet_ns = request->start_ns - MIN(thread->last_turn_end_ns, request->start_ns);
-    if (quiet_ns > QUIET_NS || thread->polls_since_stretch > 1)
+     * stood, at a time unknown. Of the connections that came meanwhile libuv takes one in each turn of the
+     * loop. */
+    uint64_t quiet_ns =
+        activity_net_ns(thread, MIN(thread->last_turn_end_ns, request->start_ns), request->start_ns);
+    bool catching_up = opened_ns >= s->end_ns && request->start_ns - s->end_ns < s->end_ns - s->start_ns;
+    if (quiet_ns > QUIET_NS || (thread->polls_since_stretch > 1 && !catching_up))
         thread->last_stretch = NULL;
     else
         stretch_victim(a, s, request,

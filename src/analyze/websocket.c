@@ -72,7 +72,7 @@ static void message_received(struct analysis *a, struct thread *thread, struct c
     struct call *call = find_call(c->mirror, U(e, ws_message_first), request->messages);
     if (call)
         http_join(a, call, request);
-    stretch_late_request(a, thread, request, call ? call->sent_ns : 0);
+    stretch_late_request(a, thread, request, call ? call->sent_ns : 0, c->opened_ns);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
         item->small = MESSAGE_ASKS;

@@ -44,6 +44,21 @@ for (const [name, pattern, line] of [['letters', '/^(a+)+$/', 8], ['address', '/
     });
 }
 
+test('who came on new connections meanwhile is named, once it is over', async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = sonde(t, 'run', '-o', folder, '--', process.execPath, PROGRAM);
+    const [, port] = await run.until(/listening on (\d+)/, { stream: 'stdout' });
+    const ask = (target) => new Promise((resolve) => http.get({ host: '127.0.0.1', port, path: target, agent: false }, (answer) => answer.resume().on('end', resolve)));
+    await ask('/before');
+    const hanging = ask(`/letters?text=${'a'.repeat(28)}!`);
+    await run.until(/^sonde: .*blocked.*$/m);
+    await Promise.all([hanging, ...Array.from({ length: 8 }, () => ask('/waiting'))]);
+    kill(run.pid, 'SIGINT');
+    await run.ended;
+    const finding = (await reportOf(t, folder)).findings.find((f) => f.kind === 'blocking-regexp');
+    assert.deepEqual([...new Set(finding.affected.map((a) => `${a.path} ${a.role}`))], ['/letters ran it', '/waiting waited']);
+});
+
 test('Ctrl-C ends the hanging program with a report', async (t) => {
     const { folder, run } = await hang(t, 'letters');
     kill(run.pid, 'SIGINT');
