@@ -41,13 +41,16 @@ static const char *say_bytes(struct finding *f, uint64_t bytes)
 
 enum whole { OF_COLLECTING, OF_ENCODING, AROUND_ENCODING, CALLED_AROUND_ENCODING, OF_GROWING };
 
-/* A Map, a Set or an object that has become so large that moving it into a larger table takes long. */
+/* A Map, a Set or an object that has become so large that moving it into a larger table takes long; or room
+ * that is looked for in a heap that is full. */
 static bool is_growing(const struct fault *fault)
 {
     const char *called = fault->place.detail;
     return fault->place.cause == CAUSE_NATIVE && called && strstr(called, "v8::internal::") &&
-           (strstr(called, "HashTable") || strstr(called, "Dictionary")) &&
-           (strstr(called, "Rehash") || strstr(called, "Grow") || strstr(called, "Allocate"));
+           (((strstr(called, "HashTable") || strstr(called, "Dictionary")) &&
+             (strstr(called, "Rehash") || strstr(called, "Grow") || strstr(called, "Allocate"))) ||
+            strstr(called, "::PagedSpace") || strstr(called, "::Sweeper") ||
+            strstr(called, "::MemoryAllocator"));
 }
 
 static bool is_part(const struct fault *fault, const struct process *process, enum whole whole)

@@ -63,7 +63,7 @@ static void tell_memory(struct session *session, struct program *program, uint64
     program->memory_next_ns = now_ns + MEMORY_GAP_NS;
     snprintf(path, sizeof(path), "/proc/%d/statm", program->pid);
     if (file_read(path, 256, &line, NULL) < 0 || sscanf(line, "%*u %lu %lu", &resident, &shared) != 2 ||
-        shared > resident)
+        shared >= resident) /* equal: it is ending */
         return;
     uint64_t bytes = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE), before = program->memory_bytes;
     if (MAX(bytes, before) - MIN(bytes, before) < MEMORY_STEP_BYTES)
