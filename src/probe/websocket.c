@@ -59,6 +59,8 @@ void websocket_bytes(struct websocket *w, const char *bytes, uint64_t length, st
             if (w->have < 2 || w->have < header_size(w->header[1]))
                 continue;
             header_complete(w);
+            if (w->lost)
+                return;
         }
         uint64_t here = length - i < w->left ? length - i : w->left;
         w->left -= here;

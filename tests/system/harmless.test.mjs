@@ -10,11 +10,11 @@ import { NODES, SONDE, eventually, finish, kill, manifestOf, root, sonde, start,
 
 const program = (name) => path.join(root, 'tests/system/programs', name);
 
-async function look(t, node, flags, words = []) {
+async function look(t, node, flags, words = [], options = []) {
     const folder = path.join(temporary(t), 'trace'), command = [node, '--no-warnings', ...flags, program('harmless.js'), ...words];
     const plain = await finish(t, command[0], command.slice(1));
     assert.equal(plain.status, 0, plain.describe());
-    const traced = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', ...command]);
+    const traced = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, ...options, '--', ...command]);
     assert.ok([0, 4].includes(traced.status), traced.describe());
     assert.deepEqual(JSON.parse(traced.stdout), JSON.parse(plain.stdout));
     assert.equal(traced.stderr, plain.stderr);
@@ -28,6 +28,8 @@ for (const node of NODES) {
             assert.ok(context.script_threads + context.native_threads >= 2, 'the main thread and the worker');
             assert.deepEqual(missing.filter((m) => m.what === 'request contexts'), []);
         });
+
+    test(`a program sees no difference when functions are looked for (${versionOf(node)})`, (t) => look(t, node, [], [], ['--function', 'handler', '--function', 'harmless.js:stack']));
 
     test(`a script that fails is given up, and the report says so (${versionOf(node)})`, async (t) => {
         const { missing } = await look(t, node, [], ['broken']);

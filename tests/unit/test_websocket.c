@@ -68,7 +68,7 @@ static void messages_are_counted_however_their_bytes_come(void **state)
 static void what_is_no_frame_ends_it(void **state)
 {
     const char *const not_frames[] = {"GET / HTTP/1.1\r\n", "\x82\x01x", "\x83\x81mmmm.",
-                                      "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmmmm"};
+                                      "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xffmmmmpayload"};
     for (size_t i = 0; i < 4; i++) {
         struct websocket w = {.masked = SERVER_IN};
         struct websocket_seen seen = {0};
@@ -78,6 +78,7 @@ static void what_is_no_frame_ends_it(void **state)
         websocket_bytes(&w, more, 9, &seen);
         assert_true(w.lost);
         assert_int_equal(seen.messages, 0);
+        assert_int_equal(seen.bytes, 0);
     }
 }
 
