@@ -9,7 +9,7 @@
     const BEGIN = 7, END = 8, SETTLED = 9, NAME = 10, CHOSEN = 11, HANDLED = 12;
     const FOUND = 0, NOT_FOUND = 1, TOO_OFTEN = 2, REFUSED = 3;
     const FULFILLED = 0, REJECTED = 1, UNWATCHED = 2;
-    const SEARCH_MS = 5, OBJECTS_MAX = 20000, DEPTH_MAX = 8, KEYS_MAX = 2000, SEARCHES_MAX = 20, SEARCH_EVERY_MS = 1000;
+    const SEARCH_MS = 5, NAMES_MAX = 1000, OBJECTS_MAX = 20000, DEPTH_MAX = 8, KEYS_MAX = 2000, SEARCHES_MAX = 20, SEARCH_EVERY_MS = 1000, SLICE_EVERY_MS = 50;
     const OFTEN = 1024, OFTEN_MS = 20, OFTEN_TIMES = 3, LIKE_MAX = 5;
     const { apply, construct, getOwnPropertyDescriptor, defineProperty, ownKeys, getPrototypeOf } = Reflect;
     const { then } = Promise.prototype, resolved = Promise.resolve(), { toString } = Function.prototype;
@@ -216,32 +216,44 @@
         }
         return own.concat(other);
     }
+    let names = []; // of functions of the program's own modules, for those that are not found
     function consider(at, key, descriptor) {
-        const target = descriptor.value, name = nameOf(target), shown = typeof key === 'symbol' ? name : at.array ? name : key;
-        if (key === 'constructor' || !shown) return;
-        const label = `${at.file ? `${basename(at.file)}:` : ''}${at.owner ? `${at.owner}.` : ''}${shown}`;
+        const name = nameOf(descriptor.value), named = typeof key === 'symbol' || at.array ? '' : key;
+        if (key === 'constructor' || !(named || name)) return;
+        const where = at.file ? `${basename(at.file)}:` : '', label = where + (named ? (at.owner ? `${at.owner}.` : '') + named : name);
         for (const wish of wishes) {
             if (wish.file && !at.file.endsWith(`/${wish.file}`)) continue;
-            const right = (key === wish.name || name === wish.name) && (!wish.owner || wish.owner === at.owner);
-            if (right) place(wish, at.object, key, descriptor, label);
-            else if (wish.like.size < LIKE_MAX && (looksLike(shown, wish) || shown === wish.name)) wish.like.add(label);
+            // What a library's objects hold is meant only when it has the name itself.
+            const byKey = named === wish.name && (at.file || name === named), right = (byKey || name === wish.name) && (!wish.owner || wish.owner === at.owner);
+            if (right) place(wish, at.object, key, descriptor, byKey ? label : where + name);
         }
+        if ((at.file || name) && names.length < NAMES_MAX) names.push(at.file ? { shown: named || name, label } : { shown: name, label: name });
     }
-    let searches = 0, searched = 0, seenModules = 0;
+    // In slices, so that no request waits long for it: the next comes with a request that begins later.
+    let searches = 0, searched = 0, seenModules = 0, queue = null, seen = null, next = 0;
     function search() {
-        const queue = roots(), seen = new Set([process, globalThis, modules, Object.prototype, Function.prototype, Array.prototype, Promise.prototype]);
-        const began = searched = clock.now();
+        queue = roots();
+        seen = new Set([process, globalThis, modules, Object.prototype, Function.prototype, Array.prototype, Promise.prototype]);
+        next = 0;
         seenModules = Object.keys(modules).length;
         searches++;
         for (const root of queue)
             if (typeof root.object === 'function' && root.file)
                 for (const wish of wishes)
                     if (!wish.owner && nameOf(root.object) === wish.name && (!wish.file || root.file.endsWith(`/${wish.file}`))) wish.why = `${basename(root.file)} is the function itself: who has loaded it holds it`;
-        for (let i = 0; i < queue.length && i < OBJECTS_MAX; i++) {
-            if (i % 32 === 0 && clock.now() - began > SEARCH_MS) break;
-            visit(queue[i], queue, seen);
+        slice();
+    }
+    function slice() {
+        const began = clock.now();
+        while (next < queue.length && next < OBJECTS_MAX && !(next % 32 === 31 && clock.now() - began > SEARCH_MS)) visit(queue[next++], queue, seen);
+        const over = next >= queue.length || next >= OBJECTS_MAX;
+        for (const wish of wishes) {
+            if (!wish.places.length) for (const { shown, label } of names) if (wish.like.size < LIKE_MAX && looksLike(shown, wish)) wish.like.add(label);
+            chosen(wish, wish.places.length ? FOUND : wish.why ? REFUSED : NOT_FOUND);
         }
-        for (const wish of wishes) chosen(wish, wish.places.length ? FOUND : wish.why ? REFUSED : NOT_FOUND);
+        names = [];
+        if (over) queue = seen = null;
+        searched = clock.now();
     }
     function visit(at, queue, seen) {
         const { object } = at;
@@ -262,22 +274,28 @@
 
     // ---- life ----
 
-    function trySearch() {
+    function attempt(what) {
         try {
-            search();
+            what();
         } catch {
             giveBack();
+            queue = seen = null;
             searches = SEARCHES_MAX;
         }
     }
     cell[WANTED] = 1; // whose a call is, is asked
-    trySearch();
+    attempt(search);
     return {
-        // A request begins: modules may have been loaded since.
+        // A request begins: the search goes on, or modules may have been loaded since.
         look() {
-            if (searches >= SEARCHES_MAX || wishes.every((wish) => wish.places.length) || clock.now() - searched < SEARCH_EVERY_MS) return;
+            const since = clock.now() - searched;
+            if (queue) {
+                if (since >= SLICE_EVERY_MS) attempt(slice);
+                return;
+            }
+            if (searches >= SEARCHES_MAX || since < SEARCH_EVERY_MS || wishes.every((wish) => wish.places.length)) return;
             searched = clock.now();
-            if (Object.keys(modules).length !== seenModules) trySearch();
+            if (Object.keys(modules).length !== seenModules) attempt(search);
         },
         leave() {
             ended = true;

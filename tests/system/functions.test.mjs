@@ -11,7 +11,7 @@ const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').f
 const versionOf = (node) => execFileSync(node, ['--version']).toString().trim();
 const choose = (...names) => names.flatMap((name) => ['--function', name]);
 // All but those that are told of as not seen.
-const ALL = ['checkout', 'functions-shop.js:compute', 'Cart.total', 'Cart.merge', 'Old', 'boom', 'fails', 'unawaited', 'late', 'whose', 'twice'];
+const ALL = ['checkout', 'functions-shop.js:compute', 'Cart.total', 'Cart.merge', 'Old', 'boom', 'fails', 'unawaited', 'late', 'whose', 'twice', 'greet'];
 
 async function spansOf(t, folder) {
     const { stdout } = await finish(t, SONDE, ['spans', '--json', '--slowest', '10000', folder]);
@@ -29,9 +29,11 @@ for (const node of NODES)
         assert.equal(unhandled, unawaited, 'every rejection that nobody handles is told to the program');
         const report = await reportOf(t, folder, [0, 4]);
         if (report.losses.length) return t.diagnostic('events were lost');
+        assert.deepEqual(report.missing.filter((m) => m.what.startsWith('the function')), []);
         const { requests, spans } = await spansOf(t, folder);
         const of = (name) => spans.filter((s) => s.name === `functions-shop.js:${name}`), sum = (name) => report.functions.find((f) => f.name === `functions-shop.js:${name}`);
         for (const name of ['checkout', 'compute', 'Cart.total', 'Cart.merge', 'Old', 'boom', 'fails', 'unawaited', 'late', 'whose', 'Old.twice']) assert.ok(sum(name)?.count >= count, `${name}: ${JSON.stringify(sum(name))}`);
+        assert.ok(report.functions.find((f) => f.name === 'greet')?.count >= count, 'found behind the server');
         assert.equal(sum('checkout').count, calls.checkout);
         assert.equal(sum('compute').count, calls.compute, 'not those of who had taken it before');
         assert.equal(sum('Cart.total').count, calls.total);

@@ -40,16 +40,25 @@ async function look(n) {
 }
 const unchanged = () => Object.keys(originals).filter((key) => key !== 'lookedAt' && Object.getOwnPropertyDescriptor(shop, key).value !== originals[key].value).concat(shop.Cart.prototype.total === method ? [] : 'Cart.total');
 
-const server = http.createServer(async (request, response) => {
+// As frameworks keep handlers: in lists of objects that hang on the function that the server calls.
+const app = async (request, response) => {
     const n = Number(request.url.split('/')[2]);
     if (request.url.startsWith('/hot')) for (let i = 0; i < n; i++) shop.hot(i);
     if (request.url.startsWith('/work')) await look(n);
+    app.routes[0].handle(n);
     response.end(JSON.stringify({ wrong, calls, unhandled, unawaited, replaced: unchanged(), lookedAt: shop.lookedAt }));
-}).listen(0, '127.0.0.1', async () => {
+};
+function greet(n) { return n; }
+app.routes = [{ handle: greet }];
+const server = http.createServer(app).listen(0, '127.0.0.1', async () => {
     const { port } = server.address(), count = Number(process.argv[2] || 0);
     if (!count) return console.log(port);
     const ask = (path) => new Promise((resolve) => http.get({ host: '127.0.0.1', port, path, agent: false }, (r) => r.resume().on('end', resolve)));
-    await ask('/first');
+    // On a busy machine the search takes more than one request.
+    for (let i = 0; i < 200 && app.routes[0].handle === greet; i++) {
+        await ask('/first');
+        await new Promise((resolve) => setTimeout(resolve, 10));
+    }
     await Promise.all(Array.from({ length: count }, (_, i) => ask(`/work/${i}`)));
     await new Promise((resolve) => setTimeout(resolve, 20));
     console.log(JSON.stringify({ wrong, calls, unhandled, unawaited }));
