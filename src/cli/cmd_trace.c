@@ -362,7 +362,7 @@ static void explain_nothing(const struct trace_command *c, uint64_t seen)
         fprintf(stderr,
                 "sonde: none of %" PRIu64
                 " events passes: no event that the other filters pass has a field '%s'; "
-                "`sonde trace events --limit 5` shows fields\n",
+                "`sonde trace events --limit 5` shows fields, and texts stand in quotes\n",
                 seen, unknown);
     else
         fprintf(stderr,
