@@ -41,7 +41,7 @@ function inside(f, pid) {
 const ways = (f, pid, java) => ({
     timer: [() => sampler(timer, [f], 'SIGTERM')],
     sonde: [() => sampler(sonde, ['profile', '-F', f, '-o', path.join(folder, 'x.folded'), pid]), (o) => /; (\d+) lost/.exec(o)?.[1]],
-    ...java && asprof && { 'async-profiler': [() => inside(f, pid), (o) => Math.max(0, PHASE_MS * f / 1000 * 0.95 - [...o.matchAll(/ProfileTarget\.watch.* (\d+)$/gm)].reduce((n, m) => n + Number(m[1]), 0))] },
+    ...java && asprof && { 'async-profiler': [() => inside(f, pid)] },
     ...!java && have('perf') && Object.fromEntries([['perf fp', 'fp'], ['perf dwarf', 'dwarf,8192']].map(([name, graph]) => [name,
         [() => sampler('perf', ['record', '-e', 'cpu-clock', '-F', f, '--call-graph', graph, '-o', data, '-p', pid]),
             () => /LOST_SAMPLES events: +(\d+)/.exec(spawnSync('perf', ['report', '--stats', '-i', data], { encoding: 'utf8', maxBuffer: 1 << 26 }).stdout)?.[1] || 0]])),
@@ -78,8 +78,8 @@ async function cost(title, command, args, java) {
         for (const [name, list] of Object.entries(ticks)) {
             const share = (l) => show(l.map((ns) => ns * Number(rate) / 1e7), 2);
             const took = Number(rate) < 1000 ? '' : ` ${show(list, 0)} ns a tick, ${share(list)} %` + (name === 'timer' ? ',' : `, above the timer ${share(list.map((ns, i) => ns - ticks.timer[i]))} %,`);
-            const agent = name === 'async-profiler' ? 'no agent of its own' : `agent ${median(agents[name].map((a) => a[0])).toFixed(1)} % CPU, ${median(agents[name].map((a) => a[1])).toFixed(0)} MB`;
-            console.log(`  ${name.padEnd(14)}${took} ${agent}, ${Math.round(agents[name].reduce((n, a) => n + a[2], 0))} lost`);
+            const agent = name === 'async-profiler' ? 'in the target itself' : `agent ${median(agents[name].map((a) => a[0])).toFixed(1)} % CPU, ${median(agents[name].map((a) => a[1])).toFixed(0)} MB, ${agents[name].reduce((n, a) => n + a[2], 0)} lost`;
+            console.log(`  ${name.padEnd(14)}${took} ${agent}`);
         }
         const own = said.map((s) => Number(/sampler (\d+) ns a tick/.exec(s)?.[1]));
         console.log(`  sonde's program by the kernel's count: ${show(own, 0)} ns a tick, ${show(own.map((ns) => ns * Number(rate) / 1e7), 3)} %`);

@@ -3,6 +3,7 @@
 #include "base/sort.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,9 +50,12 @@ int sort_by_key(void *items, size_t count, size_t size, uint64_t (*key)(const vo
         free(copy);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < count; i++)
+    bool ordered = true;
+    for (size_t i = 0; i < count; i++) {
         keys[i] = (struct keyed){key((uint8_t *)items + i * size), (uint32_t)i};
-    for (unsigned digit = 0; digit < DIGITS; digit++)
+        ordered = ordered && (i == 0 || keys[i - 1].key <= keys[i].key);
+    }
+    for (unsigned digit = 0; digit < DIGITS && !ordered; digit++)
         sorted = sort_digit(sorted, sorted == keys ? keys + count : keys, count, digit);
     memcpy(copy, items, count * size);
     for (size_t i = 0; i < count; i++)

@@ -168,7 +168,9 @@ static void print_rows(struct top *t, unsigned height, unsigned width)
         printf("%s%s%s\n", t->terminal && i == t->selected ? "\x1b[7m" : "", line,
                t->terminal ? "\x1b[0m\x1b[K" : "");
     }
-    if (!t->rows.count)
+    if (!t->rows.count && t->inside)
+        printf("  it was not met in this interval; Escape shows what was\n");
+    else if (!t->rows.count)
         printf("  %s\n", t->show_off
                              ? "nothing waited longer than the threshold in this interval"
                              : "nothing that is watched ran on a CPU in this interval; `o` shows waits");

@@ -317,6 +317,18 @@ static void end_loader(struct sampler *s)
     s->has_loader = false;
 }
 
+/* Where a thread left the CPU, the innermost frames are our own program and what called it: how many lie
+ * below the scheduler's. */
+static uint32_t switch_frames(const struct sampler *s, const uint64_t *kernel, uint32_t count)
+{
+    for (uint32_t i = 0; s->kernel && i < count && i < 8; i++) {
+        const char *name = kernel_symbols_find(s->kernel, kernel[i] - (i > 0));
+        if (name && strcmp(name, "__schedule") == 0)
+            return i;
+    }
+    return 0;
+}
+
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end)
 {
@@ -335,7 +347,8 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
         node = profile_child(profile, node, s->stack->frames[i]);
     if (sample->kernel_words)
         end_loader(s);
-    for (uint32_t i = sample->kernel_words; i-- > 0;) {
+    uint32_t first = sample->kind == SAMPLE_OFF ? switch_frames(s, kernel, sample->kernel_words) : 0;
+    for (uint32_t i = sample->kernel_words; i-- > first;) {
         const char *name = s->kernel ? kernel_symbols_find(s->kernel, kernel[i] - (i > 0)) : NULL;
         node = profile_child(profile, node,
                              profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));

@@ -19,8 +19,12 @@ const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).statu
 // Every Java that is installed, the usual one first.
 const jvms = fs.existsSync('/usr/lib/jvm') ? fs.readdirSync('/usr/lib/jvm').map((name) => `/usr/lib/jvm/${name}/bin/java`) : [];
 const JAVAS = [...new Set(['/usr/bin/java', ...jvms, ...(process.env.SONDE_JAVAS || '').split(':')].filter((file) => fs.existsSync(file)).map((file) => fs.realpathSync(file)))];
-// Node as it is installed, and other builds that are at hand.
-const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
+// Node as it is installed, and other builds that are at hand: named, or Debian's as `tools/runtimes install` puts it (its code
+// in libnode.so and libuv.so; it reads /usr/share/nodejs, so that takes a mount of its own).
+const debian = path.join(process.env.SONDE_RUNTIMES || path.join(os.homedir(), '.cache', 'sonde', 'runtimes'), 'debian-node');
+const NODES = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)].map((file) => [file]);
+if (fs.existsSync(path.join(debian, 'usr/bin/node')) && process.getuid() === 0)
+    NODES.push(['env', `LD_LIBRARY_PATH=${path.join(debian, 'usr/lib/x86_64-linux-gnu')}`, 'unshare', '-m', 'sh', '-c', 'mount --bind "$0/usr/share" /usr/share && exec "$0/usr/bin/node" "$@"', debian]);
 
 // Profiles a command; its folded stacks as [[frames], weight].
 function profile(command, options = []) {
@@ -113,7 +117,7 @@ const shop = new Shop();
 setTimeout(function main() { while (process.cpuUsage().user < 3e6) { const n = 4000 + 32000 * Math.random(); shop.heavy(n); shop.light(n); } }, 1);
 `);
     for (const node of NODES) {
-        const { stacks } = profile([node, source]);
+        const { stacks } = profile([...node, source]);
         const inMain = stacks.filter(([f]) => f.includes('main') && f.some((x) => x === 'heavy' || x === 'light'));
         assert.ok(weight(inMain) > 0.5 * weight(stacks), `${node}: ${weight(inMain)} of ${weight(stacks)}`);
         const h = weight(inMain, (f) => f.includes('heavy')), l = weight(inMain, (f) => f.includes('light'));
@@ -258,6 +262,7 @@ function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } i
     const { stacks } = profile([process.execPath, '-e', source], ['--event', 'off-cpu']);
     const idle = stacks.filter(([f]) => f.includes('idle') && f.some((x) => /futex/i.test(x)));
     assert.ok(weight(idle) > 300e6, JSON.stringify(stacks.slice(0, 5)));
+    assert.ok(idle.every(([f]) => !/bpf/.test(f.at(-1))), 'the sampler itself is in the stacks');
 });
 
 test('short-lived processes and execve storms end in a report', { skip }, () => {
