@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/trace_diff.h"
 #include "profile/formats.h"
+#include "profile/outlier.h"
 
 /* A function's share of both profiles. */
 struct change {
@@ -35,7 +36,7 @@ static int add_side(struct changes *changes, const struct profile *p, bool is_af
     int r = totals && functions ? 0 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct profile_frame *f = &p->frames.at[functions[i].frame];
-        if (f->kind == FRAME_GROUP) /* processes have other numbers each time */
+        if (f->kind == FRAME_GROUP)
             continue;
         const char *name = profile_text(p, f->name), *place = profile_text(p, f->file ? f->file : f->module);
         uint64_t identity[2] = {map_hash(name, strlen(name)), map_hash(place, strlen(place))};
@@ -119,6 +120,17 @@ static int write_page(const struct profile *after, const struct profile *before,
     return EXIT_DONE;
 }
 
+/* Processes have other numbers each time. */
+static int read_side(const char *path, struct profile **ret_profile, struct problem *problem)
+{
+    _cleanup_(profile_freep) struct profile *all = NULL;
+    int r = profile_read_file(path, &all, problem);
+    if (r < 0)
+        return r;
+    r = profile_by_service(all, ret_profile);
+    return r < 0 ? problem_set(problem, r, "out of memory") : 0;
+}
+
 static int run_diff(const struct command *self, int argc, char **argv)
 {
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
@@ -150,8 +162,7 @@ static int run_diff(const struct command *self, int argc, char **argv)
     _cleanup_(profile_freep) struct profile *before = NULL;
     _cleanup_(profile_freep) struct profile *after = NULL;
     struct problem problem = {0};
-    if (profile_read_file(argv[optind], &before, &problem) < 0 ||
-        profile_read_file(argv[optind + 1], &after, &problem) < 0)
+    if (read_side(argv[optind], &before, &problem) < 0 || read_side(argv[optind + 1], &after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
     if (output) {
         char title[256];

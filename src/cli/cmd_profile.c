@@ -21,6 +21,7 @@
 #include "cli/profile_trace.h"
 #include "profile/business.h"
 #include "profile/formats.h"
+#include "profile/outlier.h"
 #include "profile/sampler.h"
 
 struct profile_options {
@@ -31,7 +32,7 @@ struct profile_options {
     struct business_rules rules;
     double seconds;
     unsigned top;
-    bool business, runtimes, quiet, merge, json;
+    bool business, runtimes, quiet, merge, json, by_service;
     char **command;
     pid_t pids[256];
 };
@@ -114,6 +115,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         RULES,
         PUSH,
         SERVICE,
+        BY_SERVICE,
         TRACE
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
@@ -136,6 +138,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"rules", required_argument, NULL, RULES},
                                          {"push", required_argument, NULL, PUSH},
                                          {"service", required_argument, NULL, SERVICE},
+                                         {"by-service", no_argument, NULL, BY_SERVICE},
                                          {"trace", required_argument, NULL, TRACE},
                                          {0}};
     const char *event = "cpu";
@@ -202,6 +205,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             break;
         case SERVICE:
             o->service = optarg;
+            break;
+        case BY_SERVICE:
+            o->by_service = true;
             break;
         case TRACE:
             o->trace = optarg;
@@ -517,7 +523,13 @@ static int deliver(const struct profile_options *o, const struct profile *profil
                    const struct sampler_counts *counts)
 {
     struct problem problem = {0};
+    _cleanup_(profile_freep) struct profile *services = NULL;
     int r = EXIT_DONE;
+    if (o->by_service) {
+        if (profile_by_service(profile, &services) < 0)
+            return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+        profile = services;
+    }
     if (o->output || (o->format && !o->json))
         r = write_output(o, profile);
     else if (!o->json && !o->push)
@@ -562,6 +574,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_usage(self,
                          "'%s' names no format; --format is folded, pprof, html, speedscope, firefox or otlp",
                          o.format ? o.format : o.output);
+    if (o.by_service && format == FORMAT_FIREFOX)
+        return cli_usage(self, "the Firefox Profiler shows processes one by one: not with --by-service");
     _cleanup_(profile_freep) struct profile *profile = NULL;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     _cleanup_(ctf_writer_freep) struct ctf_writer *trace = NULL;
@@ -640,6 +654,7 @@ const struct command command_profile = {
     "...\n"
     "      --off-cpu-min MS    shorter waits are left out (1)\n"
     "      --threads           tell threads apart\n"
+    "      --by-service        processes of one name are one, and their threads of one name\n"
     "      --lines             tell lines of one function apart\n"
     "      --no-kernel         leave the kernel's frames out\n"
     "      --business          rank the application's functions with the library cost they cause\n"
@@ -663,6 +678,6 @@ const struct command command_profile = {
     "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
     "  sonde profile --event off-cpu -d 10 4711\n"
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
-    "  sonde profile --merge -o service.html node1.pb.gz node2.pb.gz\n",
+    "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",
     run_profile,
 };

@@ -5,6 +5,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/outlier.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,55 @@ uint64_t profile_group_parts(const char *text, char *ret_name, size_t size)
     size_t length = numbered ? (size_t)(open - 1 - from) : strlen(from);
     snprintf(ret_name, size, "%.*s", (int)MIN(length, size - 1), from);
     return numbered ? strtoull(open + 1, NULL, 10) : 0;
+}
+
+/* "NAME (DIGITS)" at the outermost place, "thread NAME (DIGITS)" below it. */
+static bool is_group(const struct profile *p, const struct profile_node *node)
+{
+    const char *text = profile_text(p, p->frames.at[node->frame].name), *open = strrchr(text, '(');
+    bool outermost = node->parent == 0;
+    if (!outermost && (p->nodes.at[node->parent].parent != 0 || strncmp(text, "thread ", 7) != 0))
+        return false;
+    size_t digits = open && open > text && open[-1] == ' ' ? strspn(open + 1, "0123456789") : 0;
+    return digits && strcmp(open + 1 + digits, ")") == 0;
+}
+
+int profile_by_service(const struct profile *p, struct profile **ret_profile)
+{
+    _cleanup_(profile_freep) struct profile *copy = NULL;
+    uint32_t *nodes = calloc(p->nodes.count, sizeof(*nodes));
+    if (!nodes || profile_new(&copy) < 0) {
+        free(nodes);
+        return -ENOMEM;
+    }
+    strcpy(copy->event, p->event);
+    strcpy(copy->unit, p->unit);
+    copy->period = p->period;
+    copy->start_ns = p->start_ns;
+    copy->end_ns = p->end_ns;
+    profile_count(copy, 0, p->nodes.at[0].count, p->nodes.at[0].weight);
+    for (size_t i = 1; i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        struct profile_frame f = p->frames.at[n->frame];
+        const char *name = profile_text(p, f.name);
+        char plain[64];
+        if (is_group(p, n)) {
+            (void)profile_group_parts(name, plain, sizeof(plain));
+            name = plain;
+            f = (struct profile_frame){.kind = FRAME_GROUP};
+        }
+        f.name = profile_string(copy, name);
+        f.file = profile_string(copy, profile_text(p, f.file));
+        f.module = profile_string(copy, profile_text(p, f.module));
+        nodes[i] = profile_child(copy, nodes[n->parent], profile_add_frame(copy, &f));
+        profile_count(copy, nodes[i], n->count, n->weight);
+    }
+    free(nodes);
+    if (copy->failed)
+        return -ENOMEM;
+    *ret_profile = copy;
+    copy = NULL;
+    return 0;
 }
 
 /* Threads of one pool differ in their number: "io-worker-12", "pool-1-thread-3". */

@@ -28,4 +28,9 @@ struct profile_outlier *profile_outliers(const struct profile *profile, size_t *
  */
 uint64_t profile_group_parts(const char *text, char *ret_name, size_t size);
 
+/* A copy in which processes of one name are one, and their threads of one name: two runs of a service, or all
+ * its instances, have other numbers each. Also of text that does not say what is a group, by its form.
+ * Samples that were kept one by one are not copied. */
+int profile_by_service(const struct profile *profile, struct profile **ret_profile);
+
 #endif

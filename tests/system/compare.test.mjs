@@ -37,6 +37,16 @@ test('diff as a page', () => {
     assert.doesNotMatch(text, /https?:\/\/(?!www\.w3\.org)/); // nothing is loaded from anywhere
 });
 
+test('two runs of a service are compared whatever their process numbers, and its instances can be one', () => {
+    const first = file('first.folded', 'shop (17);thread io (18);main;parse 60\nshop (17);thread io (18);main;f (int) 40\n');
+    const second = file('second.folded', 'shop (4711);thread io (4712);main;parse 90\nshop (4711);thread io (4712);main;f (int) 10\n');
+    const page = path.join(folder, 'runs.html');
+    assert.equal(at('diff', '-o', page, first, second).status, 0);
+    const data = Function(`return ${/const DATA=(\{.*\});\n/.exec(fs.readFileSync(page, 'utf8'))[1]}`)();
+    assert.deepEqual(data.nodes.filter(([, , w]) => w).map(([, f, w, b]) => [data.strings[data.frames[f][0]], w, b]), [['parse', 90, 60], ['f (int)', 10, 40]]);
+    assert.equal(at('profile', '--merge', '--by-service', '-f', 'folded', first, second).stdout, 'shop;io;main;parse 150\nshop;io;main;f (int) 50\n');
+});
+
 test('merging adds up, through files and levels', () => {
     const one = path.join(folder, 'one.pb.gz'), two = path.join(folder, 'two.folded');
     assert.equal(at('profile', '--merge', '-o', one, before, later).status, 0);
