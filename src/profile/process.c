@@ -20,8 +20,9 @@
 #define YOUNG_NS  (2 * NS_PER_S)
 #define DETECT_NS (20 * NS_PER_MS)
 
-/* Reading a code cache takes milliseconds: not more often than this. */
-#define JAVA_MIN_NS (50 * NS_PER_MS)
+/* Reading a code cache takes milliseconds: not more often than this, and a tenth of the time at most. */
+#define JAVA_MIN_NS (10 * NS_PER_MS)
+#define JAVA_SHARE  10
 
 static const char *base_name(const char *path)
 {
@@ -289,10 +290,12 @@ static bool name_java(struct process *p, struct profile *profile, uint64_t pc, b
     size_t count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
     uint64_t low, high;
     hotspot_range(p->hotspot, &low, &high);
-    if (!count && pc >= low && pc < high && clock_monotonic_ns() - p->java_read_ns > JAVA_MIN_NS) {
+    uint64_t now = clock_monotonic_ns();
+    if (!count && pc >= low && pc < high && now - p->java_read_ns > p->java_pause_ns) {
         /* Compiled since the code cache was read. The kernel's rows follow at the next occasion. */
         hotspot_refresh(p->hotspot);
         p->java_read_ns = clock_monotonic_ns();
+        p->java_pause_ns = MAX(JAVA_MIN_NS, JAVA_SHARE * (p->java_read_ns - now));
         p->refresh_wanted = true;
         count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
     }

@@ -31,7 +31,7 @@ struct process {
     struct perfmap *perfmap;
     bool perfmap_tried;
     bool refresh_wanted;
-    uint64_t born_ns, loaded_ns, java_read_ns;
+    uint64_t born_ns, loaded_ns, java_read_ns, java_pause_ns;
     uint64_t detected_ns; /* when its runtimes were last looked for */
     size_t detected_modules;
     bool mapped;              /* code was mapped since it was read */
