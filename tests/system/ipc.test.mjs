@@ -34,6 +34,15 @@ test('an answer that comes late, and a pipe that is full: who waits for whom, on
     assert.equal(request.critical_path.dominant, 'waits for an answer', JSON.stringify(request.critical_path));
 });
 
+test('requests whose bytes stand behind others in a buffer of Node wait for the reader, too', async (t) => {
+    const report = await trace(t, 'crowd');
+    const full = blocked(report, 'reader');
+    assert.ok(full, outline(report));
+    assert.deepEqual([...new Set(full.affected.map((a) => a.route))], ['/crowd']);
+    assert.ok(full.affected_count > 5, `of 15 requests, 5 of which are the first: ${full.affected_count}`);
+    assert.ok(full.evidence.waits_count > 5, JSON.stringify(full.evidence));
+});
+
 test('a child that answers at once is not blamed', async (t) => {
     const report = await trace(t, 'quick');
     assert.deepEqual(report.findings.filter((f) => f.severity !== 'info'), [], outline(report));

@@ -1,6 +1,7 @@
 // A server whose requests wait for a forked child: for its answer to a message, and for it to read an extra pipe that
 // fills. The quick requests ask the same child, which answers at once.
-//   node ipc.js [late|full|quick]...
+// A crowd is three at once that fill the pipe.
+//   node ipc.js [late|full|quick|crowd]...
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const http = require('node:http');
@@ -18,6 +19,7 @@ const routes = {
         child.send({ id: last, late: true });
     },
     '/full': (done) => child.stdio[3].write(Buffer.alloc(700_000, 'x'), done),
+    '/crowd': (done) => child.stdio[3].write(Buffer.alloc(300_000, 'x'), done),
     '/quick': (done) => {
         asked.set(++last, done);
         child.send({ id: last });
@@ -36,7 +38,7 @@ server.on('listening', async () => {
     await ask('/quick');
     for (let round = 0; round < 5; round++)
         for (const target of process.argv.slice(2)) {
-            await ask(`/${target}`);
+            await Promise.all(Array.from({ length: target === 'crowd' ? 3 : 1 }, () => ask(`/${target}`)));
             await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));
         }
     child.kill();
