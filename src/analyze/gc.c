@@ -76,7 +76,8 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
         bin->heap_bytes = heap_after;
     }
     if (major && heap_after)
-        add_major(a, g, &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX});
+        add_major(a, g,
+                  &(struct gc_major){end_ns, heap_after, g->time_ns, g->between_ns, UINT64_MAX, heap_before});
 }
 
 /* The program's main heap is charged with the process' memory. */
@@ -180,8 +181,9 @@ static bool majors_grow(const struct gc_watch *g)
     }
     if (m[n - 1].heap_bytes < most - most / 20 || m[n - 1].heap_bytes < before + grown / 16)
         return false;
-    if (n < MAJORS_NEEDED)
-        return rises == n - 1 && grown >= MAX(2 * GROWTH_MIN_BYTES, m[0].heap_bytes);
+    if (n < MAJORS_NEEDED) /* of few, the last one must have found little that was garbage */
+        return rises == n - 1 && m[n - 1].heap_bytes * 4 >= m[n - 1].before_bytes * 3 &&
+               grown >= MAX(2 * GROWTH_MIN_BYTES, m[0].heap_bytes);
     return rises * 4 >= (n - 1) * 3 && grown >= MAX(GROWTH_MIN_BYTES, m[0].heap_bytes / 2);
 }
 

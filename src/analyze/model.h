@@ -266,6 +266,7 @@ struct loop_watch {
 struct gc_major {
     uint64_t end_ns, heap_bytes, time_ns, between_ns;
     uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
+    uint64_t before_bytes;
 };
 struct gc_recent {
     uint64_t start_ns, end_ns;
