@@ -152,7 +152,7 @@ void function_sums_free(struct process *process)
 void function_chosen(struct analysis *a, struct process *process, const struct event *e)
 {
     const struct value *text = &e->values[FIELD_js_chosen_text];
-    if (!HAS(e, js_chosen_text))
+    if (!HAS(e, js_chosen_text) || !text->length)
         return;
     const char *newline = memchr(text->s, '\n', text->length);
     size_t asked = newline ? (size_t)(newline - text->s) : text->length;
