@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "analyze/analyze.h"
+#include "analyze/function.h"
+#include "analyze/loop.h"
 #include "analyze/vertical.h"
 #include "event/event.h"
 #include "finding/prose.h"
@@ -47,10 +49,12 @@ static void write_all(struct analysis *a)
     analysis_report(a, &report);
     prose_findings(&text, &report, &prose_plain, 80);
     json_decref(report_json(&report));
+    json_decref(analysis_loops_json(a));
+    json_decref(analysis_functions_json(a));
     const struct request *const *requests = analysis_requests(a, &count);
     for (size_t i = 0; i < count; i++) {
-        vertical_print(&text, requests[i], &prose_plain, 60, i % 2 ? 10 : 0);
-        json_decref(vertical_json(requests[i]));
+        vertical_print(&text, requests[i], NULL, &prose_plain, 60, i % 2 ? 10 : 0);
+        json_decref(vertical_json(requests[i], NULL));
     }
     analysis_endpoints(a, &count);
     text_done(&text);
