@@ -26,8 +26,8 @@ static uint8_t take(struct input *in)
 
 static void fill(struct input *in, const struct event_description *d, struct value *values, uint64_t now_ns)
 {
-    static const char *const TEXTS[] = {"",  "/users/7", "HTTPCLIENTREQUEST", "/a+/", "\xff\xfe", "TCPWRAP",
-                                        "/", "get"};
+    static const char *const TEXTS[] = {
+        "", "/users/7", "HTTPCLIENTREQUEST", "/a+/", "\xff;\xfe_[j];f", "TCPWRAP", "/", "get"};
     for (unsigned i = 1; i < d->field_count; i++) {
         uint8_t byte = take(in);
         if (d->fields[i].type == FIELD_TYPE_str) {
@@ -53,8 +53,8 @@ static void write_all(struct analysis *a)
     json_decref(analysis_functions_json(a));
     const struct request *const *requests = analysis_requests(a, &count);
     for (size_t i = 0; i < count; i++) {
-        vertical_print(&text, requests[i], NULL, &prose_plain, 60, i % 2 ? 10 : 0);
-        json_decref(vertical_json(requests[i], NULL));
+        vertical_print(&text, requests[i], analysis_samples(a), &prose_plain, 60, i % 2 ? 10 : 0);
+        json_decref(vertical_json(requests[i], analysis_samples(a)));
     }
     analysis_endpoints(a, &count);
     text_done(&text);
