@@ -68,18 +68,24 @@ static bool is_own_child(pid_t tid)
 
 int hold_take_stop(pid_t tid, int *ret_status)
 {
-    siginfo_t stop = {0}, end = {0};
-    if (waitid(P_PID, (id_t)tid, &stop, WSTOPPED | WNOHANG | __WALL) == 0 && stop.si_pid == tid) {
-        *ret_status = stop.si_status << 8 | 0x7f;
-        return 1;
-    }
-    if (waitid(P_PID, (id_t)tid, &end, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
+    siginfo_t news = {0};
+    /* A tracer is told of stops whether it asks for them or not, so the first look says which it is. */
+    if (waitid(P_PID, (id_t)tid, &news, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
         return errno == ECHILD ? -ESRCH : -errno;
-    if (end.si_pid != tid)
+    if (news.si_pid != tid)
         return 0;
-    if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
-        waitid(P_PID, (id_t)tid, &end, WEXITED | WNOHANG | __WALL);
-    return -ESRCH;
+    bool ended = news.si_code == CLD_EXITED || news.si_code == CLD_KILLED || news.si_code == CLD_DUMPED;
+    if (ended) {
+        if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
+            waitid(P_PID, (id_t)tid, &news, WEXITED | WNOHANG | __WALL);
+        return -ESRCH;
+    }
+    /* Who is stopped may be killed now, and its end take the stop's place: that is not taken here. */
+    news.si_pid = 0;
+    if (waitid(P_PID, (id_t)tid, &news, WSTOPPED | WNOHANG | __WALL) < 0 || news.si_pid != tid)
+        return 0;
+    *ret_status = news.si_status << 8 | 0x7f;
+    return 1;
 }
 
 /* Waits for a thread's next stop; its wait status, or a negative errno (-ESRCH: gone). A stop is announced

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -326,6 +327,42 @@ static int take_end(pid_t pid)
     return r;
 }
 
+static void *make_a_signal(void *tid)
+{
+    for (int i = 0; i < 2000; i++) {
+        syscall(SYS_tgkill, *(pid_t *)tid, *(pid_t *)tid, SIGURG);
+        if (i % 64 == 0)
+            usleep(50);
+    }
+    return NULL;
+}
+
+/* However a stop falls in with our looks for it: it is no end. */
+static void test_a_stop_is_no_end(void **state)
+{
+    pid_t pid = start_child(false);
+    pthread_t thread;
+    int status, r = 0;
+    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0) {
+        end_child(pid);
+        skip();
+    }
+    pthread_create(&thread, NULL, make_a_signal, &pid);
+    for (int stops = 0; stops < 200 && r >= 0; r < 0 ? 0 : stops++) {
+        while ((r = hold_take_stop(pid, &status)) == 0)
+            kill(pid, SIGURG);
+        if (r > 0) {
+            assert_true(WIFSTOPPED(status));
+            assert_int_equal(WSTOPSIG(status), SIGURG);
+            ptrace(PTRACE_CONT, pid, NULL, 0);
+        }
+    }
+    assert_int_equal(r, 1);
+    pthread_join(thread, NULL);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, __WALL);
+}
+
 /* A traced child's end is there for who waits for the child; of anybody else's child its parent is told. */
 static void test_an_end_while_traced(void **state)
 {
@@ -380,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_do_not_stop),
         cmocka_unit_test(test_a_call_in_the_main_thread),
         cmocka_unit_test(test_calls_wherever_the_main_thread_is),
+        cmocka_unit_test(test_a_stop_is_no_end),
         cmocka_unit_test(test_an_end_while_traced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
