@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,9 @@ static int build(struct states_command *c, const char *path, const char *file)
 
 static int read_trace(struct states_command *c, const char *path)
 {
-    char file[] = "/tmp/sonde-states-XXXXXX";
+    const char *base = getenv("TMPDIR"); /* it may take gigabytes */
+    char file[PATH_MAX];
+    snprintf(file, sizeof(file), "%s/sonde-states-XXXXXX", base && base[0] ? base : "/tmp");
     int r = trace_open(path, NULL, &c->problem, &c->trace);
     if (r >= 0)
         r = first_event(c, path);

@@ -348,19 +348,19 @@ static void test_a_stop_is_no_end(void **state)
         skip();
     }
     pthread_create(&thread, NULL, make_a_signal, &pid);
-    for (int stops = 0; stops < 200 && r >= 0; r < 0 ? 0 : stops++) {
+    for (int stops = 0; stops < 200 && r >= 0; stops++) {
         while ((r = hold_take_stop(pid, &status)) == 0)
             kill(pid, SIGURG);
-        if (r > 0) {
-            assert_true(WIFSTOPPED(status));
-            assert_int_equal(WSTOPSIG(status), SIGURG);
-            ptrace(PTRACE_CONT, pid, NULL, 0);
-        }
+        if (r < 0 || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGURG)
+            break;
+        ptrace(PTRACE_CONT, pid, NULL, 0);
     }
-    assert_int_equal(r, 1);
-    pthread_join(thread, NULL);
     kill(pid, SIGKILL);
+    pthread_join(thread, NULL);
     waitpid(pid, NULL, __WALL);
+    assert_int_equal(r, 1);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(WSTOPSIG(status), SIGURG);
 }
 
 /* A traced child's end is there for who waits for the child; of anybody else's child its parent is told. */
