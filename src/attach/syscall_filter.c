@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/aside.h"
 #include "attach/hold.h"
 #include "base/file.h"
 #include "base/macro.h"
@@ -249,18 +250,31 @@ static int judge_held(pid_t pid, struct problem *problem)
     return r > 0 ? 0 : r;
 }
 
+/* Held for it; see aside.h. */
+struct reading {
+    pid_t pid;
+    struct problem *problem;
+};
+
+static int judge_aside(void *context)
+{
+    const struct reading *reading = context;
+    struct hold hold;
+    int r = hold_one(reading->pid, &hold, reading->problem);
+    if (r < 0)
+        return r;
+    r = judge_held(reading->pid, reading->problem);
+    hold_release(&hold);
+    return r;
+}
+
 int syscall_filter_check(pid_t pid, struct problem *problem)
 {
     char number[16];
-    struct hold hold;
     snprintf(number, sizeof(number), "%d", pid);
     if (status_number(number, "\nSeccomp:") <= 0)
         return 0;
-    int r = hold_one(pid, &hold, problem);
-    if (r < 0)
-        return r;
-    r = judge_held(pid, problem);
-    hold_release(&hold);
+    int r = aside_share(judge_aside, &(struct reading){pid, problem});
     if (r != -EACCES)
         return r;
     long ours = status_number("self", "\nSeccomp_filters:"),

@@ -217,39 +217,55 @@ static int hold_for_patching(pid_t pid, const struct patch_set *set, struct hold
     return r;
 }
 
+/* A change of a process's code, made while all its threads are held. */
+struct change {
+    struct target *target;
+    const struct patch_set *set;
+    int (*make)(const struct change *change);
+    uint64_t live_address; /* for put_in() */
+    struct stops *stops;
+    struct problem *problem;
+};
+
+static int put_in(const struct change *change)
+{
+    const uint32_t on = 1;
+    int r = patch_apply(change->target, change->set, change->problem);
+    return r < 0 ? r : target_write(change->target, change->live_address, &on, sizeof(on));
+}
+
+static int take_out(const struct change *change)
+{
+    return patch_remove(change->target, change->set);
+}
+
+static int change_held(void *context)
+{
+    const struct change *change = context;
+    struct hold hold;
+    int r = hold_for_patching(change->target->pid, change->set, &hold, change->stops, change->problem);
+    if (r < 0)
+        return r;
+    r = change->make(change);
+    let_go(&hold, change->stops);
+    return r;
+}
+
 /* Takes out what a sonde left that was killed, as if it had detached. */
 static int clean_up(struct target *target, const struct target_module *probe, struct stops *stops,
                     struct problem *problem)
 {
     struct patch_set left = {0};
-    struct hold hold;
     int r = patch_leftover(target, probe, &left);
-    if (r >= 0 && left.patches.count) {
-        r = hold_for_patching(target->pid, &left, &hold, stops, problem);
-        if (r >= 0) {
-            r = patch_remove(target, &left);
-            let_go(&hold, stops);
-        }
-    }
+    if (r >= 0 && left.patches.count)
+        r = aside_share(
+            change_held,
+            &(struct change){
+                .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem});
     patch_set_done(&left);
     if (r < 0 && problem && !problem->what[0])
         problem_set(problem, r, "process %d: what an earlier sonde left cannot be taken out: %s", target->pid,
                     strerror(-r));
-    return r;
-}
-
-static int switch_on(struct target *target, const struct patch_set *set, uint64_t live_address,
-                     struct stops *stops, struct problem *problem)
-{
-    const uint32_t on = 1;
-    struct hold hold;
-    int r = hold_for_patching(target->pid, set, &hold, stops, problem);
-    if (r < 0)
-        return r;
-    r = patch_apply(target, set, problem);
-    if (r >= 0)
-        r = target_write(target, live_address, &on, sizeof(on));
-    let_go(&hold, stops);
     return r;
 }
 
@@ -269,7 +285,12 @@ static int patch_running(const struct session *session, struct target *target,
     if (r >= 0)
         r = inject_own(target, probe, getpid());
     if (r >= 0)
-        r = switch_on(target, ret_set, prepared->attached.live, stops, problem);
+        r = aside_share(change_held, &(struct change){.target = target,
+                                                      .set = ret_set,
+                                                      .make = put_in,
+                                                      .live_address = prepared->attached.live,
+                                                      .stops = stops,
+                                                      .problem = problem});
     return r;
 }
 
@@ -362,14 +383,14 @@ static void disown(struct session *session, struct program *program)
 void session_detach(struct session *session, struct program *program)
 {
     struct problem problem = {0};
-    struct hold hold;
     program_silence(program);
-    int r = hold_for_patching(program->pid, &program->patches, &hold, &program->stops, &problem);
-    if (r >= 0) {
-        r = patch_remove(program->target, &program->patches);
-        let_go(&hold, &program->stops);
+    int r = aside_share(change_held, &(struct change){.target = program->target,
+                                                      .set = &program->patches,
+                                                      .make = take_out,
+                                                      .stops = &program->stops,
+                                                      .problem = &problem});
+    if (r >= 0)
         disown(session, program);
-    }
     if (r < 0 && r != -ESRCH)
         session_note(session, "%s (%d): its hooks stay in place and pass through: %s", program->name,
                      program->pid, problem.what[0] ? problem.what : strerror(-r));

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/aside.h"
 #include "attach/hold.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -136,13 +137,13 @@ int stall_prepare(struct stall_sampler *sampler, pid_t pid, struct problem *prob
 
 /* ---- stopping ---- */
 
-static int refused(pid_t tid, int error, struct problem *problem)
+static int refused(pid_t tid, int r, struct problem *problem)
 {
-    problem_set(problem, -error, "thread %d cannot be looked at: %s", tid, strerror(error));
-    if (error == EPERM)
+    problem_set(problem, r, "thread %d cannot be looked at: %s", tid, strerror(-r));
+    if (r == -EPERM)
         problem_remedy(problem,
                        "Run as root or grant CAP_SYS_PTRACE, and see that no debugger holds the process.");
-    return -error;
+    return r;
 }
 
 /* Waits for the stop that PTRACE_INTERRUPT asked for. Signals that arrive first are passed on to the thread.
@@ -168,37 +169,44 @@ static int wait_for_stop(pid_t tid)
     }
 }
 
-/* Stops the thread, takes registers and stack, lets it go. */
-static int snapshot(struct stall_sampler *sampler, pid_t pid, pid_t tid,
-                    struct user_regs_struct *ret_registers, struct stack_copy *ret_stack,
-                    struct stall_report *report, struct problem *problem)
+/* Stops the thread, takes registers and stack, lets it go. Made aside (attach/aside.h): the thread does not
+ * stay stopped because we are. */
+struct snapshot {
+    pid_t pid, tid;
+    struct user_regs_struct registers;
+    uint8_t *room; /* STACK_BYTES, for the stack's bytes */
+    struct stack_copy stack;
+    uint64_t at_ns, stopped_ns;
+};
+
+static int take_snapshot(void *context)
 {
+    struct snapshot *snapshot = context;
+    pid_t tid = snapshot->tid;
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
-        return refused(tid, errno, problem);
+        return -errno;
     int r = 0;
-    report->at_ns = clock_monotonic_ns();
+    snapshot->at_ns = clock_monotonic_ns();
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
         r = -errno;
     if (r == 0)
         r = wait_for_stop(tid);
     uint64_t stopped_at = clock_monotonic_ns();
-    if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, ret_registers) < 0)
+    if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, &snapshot->registers) < 0)
         r = -errno;
     ssize_t copied = 0;
     if (r == 0)
-        copied = memory_read_some(pid, ret_registers->rsp, sampler->stack, STACK_BYTES);
+        copied = memory_read_some(snapshot->pid, snapshot->registers.rsp, snapshot->room, STACK_BYTES);
     /* A thread that would not stop can only be let go by the end of the tracer; asking again costs nothing.
      */
     if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && r == -ETIMEDOUT && wait_for_stop(tid) == 0)
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
-    report->stopped_ns = clock_monotonic_ns() - stopped_at;
+    snapshot->stopped_ns = clock_monotonic_ns() - stopped_at;
     if (r == 0 && copied <= 0)
         r = copied < 0 ? (int)copied : -EFAULT;
-    if (r < 0)
-        return refused(tid, -r, problem);
-    *ret_stack =
-        (struct stack_copy){.start = ret_registers->rsp, .bytes = sampler->stack, .size = (size_t)copied};
-    return 0;
+    snapshot->stack = (struct stack_copy){
+        .start = snapshot->registers.rsp, .bytes = snapshot->room, .size = r < 0 ? 0 : (size_t)copied};
+    return r;
 }
 
 /* ---- judging ---- */
@@ -416,28 +424,29 @@ int stall_sample(struct stall_sampler *sampler, pid_t pid, pid_t tid, struct sta
                  struct problem *problem)
 {
     struct stall_report report = {.where = -1, .system_call = -1};
-    struct user_regs_struct registers;
-    struct stack_copy copy;
+    struct snapshot snapshot = {.pid = pid, .tid = tid, .room = sampler->stack};
     struct v8 *v8;
     int r = know(sampler, pid, &v8, problem);
     if (r < 0)
         return r;
     bool waiting = in_system_call(pid, tid, &report.system_call);
-    r = snapshot(sampler, pid, tid, &registers, &copy, &report, problem);
+    r = aside_share(take_snapshot, &snapshot);
     if (r < 0)
-        return r;
-    waiting = waiting && stopped_in_system_call(pid, &registers);
+        return refused(tid, r, problem);
+    report.at_ns = snapshot.at_ns;
+    report.stopped_ns = snapshot.stopped_ns;
+    waiting = waiting && stopped_in_system_call(pid, &snapshot.registers);
     if (!waiting)
         report.system_call = -1;
     struct v8_stack *stack = malloc(sizeof(*stack));
     if (!stack)
         return problem_set(problem, -ENOMEM, "out of memory");
-    v8_walk(v8, &registers, &copy, stack);
+    v8_walk(v8, &snapshot.registers, &snapshot.stack, stack);
     v8_name_frames(v8, stack);
     judge(stack, waiting, &report);
     report.where = responsible(stack);
     if (report.cause == STALL_REGEXP)
-        take_pattern(v8, &copy, stack, &report);
+        take_pattern(v8, &snapshot.stack, stack, &report);
     move_frames(stack, &report);
     v8_stack_done(stack);
     free(stack);

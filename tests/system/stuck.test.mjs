@@ -50,7 +50,7 @@ test('who came on new connections meanwhile is named, once it is over', async (t
     const [, port] = await run.until(/listening on (\d+)/, { stream: 'stdout' });
     const ask = (target) => new Promise((resolve) => http.get({ host: '127.0.0.1', port, path: target, agent: false }, (answer) => answer.resume().on('end', resolve)));
     await ask('/before');
-    const hanging = ask(`/letters?text=${'a'.repeat(28)}!`);
+    const hanging = ask(`/letters?text=${'a'.repeat(30)}!`);
     await run.until(/^sonde: .*blocked.*$/m);
     await Promise.all([hanging, ...Array.from({ length: 8 }, () => ask('/waiting'))]);
     kill(run.pid, 'SIGINT');

@@ -1,4 +1,4 @@
-/* Work that is done aside comes back, and is ended also when its parent is killed. */
+/* Work that is done aside comes back, and is ended also when its parent is stopped or killed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/aside.h"
 
@@ -58,26 +58,58 @@ static int take_long(void *context)
     return 0;
 }
 
-static void test_it_ends_what_it_has_begun(void **state)
+static int run_aside(struct board *board)
+{
+    return aside_run(take_long, &board, sizeof(board));
+}
+
+static int share_aside(struct board *board)
+{
+    return aside_share(take_long, &board);
+}
+
+/* sent: to a parent that waits for take_long(), and to its group, as a terminal or a supervisor does. */
+static void ends_what_it_has_begun(int (*aside)(struct board *board), int sent)
 {
     struct board *board =
         mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t parent = fork();
     if (parent == 0) {
         setpgid(0, 0);
-        (void)aside_run(take_long, &board, sizeof(board));
+        (void)aside(board);
         _exit(0);
     }
     while (!board->begun)
         usleep(1000);
-    kill(parent, SIGKILL);
-    kill(-parent, SIGKILL); /* its group too, as a terminal or a supervisor may */
-    waitpid(parent, NULL, 0);
+    kill(parent, sent);
+    kill(-parent, sent);
+    if (sent == SIGKILL)
+        waitpid(parent, NULL, 0);
     board->parent_is_gone = true;
     for (int i = 0; i < 30000 && !board->ended; i++)
         usleep(1000);
     assert_true(board->ended);
+    kill(parent, SIGCONT);
+    if (sent != SIGKILL)
+        waitpid(parent, NULL, 0);
     munmap(board, sizeof(*board));
+}
+
+static void test_it_ends_what_it_has_begun(void **state)
+{
+    ends_what_it_has_begun(run_aside, SIGKILL);
+    ends_what_it_has_begun(run_aside, SIGSTOP);
+    ends_what_it_has_begun(share_aside, SIGKILL);
+    ends_what_it_has_begun(share_aside, SIGSTOP);
+}
+
+static void test_our_memory_is_shared(void **state)
+{
+    struct errand errand = {.given = 21};
+    assert_int_equal(aside_share(double_it, &errand), 21);
+    assert_int_equal(errand.made, 42);
+    assert_int_not_equal(errand.by, getpid());
+    assert_int_equal(aside_share(be_killed, &errand), -ECHILD);
 }
 
 int main(void)
@@ -85,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_come_back),
         cmocka_unit_test(test_a_killed_child_is_told),
+        cmocka_unit_test(test_our_memory_is_shared),
         cmocka_unit_test(test_it_ends_what_it_has_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
