@@ -15,6 +15,7 @@
 
 enum {
     LOOK_MS = 20,
+    GENERATIONS = 3, /* of forks, each of which may end while we look */
     LEAVING_MS = 1000 /* what a process may take to go its own ways after the command has ended */
 };
 
@@ -66,6 +67,8 @@ static bool is_coming(const struct session *session, pid_t pid, uint64_t now_ns)
     return just_ended(session, now_ns) && is_descendant(session, pid);
 }
 
+/* Looks at a list of the processes that are. One that ends before its turn has perhaps left a child that the
+ * list does not have: nobody is coming when several lists in a row say so. */
 static bool any_coming(const struct session *session, uint64_t now_ns)
 {
     DIR *processes = opendir("/proc");
@@ -98,7 +101,9 @@ bool session_outlived(struct session *session, uint64_t now_ns)
     bool away;
     const struct program *daemon = find_daemon(session, &away, now_ns);
     session->outlived_ns = now_ns;
-    session->outlived = daemon || any_coming(session, now_ns);
+    session->outlived = daemon;
+    for (int look = 0; look < GENERATIONS && !session->outlived; look++)
+        session->outlived = any_coming(session, now_ns);
     if (daemon && away && !session->daemon_noted) {
         session->daemon_noted = true;
         session_note(session,

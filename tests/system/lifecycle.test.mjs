@@ -44,7 +44,7 @@ test('a daemon, which leaves its parents behind, is traced to its end', async (t
     const { status, stderr, trace, calls } = await run(t, await runtime(t), 'daemon');
     assert.ok(status === 0 || status === 4, stderr);
     assert.equal(calls, 500, 'it ran to its end');
-    assert.equal(await commands(t, trace) + lost(trace), calls);
+    assert.equal(await commands(t, trace) + lost(trace), calls, stderr + JSON.stringify(manifestOf(trace)));
 });
 
 test('two Redis in the background are traced until sonde is interrupted, and live on as they were', async (t) => {
