@@ -15,7 +15,7 @@
 
 enum {
     LOOK_MS = 20,
-    GENERATIONS = 3, /* of forks, each of which may end while we look */
+    GENERATIONS = 3,  /* of forks, each of which may end while we look */
     LEAVING_MS = 1000 /* what a process may take to go its own ways after the command has ended */
 };
 
