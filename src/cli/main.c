@@ -1,9 +1,11 @@
 /* The program `sonde`: finds the command in the table and runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/truncated.h"
 #include "cli/cli.h"
 
 static int cmd_help(const struct command *self, int argc, char **argv);
@@ -111,5 +113,11 @@ int main(int argc, char **argv)
         return unknown_command(name);
     if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
         return cli_help(command);
-    return check_output(command->run(command, argc - 1, argv + 1));
+    truncated_expect();
+    int status = check_output(command->run(command, argc - 1, argv + 1));
+    if (truncated_pages())
+        fprintf(stderr,
+                "sonde: %" PRIu64 " pages of files were read as zeros: somebody truncated them meanwhile\n",
+                truncated_pages());
+    return status;
 }

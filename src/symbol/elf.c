@@ -1,5 +1,6 @@
-/* One ELF file, mapped. Reading never trusts the file: see the checks in image_at(), string_at() and
- * load_*(). */
+/* One ELF file, mapped. Reading never trusts the file: see the checks in image_at() and load_*(). It may even
+ * be overwritten while it is mapped (a library that is replaced in place): what was there once is asked for
+ * again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/elf.h"
 
@@ -20,7 +21,7 @@
 struct table {
     const uint8_t *symbols; /* count Elf64_Sym, possibly unaligned */
     size_t count;
-    const char *strings; /* ends with a NUL at strings[strings_size - 1] */
+    const char *strings; /* ended with a NUL at strings[strings_size - 1] when it was loaded */
     size_t strings_size;
 };
 
@@ -273,6 +274,32 @@ static int load(struct elf *elf, struct problem *problem)
     return 0;
 }
 
+/* A string that has lost its NUL since it was checked ends in the zeros behind the file. */
+static size_t room_of(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + page - 1) / page * page + page;
+}
+
+static void *map_file(int fd, size_t size)
+{
+    void *room = mmap(NULL, room_of(size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return MAP_FAILED;
+    void *data = mmap(room, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    if (data == MAP_FAILED) {
+        int error = errno;
+        munmap(room, room_of(size));
+        errno = error;
+    }
+    return data;
+}
+
+static void unmap_file(void *data, size_t size)
+{
+    munmap(data, room_of(size));
+}
+
 static int open_image(const void *data, size_t size, bool mapped, void *taken, const char *label,
                       struct elf **ret_elf, struct problem *problem)
 {
@@ -294,7 +321,7 @@ static int open_image(const void *data, size_t size, bool mapped, void *taken, c
         elf_free(elf);
     } else {
         if (mapped)
-            munmap((void *)data, size);
+            unmap_file((void *)data, size);
         free(taken);
     }
     return r == -ENOMEM ? problem_set(problem, r, "%s: out of memory", label) : r;
@@ -318,7 +345,7 @@ int elf_open_fd(int fd, const char *label, struct elf **ret_elf, struct problem 
         return problem_set(problem, -errno, "%s: %s", label, strerror(errno));
     if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(Elf64_Ehdr))
         return problem_set(problem, -ENOEXEC, "%s: not an ELF file", label);
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *data = map_file(fd, (size_t)st.st_size);
     if (data == MAP_FAILED)
         return problem_set(problem, -errno, "%s: cannot map: %s", label, strerror(errno));
     return open_image(data, (size_t)st.st_size, true, NULL, label, ret_elf, problem);
@@ -339,7 +366,7 @@ void elf_free(struct elf *elf)
     if (!elf)
         return;
     if (elf->mapped)
-        munmap((void *)elf->data, elf->size);
+        unmap_file((void *)elf->data, elf->size);
     free(elf->taken);
     free(elf->label);
     free(elf->names);
@@ -376,12 +403,12 @@ static void describe(const struct elf *elf, uint32_t where, const Elf64_Sym *s, 
                                .section_type = h.sh_type};
 }
 
-/* The name of a symbol that is known to have one. */
-static const char *name_of(const struct elf *elf, uint32_t where)
+static bool is_named(const struct elf *elf, uint32_t where, const char *name)
 {
     Elf64_Sym s;
     raw_symbol(elf, where, &s);
-    return symbol_name(elf, where, &s);
+    const char *found = symbol_name(elf, where, &s);
+    return found && *found == *name && strcmp(found, name) == 0;
 }
 
 static int build_names(struct elf *elf)
@@ -402,7 +429,7 @@ static int build_names(struct elf *elf)
             if (s.st_shndx == SHN_UNDEF || !name)
                 continue;
             size_t slot = map_hash(name, strlen(name)) & (capacity - 1);
-            while (elf->names[slot] && strcmp(name_of(elf, elf->names[slot] - 1), name) != 0)
+            while (elf->names[slot] && !is_named(elf, elf->names[slot] - 1, name))
                 slot = (slot + 1) & (capacity - 1);
             if (!elf->names[slot]) /* the first of several wins: .dynsym, then the order of .symtab */
                 elf->names[slot] = where + 1;
@@ -479,7 +506,7 @@ static int tell(const struct elf *elf, uint32_t where, struct elf_symbol *ret_sy
     Elf64_Sym s;
     raw_symbol(elf, where, &s);
     describe(elf, where, &s, ret_symbol);
-    return 0;
+    return ret_symbol->name ? 0 : -ENOENT;
 }
 
 int elf_find_exported(struct elf *elf, const char *name, struct elf_symbol *ret_symbol)
@@ -505,9 +532,8 @@ int elf_find(struct elf *elf, const char *name, struct elf_symbol *ret_symbol)
     }
     for (size_t slot = map_hash(name, strlen(name)) & (elf->names_capacity - 1); elf->names[slot];
          slot = (slot + 1) & (elf->names_capacity - 1)) {
-        if (strcmp(name_of(elf, elf->names[slot] - 1), name) != 0)
-            continue;
-        return tell(elf, elf->names[slot] - 1, ret_symbol);
+        if (is_named(elf, elf->names[slot] - 1, name))
+            return tell(elf, elf->names[slot] - 1, ret_symbol);
     }
     return -ENOENT;
 }
@@ -526,6 +552,7 @@ int elf_each_symbol(struct elf *elf, const char *prefix,
                 continue;
             struct elf_symbol symbol;
             describe(elf, where, &s, &symbol);
+            symbol.name = name;
             int r = visit(&symbol, context);
             if (r)
                 return r;
@@ -646,7 +673,7 @@ int elf_symbol_at(struct elf *elf, uint64_t address, struct elf_symbol *ret_symb
         if (!inside)
             continue;
         describe(elf, f->where, &s, ret_symbol);
-        return 0;
+        return ret_symbol->name ? 0 : -ENOENT;
     }
     return -ENOENT;
 }

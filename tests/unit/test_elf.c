@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/truncated.h"
 #include "test.h"
 
 /* Found again by name and by address below. */
@@ -157,6 +160,51 @@ static void survives_damage(void **state)
     free(data);
 }
 
+/* A program or a library that is overwritten, and then truncated, while it is looked at. */
+static void survives_being_overwritten(void **state)
+{
+    char *data = NULL, path[] = "/proc/self/fd/0000000000";
+    size_t size;
+    assert_int_equal(file_read("/proc/self/exe", 64u << 20, &data, &size), 0);
+    truncated_expect();
+    srand(8);
+    for (int round = 0; round < 20; round++) {
+        int fd = memfd_create("overwritten", MFD_CLOEXEC), count = 0;
+        assert_int_equal(pwrite(fd, data, size, 0), size);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        struct elf *elf = NULL;
+        struct elf_symbol symbol, other;
+        struct elf_section section;
+        assert_int_equal(elf_open(path, &elf, NULL), 0);
+        assert_int_equal(elf_find(elf, "elf_landmark", &symbol), 0);
+        for (int i = 0; i < 20; i++) /* more than are found without the table of names */
+            elf_find(elf, i % 2 ? "nothing" : "elf_table", &other);
+        assert_int_equal(elf_symbol_at(elf, symbol.value, &other), 0);
+        uint64_t address = symbol.value, pages = truncated_pages();
+        if (round % 2) {
+            char *noise = malloc(size);
+            for (size_t i = 0; i < size; i++)
+                noise[i] = (char)(1 + rand() % 255); /* and no string ends */
+            assert_int_equal(pwrite(fd, noise, size, 0), size);
+            free(noise);
+        } else {
+            assert_int_equal(ftruncate(fd, round % 4 ? 0 : 5000), 0);
+        }
+        for (uint64_t at = address - 2000; at < address + 2000; at += 16)
+            if (elf_symbol_at(elf, at, &symbol) == 0)
+                assert_non_null(symbol.name);
+        if (elf_find(elf, "elf_landmark", &symbol) == 0)
+            assert_non_null(symbol.name);
+        elf_find_exported(elf, "elf_landmark", &symbol);
+        elf_each_symbol(elf, "elf_", count_them, &count);
+        elf_section_named(elf, ".text", &section);
+        assert_true(round % 2 || truncated_pages() > pages);
+        elf_free(elf);
+        close(fd);
+    }
+    free(data);
+}
+
 static void refuses_what_is_no_elf(void **state)
 {
     struct elf *elf = NULL;
@@ -172,8 +220,9 @@ static void refuses_what_is_no_elf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_own_symbols),    cmocka_unit_test(walks_a_prefix),
-        cmocka_unit_test(build_id_is_readelfs), cmocka_unit_test(reads_a_file_without_sections),
-        cmocka_unit_test(survives_damage),      cmocka_unit_test(refuses_what_is_no_elf)};
+        cmocka_unit_test(finds_own_symbols),     cmocka_unit_test(walks_a_prefix),
+        cmocka_unit_test(build_id_is_readelfs),  cmocka_unit_test(reads_a_file_without_sections),
+        cmocka_unit_test(survives_damage),       cmocka_unit_test(survives_being_overwritten),
+        cmocka_unit_test(refuses_what_is_no_elf)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
