@@ -17,7 +17,14 @@ export const isRoot = process.getuid() === 0;
 // A folder of the test's own, removed at its end.
 export function temporary(t) {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-test-'));
-    t.after(() => fs.rmSync(folder, { recursive: true, force: true }));
+    // A hook that throws would keep the next ones from ending what the test has started, which may still write here.
+    t.after(() => {
+        try {
+            fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+        } catch (error) {
+            console.error(`${folder} stays: ${error.message}`);
+        }
+    });
     return folder;
 }
 
