@@ -81,6 +81,7 @@ struct channel {
     struct channel *back;
     ARRAY(struct port_message) messages;
     uint64_t posts, receipts, answers, answer_ns, worst_answer_ns;
+    uint64_t answered_ns; /* when the last answer was posted, the other way */
 };
 
 enum protocol {

@@ -133,6 +133,14 @@ static struct vspan *span_of(const struct analysis *a, const struct port_message
     return owner ? &owner->spans.at[m->span] : NULL;
 }
 
+/* A thread that is in its turn takes what is posted meanwhile without telling; a receipt after the answer is
+ * of a turn that found nothing more. Then it began when both were there, the message and the thread. */
+static uint64_t begun_ns(const struct channel *c, const struct port_message *m, uint64_t answer_sent_ns)
+{
+    bool told = m->work_start_ns && m->work_start_ns <= answer_sent_ns;
+    return told ? m->work_start_ns : MIN(MAX(m->sent_ns, c->answered_ns), answer_sent_ns);
+}
+
 /* The oldest message that went the other way before this answer. */
 static void answered(struct analysis *a, const struct process *process, struct channel *c,
                      uint64_t answer_sent_ns, uint64_t now_ns, struct item *item)
@@ -147,16 +155,15 @@ static void answered(struct analysis *a, const struct process *process, struct c
     c->worst_answer_ns = MAX(c->worst_answer_ns, took_ns);
     if (span) {
         span->end_ns = MAX(now_ns, span->start_ns);
-        if (m->work_start_ns) {
-            span->work_start_ns = m->work_start_ns;
-            span->work_end_ns = MAX(answer_sent_ns, m->work_start_ns);
-        }
+        span->work_start_ns = begun_ns(c, m, answer_sent_ns);
+        span->work_end_ns = answer_sent_ns;
         span->peer = name_of(a, c);
         span->unusual = attl_add(a, process->service, span);
         item->id = m->owner;
         item->count = m->span;
     }
     item->fd++;
+    c->answered_ns = answer_sent_ns;
     drop(c, (size_t)(m - c->messages.at));
 }
 

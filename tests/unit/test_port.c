@@ -75,10 +75,55 @@ static void a_request_waits_for_a_threads_answer(void **state)
     feed_done(&feed);
 }
 
+/* The second message comes while the thread is still in the turn of the first, and is taken there: no receipt
+ * tells of it, but one of a turn for nothing may follow its answer. */
+static void a_message_taken_in_the_turn_of_another(void **state)
+{
+    for (int late = 0; late < 2; late++) {
+        struct feed feed;
+        feed_init(&feed);
+        feed_process(&feed, API, 1, "api", US(1));
+        post(&feed, WORKER, THEIRS, OURS, MS(1));
+        receive(&feed, API, OURS, MS(2));
+        end_turn(&feed, API, OURS, MS(2), MS(3));
+        for (int i = 0; i < 2; i++) {
+            uint64_t from = MS(10) + (uint64_t)i * MS(20);
+            FEED_TEXT(&feed, i ? "/second" : "/first");
+            FEED(&feed, http_request, API, API, from, 0, .fd = 30 + i, .generation = 1, .method = 1);
+            post(&feed, API, OURS, THEIRS, from + MS(1));
+            FEED(&feed, node_callback, API, API, from + MS(2), MS(2), .async_id = 900);
+            FEED(&feed, uv_io, API, API, from + MS(2) + US(1), MS(3), .fd = 30 + i, .generation = 1,
+                 .events = 1);
+            if (!i)
+                receive(&feed, WORKER, THEIRS, from + MS(3));
+            post(&feed, WORKER, THEIRS, OURS, from + MS(15));
+            if (i && late) {
+                end_turn(&feed, WORKER, THEIRS, MS(13), from + MS(15) + US(5));
+                receive(&feed, WORKER, THEIRS, from + MS(15) + US(10));
+            }
+            receive(&feed, API, OURS, from + MS(16));
+            FEED(&feed, http_response, API, API, from + MS(17), 0, .fd = 30 + i, .generation = 1,
+                 .status = 200, .header_bytes = 100, .content_length = 0);
+            FEED(&feed, uv_write, API, API, from + MS(17), 0, .fd = 30 + i, .generation = 1, .bytes = 100,
+                 .result = 100);
+            end_turn(&feed, API, OURS, from + MS(16), from + MS(18));
+        }
+        feed_finish(&feed);
+        const struct vspan *first = feed_span(feed_kept(&feed, "/first"), VSPAN_ipc),
+                           *second = feed_span(feed_kept(&feed, "/second"), VSPAN_ipc);
+        assert_int_equal(first->work_start_ns, MS(13));
+        assert_int_equal(first->work_end_ns, MS(25));
+        assert_int_equal(second->work_start_ns, MS(31)); /* the thread had answered the first at 25 ms */
+        assert_int_equal(second->work_end_ns, MS(45));
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_waits_for_a_threads_answer),
+        cmocka_unit_test(a_message_taken_in_the_turn_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
