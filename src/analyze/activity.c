@@ -1,5 +1,6 @@
 /* See activity.h. Of each kind a ring that grows to its limit. Waits carry running sums, so that a question
- * about a long time costs two searches. */
+ * about a long time costs two searches; of waits that are kept no more, the sums at every so many of them
+ * are. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/activity.h"
 
@@ -9,11 +10,18 @@
 #include "analyze/model.h"
 #include "base/macro.h"
 
-enum { CALLS_KEPT = 4096, WAITS_KEPT = 4096, DISKS_KEPT = 512, FIRST_CAPACITY = 32 };
+enum { CALLS_KEPT = 4096, WAITS_KEPT = 4096, MARKS_KEPT = 4096, DISKS_KEPT = 512, FIRST_CAPACITY = 32 };
+/* A mark stands for so many waits. */
+enum { MARK_WAITS = 32 };
 
 struct wait_kept {
     struct activity_wait wait;
     uint64_t off_before_ns, runnable_before_ns; /* sums of all waits before it */
+};
+
+/* Sums of all waits that ended until then. */
+struct wait_mark {
+    uint64_t end_ns, off_ns, runnable_ns;
 };
 
 /* elements[i % capacity] is number i, of those in [count - kept, count). */
@@ -23,7 +31,7 @@ struct ring {
 };
 
 struct activity {
-    struct ring calls, waits, disks;
+    struct ring calls, waits, marks, disks;
 };
 
 /* Ends are in order: the index of the first element that ends after ns. */
@@ -76,6 +84,11 @@ static uint64_t wait_end(const void *element)
     return ((const struct wait_kept *)element)->wait.end_ns;
 }
 
+static uint64_t mark_end(const void *element)
+{
+    return ((const struct wait_mark *)element)->end_ns;
+}
+
 static uint64_t disk_end(const void *element)
 {
     return ((const struct activity_disk *)element)->end_ns;
@@ -112,6 +125,26 @@ static void call_event(struct analysis *a, const struct event *e)
                                    .outcome = (uint8_t)U(e, sys_call_outcome)};
 }
 
+/* Stopped by the recorder, which looked into it: as long as that takes, the machine keeps it. Others who stop
+ * a thread have their reasons. */
+static bool is_look(const struct event *e)
+{
+    return U(e, sched_switch_reason) == ACTIVITY_STOPPED && e->pid > 0 &&
+           (int64_t)U(e, sched_switch_waker_pid) == e->pid;
+}
+
+static void add_mark(struct analysis *a, struct activity *activity, const struct wait_kept *kept)
+{
+    struct wait_mark *mark =
+        activity->waits.count % MARK_WAITS ? NULL : ring_add(&activity->marks, sizeof(*mark), MARKS_KEPT);
+    if (mark)
+        *mark = (struct wait_mark){kept->wait.end_ns,
+                                   kept->off_before_ns + kept->wait.end_ns - kept->wait.start_ns,
+                                   kept->runnable_before_ns + kept->wait.runnable_ns};
+    else
+        a->failed |= activity->waits.count % MARK_WAITS == 0;
+}
+
 static void wait_event(struct analysis *a, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
@@ -126,17 +159,19 @@ static void wait_event(struct analysis *a, const struct event *e)
     }
     thread->process->has_waits = 1;
     uint64_t off_ns = MIN(event_duration(e), e->time_ns - MIN(last.wait.end_ns, e->time_ns));
-    *kept = (struct wait_kept){.wait = {.start_ns = e->time_ns - off_ns,
-                                        .end_ns = e->time_ns,
-                                        .runnable_ns = MIN(U(e, sched_switch_runnable_ns), off_ns),
-                                        .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
-                                        .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
-                                        .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
-                                        .call = (uint16_t)U(e, sched_switch_call),
-                                        .reason = (uint8_t)U(e, sched_switch_reason),
-                                        .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
-                               .off_before_ns = last.off_before_ns + (last.wait.end_ns - last.wait.start_ns),
-                               .runnable_before_ns = last.runnable_before_ns + last.wait.runnable_ns};
+    *kept = (struct wait_kept){
+        .wait = {.start_ns = e->time_ns - off_ns,
+                 .end_ns = e->time_ns,
+                 .runnable_ns = is_look(e) ? off_ns : MIN(U(e, sched_switch_runnable_ns), off_ns),
+                 .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
+                 .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
+                 .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
+                 .call = (uint16_t)U(e, sched_switch_call),
+                 .reason = (uint8_t)U(e, sched_switch_reason),
+                 .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
+        .off_before_ns = last.off_before_ns + (last.wait.end_ns - last.wait.start_ns),
+        .runnable_before_ns = last.runnable_before_ns + last.wait.runnable_ns};
+    add_mark(a, thread->activity, kept);
 }
 
 static void disk_event(struct analysis *a, const struct event *e)
@@ -172,6 +207,7 @@ void activity_free(struct activity *activity)
         return;
     free(activity->calls.elements);
     free(activity->waits.elements);
+    free(activity->marks.elements);
     free(activity->disks.elements);
     free(activity);
 }
@@ -193,6 +229,23 @@ static void sums_before(const struct ring *waits, size_t at, uint64_t ns, uint64
     *ret_runnable_ns = runnable_ns;
 }
 
+/* Before the oldest wait that is kept: between two marks, a share. Returns false when it is too long ago. */
+static bool sums_long_ago(const struct ring *marks, uint64_t ns, uint64_t *ret_off_ns,
+                          uint64_t *ret_runnable_ns)
+{
+    size_t at = ring_first_after(marks, sizeof(struct wait_mark), mark_end, ns);
+    if (at == marks->count || (at == ring_oldest(marks) && at > 0))
+        return false;
+    const struct wait_mark *after = ring_at(marks, sizeof(*after), at);
+    struct wait_mark before = at ? *(const struct wait_mark *)ring_at(marks, sizeof(before), at - 1)
+                                 : (struct wait_mark){.end_ns = ns};
+    double share = (double)(ns - before.end_ns) / (double)MAX(after->end_ns - before.end_ns, 1u);
+    *ret_off_ns = before.off_ns + (uint64_t)(share * (double)(after->off_ns - before.off_ns));
+    *ret_runnable_ns =
+        before.runnable_ns + (uint64_t)(share * (double)(after->runnable_ns - before.runnable_ns));
+    return true;
+}
+
 bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                     struct activity_times *ret_times)
 {
@@ -202,10 +255,15 @@ bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end
     uint64_t off_start_ns = 0, off_end_ns = 0, runnable_start_ns = 0, runnable_end_ns = 0;
     if (waits && waits->count) {
         size_t first = ring_first_after(waits, sizeof(struct wait_kept), wait_end, start_ns);
-        if (first == ring_oldest(waits) && first > 0)
-            return false; /* what came before it is kept no more */
         size_t last = ring_first_after(waits, sizeof(struct wait_kept), wait_end, end_ns);
-        sums_before(waits, first, start_ns, &off_start_ns, &runnable_start_ns);
+        size_t oldest = ring_oldest(waits);
+        if (first == oldest && first > 0) { /* what came before it is kept no more, except for a long time */
+            if (last == oldest ||
+                !sums_long_ago(&thread->activity->marks, start_ns, &off_start_ns, &runnable_start_ns))
+                return false;
+        } else {
+            sums_before(waits, first, start_ns, &off_start_ns, &runnable_start_ns);
+        }
         sums_before(waits, last, end_ns, &off_end_ns, &runnable_end_ns);
     }
     uint64_t off_ns = off_end_ns - off_start_ns, runnable_ns = runnable_end_ns - runnable_start_ns;

@@ -104,13 +104,44 @@ static void old_times_are_forgotten_not_guessed(void **state)
         call(&feed, US(10 * i), US(10 * i + 1), READ, 0);
         off(&feed, US(10 * i + 2), US(10 * i + 4), US(10 * i + 5), BLOCKED);
     }
-    assert_false(activity_times(worker(&feed), US(10), US(10 * MANY), &times));
+    assert_false(activity_times(worker(&feed), US(10), US(20), &times));
     expect(&feed, US(10 * (MANY - 1000)), US(10 * MANY), US(7000), US(1000), US(2000));
     size_t kept = activity_calls(worker(&feed), 0, US(20 * MANY), &first);
     assert_true(kept >= 1000 && kept < MANY / 2);
     assert_int_equal(activity_call_at(worker(&feed), first + kept - 1)->start_ns, US(10 * MANY));
     assert_int_equal(activity_waits(worker(&feed), US(10 * MANY - 10), US(10 * MANY), &first), 1);
     assert_int_equal(activity_wait_at(worker(&feed), first)->waker_tid, PROGRAM);
+    feed_done(&feed);
+}
+
+static void the_sums_of_a_long_time_are_kept(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    struct feed feed;
+    struct activity_times times;
+    begin(&feed);
+    for (uint64_t i = 1; i <= MANY; i++)
+        off(&feed, US(10 * i + 2), US(10 * i + 4), US(10 * i + 5), BLOCKED);
+    assert_true(activity_times(worker(&feed), US(20000), US(10 * MANY + 10), &times));
+    uint64_t waits = MANY - 2000 + 1;
+    assert_in_range(times.runnable_ns, US(waits - 32), US(waits + 32));
+    assert_in_range(times.blocked_ns, US(2 * (waits - 32)), US(2 * (waits + 32)));
+    feed_done(&feed);
+}
+
+static void looks_into_a_thread_are_not_its_own_time(void **state)
+{
+    (void)state;
+    enum { RECORDER = 1, DEBUGGER = 77, STOPPED = ACTIVITY_STOPPED };
+    struct feed feed;
+    begin(&feed);
+    FEED(&feed, sched_switch, RECORDER, RECORDER, US(200), US(100), .pid = PROGRAM, .tid = WORKER,
+         .reason = STOPPED, .waker_pid = RECORDER, .runnable_ns = US(5));
+    FEED(&feed, sched_switch, RECORDER, RECORDER, US(400), US(100), .pid = PROGRAM, .tid = WORKER,
+         .reason = STOPPED, .waker_pid = DEBUGGER, .runnable_ns = US(5));
+    expect(&feed, US(100), US(200), 0, US(100), 0);
+    expect(&feed, US(300), US(400), 0, US(5), US(95));
     feed_done(&feed);
 }
 
@@ -148,6 +179,8 @@ int main(void)
         cmocka_unit_test(nothing_is_known_without_events),
         cmocka_unit_test(calls_are_found_by_time),
         cmocka_unit_test(old_times_are_forgotten_not_guessed),
+        cmocka_unit_test(the_sums_of_a_long_time_are_kept),
+        cmocka_unit_test(looks_into_a_thread_are_not_its_own_time),
         cmocka_unit_test(disk_requests),
         cmocka_unit_test(threads_of_unknown_processes_are_not_made),
     };
