@@ -8,20 +8,36 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "base/clock.h"
 #include "base/macro.h"
 
 enum { CALLS_KEPT = 4096, WAITS_KEPT = 4096, MARKS_KEPT = 4096, DISKS_KEPT = 512, FIRST_CAPACITY = 32 };
 /* A mark stands for so many waits. */
 enum { MARK_WAITS = 32 };
+/* As event/syscalls.h has them. */
+enum {
+    CALL_MMAP = 9,
+    CALL_MPROTECT = 10,
+    CALL_MUNMAP = 11,
+    CALL_BRK = 12,
+    CALL_MREMAP = 25,
+    CALL_MADVISE = 28
+};
+enum { CALL_FUTEX = 202 };
 
+static const uint64_t LINK_NS = NS_PER_MS;
+
+/* Sums of all waits until then. */
+struct wait_sums {
+    uint64_t off_ns, runnable_ns, held_ns;
+};
 struct wait_kept {
     struct activity_wait wait;
-    uint64_t off_before_ns, runnable_before_ns; /* sums of all waits before it */
+    struct wait_sums before;
 };
-
-/* Sums of all waits that ended until then. */
 struct wait_mark {
-    uint64_t end_ns, off_ns, runnable_ns;
+    uint64_t end_ns;
+    struct wait_sums sums;
 };
 
 /* elements[i % capacity] is number i, of those in [count - kept, count). */
@@ -94,7 +110,24 @@ static uint64_t disk_end(const void *element)
     return ((const struct activity_disk *)element)->end_ns;
 }
 
+static struct wait_sums sums_after(const struct wait_kept *k)
+{
+    return (struct wait_sums){k->before.off_ns + (k->wait.end_ns - k->wait.start_ns),
+                              k->before.runnable_ns + k->wait.runnable_ns,
+                              k->before.held_ns + k->wait.held_ns};
+}
+
 /* ---- events ---- */
+
+static bool maps_memory(uint16_t call)
+{
+    static const uint16_t CALLS[] = {CALL_MMAP, CALL_MPROTECT, CALL_MUNMAP,
+                                     CALL_BRK,  CALL_MREMAP,   CALL_MADVISE};
+    for (size_t i = 0; i < ARRAY_SIZE(CALLS); i++)
+        if (CALLS[i] == call)
+            return true;
+    return false;
+}
 
 static struct thread *thread_of(struct analysis *a, uint64_t pid, uint64_t tid)
 {
@@ -125,24 +158,25 @@ static void call_event(struct analysis *a, const struct event *e)
                                    .outcome = (uint8_t)U(e, sys_call_outcome)};
 }
 
-/* Stopped by the recorder, which looked into it: as long as that takes, the machine keeps it. Others who stop
- * a thread have their reasons. */
-static bool is_look(const struct event *e)
+/* The wait without what it was runnable, if all of that is the machine's doing; or the part of it in which
+ * who woke the thread, another one of its process, had no processor. What is shorter than LINK_NS is not
+ * worth it. */
+static uint64_t held_ns(struct thread *thread, const struct event *e, const struct activity_wait *w)
 {
-    return U(e, sched_switch_reason) == ACTIVITY_STOPPED && e->pid > 0 &&
-           (int64_t)U(e, sched_switch_waker_pid) == e->pid;
-}
-
-static void add_mark(struct analysis *a, struct activity *activity, const struct wait_kept *kept)
-{
-    struct wait_mark *mark =
-        activity->waits.count % MARK_WAITS ? NULL : ring_add(&activity->marks, sizeof(*mark), MARKS_KEPT);
-    if (mark)
-        *mark = (struct wait_mark){kept->wait.end_ns,
-                                   kept->off_before_ns + kept->wait.end_ns - kept->wait.start_ns,
-                                   kept->runnable_before_ns + kept->wait.runnable_ns};
-    else
-        a->failed |= activity->waits.count % MARK_WAITS == 0;
+    uint64_t ready_ns = w->end_ns - w->runnable_ns, blocked_ns = ready_ns - w->start_ns;
+    if (w->reason == ACTIVITY_STOPPED) /* others than the recorder who stop a thread have their reasons */
+        return e->pid > 0 && w->waker_pid == e->pid ? blocked_ns : 0;
+    if (w->reason == ACTIVITY_UNINTERRUPTIBLE)
+        return maps_memory(w->call) ? blocked_ns : 0;
+    const uint64_t *slot =
+        blocked_ns >= LINK_NS && w->call == CALL_FUTEX && w->waker_pid == thread->process->pid
+            ? map_get(&thread->process->threads, (uint64_t)w->waker_tid)
+            : NULL;
+    const struct thread *waker = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct activity_times its = {0};
+    if (waker && waker != thread)
+        activity_times(waker, w->start_ns, ready_ns, &its);
+    return its.runnable_ns + its.held_ns;
 }
 
 static void wait_event(struct analysis *a, const struct event *e)
@@ -159,19 +193,24 @@ static void wait_event(struct analysis *a, const struct event *e)
     }
     thread->process->has_waits = 1;
     uint64_t off_ns = MIN(event_duration(e), e->time_ns - MIN(last.wait.end_ns, e->time_ns));
-    *kept = (struct wait_kept){
-        .wait = {.start_ns = e->time_ns - off_ns,
-                 .end_ns = e->time_ns,
-                 .runnable_ns = is_look(e) ? off_ns : MIN(U(e, sched_switch_runnable_ns), off_ns),
-                 .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
-                 .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
-                 .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
-                 .call = (uint16_t)U(e, sched_switch_call),
-                 .reason = (uint8_t)U(e, sched_switch_reason),
-                 .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
-        .off_before_ns = last.off_before_ns + (last.wait.end_ns - last.wait.start_ns),
-        .runnable_before_ns = last.runnable_before_ns + last.wait.runnable_ns};
-    add_mark(a, thread->activity, kept);
+    *kept = (struct wait_kept){.wait = {.start_ns = e->time_ns - off_ns,
+                                        .end_ns = e->time_ns,
+                                        .runnable_ns = MIN(U(e, sched_switch_runnable_ns), off_ns),
+                                        .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
+                                        .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
+                                        .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
+                                        .call = (uint16_t)U(e, sched_switch_call),
+                                        .reason = (uint8_t)U(e, sched_switch_reason),
+                                        .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
+                               .before = sums_after(&last)};
+    kept->wait.held_ns = held_ns(thread, e, &kept->wait);
+    if (waits->count % MARK_WAITS)
+        return;
+    struct wait_mark *mark = ring_add(&thread->activity->marks, sizeof(*mark), MARKS_KEPT);
+    if (mark)
+        *mark = (struct wait_mark){e->time_ns, sums_after(kept)};
+    else
+        a->failed = true;
 }
 
 static void disk_event(struct analysis *a, const struct event *e)
@@ -214,35 +253,43 @@ void activity_free(struct activity *activity)
 
 /* ---- questions ---- */
 
-/* Off the processor, and of that runnable, before ns; at is the first wait that ends after it. */
-static void sums_before(const struct ring *waits, size_t at, uint64_t ns, uint64_t *ret_off_ns,
-                        uint64_t *ret_runnable_ns)
+static uint64_t share_of(uint64_t whole, uint64_t part, uint64_t all)
 {
-    bool beyond = at == waits->count;
-    const struct wait_kept *k = ring_at(waits, sizeof(*k), beyond ? at - 1 : at);
-    uint64_t off_ns = k->off_before_ns, runnable_ns = k->runnable_before_ns;
+    return all ? (uint64_t)((double)whole * (double)part / (double)all) : 0;
+}
+
+/* Before ns; at is the first wait that ends after it. When in a wait it was held is not known: a share. */
+static struct wait_sums sums_before(const struct ring *waits, size_t at, uint64_t ns)
+{
+    const struct wait_kept *k = ring_at(waits, sizeof(*k), at == waits->count ? at - 1 : at);
     const struct activity_wait *w = &k->wait;
-    uint64_t until_ns = beyond ? w->end_ns : ns, ready_ns = w->end_ns - w->runnable_ns;
-    off_ns += until_ns > w->start_ns ? until_ns - w->start_ns : 0;
-    runnable_ns += until_ns > ready_ns ? until_ns - ready_ns : 0;
-    *ret_off_ns = off_ns;
-    *ret_runnable_ns = runnable_ns;
+    uint64_t ready_ns = w->end_ns - w->runnable_ns;
+    if (at == waits->count)
+        return sums_after(k);
+    struct wait_sums sums = k->before;
+    sums.off_ns += ns > w->start_ns ? ns - w->start_ns : 0;
+    sums.runnable_ns += ns > ready_ns ? ns - ready_ns : 0;
+    sums.held_ns +=
+        ns > w->start_ns ? share_of(w->held_ns, MIN(ns, ready_ns) - w->start_ns, ready_ns - w->start_ns) : 0;
+    return sums;
 }
 
 /* Before the oldest wait that is kept: between two marks, a share. Returns false when it is too long ago. */
-static bool sums_long_ago(const struct ring *marks, uint64_t ns, uint64_t *ret_off_ns,
-                          uint64_t *ret_runnable_ns)
+static bool sums_long_ago(const struct ring *marks, uint64_t ns, struct wait_sums *ret_sums)
 {
     size_t at = ring_first_after(marks, sizeof(struct wait_mark), mark_end, ns);
     if (at == marks->count || (at == ring_oldest(marks) && at > 0))
         return false;
     const struct wait_mark *after = ring_at(marks, sizeof(*after), at);
-    struct wait_mark before = at ? *(const struct wait_mark *)ring_at(marks, sizeof(before), at - 1)
-                                 : (struct wait_mark){.end_ns = ns};
-    double share = (double)(ns - before.end_ns) / (double)MAX(after->end_ns - before.end_ns, 1u);
-    *ret_off_ns = before.off_ns + (uint64_t)(share * (double)(after->off_ns - before.off_ns));
-    *ret_runnable_ns =
-        before.runnable_ns + (uint64_t)(share * (double)(after->runnable_ns - before.runnable_ns));
+    struct wait_mark before = {.end_ns = ns}; /* as far as waits are told of, there was none */
+    if (at)
+        before = *(const struct wait_mark *)ring_at(marks, sizeof(before), at - 1);
+    uint64_t part_ns = ns - before.end_ns, all_ns = after->end_ns - before.end_ns;
+    *ret_sums = (struct wait_sums){
+        before.sums.off_ns + share_of(after->sums.off_ns - before.sums.off_ns, part_ns, all_ns),
+        before.sums.runnable_ns +
+            share_of(after->sums.runnable_ns - before.sums.runnable_ns, part_ns, all_ns),
+        before.sums.held_ns + share_of(after->sums.held_ns - before.sums.held_ns, part_ns, all_ns)};
     return true;
 }
 
@@ -252,26 +299,24 @@ bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end
     if (!thread->process->has_waits || end_ns < start_ns)
         return false;
     const struct ring *waits = thread->activity ? &thread->activity->waits : NULL;
-    uint64_t off_start_ns = 0, off_end_ns = 0, runnable_start_ns = 0, runnable_end_ns = 0;
+    struct wait_sums start = {0}, end = {0};
     if (waits && waits->count) {
         size_t first = ring_first_after(waits, sizeof(struct wait_kept), wait_end, start_ns);
         size_t last = ring_first_after(waits, sizeof(struct wait_kept), wait_end, end_ns);
         size_t oldest = ring_oldest(waits);
-        if (first == oldest && first > 0) { /* what came before it is kept no more, except for a long time */
-            if (last == oldest ||
-                !sums_long_ago(&thread->activity->marks, start_ns, &off_start_ns, &runnable_start_ns))
-                return false;
-        } else {
-            sums_before(waits, first, start_ns, &off_start_ns, &runnable_start_ns);
-        }
-        sums_before(waits, last, end_ns, &off_end_ns, &runnable_end_ns);
+        if (first > oldest || first == 0)
+            start = sums_before(waits, first, start_ns);
+        else if (last == oldest || !sums_long_ago(&thread->activity->marks, start_ns, &start))
+            return false;
+        end = sums_before(waits, last, end_ns);
     }
-    uint64_t off_ns = off_end_ns - off_start_ns, runnable_ns = runnable_end_ns - runnable_start_ns;
-    off_ns = MIN(off_ns, end_ns - start_ns);
-    runnable_ns = MIN(runnable_ns, off_ns);
+    uint64_t off_ns = MIN(end.off_ns - start.off_ns, end_ns - start_ns);
+    uint64_t runnable_ns = MIN(end.runnable_ns - start.runnable_ns, off_ns),
+             blocked_ns = off_ns - runnable_ns;
     *ret_times = (struct activity_times){.running_ns = end_ns - start_ns - off_ns,
                                          .runnable_ns = runnable_ns,
-                                         .blocked_ns = off_ns - runnable_ns};
+                                         .blocked_ns = blocked_ns,
+                                         .held_ns = MIN(end.held_ns - start.held_ns, blocked_ns)};
     return true;
 }
 
@@ -279,7 +324,7 @@ uint64_t activity_net_ns(const struct thread *thread, uint64_t start_ns, uint64_
 {
     struct activity_times times = {0};
     activity_times(thread, start_ns, end_ns, &times);
-    return end_ns - start_ns - times.runnable_ns;
+    return end_ns - start_ns - times.runnable_ns - times.held_ns;
 }
 
 size_t activity_calls(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)

@@ -28,9 +28,12 @@ struct activity_call {
 enum activity_reason { ACTIVITY_PREEMPTED, ACTIVITY_BLOCKED, ACTIVITY_UNINTERRUPTIBLE, ACTIVITY_STOPPED };
 enum activity_waker { WAKER_NOBODY, WAKER_THREAD, WAKER_INTERRUPT, WAKER_UNKNOWN };
 
-/* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. */
+/* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. held_ns of
+ * the rest is the machine's doing, or the recorder's: a look into it; the kernel's lock on the process'
+ * memory map; a thread of its process that it waited for (a lock, the collector's threads) and that had no
+ * processor itself. */
 struct activity_wait {
-    uint64_t start_ns, end_ns, runnable_ns;
+    uint64_t start_ns, end_ns, runnable_ns, held_ns;
     int64_t waker_pid, waker_tid; /* 0: none */
     int32_t fd;
     uint16_t call; /* that it was in; SONDE_SYSCALL_NONE */
@@ -44,9 +47,9 @@ struct activity_disk {
     uint8_t operation;
 };
 
-/* The three add up to the interval. */
+/* The first three add up to the interval; held_ns of blocked_ns was the machine's doing. */
 struct activity_times {
-    uint64_t running_ns, runnable_ns, blocked_ns;
+    uint64_t running_ns, runnable_ns, blocked_ns, held_ns;
 };
 
 /* A sys:call, sched:switch or block:io. */
@@ -58,7 +61,8 @@ void activity_free(struct activity *activity);
 bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                     struct activity_times *ret_times);
 
-/* Of [start_ns, end_ns), what the thread did not wait for a processor; all of it where that is not known. */
+/* Of [start_ns, end_ns), what the thread did not lose to the machine (runnable, held); all of it where that
+ * is not known. */
 uint64_t activity_net_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 
 /* The calls that lie in [start_ns, end_ns]: how many, and the index of the first; the others follow it. */

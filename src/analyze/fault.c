@@ -476,16 +476,12 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
 {
     uint64_t took_ns = s->end_ns - s->start_ns, looks;
     struct look place = {0};
-    bool seen = majority(s, &place, &looks);
-    if (seen && place.cause == CAUSE_WAITING && is_lock(place.detail))
+    struct activity_times times;
+    bool exact = activity_times(thread, s->start_ns, s->end_ns, &times), seen = majority(s, &place, &looks);
+    if (!exact && seen && place.cause == CAUSE_WAITING && is_lock(place.detail))
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
-    /* A collection waits for the collector's own threads, which had no processor for this part of the time.
-     */
-    struct activity_times times;
-    if (s->gc_ns * 2 >= took_ns && activity_times(thread, s->start_ns, s->end_ns, &times))
-        run_queue_ns += (uint64_t)((double)times.blocked_ns * (1 - process_ran_share(thread->process)));
     bool waits =
         s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);

@@ -57,7 +57,7 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     g->recent[g->recent_count++ % GC_RECENT] = (struct gc_recent){start_ns, end_ns};
     g->time_ns += took_ns;
     if (bin)
-        bin->gc_ns += took_ns;
+        bin->gc_ns += took_ns, bin->gc_net_ns += activity_net_ns(thread, start_ns, end_ns);
     if (type != SCAVENGE && type != MINOR_MARK_SWEEP && type != MARK_SWEEP)
         return; /* a step of one, not one */
     bool major = type == MARK_SWEEP;
@@ -163,13 +163,24 @@ static uint64_t heap_at(const struct thread *thread, uint64_t at_ns)
     return heap;
 }
 
+/* What is loaded before anybody asks is meant to stay. */
+const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count)
+{
+    const struct gc_watch *g = thread->gc;
+    size_t first = 0;
+    while (first < g->majors.count && g->majors.at[first].end_ns < thread->process->first_request_ns)
+        first++;
+    *ret_count = g->majors.count - first;
+    return g->majors.at + first;
+}
+
 /* V8 runs a major collection each time the heap has grown by a factor, so a leak shows in few of them, far
  * apart; many show a slow one. Most steps must rise, by more than chance, and the last quarter of them too:
  * not only one of them, and not what has found its size. */
-static bool majors_grow(const struct gc_watch *g)
+static bool majors_grow(const struct thread *thread)
 {
-    size_t n = g->majors.count, rises = 0;
-    const struct gc_major *m = g->majors.at;
+    size_t n, rises = 0;
+    const struct gc_major *m = gc_majors_serving(thread, &n);
     if (n < 2 || m[n - 1].heap_bytes <= m[0].heap_bytes)
         return false;
     uint64_t grown = m[n - 1].heap_bytes - m[0].heap_bytes, most = 0;
@@ -192,8 +203,8 @@ static bool majors_grow(const struct gc_watch *g)
 static bool still_grows(const struct thread *thread, uint64_t end_ns)
 {
     const struct gc_watch *g = thread->gc;
-    size_t n = g->majors.count;
-    const struct gc_major *m = g->majors.at;
+    size_t n;
+    const struct gc_major *m = gc_majors_serving(thread, &n);
     if (thread->process->last_request_ns > m[n - 1].end_ns ||
         thread->process->last_request_ns > g->last_end_ns)
         end_ns = g->last_end_ns;
@@ -210,16 +221,16 @@ static bool still_grows(const struct thread *thread, uint64_t end_ns)
 
 static bool grows(const struct thread *thread, uint64_t end_ns)
 {
-    return majors_grow(thread->gc) && still_grows(thread, end_ns);
+    return majors_grow(thread) && still_grows(thread, end_ns);
 }
 
 /* A major collection also frees the Buffers that nobody holds, so what the process has at least between two
  * of them is held by somebody. It rises with the heap, which is told otherwise, and while the heap finds its
  * size, so it must rise on and by more. */
-static bool outside_grows(const struct gc_watch *g)
+static bool outside_grows(const struct thread *thread)
 {
-    size_t n = g->majors.count, rises = 0;
-    const struct gc_major *m = g->majors.at;
+    size_t n, rises = 0;
+    const struct gc_major *m = gc_majors_serving(thread, &n);
     n -= n && m[n - 1].memory_bytes == UINT64_MAX;
     if (n < MAJORS_NEEDED - 1)
         return false;
@@ -282,7 +293,8 @@ static bool presses(const struct thread *thread, double *ret_ran)
             (double)bin->gc_ns < PRESSURE_SHARE * (double)busy_ns)
             continue;
         gc_ns += (double)bin->gc_ns;
-        ran_ns += (double)bin->gc_ns * ran_share(thread, bin, busy_ns);
+        ran_ns += thread->process->has_waits ? (double)bin->gc_net_ns
+                                             : (double)bin->gc_ns * ran_share(thread, bin, busy_ns);
     }
     *ret_ran = gc_ns > 0 ? ran_ns / gc_ns : 1;
     return ran_ns >= (double)PRESSURE_MIN_NS;
@@ -306,7 +318,7 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
     bool pressure = presses(thread, ret_ran);
     if (grows(thread, end_ns))
         return GC_LEAK;
-    if (outside_grows(thread->gc))
+    if (outside_grows(thread))
         return GC_LEAK_OUTSIDE;
     return pressure ? GC_PRESSURE : GC_HEALTHY;
 }

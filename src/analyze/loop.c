@@ -15,6 +15,7 @@ static void merge_bin(struct loop_bin *to, const struct loop_bin *from)
 {
     to->active_ns += from->active_ns;
     to->gc_ns += from->gc_ns;
+    to->gc_net_ns += from->gc_net_ns;
     to->run_ns += from->run_ns;
     to->wait_ns += from->wait_ns;
     to->between_ns += from->between_ns;

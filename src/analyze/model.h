@@ -245,6 +245,7 @@ enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
+    uint64_t gc_net_ns; /* without what the machine took of it; 0 as long as that is not known */
     uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
     /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
      * waiting for the loop. Divided by the bin's width, the mean number of them. */
@@ -400,7 +401,7 @@ struct process {
     uint8_t has_waits; /* its threads' times off a processor are told */
     uint64_t started_ns, ended_ns;
     uint64_t request_count, answered_count, first_request_ns, last_request_ns;
-    uint64_t latency_ns;       /* of all its requests together */
+    uint64_t latency_ns;       /* of all its requests together, without what the machine took of it */
     uint64_t active_before_ns; /* of its loops, before the first request */
     uint64_t told_count;       /* operations that a context's number alone proves */
     uint64_t handovers;        /* turns that contradict the numbers */
@@ -686,6 +687,8 @@ uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t 
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
 /* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
 enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran);
+/* The major collections since there are requests, or all where there are none. */
+const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count);
 /* By the clock, since there are requests: in collections, and what the loop was at work. */
 void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
 double process_ran_share(const struct process *process);

@@ -354,7 +354,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     leave_thread(a, request);
     process->answered_count++;
     process->last_request_ns = request->end_ns;
-    process->latency_ns += request_latency_ns(request);
+    process->latency_ns += request_net_latency_ns(process, request);
     request->first = !map_get(&process->endpoints, endpoint_key(request));
     if (process->endpoints.count < ENDPOINTS_MAX &&
         !map_put(&process->endpoints, endpoint_key(request), NULL))

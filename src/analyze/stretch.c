@@ -116,7 +116,7 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
     struct activity_times times;
     double waited = 0;
     if (activity_times(thread, start_ns, end_ns, &times))
-        return times.runnable_ns;
+        return times.runnable_ns + times.held_ns;
     for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
         const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
         uint64_t wait_ns = after->wait_ns - MIN(before->wait_ns, after->wait_ns);

@@ -109,7 +109,8 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
 {
     struct duration in, between, all;
     const struct gc_watch *g = thread->gc;
-    const struct gc_major *first = &g->majors.at[0], *last = &g->majors.at[g->majors.count - 1];
+    size_t count;
+    const struct gc_major *first = gc_majors_serving(thread, &count), *last = first + count - 1;
     last -= outside && last->memory_bytes == UINT64_MAX;
     uint64_t from = outside ? first->memory_bytes : first->heap_bytes;
     uint64_t to = outside ? last->memory_bytes : last->heap_bytes;
@@ -123,7 +124,7 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
                            "collections",
                            thread->process->service,
                            outside ? "memory outside of the heap (Buffers, native code)" : "heap",
-                           say_bytes(f, from), say_bytes(f, to), (unsigned long long)g->count[1]);
+                           say_bytes(f, from), say_bytes(f, to), (unsigned long long)count);
     f->detail = finding_say(
         f,
         "What is %s a major collection grows by %s a second and had not stopped growing at the end. A "
@@ -196,8 +197,8 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         return -ENOMEM;
     if (fault->absorbed) /* another thread of the process has told of it */
         return 0;
-    double cost_ns =
-        (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (verdict == GC_PRESSURE ? ran : 1);
+    /* Where the kernel tells of waits, none are in it. */
+    double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (process->has_waits ? 1 : ran);
     if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_COLLECTING);

@@ -140,8 +140,28 @@ static void looks_into_a_thread_are_not_its_own_time(void **state)
          .reason = STOPPED, .waker_pid = RECORDER, .runnable_ns = US(5));
     FEED(&feed, sched_switch, RECORDER, RECORDER, US(400), US(100), .pid = PROGRAM, .tid = WORKER,
          .reason = STOPPED, .waker_pid = DEBUGGER, .runnable_ns = US(5));
-    expect(&feed, US(100), US(200), 0, US(100), 0);
-    expect(&feed, US(300), US(400), 0, US(5), US(95));
+    expect(&feed, US(100), US(400), US(100), US(10), US(190));
+    assert_int_equal(activity_net_ns(worker(&feed), US(100), US(200)), 0);
+    assert_int_equal(activity_net_ns(worker(&feed), US(300), US(400)), US(95));
+    feed_done(&feed);
+}
+
+static void who_waits_for_a_thread_without_a_processor_waits_for_the_machine(void **state)
+{
+    (void)state;
+    enum { HOLDER = 12, OTHER = 13, MPROTECT = 10 };
+    struct feed feed;
+    begin(&feed);
+    /* The holder ran 2 ms, had no processor for 5 and ran 3 until it woke the other. */
+    FEED(&feed, sched_switch, 1, 1, US(8000), US(5000), .pid = PROGRAM, .tid = HOLDER,
+         .runnable_ns = US(5000));
+    FEED(&feed, sched_switch, 1, 1, US(11000), US(10000), .pid = PROGRAM, .tid = WORKER, .reason = BLOCKED,
+         .call = FUTEX, .waker_pid = PROGRAM, .waker_tid = HOLDER);
+    assert_int_equal(activity_net_ns(worker(&feed), US(1000), US(11000)), US(5000));
+    /* Whoever had the lock on the memory map. */
+    FEED(&feed, sched_switch, 1, 1, US(30000), US(9000), .pid = PROGRAM, .tid = WORKER,
+         .reason = ACTIVITY_UNINTERRUPTIBLE, .call = MPROTECT, .waker_pid = OTHER, .waker_tid = OTHER);
+    assert_int_equal(activity_net_ns(worker(&feed), US(20000), US(30000)), US(1000));
     feed_done(&feed);
 }
 
@@ -181,6 +201,7 @@ int main(void)
         cmocka_unit_test(old_times_are_forgotten_not_guessed),
         cmocka_unit_test(the_sums_of_a_long_time_are_kept),
         cmocka_unit_test(looks_into_a_thread_are_not_its_own_time),
+        cmocka_unit_test(who_waits_for_a_thread_without_a_processor_waits_for_the_machine),
         cmocka_unit_test(disk_requests),
         cmocka_unit_test(threads_of_unknown_processes_are_not_made),
     };
