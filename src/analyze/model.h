@@ -197,6 +197,7 @@ struct look {
     uint32_t count, line, column;
     uint8_t cause;
     uint8_t loading; /* the stack was loading a module */
+    uint8_t stood;   /* it had no processor, or got it back for the look, and stood in a system call */
     const char *function, *script, *detail;
 };
 

@@ -44,6 +44,8 @@ void seen_add(struct analysis *a, struct seen **seen, const struct look *look)
 void short_look(struct analysis *a, struct thread *thread, const struct look *look)
 {
     size_t n = thread->short_turns ? thread->short_turn_count : 0;
+    if (look->stood)
+        return;
     for (size_t i = n; i > 0 && n - i < SHORT_TURNS; i--) {
         const struct short_turn *turn = &thread->short_turns[(i - 1) % SHORT_TURNS];
         if (turn->end_ns <= look->since_ns)
@@ -100,9 +102,9 @@ void short_turn(struct analysis *a, struct thread *thread, struct request *owner
             thread->looks.at[left++] = look;
             continue;
         }
-        if (owner)
+        if (owner && !look.stood)
             seen_add(a, &owner->seen, &look);
-        if (encodes)
+        if (encodes && !look.stood)
             seen_add(a, &thread->process->encode_seen, &look);
     }
     thread->looks.count = left;

@@ -17,6 +17,7 @@ static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
 static const uint64_t YOUNG_NS = 2 * NS_PER_S;
 /* Between two readings of a thread's processor time there are 10 ms when all goes well. */
 static const uint64_t SCHED_SLACK_NS = 20 * NS_PER_MS;
+static const uint64_t CAME_BACK_NS = 100 * NS_PER_US;
 /* A loop that did nothing for so long was waiting for something to do. */
 static const uint64_t QUIET_NS = NS_PER_MS;
 
@@ -32,6 +33,27 @@ static const char *text_field(struct analysis *a, const struct event *e, uint32_
 {
     const struct value *v = &e->values[field];
     return e->present >> field & 1 && v->length ? intern(a, v->s, v->length) : NULL;
+}
+
+/* On a busy machine threads lose their processors in system calls more often than where they spend them, and
+ * a look sees where that was. At the time of the look, or, where only a time after it is known, of the last
+ * stop. */
+static bool stood(const struct thread *thread, const struct look *look, bool brief)
+{
+    size_t first,
+        n = activity_waits(thread, look->since_ns - MIN(look->since_ns, NS_PER_S), look->first_ns, &first);
+    uint64_t at_ns = brief ? look->since_ns : look->first_ns;
+    bool stopped = false;
+    for (size_t i = first + n; i-- > first;) {
+        const struct activity_wait *w = activity_wait_at(thread, i);
+        if (w->start_ns > at_ns)
+            continue;
+        if (w->reason == ACTIVITY_STOPPED && !stopped && (!brief || w->end_ns >= at_ns))
+            stopped = true, at_ns = w->start_ns;
+        else if (w->reason != ACTIVITY_STOPPED && (stopped || brief))
+            return w->end_ns + CAME_BACK_NS >= at_ns && w->call != SONDE_SYSCALL_NONE;
+    }
+    return false;
 }
 
 void stretch_look(struct analysis *a, const struct event *e)
@@ -52,14 +74,16 @@ void stretch_look(struct analysis *a, const struct event *e)
                         .function = text_field(a, e, FIELD_stall_sample_function),
                         .script = text_field(a, e, FIELD_stall_sample_script),
                         .detail = text_field(a, e, FIELD_stall_sample_detail)};
-    if (U(e, stall_sample_brief)) {
+    bool brief = U(e, stall_sample_brief) != 0;
+    look.stood = stood(thread, &look, brief);
+    if (brief) {
         short_look(a, thread, &look);
         return;
     }
     array_foreach (&thread->looks, known)
         if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
             known->column == look.column && known->function == look.function &&
-            known->script == look.script && known->detail == look.detail) {
+            known->script == look.script && known->detail == look.detail && known->stood == look.stood) {
             known->count++;
             known->last_ns = look.last_ns;
             known->run_ns = look.run_ns;

@@ -18,7 +18,7 @@ enum { ENCODE_CALLS = 5 };
 /* The paper: TIGC and TBGC balance each other when a leak is suspected. */
 static const double BALANCED = 1.0 / 3;
 
-/* Collections are a fault when requests lose as much to them, and a tenth of their time. */
+/* Collections are a fault when requests lose as much to them, and a twentieth of their time. */
 static const double PRESSURE_COST_NS = 50e6;
 
 struct duration {
@@ -199,7 +199,7 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         return 0;
     /* Where the kernel tells of waits, none are in it. */
     double cost_ns = (double)(fault->cost_ns + stalls_cost_ns(a, process)) * (process->has_waits ? 1 : ran);
-    if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 10 < (double)process->latency_ns))
+    if (verdict == GC_PRESSURE && (cost_ns < PRESSURE_COST_NS || cost_ns * 20 < (double)process->latency_ns))
         return 0;
     absorb_stalls(a, fault, process, OF_COLLECTING);
     if (verdict == GC_LEAK)
