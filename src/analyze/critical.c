@@ -69,12 +69,13 @@ static uint64_t end_of(const struct request *request, const struct vspan *span)
 }
 
 /* The answer of an untraced peer may have lain in the socket while the loop was busy with others: since when,
- * at worst. */
+ * at worst. Not since before the loop has polled and did not find it. */
 static uint64_t busy_since_ns(const struct thread *thread, uint64_t at_ns)
 {
+    const uint64_t read_ns = at_ns;
     for (size_t i = thread ? thread->long_turn_count : 0, seen = 0; i > 0 && seen < LONG_TURNS; i--, seen++) {
         const struct long_turn *turn = &thread->long_turns[(i - 1) % LONG_TURNS];
-        if (turn->end_ns + BUSY_GAP_NS < at_ns)
+        if (turn->end_ns + BUSY_GAP_NS < at_ns || (turn->polled_ns && turn->polled_ns <= read_ns))
             break;
         if (turn->start_ns < at_ns)
             at_ns = turn->start_ns;

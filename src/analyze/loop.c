@@ -97,6 +97,17 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     spread(w, start_ns, end_ns, offsetof(struct loop_bin, active_ns));
 }
 
+void loop_polled(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    for (size_t i = thread->long_turn_count, seen = 0; i > 0 && seen < LONG_TURNS; i--, seen++) {
+        struct long_turn *turn = &thread->long_turns[(i - 1) % LONG_TURNS];
+        if (turn->polled_ns)
+            break;
+        if (turn->end_ns <= start_ns)
+            turn->polled_ns = end_ns;
+    }
+}
+
 /* ---- queues ---- */
 
 void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns)

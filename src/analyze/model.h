@@ -294,6 +294,7 @@ enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
 /* Turns that are long enough to have kept others waiting. */
 struct long_turn {
     uint64_t start_ns, end_ns;
+    uint64_t polled_ns; /* when the first poll phase that began after it ended; 0: not yet */
 };
 enum { LONG_TURNS = 32 };
 
@@ -673,6 +674,8 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
 void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                int32_t timeout_ms);
 
+/* It has polled: what had come during the long turns before it is read. */
+void loop_polled(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* Something that was ready when the loop polled is handled. */
 void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns);
 /* The queue of the thread pool: an operation that this loop gave it is there, has run, has come back. */

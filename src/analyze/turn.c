@@ -166,9 +166,11 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
     thread->had_phase |= e->id == SONDE_EVENT_uv_phase;
-    if (e->id == SONDE_EVENT_uv_phase && U(e, uv_phase_phase) == PHASE_POLL)
-        loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));
-    thread->polls_since_stretch += e->id == SONDE_EVENT_uv_phase && U(e, uv_phase_phase) == PHASE_POLL;
+    if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != PHASE_POLL)
+        return;
+    loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));
+    loop_polled(thread, start_ns, e->time_ns);
+    thread->polls_since_stretch++;
 }
 
 /* ---- the end of a thread ---- */

@@ -107,6 +107,30 @@ static void an_opaque_peer_is_not_blamed_for_the_own_loop(void **state)
     feed_done(&feed);
 }
 
+/* But what the loop does not find when it polls has not come yet. */
+static void an_answer_that_a_poll_did_not_find_came_after_it(void **state)
+{
+    enum { POLL = 4 };
+    struct feed feed;
+    start(&feed);
+    begin(&feed, API, 30, "/db", MS(1));
+    FEED(&feed, uv_write, API, API, MS(2), 0, .fd = 8, .generation = 1, .bytes = 60);
+    end_turn(&feed, API, 30, MS(1) - US(50), MS(3));
+    FEED(&feed, uv_phase, API, API, MS(4), MS(4), .phase = POLL, .timeout_ms = -1);
+    end_turn(&feed, API, 40, MS(60), MS(102));
+    FEED(&feed, uv_phase, API, API, MS(103), MS(50), .phase = POLL, .timeout_ms = -1);
+    FEED(&feed, uv_phase, API, API, MS(105), MS(1), .phase = POLL, .timeout_ms = -1);
+    answer(&feed, API, 30, MS(108));
+    FEED(&feed, node_callback, API, API, MS(109), MS(2) - US(10), .async_id = 7);
+    FEED(&feed, uv_io, API, API, MS(109), MS(2), .fd = 8, .generation = 1, .events = 1);
+    feed_finish(&feed);
+    const struct request *r = feed_kept(&feed, "/db");
+    assert_covered(r);
+    assert_in_range(class_ns(r, PATH_LOOP, NULL), 0, US(20));
+    assert_in_range(class_ns(r, PATH_PEER, NULL), MS(105) - US(20), MS(105));
+    feed_done(&feed);
+}
+
 /* Nothing is known of what a timer continues. */
 static void a_timer_is_something_unseen(void **state)
 {
@@ -131,6 +155,7 @@ int main(void)
         cmocka_unit_test(pool_work_is_queue_run_and_loop),
         cmocka_unit_test(a_traced_service_is_followed),
         cmocka_unit_test(an_opaque_peer_is_not_blamed_for_the_own_loop),
+        cmocka_unit_test(an_answer_that_a_poll_did_not_find_came_after_it),
         cmocka_unit_test(a_timer_is_something_unseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
