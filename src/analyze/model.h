@@ -189,7 +189,7 @@ struct sched_sample {
     uint64_t time_ns, run_ns, wait_ns;
     uint64_t active_ns; /* what the thread did since the previous sample */
 };
-enum { SCHED_KEPT = 64 };
+enum { SCHED_KEPT = 512 };
 
 /* One answer of the stall sampler, with how often it was given. */
 struct look {
@@ -246,7 +246,7 @@ enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
 struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
-    uint64_t gc_net_ns; /* without what the machine took of it; 0 as long as that is not known */
+    uint64_t gc_net_ns;       /* without what the machine took of it; 0 as long as that is not known */
     uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
     /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
      * waiting for the loop. Divided by the bin's width, the mean number of them. */
@@ -320,7 +320,7 @@ struct async_type {
 };
 
 /* Where looks into short callbacks saw them. */
-enum { SEEN_PLACES = 8 };
+enum { SEEN_PLACES = 16 };
 struct seen {
     uint64_t looks; /* in all, also of places beyond those kept */
     struct look places[SEEN_PLACES];

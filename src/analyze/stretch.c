@@ -130,6 +130,34 @@ void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
     }
 }
 
+/* Waits that are in the kernel's own sum, and that no event tells of. A reading may be younger than its time
+ * says: the least of the last few. */
+static uint64_t untold_wait_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    enum { TRIED = 3 };
+    const struct sched_sample *last[TRIED] = {0}, *first = NULL;
+    size_t n = thread->sched_count, found = 0, at;
+    for (size_t i = n; i-- > 0 && n - i <= SCHED_KEPT && sched_at(thread, i)->time_ns >= start_ns;) {
+        first = sched_at(thread, i);
+        if (first->time_ns <= end_ns && found < TRIED)
+            last[found++] = first;
+    }
+    if (found < TRIED || first == last[TRIED - 1])
+        return 0;
+    /* The sum knows of a wait when it is over. */
+    uint64_t since_ns = first->time_ns, least_ns = UINT64_MAX;
+    if (activity_waits(thread, since_ns, since_ns + 1, &at))
+        since_ns = activity_wait_at(thread, at)->start_ns;
+    for (size_t i = 0; i < found; i++) {
+        struct activity_times told;
+        if (!activity_times(thread, since_ns, last[i]->time_ns, &told))
+            return 0;
+        uint64_t all_ns = last[i]->wait_ns - MIN(first->wait_ns, last[i]->wait_ns);
+        least_ns = MIN(least_ns, all_ns - MIN(told.runnable_ns, all_ns));
+    }
+    return least_ns;
+}
+
 /* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
  * so an interval's wait is shared out over what the thread did in it. The kernel adds a wait to its sum when
  * it is over: one that is longer than the interval began before it. Where the kernel's own events were
@@ -140,7 +168,8 @@ uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, ui
     struct activity_times times;
     double waited = 0;
     if (activity_times(thread, start_ns, end_ns, &times))
-        return times.runnable_ns + times.held_ns;
+        return MIN(times.runnable_ns + times.held_ns + untold_wait_ns(thread, start_ns, end_ns),
+                   end_ns - start_ns);
     for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
         const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
         uint64_t wait_ns = after->wait_ns - MIN(before->wait_ns, after->wait_ns);

@@ -527,6 +527,10 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
         return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)
                    ? SEVERITY_WARNING
                    : SEVERITY_INFO;
+    /* Once, shortly, and seen in one look at most: that accuses nobody. */
+    if (fault->kind == FINDING_event_loop_blocked && !fault->seen && fault->count == 1 &&
+        fault->looks_agree < 2 && fault->net_ns < 2 * limit_ns)
+        return SEVERITY_INFO;
     /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
     bool unseen = fault->kind == FINDING_redis_slow_command && fault->others_unknown;
     return fault->cost_ns >= limit_ns || unseen ? SEVERITY_WARNING : SEVERITY_INFO;

@@ -271,11 +271,11 @@ static void say_encode(struct finding *f, const struct process *process, const s
 }
 
 /* What encoding took with what belongs to it: the calls that are felt, which are measured, or, when they are
- * the smaller part of it, the functions in which they are, by the looks into them. */
+ * not nearly all of it, the functions in which they are, by the looks into them. */
 static uint64_t took_ns(const struct process *process, const struct encode_sum *sum)
 {
     uint64_t seen_ns = encode_seen_ns(process);
-    return seen_ns / 2 > sum->felt_ns ? seen_ns : sum->felt_ns;
+    return seen_ns > sum->felt_ns + sum->felt_ns / 4 ? seen_ns : sum->felt_ns;
 }
 
 static uint64_t stalls_of_encoding(const struct analysis *a, const struct process *process)

@@ -37,9 +37,9 @@ const summed = (lines, what, atLeastMs, tookNs) => lines.reduce((sum, line) => s
 const ranNs = ([, since, until, processorNs]) => Math.min(until - since, processorNs);
 export const booked = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ([, since, until]) => until - since);
 export const bookedRan = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ranNs);
-// Of pieces that are all alike: what half of them took at most, for each.
+// Of pieces that are all alike: what half of them ran at most, for each.
 export const bookedAlike = (what, atLeastMs) => ({ lines }) => {
-    const took = lines.filter(([name, since, until]) => name === what && until - since >= atLeastMs * 1e6).map(([, since, until]) => until - since).sort((a, b) => a - b);
+    const took = lines.filter(([name, since, until]) => name === what && until - since >= atLeastMs * 1e6).map((line) => ranNs(line) || line[2] - line[1]).sort((a, b) => a - b);
     return took.length * (took[took.length >> 1] ?? 0);
 };
 export const ranMs = (what, { lines }) => lines.filter(([name]) => name === what).map((line) => ranNs(line) / 1e6).sort((a, b) => a - b);

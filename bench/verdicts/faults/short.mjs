@@ -22,7 +22,7 @@ export function short(app, { strengthMs, healthy, what, pieceMs }) {
     const n = healthy ? kind.first : calibrate(core, pieceMs, kind.first, kind.grow), count = healthy ? 5 : Math.ceil(strengthMs / pieceMs);
     app.require(file, 'fs', 'fs');
     const next = chance.pick([`setImmediate(${step}, left - 1, n, finish)`, `fs.stat(__filename, () => ${step}(left - 1, n, finish))`, `setTimeout(${step}, 0, left - 1, n, finish)`]);
-    app.addFunction(file, step, [`function ${step}(left, n, finish) {`, '    const since = tick();', `    ${name}(n);`, `    note('${mark}', since);`, '    if (left <= 1) return finish(null, left);', `    ${next};`, '}']);
+    app.addFunction(file, step, [`function ${step}(left, n, finish) {`, '    const since = clock();', `    ${name}(n);`, `    note('${mark}', since);`, '    if (left <= 1) return finish(null, left);', `    ${next};`, '}']);
     const route = app.addHandler(file, handler, app.style === 'promise'
         ? [`await new Promise((resolve) => ${step}(${count}, Number(query.get('n')), resolve));`, "ANSWER('done\\n');"]
         : [`${step}(${count}, Number(query.get('n')), () => {`, "    ANSWER('done\\n');", '});']);
