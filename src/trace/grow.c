@@ -111,9 +111,9 @@ static int add_files(struct trace *t, uint32_t host)
     for (size_t i = 0; r >= 0 && i < names.count; i++) {
         char path[PATH_MAX];
         struct stat st;
-        if (!trace_is_stream_name(names.at[i]) ||
-            snprintf(path, sizeof(path), "%s/%s", folder, names.at[i]) >= (int)sizeof(path) ||
-            stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0 || is_known(t, path))
+        if (!trace_is_stream_name(names.at[i].name) ||
+            snprintf(path, sizeof(path), "%s/%s", folder, names.at[i].name) >= (int)sizeof(path) ||
+            !trace_is_file(path, &names.at[i]) || stat(path, &st) < 0 || st.st_size == 0 || is_known(t, path))
             continue;
         r = add_file(t, host, path);
         added += r > 0;
@@ -134,7 +134,7 @@ int64_t trace_refresh(struct trace *t)
     }
     if (!t->started)
         return 0;
-    int r = t->pending ? trace_advance_first(t) : 0;
+    int r = t->pending ? trace_advance_pending(t) : 0;
     for (uint32_t i = 0; r >= 0 && !t->borrowed && i < t->hosts.count; i++) {
         if ((r = refresh_metadata(t, &t->hosts.at[i])) > 0)
             grown++;

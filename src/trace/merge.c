@@ -29,6 +29,7 @@ int merge_init(struct merge *m, uint32_t streams)
     *m = (struct merge){.count = streams};
     while ((1ull << m->stream_bits) < streams)
         m->stream_bits++;
+    m->stream_mask = (1ull << m->stream_bits) - 1;
     m->next_ns = calloc(streams + 1ul, sizeof(*m->next_ns));
     if (streams < CALENDAR_STREAMS) {
         m->tree = calloc(streams + 1ul, sizeof(*m->tree));
@@ -120,20 +121,19 @@ static inline uint64_t calendar_key(const struct merge *m, uint32_t i)
     return ((uint64_t)m->next_ns[i] - (uint64_t)m->base_ns) << m->stream_bits | i;
 }
 
-/* Into the bucket of its time; what is behind the window goes to one more, which is never looked at. Whether
- * it is behind is as good as random, so there is no branch. */
-static inline void put(struct merge *m, uint32_t i)
+/* Into a bucket; what is behind the window goes to one more, which is never looked at. Whether it is behind
+ * is as good as random, so there is no branch. */
+static inline void put(struct merge *m, uint32_t i, uint64_t since, uint64_t bucket)
 {
-    uint64_t bucket = ((uint64_t)m->next_ns[i] - (uint64_t)m->base_ns) >> m->shift;
     bucket = bucket < m->buckets ? bucket : m->buckets;
-    uint32_t n = m->bucket_entries[bucket];
+    uint32_t *entries = &m->bucket_entries[bucket], n = *entries;
     if (n < FEW) {
-        m->bucket_at[bucket].keys[n] = calendar_key(m, i);
+        m->bucket_at[bucket].keys[n] = since << m->stream_bits | i;
     } else {
         m->next[i] = n > FEW ? m->more[bucket] : MERGE_NONE;
         m->more[bucket] = i;
     }
-    m->bucket_entries[bucket] = n + 1;
+    *entries = n + 1;
     m->bucket_entries[m->buckets] = 0;
 }
 
@@ -180,8 +180,10 @@ static void new_window(struct merge *m)
     if (m->base_ns == MERGE_ENDED)
         return;
     for (uint32_t i = 0; i < m->count; i++)
-        if (m->next_ns[i] != MERGE_ENDED)
-            put(m, i);
+        if (m->next_ns[i] != MERGE_ENDED) {
+            uint64_t since = (uint64_t)m->next_ns[i] - (uint64_t)m->base_ns;
+            put(m, i, since, since >> m->shift);
+        }
     take_buckets(m);
 }
 
@@ -211,37 +213,46 @@ static void calendar_start(struct merge *m)
     new_window(m);
 }
 
+/* Its time is one of those that are sorted already: it stays in the front, perhaps first again. */
+static __attribute__((noinline)) void stay_in_front(struct merge *m, uint64_t key)
+{
+    uint32_t i = m->at;
+    for (; i + 1 < m->end && m->front[i + 1] < key; i++)
+        m->front[i] = m->front[i + 1];
+    m->front[i] = key;
+    m->steps += i - m->at;
+    if (m->steps > 32 * m->taken + 8ull * m->count && m->shift > 0) { /* buckets are far too wide */
+        m->shift -= MIN(m->shift, 4u);
+        new_window(m);
+    }
+}
+
+static __attribute__((noinline)) void fill_front(struct merge *m)
+{
+    if (m->bucket < m->buckets)
+        take_buckets(m);
+    if (m->at == m->end)
+        next_window(m);
+}
+
 void merge_calendar_moved(struct merge *m, uint32_t stream)
 {
     int64_t ns = m->next_ns[stream];
+    uint64_t since = (uint64_t)ns - (uint64_t)m->base_ns, bucket = since >> m->shift;
     m->taken++;
     if (ns < m->base_ns) { /* backwards, before everything here */
         new_window(m);
         return;
     }
-    uint64_t bucket = ((uint64_t)ns - (uint64_t)m->base_ns) >> m->shift;
-    if (bucket < m->bucket && ns != MERGE_ENDED) { /* it stays in the front, perhaps first again */
-        uint64_t key = calendar_key(m, stream);
-        uint32_t i = m->at;
-        for (; i + 1 < m->end && m->front[i + 1] < key; i++)
-            m->front[i] = m->front[i + 1];
-        m->front[i] = key;
-        m->steps += i - m->at;
-        if (m->steps > 32 * m->taken + 8ull * m->count && m->shift > 0) { /* buckets are far too wide */
-            m->shift -= MIN(m->shift, 4u);
-            new_window(m);
-        }
+    if (bucket < m->bucket && ns != MERGE_ENDED) {
+        stay_in_front(m, since << m->stream_bits | stream);
         return;
     }
     m->at++;
     if (ns != MERGE_ENDED)
-        put(m, stream);
-    if (m->end - m->at < AHEAD) {
-        if (m->bucket < m->buckets)
-            take_buckets(m);
-        if (m->at == m->end)
-            next_window(m);
-    }
+        put(m, stream, since, bucket);
+    if (m->end - m->at < AHEAD)
+        fill_front(m);
 }
 
 /* ---- both ---- */

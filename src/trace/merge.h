@@ -30,6 +30,7 @@ struct merge {
     int64_t *next_ns; /* by stream: set by the caller, then merge_start() or merge_moved() */
     uint32_t count;
     unsigned stream_bits;
+    uint64_t stream_mask;
     int64_t base_ns; /* entries are times since then, with the stream's index in the low bits */
     uint64_t *tree;  /* few streams */
     uint64_t *winners;
@@ -56,17 +57,16 @@ void merge_start(struct merge *merge);
 /* The first stream, or MERGE_NONE when all have ended. */
 static inline uint32_t merge_first(const struct merge *merge)
 {
-    uint64_t mask = ((uint64_t)1 << merge->stream_bits) - 1;
     if (merge->tree)
-        return merge->tree[0] == UINT64_MAX ? MERGE_NONE : (uint32_t)(merge->tree[0] & mask);
-    return merge->at == merge->end ? MERGE_NONE : (uint32_t)(merge->front[merge->at] & mask);
+        return merge->tree[0] == UINT64_MAX ? MERGE_NONE : (uint32_t)(merge->tree[0] & merge->stream_mask);
+    return merge->at == merge->end ? MERGE_NONE : (uint32_t)(merge->front[merge->at] & merge->stream_mask);
 }
 
 /* The stream that comes n events later if none between has two in a row, or MERGE_NONE: not known. */
 static inline uint32_t merge_ahead(const struct merge *merge, uint32_t n)
 {
-    uint64_t mask = ((uint64_t)1 << merge->stream_bits) - 1;
-    return merge->end - merge->at > n ? (uint32_t)(merge->front[merge->at + n] & mask) : MERGE_NONE;
+    return merge->end - merge->at > n ? (uint32_t)(merge->front[merge->at + n] & merge->stream_mask)
+                                      : MERGE_NONE;
 }
 
 /* ---- the inside of merge_moved(), which runs for every event ---- */

@@ -112,6 +112,25 @@ int stream_open(struct stream *stream, const struct metadata *meta, const char *
     return stream->registers ? 0 : problem_set(problem, -ENOMEM, "%s: not enough memory", path);
 }
 
+void streams_unmap(struct stream *streams, size_t count)
+{
+    uint8_t *begin = NULL, *end = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct stream *s = &streams[i];
+        if (s->data && s->data + s->mapped == begin) { /* the kernel maps downwards */
+            begin = s->data;
+        } else if (s->data) {
+            if (begin)
+                munmap(begin, (size_t)(end - begin));
+            begin = s->data;
+            end = s->data + s->mapped;
+        }
+        s->data = NULL;
+    }
+    if (begin)
+        munmap(begin, (size_t)(end - begin));
+}
+
 void stream_done(struct stream *stream)
 {
     if (!stream)

@@ -25,13 +25,14 @@
 
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const struct folder_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
 }
 
 void trace_names_done(name_list *names)
 {
     array_foreach (names, n)
-        free(*n);
+        free(n->name);
     array_done(names);
 }
 
@@ -43,11 +44,11 @@ int trace_list_folder(const char *path, name_list *names)
         return -errno;
     int r = 0;
     for (struct dirent *d; r >= 0 && (d = readdir(dir));) {
-        char *name = d->d_name[0] == '.' ? NULL : strdup(d->d_name);
         if (d->d_name[0] == '.')
             continue;
-        if (!name || array_add(names, name) < 0) {
-            free(name);
+        struct folder_entry entry = {strdup(d->d_name), d->d_type};
+        if (!entry.name || array_add(names, entry) < 0) {
+            free(entry.name);
             r = -ENOMEM;
         }
     }
@@ -55,6 +56,22 @@ int trace_list_folder(const char *path, name_list *names)
     if (r >= 0 && names->count)
         qsort(names->at, names->count, sizeof(*names->at), compare_names);
     return r;
+}
+
+bool trace_is_file(const char *path, const struct folder_entry *entry)
+{
+    struct stat st;
+    if (entry->type != DT_UNKNOWN && entry->type != DT_LNK)
+        return entry->type == DT_REG;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool is_folder(const char *path, const struct folder_entry *entry)
+{
+    struct stat st;
+    if (entry->type != DT_UNKNOWN)
+        return entry->type == DT_DIR;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* What a trace without a host's name is called: its folder, or the one around it when that is the "ctf" of a
@@ -156,12 +173,12 @@ static int add_host(struct trace *t, const char *path, const name_list *names, s
     r = trace_reserve_registers(t, t->hosts.at[t->hosts.count - 1].meta->register_count + 1);
     for (size_t i = 0; r >= 0 && i < names->count; i++) {
         char file[PATH_MAX];
-        struct stat st;
-        if (!trace_is_stream_name(names->at[i]))
+        const struct folder_entry *entry = &names->at[i];
+        if (!trace_is_stream_name(entry->name))
             continue;
-        if (snprintf(file, sizeof(file), "%s/%s", path, names->at[i]) >= (int)sizeof(file))
+        if (snprintf(file, sizeof(file), "%s/%s", path, entry->name) >= (int)sizeof(file))
             return problem_set(problem, -ENAMETOOLONG, "%s: name too long", path);
-        if (stat(file, &st) == 0 && S_ISREG(st.st_mode))
+        if (trace_is_file(file, entry))
             r = add_stream(t, (uint32_t)t->hosts.count - 1, file, problem);
     }
     return r;
@@ -179,14 +196,12 @@ static int find_traces(struct trace *t, const char *path, int depth, struct prob
         return r;
     }
     for (size_t i = 0; i < names.count; i++)
-        if (strcmp(names.at[i], "metadata") == 0 && (r = add_host(t, path, &names, problem)) < 0)
+        if (strcmp(names.at[i].name, "metadata") == 0 && (r = add_host(t, path, &names, problem)) < 0)
             return r;
     for (size_t i = 0; r >= 0 && i < names.count && depth < MAX_FOLDER_DEPTH; i++) {
         char folder[PATH_MAX];
-        struct stat st;
-        if (snprintf(folder, sizeof(folder), "%s/%s", path, names.at[i]) >= (int)sizeof(folder))
-            continue;
-        if (lstat(folder, &st) == 0 && S_ISDIR(st.st_mode))
+        if (snprintf(folder, sizeof(folder), "%s/%s", path, names.at[i].name) < (int)sizeof(folder) &&
+            is_folder(folder, &names.at[i]))
             r = find_traces(t, folder, depth + 1, problem);
     }
     return r;
@@ -293,6 +308,7 @@ void trace_close(struct trace *trace)
     if (!trace)
         return;
     parallel_free(trace->parallel);
+    streams_unmap(trace->streams.at, trace->streams.count);
     array_foreach (&trace->streams, s)
         stream_done(s);
     array_done(&trace->streams);
@@ -372,17 +388,17 @@ static int start(struct trace *t)
             return r;
     }
     t->started = true;
-    t->pending = false;
+    t->pending = NULL;
     trace_merge_all(t);
     return 0;
 }
 
-/* The first stream goes on to its next event, or leaves. */
-int trace_advance_first(struct trace *t)
+/* The stream that is first goes on to its next event, or leaves. */
+int trace_advance_pending(struct trace *t)
 {
-    struct stream *s = first_stream(t);
+    struct stream *s = t->pending;
     int r = trace_advance(t, s);
-    t->pending = false;
+    t->pending = NULL;
     if (r < 0)
         return r;
     enter(t, s);
@@ -434,13 +450,13 @@ int trace_next(struct trace *t, const struct event **ret_event)
     if (!t->started && (r = start(t)) < 0)
         return r;
     for (;;) {
-        if (t->pending && (r = trace_advance_first(t)) < 0)
+        if (t->pending && (r = trace_advance_pending(t)) < 0)
             return r;
         struct stream *s = first_stream(t);
         if (!s)
             return 0;
         r = stream_decode(s, &t->machine);
-        t->pending = true;
+        t->pending = s;
         if (r == 0) {
             fill_event(t, s);
             *ret_event = &t->event;
@@ -465,7 +481,8 @@ int trace_rewind(struct trace *t)
         if (r < 0)
             return r;
     }
-    t->started = t->pending = false;
+    t->started = false;
+    t->pending = NULL;
     return 0;
 }
 
@@ -491,7 +508,7 @@ int trace_seek_ns(struct trace *t, uint64_t time_ns)
         s->ended = r == 0;
     }
     t->started = true;
-    t->pending = false;
+    t->pending = NULL;
     trace_merge_all(t);
     return 0;
 }

@@ -9,7 +9,13 @@
 #include "trace/parallel.h"
 #include "trace/stream.h"
 
-typedef ARRAY(char *) name_list;
+/* What a folder holds: a name, and what it is as far as the folder says (DT_REG ...; DT_UNKNOWN). */
+struct folder_entry {
+    char *name;
+    unsigned char type;
+};
+
+typedef ARRAY(struct folder_entry) name_list;
 
 struct retired {
     struct metadata *meta;
@@ -34,7 +40,7 @@ struct trace {
     struct merge merge;
     const uint8_t **next_data; /* by stream: its next event's fields */
     bool started;
-    bool pending; /* the first stream was delivered and must advance */
+    struct stream *pending; /* the first stream, when its event was delivered and it must advance; or NULL */
     struct machine machine;
     uint32_t register_count;
     struct arena text;
@@ -50,6 +56,9 @@ struct trace {
 int trace_list_folder(const char *path, name_list *names);
 void trace_names_done(name_list *names);
 bool trace_is_stream_name(const char *name);
+
+/* Whether it is a regular file, or a link to one. path is the entry's. */
+bool trace_is_file(const char *path, const struct folder_entry *entry);
 int trace_describe_host(struct host *host);
 int trace_reserve_registers(struct trace *trace, uint32_t count);
 
@@ -59,9 +68,9 @@ int trace_prepare(struct trace *trace);
 /* All streams, as they stand, into the merge. */
 void trace_merge_all(struct trace *trace);
 
-/* The stream's next event, or its end; the first stream's. */
+/* The stream's next event, or its end; that of the stream that is pending. */
 int trace_advance(struct trace *trace, struct stream *stream);
-int trace_advance_first(struct trace *trace);
+int trace_advance_pending(struct trace *trace);
 
 /* Bytes of the folder's metadata file, 0 when there is none. */
 uint64_t trace_metadata_bytes(const char *folder);
