@@ -300,7 +300,7 @@ static struct run median(const char *what, const char *folder, unsigned threads,
 
 static void remove_folder(const char *folder)
 {
-    char command[600];
+    char command[400];
     snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     if (system(command) != 0)
         fprintf(stderr, "cannot remove %s\n", folder);
@@ -327,14 +327,18 @@ int main(int argc, char **argv)
         write_trace(write_to, streams, events);
         return 0;
     }
-    char base[] = "/tmp/sonde-bench-XXXXXX", folder[64], what[64];
-    if (!mkdtemp(base))
+    const char *temporary = getenv("TMPDIR");
+    char base[256], folder[300], what[64];
+    snprintf(base, sizeof(base), "%s/sonde-bench-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
+    if (!mkdtemp(base)) {
+        fprintf(stderr, "cannot create %s: %s\n", base, strerror(errno));
         return 1;
+    }
     static const unsigned STREAMS[] = {2, 8, 100, 1000};
     enum { STREAMS_COUNT = sizeof(STREAMS) / sizeof(*STREAMS) };
     static struct run all[STREAMS_COUNT][RUNS_MAX];
     static double ratios[STREAMS_COUNT][RUNS_MAX];
-    char folders[STREAMS_COUNT][64];
+    char folders[STREAMS_COUNT][300];
     runs = runs > RUNS_MAX ? RUNS_MAX : runs ? runs : 1;
     for (size_t i = 0; i < STREAMS_COUNT; i++) {
         snprintf(folders[i], sizeof(folders[i]), "%s/s%u", base, STREAMS[i]);

@@ -40,6 +40,22 @@ void text_add(struct text *text, const char *string)
     text_add_bytes(text, string, strlen(string));
 }
 
+void text_add_visible(struct text *text, const char *bytes, size_t length)
+{
+    size_t clean = 0; /* start of what needs no escaping */
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)bytes[i], next = i + 1 < length ? (unsigned char)bytes[i + 1] : '\0';
+        bool wide = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (c >= ' ' && c != 0x7f && !wide)
+            continue;
+        text_add_bytes(text, bytes + clean, i - clean);
+        i += wide;
+        text_addf(text, "\\x%02x", wide ? next : c);
+        clean = i + 1;
+    }
+    text_add_bytes(text, bytes + clean, length - clean);
+}
+
 void text_addf(struct text *text, const char *format, ...)
 {
     va_list args, again;

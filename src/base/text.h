@@ -20,6 +20,9 @@ void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const char *bytes, size_t length);
 void text_addf(struct text *text, const char *format, ...) _printf_(2, 3);
 
+/* Appends what a terminal would obey (control characters, those of U+0080 to U+009F too) as \x1b. */
+void text_add_visible(struct text *text, const char *bytes, size_t length);
+
 /* The string (never NULL: "" when empty), borrowed until the next addition. */
 const char *text_get(const struct text *text);
 

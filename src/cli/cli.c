@@ -10,11 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 int cli_fail(int status, const struct problem *problem)
 {
-    fprintf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_RED), problem->what, cli_style(2, STYLE_NONE));
+    cli_printf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_RED), problem->what, cli_style(2, STYLE_NONE));
     if (problem->remedy[0])
-        fprintf(stderr, "  %s\n", problem->remedy);
+        cli_printf(stderr, "  %s\n", problem->remedy);
     return status;
 }
 
@@ -37,17 +39,60 @@ int cli_help(const struct command *command)
     return EXIT_DONE;
 }
 
+static const char *const STYLE_CODES[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
+                                          "\033[33m", "\033[32m", "\033[36m"};
+
 const char *cli_style(int fd, enum cli_style style)
 {
-    static const char *const CODES[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
-                                        "\033[33m", "\033[32m", "\033[36m"};
     const char *no_color = getenv("NO_COLOR");
     if ((no_color && no_color[0]) || !isatty(fd))
         return "";
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0)
         return "";
-    return CODES[style];
+    return STYLE_CODES[style];
+}
+
+/* Bytes of a line break, a tab or one of our styles at s; else 0. */
+static size_t allowed(const char *s)
+{
+    if (*s == '\n' || *s == '\t')
+        return 1;
+    for (size_t i = 0; *s == '\033' && i < ARRAY_SIZE(STYLE_CODES); i++)
+        if (strncmp(s, STYLE_CODES[i], strlen(STYLE_CODES[i])) == 0)
+            return strlen(STYLE_CODES[i]);
+    return 0;
+}
+
+int cli_put(FILE *to, const char *text)
+{
+    _cleanup_(text_done) struct text out = {0};
+    while (*text) {
+        size_t n = 0, as_is = 0;
+        while (text[n] && !(as_is = allowed(text + n)))
+            n++;
+        text_add_visible(&out, text, n);
+        text_add_bytes(&out, text + n, as_is);
+        text += n + as_is;
+    }
+    errno = 0;
+    if (out.failed)
+        return -ENOMEM;
+    return fputs(text_get(&out), to) >= 0 ? 0 : errno ? -errno : -EIO;
+}
+
+int cli_printf(FILE *to, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    va_start(args, format);
+    int r = vasprintf(&text, format, args);
+    va_end(args);
+    if (r < 0)
+        return -ENOMEM;
+    r = cli_put(to, text);
+    free(text);
+    return r;
 }
 
 char *cli_probe_path(void)

@@ -5,6 +5,7 @@
 #define CLI_CLI_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/macro.h"
 #include "base/problem.h"
@@ -48,6 +49,11 @@ char *cli_probe_path(void);
 
 /* Prints the report of a trace folder to stdout, as `sonde report` does; returns an exit status. */
 int cli_report(const char *folder, bool json);
+
+/* Prints text that may hold what somebody's trace says. What a terminal would obey is escaped, but for line
+ * breaks, tabs and the styles below. 0, or -EPIPE or another negative errno. */
+int cli_put(FILE *to, const char *text);
+int cli_printf(FILE *to, const char *format, ...) _printf_(2, 3);
 
 /* ANSI colour only where it helps: "" unless stream (1 or 2) is a terminal and NO_COLOR is not set. */
 enum cli_style { STYLE_NONE, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_YELLOW, STYLE_GREEN, STYLE_CYAN };

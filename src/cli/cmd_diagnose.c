@@ -120,7 +120,7 @@ static void print_report(const struct diagnosis *diagnosis, const struct report 
     text_add(&out, "\n");
     prose_findings(&out, report, &style, 100);
     prose_limits(&out, report, &style, 100);
-    fputs(text_get(&out), stdout);
+    cli_put(stdout, text_get(&out));
     print_proposals(diagnosis);
     text_done(&out);
 }

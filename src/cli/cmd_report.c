@@ -295,7 +295,7 @@ static void print_text(struct analysis *analysis, const struct report *report, c
     if (limits.length)
         text_addf(&out, "\n%s", text_get(&limits));
     add_cost(&out, report, style);
-    fputs(text_get(&out), stdout);
+    cli_put(stdout, text_get(&out));
     text_done(&out);
     text_done(&limits);
 }

@@ -31,7 +31,7 @@ static void print_text(const struct request *const *requests, size_t count, cons
                   clock_format_duration(request_latency_ns(requests[i]), time, sizeof(time)),
                   requests[i]->service, request_state_name(requests[i]->state), style->none);
         vertical_print(&out, requests[i], samples, style, width, options->lines);
-        fputs(text_get(&out), stdout);
+        cli_put(stdout, text_get(&out));
         text_clear(&out);
     }
     text_done(&out);

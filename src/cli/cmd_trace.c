@@ -61,10 +61,13 @@ static void json_losses(struct text *out, const struct trace *trace)
     const struct trace_loss *l = trace_losses(trace, &n);
     text_add(out, "\"losses\":[");
     for (size_t i = 0; i < n; i++) {
-        text_addf(out,
-                  "%s{\"kind\":\"%s\",\"count\":%" PRIu64 ",\"stream\":%u,\"offset_bytes\":%" PRIu64
-                  ",\"path\":",
-                  i ? "," : "", losses_kind(&l[i]), l[i].count, l[i].stream, l[i].offset);
+        text_addf(out, "%s{\"kind\":\"%s\",\"count\":%" PRIu64 ",\"offset_bytes\":%" PRIu64 ",\"stream\":",
+                  i ? "," : "", losses_kind(&l[i]), l[i].count, l[i].offset);
+        if (l[i].stream == LOSS_NO_STREAM)
+            text_add(out, "null");
+        else
+            format_unsigned(out, l[i].stream);
+        text_add(out, ",\"path\":");
         format_json_string(out, l[i].path, strlen(l[i].path));
         text_add(out, ",\"what\":");
         format_json_string(out, l[i].what, strlen(l[i].what));
@@ -163,11 +166,14 @@ static void info_hosts(const struct trace_command *c)
             }
         }
         char shown[24];
-        printf("%s%s%s  %s%s%sCTF %s, %" PRIu64 " stream%s, %s, %u event class%s\n  %s\n",
-               cli_style(1, STYLE_BOLD), h->name, cli_style(1, STYLE_NONE), h->tracer,
-               h->tracer[0] ? " " : "", h->tracer[0] ? "· " : "", h->version == 2 ? "2" : "1.8", streams,
-               streams == 1 ? "" : "s", progress_bytes(bytes, shown, sizeof(shown)), h->class_count,
-               h->class_count == 1 ? "" : "es", h->path);
+        _cleanup_(text_done) struct text name = {0}, tracer = {0};
+        text_add_visible(&name, h->name, strlen(h->name));
+        text_add_visible(&tracer, h->tracer, strlen(h->tracer));
+        cli_printf(stdout, "%s%s%s  %s%sCTF %s, %" PRIu64 " stream%s, %s, %u event class%s\n  %s\n",
+                   cli_style(1, STYLE_BOLD), text_get(&name), cli_style(1, STYLE_NONE), text_get(&tracer),
+                   tracer.length ? " · " : "", h->version == 2 ? "2" : "1.8", streams,
+                   streams == 1 ? "" : "s", progress_bytes(bytes, shown, sizeof(shown)), h->class_count,
+                   h->class_count == 1 ? "" : "es", h->path);
     }
 }
 
@@ -190,8 +196,11 @@ static void info_text(struct trace_command *c, struct info *info)
             puts("\nno clock: events have no times");
         printf("%" PRIu64 " events\n", info->events);
         qsort(info->classes.at, info->classes.count, sizeof(*info->classes.at), more_events);
-        for (size_t i = 0; i < info->classes.count; i++)
-            printf("%12" PRIu64 "  %s\n", info->classes.at[i].events, info->classes.at[i].name);
+        for (size_t i = 0; i < info->classes.count; i++) {
+            text_clear(&line);
+            text_add_visible(&line, info->classes.at[i].name, strlen(info->classes.at[i].name));
+            printf("%12" PRIu64 "  %s\n", info->classes.at[i].events, text_get(&line));
+        }
     }
     losses_print(c->trace, stdout);
 }
@@ -323,7 +332,7 @@ static void event_line(struct text *line, const struct trace_command *c, const s
     else
         text_add(line, "-");
     text_add(line, " ");
-    text_add(line, host);
+    text_add_visible(line, host, strlen(host));
     for (uint32_t i = 0; e->packet && i < e->class->packet_field_count; i++)
         if (strcmp(e->class->packet_fields[i].name, "cpu_id") == 0)
             text_addf(line, " cpu%" PRIu64, e->packet[i].u);
@@ -336,7 +345,7 @@ static void event_line(struct text *line, const struct trace_command *c, const s
         }
     }
     text_add(line, " ");
-    text_add(line, e->class->name);
+    text_add_visible(line, e->class->name, strlen(e->class->name));
     for (size_t i = 0; i < ARRAY_SIZE(SCOPES); i++) {
         bool any = false;
         for (uint32_t f = 0; f < e->class->field_count && !any; f++)
@@ -538,13 +547,14 @@ static int align(struct trace_command *c)
         if (i == alignment->reference)
             continue;
         char between[24], error[24];
-        fprintf(stderr,
-                "aligned: %s to %s: offset %+" PRId64
-                " ns, drift %+.3f us/s; error at most %s between the messages, %s "
-                "over the whole trace (%" PRIu64 " messages sent, %" PRIu64 " received)\n",
-                trace_host_at(c->trace, i)->name, trace_host_at(c->trace, h->reference)->name, h->offset_ns,
-                h->drift * 1e6, clock_format_duration(h->error_between_ns, between, sizeof(between)),
-                clock_format_duration(h->error_ns, error, sizeof(error)), h->sent, h->received);
+        cli_printf(stderr,
+                   "aligned: %s to %s: offset %+" PRId64
+                   " ns, drift %+.3f us/s; error at most %s between the messages, %s "
+                   "over the whole trace (%" PRIu64 " messages sent, %" PRIu64 " received)\n",
+                   trace_host_at(c->trace, i)->name, trace_host_at(c->trace, h->reference)->name,
+                   h->offset_ns, h->drift * 1e6,
+                   clock_format_duration(h->error_between_ns, between, sizeof(between)),
+                   clock_format_duration(h->error_ns, error, sizeof(error)), h->sent, h->received);
     }
     trace_set_alignment(c->trace, alignment);
     alignment_free(alignment);

@@ -152,7 +152,7 @@ static void add_value(struct text *out, const struct history_value *v, bool json
         if (json)
             format_json_string(out, v->string, strlen(v->string));
         else
-            text_add(out, v->string);
+            text_add_visible(out, v->string, strlen(v->string));
         break;
     }
 }
@@ -176,7 +176,8 @@ static int print_state(void *context, const struct history_interval *s)
         add_value(&line, &s->value, false);
     }
     c->shown++;
-    return puts(text_get(&line)) < 0 ? -EPIPE : 0;
+    text_add(&line, "\n");
+    return cli_put(stdout, text_get(&line));
 }
 
 static int print_attribute(struct states_command *c, uint32_t quark)
@@ -191,7 +192,8 @@ static int print_attribute(struct states_command *c, uint32_t quark)
         text_add(&line, text_get(&path));
     }
     c->shown++;
-    return puts(text_get(&line)) < 0 ? -EPIPE : 0;
+    text_add(&line, "\n");
+    return cli_put(stdout, text_get(&line));
 }
 
 /* ---- asking ---- */

@@ -214,7 +214,7 @@ static void print_report(const struct watch *watch, const struct report *report)
     text_add(&out, "\n");
     prose_findings(&out, report, &style, 100);
     prose_limits(&out, report, &style, 100);
-    fputs(text_get(&out), stdout);
+    cli_put(stdout, text_get(&out));
     text_done(&out);
 }
 

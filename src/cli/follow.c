@@ -261,7 +261,7 @@ static void show_in_place(struct follower *f, const json_t *findings)
     }
     for (const char *c = text_get(&out); *c; c++)
         f->lines += *c == '\n';
-    fputs(text_get(&out), stdout);
+    cli_put(stdout, text_get(&out));
     fflush(stdout);
     text_done(&out);
 }

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include "cli/cli.h"
+
 static const char *loss_words(const struct trace_loss *l)
 {
     static const char *const WORDS[] = {
@@ -11,6 +13,7 @@ static const char *loss_words(const struct trace_loss *l)
         [LOSS_DISCARDED_PACKETS] = "packets discarded by the tracer",
         [LOSS_TRUNCATED] = "bytes of an unfinished packet",
         [LOSS_UNREADABLE] = "bytes unreadable",
+        [LOSS_METADATA] = "bytes of metadata",
     };
     return WORDS[l->kind];
 }
@@ -18,10 +21,9 @@ static const char *loss_words(const struct trace_loss *l)
 const char *losses_kind(const struct trace_loss *l)
 {
     static const char *const KINDS[] = {
-        [LOSS_DISCARDED_EVENTS] = "discarded-events",
-        [LOSS_DISCARDED_PACKETS] = "discarded-packets",
-        [LOSS_TRUNCATED] = "truncated-bytes",
-        [LOSS_UNREADABLE] = "unreadable-bytes",
+        [LOSS_DISCARDED_EVENTS] = "discarded-events", [LOSS_DISCARDED_PACKETS] = "discarded-packets",
+        [LOSS_TRUNCATED] = "truncated-bytes",         [LOSS_UNREADABLE] = "unreadable-bytes",
+        [LOSS_METADATA] = "metadata-bytes",
     };
     return KINDS[l->kind];
 }
@@ -31,6 +33,6 @@ void losses_print(const struct trace *trace, FILE *to)
     size_t n;
     const struct trace_loss *l = trace_losses(trace, &n);
     for (size_t i = 0; i < n; i++)
-        fprintf(to, "lost: %" PRIu64 " %s: %s, offset %" PRIu64 "%s%s\n", l[i].count, loss_words(&l[i]),
-                l[i].path, l[i].offset, l[i].what[0] ? ": " : "", l[i].what);
+        cli_printf(to, "lost: %" PRIu64 " %s: %s, offset %" PRIu64 "%s%s\n", l[i].count, loss_words(&l[i]),
+                   l[i].path, l[i].offset, l[i].what[0] ? ": " : "", l[i].what);
 }

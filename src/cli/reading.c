@@ -138,14 +138,16 @@ static void add_reader_losses(struct report *report, const struct trace *trace)
     static const char *const REASONS[] = {[LOSS_DISCARDED_EVENTS] = "discarded-events",
                                           [LOSS_DISCARDED_PACKETS] = "discarded-packets",
                                           [LOSS_TRUNCATED] = "truncated-file",
-                                          [LOSS_UNREADABLE] = "unreadable-data"};
+                                          [LOSS_UNREADABLE] = "unreadable-data",
+                                          [LOSS_METADATA] = "truncated-metadata"};
     size_t count;
     const struct trace_loss *losses = trace_losses(trace, &count);
     for (size_t i = 0; i < count; i++) {
         char where[256];
         const char *name = strrchr(losses[i].path, '/');
         name = name ? name + 1 : losses[i].path;
-        bool bytes = losses[i].kind == LOSS_TRUNCATED || losses[i].kind == LOSS_UNREADABLE;
+        bool bytes = losses[i].kind == LOSS_TRUNCATED || losses[i].kind == LOSS_UNREADABLE ||
+                     losses[i].kind == LOSS_METADATA;
         if (bytes) {
             snprintf(where, sizeof(where), "%s at byte %llu, %llu bytes%s%s", name,
                      (unsigned long long)losses[i].offset, (unsigned long long)losses[i].count,

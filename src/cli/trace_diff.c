@@ -325,10 +325,10 @@ static void print_difference(const struct change *c)
                          : c->verdict == VERDICT_FASTER || c->verdict == VERDICT_GONE
                              ? cli_style(1, STYLE_GREEN)
                              : "";
-    printf("%s%c%s%s ±%s", colour, difference < 0 ? '-' : '+', ns_text(fabs(difference), by, sizeof(by)),
-           cli_style(1, STYLE_NONE),
-           ns_text(2 * sqrt(c->error_ns[0] * c->error_ns[0] + c->error_ns[1] * c->error_ns[1]), error,
-                   sizeof(error)));
+    cli_printf(stdout, "%s%c%s%s ±%s", colour, difference < 0 ? '-' : '+',
+               ns_text(fabs(difference), by, sizeof(by)), cli_style(1, STYLE_NONE),
+               ns_text(2 * sqrt(c->error_ns[0] * c->error_ns[0] + c->error_ns[1] * c->error_ns[1]), error,
+                       sizeof(error)));
 }
 
 static void print_parts(const struct endpoint_change *e, unsigned top)
@@ -341,19 +341,19 @@ static void print_parts(const struct endpoint_change *e, unsigned top)
             continue;
         }
         char before[32], after[32];
-        printf("   %-6s %10s %3.0f %%  %10s %3.0f %%  ", part->layer,
-               ns_text(c->mean_ns[0], before, sizeof(before)), 100 * part->share[0],
-               ns_text(c->mean_ns[1], after, sizeof(after)), 100 * part->share[1]);
+        cli_printf(stdout, "   %-6s %10s %3.0f %%  %10s %3.0f %%  ", part->layer,
+                   ns_text(c->mean_ns[0], before, sizeof(before)), 100 * part->share[0],
+                   ns_text(c->mean_ns[1], after, sizeof(after)), 100 * part->share[1]);
         print_difference(c);
-        printf("  %s%s\n", part->name,
-               c->verdict == VERDICT_NEW    ? " (new)"
-               : c->verdict == VERDICT_GONE ? " (gone)"
-                                            : "");
+        cli_printf(stdout, "  %s%s\n", part->name,
+                   c->verdict == VERDICT_NEW    ? " (new)"
+                   : c->verdict == VERDICT_GONE ? " (gone)"
+                                                : "");
         top--;
     }
     if (quiet)
-        printf("   %s%zu part%s of its latency within noise%s\n", cli_style(1, STYLE_DIM), quiet,
-               quiet == 1 ? "" : "s", cli_style(1, STYLE_NONE));
+        cli_printf(stdout, "   %s%zu part%s of its latency within noise%s\n", cli_style(1, STYLE_DIM), quiet,
+                   quiet == 1 ? "" : "s", cli_style(1, STYLE_NONE));
 }
 
 static void print_endpoint(const struct endpoint_change *e, unsigned top)
@@ -362,16 +362,16 @@ static void print_endpoint(const struct endpoint_change *e, unsigned top)
                                        "new",          "gone",   "too few requests to tell"};
     char before[32], after[32], p95[2][32];
     const struct change *c = &e->change;
-    printf("\n%s%s %s%s  %s%s%s: %s\n", cli_style(1, STYLE_BOLD), e->method, e->route,
-           cli_style(1, STYLE_NONE), cli_style(1, STYLE_DIM), e->service, cli_style(1, STYLE_NONE),
-           SAID[c->verdict]);
-    printf("   mean %s -> %s (", ns_text(c->mean_ns[0], before, sizeof(before)),
-           ns_text(c->mean_ns[1], after, sizeof(after)));
+    cli_printf(stdout, "\n%s%s %s%s  %s%s%s: %s\n", cli_style(1, STYLE_BOLD), e->method, e->route,
+               cli_style(1, STYLE_NONE), cli_style(1, STYLE_DIM), e->service, cli_style(1, STYLE_NONE),
+               SAID[c->verdict]);
+    cli_printf(stdout, "   mean %s -> %s (", ns_text(c->mean_ns[0], before, sizeof(before)),
+               ns_text(c->mean_ns[1], after, sizeof(after)));
     print_difference(c);
-    printf("), p95 %s -> %s, %llu -> %llu requests\n",
-           e->endpoint[0] ? ns_text(sketch_quantile(&e->endpoint[0]->latency, 0.95), p95[0], 32) : "-",
-           e->endpoint[1] ? ns_text(sketch_quantile(&e->endpoint[1]->latency, 0.95), p95[1], 32) : "-",
-           (unsigned long long)c->count[0], (unsigned long long)c->count[1]);
+    cli_printf(stdout, "), p95 %s -> %s, %llu -> %llu requests\n",
+               e->endpoint[0] ? ns_text(sketch_quantile(&e->endpoint[0]->latency, 0.95), p95[0], 32) : "-",
+               e->endpoint[1] ? ns_text(sketch_quantile(&e->endpoint[1]->latency, 0.95), p95[1], 32) : "-",
+               (unsigned long long)c->count[0], (unsigned long long)c->count[1]);
     print_parts(e, top);
 }
 
@@ -386,24 +386,24 @@ static void print_operations(const struct comparison *c, unsigned top)
             continue;
         }
         if (!head)
-            printf("\n%sOperations%s, from submission to completion\n", cli_style(1, STYLE_BOLD),
-                   cli_style(1, STYLE_NONE));
+            cli_printf(stdout, "\n%sOperations%s, from submission to completion\n", cli_style(1, STYLE_BOLD),
+                       cli_style(1, STYLE_NONE));
         head = true;
         const struct operation_kind *kind = o->kind[0] ? o->kind[0] : o->kind[1];
         char before[32], after[32];
-        printf("   %-6s %10s x%-7llu %10s x%-7llu ", kind->layer,
-               ns_text(change->mean_ns[0], before, sizeof(before)), (unsigned long long)change->count[0],
-               ns_text(change->mean_ns[1], after, sizeof(after)), (unsigned long long)change->count[1]);
+        cli_printf(stdout, "   %-6s %10s x%-7llu %10s x%-7llu ", kind->layer,
+                   ns_text(change->mean_ns[0], before, sizeof(before)), (unsigned long long)change->count[0],
+                   ns_text(change->mean_ns[1], after, sizeof(after)), (unsigned long long)change->count[1]);
         print_difference(change);
-        printf("  %s of %s%s\n", kind->name, kind->service,
-               change->verdict == VERDICT_NEW    ? " (new)"
-               : change->verdict == VERDICT_GONE ? " (gone)"
-                                                 : "");
+        cli_printf(stdout, "  %s of %s%s\n", kind->name, kind->service,
+                   change->verdict == VERDICT_NEW    ? " (new)"
+                   : change->verdict == VERDICT_GONE ? " (gone)"
+                                                     : "");
         top--;
     }
     if (quiet)
-        printf("%s%s   %zu kind%s of operation within noise%s\n", head ? "" : "\n", cli_style(1, STYLE_DIM),
-               quiet, quiet == 1 ? "" : "s", cli_style(1, STYLE_NONE));
+        cli_printf(stdout, "%s%s   %zu kind%s of operation within noise%s\n", head ? "" : "\n",
+                   cli_style(1, STYLE_DIM), quiet, quiet == 1 ? "" : "s", cli_style(1, STYLE_NONE));
 }
 
 static void print_findings(const struct comparison *c)
@@ -415,22 +415,23 @@ static void print_findings(const struct comparison *c)
             if (find_same(&c->report[!side], *f))
                 continue;
             if (!any)
-                printf("\n%sFindings%s\n", cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE));
+                cli_printf(stdout, "\n%sFindings%s\n", cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE));
             any = true;
-            printf("   %s%-5s%s %s: %s\n", cli_style(1, side ? STYLE_RED : STYLE_GREEN), HEADS[side],
-                   cli_style(1, STYLE_NONE), finding_kinds[(*f)->kind].name, (*f)->title);
+            cli_printf(stdout, "   %s%-5s%s %s: %s\n", cli_style(1, side ? STYLE_RED : STYLE_GREEN),
+                       HEADS[side], cli_style(1, STYLE_NONE), finding_kinds[(*f)->kind].name, (*f)->title);
         }
     array_foreach (&c->report[1].findings, f) {
         const struct finding *was = find_same(&c->report[0], *f);
         if (!was)
             continue;
         if (!any)
-            printf("\n%sFindings%s\n", cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE));
+            cli_printf(stdout, "\n%sFindings%s\n", cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE));
         any = true;
         char before[32], after[32];
-        printf("   both  %s: %s %s(cost requests %s before, %s after)%s\n", finding_kinds[(*f)->kind].name,
-               (*f)->title, cli_style(1, STYLE_DIM), ns_text((double)was->cost_ns, before, sizeof(before)),
-               ns_text((double)(*f)->cost_ns, after, sizeof(after)), cli_style(1, STYLE_NONE));
+        cli_printf(stdout, "   both  %s: %s %s(cost requests %s before, %s after)%s\n",
+                   finding_kinds[(*f)->kind].name, (*f)->title, cli_style(1, STYLE_DIM),
+                   ns_text((double)was->cost_ns, before, sizeof(before)),
+                   ns_text((double)(*f)->cost_ns, after, sizeof(after)), cli_style(1, STYLE_NONE));
     }
 }
 
@@ -439,10 +440,11 @@ static void print_text(const struct comparison *c, unsigned top)
     size_t changed = 0;
     array_foreach (&c->endpoints, e)
         changed += e->change.verdict != VERDICT_NOISE && e->change.verdict != VERDICT_TOO_FEW;
-    printf("%zu of %zu endpoint%s changed from %s to %s\n", changed, c->endpoints.count,
-           c->endpoints.count == 1 ? "" : "s", c->folder[0], c->folder[1]);
+    cli_printf(stdout, "%zu of %zu endpoint%s changed from %s to %s\n", changed, c->endpoints.count,
+               c->endpoints.count == 1 ? "" : "s", c->folder[0], c->folder[1]);
     if (!c->endpoints.count)
-        printf("Neither trace has a finished HTTP request: `sonde report` says what they hold.\n");
+        cli_printf(stdout,
+                   "Neither trace has a finished HTTP request: `sonde report` says what they hold.\n");
     array_foreach (&c->endpoints, e)
         print_endpoint(e, top);
     print_operations(c, top);

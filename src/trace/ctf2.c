@@ -704,6 +704,8 @@ int ctf2_parse(struct metadata *metadata, const char *text, size_t length, struc
             break;
         json_error_t error;
         json_t *json = json_loadb(text + at, length - at, JSON_DISABLE_EOF_CHECK, &error);
+        if (!json && metadata->cut_bytes && json_error_code(&error) == json_error_premature_end_of_input)
+            break;
         if (!json) {
             r = problem_set(problem, -EINVAL, "%s:%u:%d: expected JSON: %s", metadata->path,
                             p.line + (unsigned)error.line - 1, error.column, error.text);

@@ -66,17 +66,22 @@ bool format_label(struct text *text, const struct trace_field *field, const stru
 
 static void plain_text(struct text *text, const char *s, size_t length)
 {
+    size_t from = 0;
     text_add_bytes(text, "\"", 1);
     for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\')
-            text_addf(text, "\\%c", c);
-        else if (c < ' ' || c == 0x7f)
-            text_addf(text, "\\x%02x", c);
-        else
-            text_add_bytes(text, &s[i], 1);
+        if (s[i] != '"' && s[i] != '\\')
+            continue;
+        text_add_visible(text, s + from, i - from);
+        text_add_bytes(text, "\\", 1);
+        from = i;
     }
+    text_add_visible(text, s + from, length - from);
     text_add_bytes(text, "\"", 1);
+}
+
+static void plain_name(struct text *text, const char *name)
+{
+    text_add_visible(text, name, strlen(name));
 }
 
 static void plain_value(struct text *text, const struct event *event, const struct trace_field *f,
@@ -97,7 +102,7 @@ static void plain_array(struct text *text, const struct event *event, const stru
                 continue;
             if (!scalar) {
                 text_add(text, first ? "" : ", ");
-                text_add(text, f->elements[j].name);
+                plain_name(text, f->elements[j].name);
                 text_add(text, "=");
             }
             first = false;
@@ -123,7 +128,7 @@ static void plain_number(struct text *text, const struct trace_field *f, const s
 static void plain_value(struct text *text, const struct event *event, const struct trace_field *f,
                         const struct value *v, const char *label)
 {
-    size_t before = text->length;
+    _cleanup_(text_done) struct text found = {0};
     switch (f->type) {
     case TYPE_STRING:
         plain_text(text, v->s, v->length);
@@ -139,14 +144,14 @@ static void plain_value(struct text *text, const struct event *event, const stru
         text_addf(text, "%.17g", v->d);
         return;
     default:
+        if (!label && f->label_count && format_label(&found, f, v))
+            label = text_get(&found);
         if (label)
-            text_add(text, label);
-        else
-            format_label(text, f, v);
-        bool labelled = text->length > before;
-        text_add(text, labelled ? "(" : "");
+            plain_name(text, label);
+        text_add(text, label && label[0] ? "(" : "");
         plain_number(text, f, v);
-        text_add(text, labelled ? ")" : "");
+        text_add(text, label && label[0] ? ")" : "");
+        text->failed |= found.failed;
         return;
     }
 }
@@ -173,7 +178,7 @@ void format_fields(struct text *text, const struct event *event, enum field_scop
         if (values[i].absent || fields[i].scope != scope)
             continue;
         text_add(text, first ? "" : ", ");
-        text_add(text, fields[i].name);
+        plain_name(text, fields[i].name);
         text_add(text, "=");
         plain_value(text, &packet, &fields[i], &values[i],
                     scope == SCOPE_PAYLOAD ? event_names_of_field(names, event, i) : NULL);

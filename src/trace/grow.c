@@ -29,8 +29,8 @@ static int adopt(struct trace *t, const struct host *h, const struct metadata *m
     return r;
 }
 
-/* 1 when the host's metadata has grown. Metadata that cannot be read is half-written: it is read next time.
- */
+/* 1 when the host's metadata has grown. Metadata that cannot be read, or ends within a packet, is
+ * half-written: it is read next time. */
 static int refresh_metadata(struct trace *t, struct host *h)
 {
     uint64_t bytes = trace_metadata_bytes(h->path);
@@ -40,6 +40,10 @@ static int refresh_metadata(struct trace *t, struct host *h)
     int r = metadata_load(h->path, NULL, &meta);
     if (r < 0)
         return r == -ENOMEM ? r : 0;
+    if (meta->cut_bytes) {
+        metadata_free(meta);
+        return 0;
+    }
     /* Both stay until the trace is closed, also when it goes wrong half-way. */
     struct retired other = {meta, NULL};
     if (array_add(&h->retired, other) < 0) {

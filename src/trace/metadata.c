@@ -541,44 +541,60 @@ static uint32_t get32(const uint8_t *at, bool big)
     return big ? __builtin_bswap32(v) : v;
 }
 
+/* What the file ends without. */
+struct cut {
+    uint64_t bytes, offset;
+};
+
 /* Bytes 0-3 magic, 4-19 uuid, 20-23 checksum, 24-27 content bits, 28-31 packet bits, 32 compression, 33
  * encryption, 34 checksum scheme, 35 major, 36 minor; then the text. Joined in place; *length becomes the
- * text's. */
-static int unpack_packets(const char *path, char *data, size_t *length, struct problem *problem)
+ * text's. A file that ends within a packet gives what is there of it. */
+static int unpack_packets(const char *path, char *data, size_t *length, struct cut *ret_cut,
+                          struct problem *problem)
 {
     uint8_t *d = (uint8_t *)data;
     bool big = get32(d, false) != METADATA_MAGIC;
     size_t at = 0, out = 0;
-    while (*length - at >= METADATA_HEADER_BYTES) {
+    while (at < *length) {
         const uint8_t *h = d + at;
+        size_t left = *length - at;
+        if (left < METADATA_HEADER_BYTES) {
+            *ret_cut = (struct cut){METADATA_HEADER_BYTES - left, at};
+            break;
+        }
         if (get32(h, big) != METADATA_MAGIC)
             return problem_set(problem, -EINVAL,
                                "%s: offset %zu: expected the start of a metadata packet (0x%08x)", path, at,
                                METADATA_MAGIC);
         size_t content = get32(h + 24, big) / 8, packet = get32(h + 28, big) / 8;
-        if (content < METADATA_HEADER_BYTES || packet < content || packet > *length - at)
+        if (content < METADATA_HEADER_BYTES || packet < content)
             return problem_set(
                 problem, -EINVAL,
-                "%s: offset %zu: a metadata packet of %zu bytes (%zu used) does not fit the file", path, at,
+                "%s: offset %zu: expected a metadata packet's size, found %zu bytes (%zu used)", path, at,
                 packet, content);
         if (h[32] || h[33])
             return problem_set(problem, -ENOTSUP, "%s: offset %zu: compressed or encrypted metadata", path,
                                at + 32);
+        if (packet > left)
+            *ret_cut = (struct cut){packet - left, at};
+        content = MIN(content, left);
         memmove(data + out, data + at + METADATA_HEADER_BYTES, content - METADATA_HEADER_BYTES);
         out += content - METADATA_HEADER_BYTES;
-        at += packet;
+        at += MIN(packet, left);
     }
     *length = out;
     data[out] = '\0';
     return 0;
 }
 
-int metadata_parse(const char *path, const char *text, size_t length, struct problem *problem,
-                   struct metadata **ret_metadata)
+static int parse(const char *path, const char *text, size_t length, const struct cut *cut,
+                 struct problem *problem, struct metadata **ret_metadata)
 {
     _cleanup_(metadata_freep) struct metadata *m = calloc(1, sizeof(*m));
     if (!m || !(m->path = arena_strdup(&m->arena, path)))
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+    m->cut_bytes = cut->bytes;
+    m->cut_offset = cut->offset;
     size_t start = 0;
     while (start < length &&
            (text[start] == ' ' || text[start] == '\n' || text[start] == '\r' || text[start] == '\t'))
@@ -597,11 +613,18 @@ int metadata_parse(const char *path, const char *text, size_t length, struct pro
     return 0;
 }
 
+int metadata_parse(const char *path, const char *text, size_t length, struct problem *problem,
+                   struct metadata **ret_metadata)
+{
+    return parse(path, text, length, &(struct cut){0}, problem, ret_metadata);
+}
+
 int metadata_load(const char *folder, struct problem *problem, struct metadata **ret_metadata)
 {
     _cleanup_(freep) char *path = NULL;
     _cleanup_(freep) char *data = NULL;
     size_t length;
+    struct cut cut = {0};
     if (asprintf(&path, "%s/metadata", folder) < 0)
         return path = NULL, problem_set(problem, -ENOMEM, "not enough memory");
     int r = file_read(path, METADATA_MAX_BYTES, &data, &length);
@@ -609,8 +632,16 @@ int metadata_load(const char *folder, struct problem *problem, struct metadata *
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
     if (length >= 4 &&
         (get32((uint8_t *)data, false) == METADATA_MAGIC || get32((uint8_t *)data, true) == METADATA_MAGIC))
-        r = unpack_packets(path, data, &length, problem);
-    return r < 0 ? r : metadata_parse(path, data, length, problem, ret_metadata);
+        r = unpack_packets(path, data, &length, &cut, problem);
+    if (r >= 0)
+        r = parse(path, data, length, &cut, problem, ret_metadata);
+    if (r == -EINVAL && cut.bytes)
+        problem_remedy(problem,
+                       "The metadata is cut off: the file ends %" PRIu64
+                       " bytes before its last packet (offset %" PRIu64
+                       ") does; what is needed may have been in it.",
+                       cut.bytes, cut.offset);
+    return r;
 }
 
 void metadata_free(struct metadata *metadata)

@@ -201,6 +201,9 @@ struct metadata {
     uint32_t
         stream_register_count; /* registers of packet and event headers come first: a stream keeps them */
     uint32_t register_count;
+    /* The file ends within a packet: bytes that are missing (at least), and where the packet begins. What is
+     * declared whole is known. */
+    uint64_t cut_bytes, cut_offset;
 };
 
 /* Reads and compiles a trace folder's metadata, of either version, packetised or plain. *ret_metadata is

@@ -231,7 +231,7 @@ int trace_prepare(struct trace *t)
     t->losses = NULL;
     if (align_streams(t) < 0)
         return -ENOMEM;
-    t->losses = calloc(t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
+    t->losses = calloc(t->hosts.count + t->streams.count * LOSS_KINDS + 1, sizeof(*t->losses));
     array_foreach (&t->streams, s) {
         s->index = (uint32_t)(s - t->streams.at);
         s->release_step = MAX(RESIDENT_BYTES / t->streams.count, RELEASE_STEP_MIN);
@@ -518,6 +518,16 @@ int trace_seek_ns(struct trace *t, uint64_t time_ns)
 const struct trace_loss *trace_losses(const struct trace *trace, size_t *ret_count)
 {
     size_t n = 0;
+    for (size_t i = 0; !trace->borrowed && i < trace->hosts.count; i++) {
+        const struct metadata *m = trace->hosts.at[i].meta;
+        if (!m->cut_bytes)
+            continue;
+        struct trace_loss *loss = &trace->losses[n++];
+        *loss = (struct trace_loss){LOSS_METADATA, LOSS_NO_STREAM, m->cut_bytes, m->cut_offset, m->path, ""};
+        snprintf(loss->what, sizeof(loss->what),
+                 "expected the rest of a packet; only what is declared before "
+                 "its end is known");
+    }
     array_foreach (&trace->streams, s)
         for (int kind = 0; s->losses && kind < LOSS_KINDS; kind++)
             if (s->losses[kind].count)

@@ -51,11 +51,14 @@ enum trace_loss_kind {
     LOSS_TRUNCATED,         /* the file ends within a packet; count bytes */
     LOSS_UNREADABLE,        /* malformed; count bytes */
     LOSS_KINDS,
+    LOSS_METADATA = LOSS_KINDS, /* the metadata ends within a packet, of no stream; count missing bytes */
 };
+
+#define LOSS_NO_STREAM UINT32_MAX
 
 struct trace_loss {
     enum trace_loss_kind kind;
-    uint32_t stream;
+    uint32_t stream; /* LOSS_NO_STREAM: the metadata's */
     uint64_t count;
     uint64_t offset; /* bytes into the file, where it was first met */
     const char *path;

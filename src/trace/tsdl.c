@@ -285,6 +285,8 @@ static int parse_top(struct tsdl_parser *p, struct event_meta ***events_end)
 int tsdl_parse(struct metadata *metadata, const char *text, size_t length, struct problem *problem)
 {
     struct tsdl_parser p = {.meta = metadata, .problem = problem};
+    if (metadata->cut_bytes)
+        length = tsdl_whole(text, length);
     tsdl_lexer_init(&p.lexer, &metadata->arena, text, length);
     struct event_meta **events_end = &metadata->events;
     int r = 0;

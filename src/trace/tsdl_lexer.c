@@ -204,6 +204,27 @@ struct tsdl_token tsdl_lexer_next(struct tsdl_lexer *l)
     return token;
 }
 
+size_t tsdl_whole(const char *text, size_t length)
+{
+    struct arena names = {0};
+    struct tsdl_lexer lexer;
+    size_t whole = 0, depth = 0;
+    tsdl_lexer_init(&lexer, &names, text, length);
+    for (;;) {
+        struct tsdl_token token = tsdl_lexer_next(&lexer);
+        if (token.kind == TOKEN_END || token.kind == TOKEN_BAD)
+            break;
+        if (token.kind != TOKEN_PUNCTUATION)
+            continue;
+        depth += token.punctuation == '{';
+        depth -= token.punctuation == '}' && depth;
+        if (token.punctuation == ';' && !depth)
+            whole = (size_t)(lexer.at - text);
+    }
+    arena_done(&names);
+    return whole;
+}
+
 const char *tsdl_token_show(const struct tsdl_token *token, char *buffer, size_t size)
 {
     switch (token->kind) {

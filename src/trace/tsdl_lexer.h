@@ -38,6 +38,10 @@ void tsdl_lexer_init(struct tsdl_lexer *lexer, struct arena *arena, const char *
 /* The next token. After TOKEN_END and TOKEN_BAD the same is returned again and again. */
 struct tsdl_token tsdl_lexer_next(struct tsdl_lexer *lexer);
 
+/* How much of a text that is cut off somewhere consists of whole declarations and blocks: up to the last ';'
+ * outside of braces. */
+size_t tsdl_whole(const char *text, size_t length);
+
 /* The token as a message shows it; buffer is at least 64 bytes. */
 const char *tsdl_token_show(const struct tsdl_token *token, char *buffer, size_t size);
 

@@ -271,6 +271,37 @@ test('a truncated file gives what is whole, and says what is lost', { skip: noDa
     }
 });
 
+test('what a trace says cannot steer the terminal, and metadata that is cut off gives what is whole', () => {
+    const folder = path.join(scratch, 'steering'), metadata = path.join(folder, 'metadata');
+    const integer = { type: 'fixed-length-unsigned-integer', length: 8, 'byte-order': 'little-endian', alignment: 8 };
+    const named = (id, name, field) => ({ type: 'event-record-class', id, name,
+        'payload-field-class': { type: 'structure', 'member-classes': [{ name: field, 'field-class': integer }] } });
+    const text = [{ type: 'preamble', version: 2 },
+        { type: 'data-stream-class', 'event-record-header-field-class': { type: 'structure', 'member-classes': [
+            { name: 'id', 'field-class': { ...integer, roles: ['event-record-class-id'] } }] } },
+        named(0, 'a\u001b[2Jb\nc', 'x\u009by'), named(1, 'late', 'z')].map(f => `\x1e${JSON.stringify(f)}\n`).join('');
+    const header = Buffer.alloc(37);
+    header.writeUInt32LE(0x75d11d57, 0);
+    header.writeUInt32LE((37 + Buffer.byteLength(text)) * 8, 24);
+    header.writeUInt32LE((37 + Buffer.byteLength(text)) * 8, 28);
+    fs.mkdirSync(folder);
+    fs.writeFileSync(metadata, Buffer.concat([header, Buffer.from(text)]));
+    fs.writeFileSync(path.join(folder, 'stream'), Buffer.from([0, 7, 1, 8]));
+    const whole = run(sonde, 'trace', 'events', folder);
+    assert.equal(whole.out, '- steering a\\x1b[2Jb\\x0ac x\\x9by=7\n- steering late z=8\n', whole.err);
+    assert.match(run(sonde, 'trace', 'info', folder).out, / 1 {2}a\\x1b\[2Jb\\x0ac$/m);
+    assert.equal(JSON.parse(run(sonde, 'trace', 'events', '-l', '1', '--json', folder).out).name, 'a\u001b[2Jb\nc');
+    fs.truncateSync(metadata, fs.statSync(metadata).size - 20);
+    const cut = run(sonde, 'trace', 'events', folder);
+    assert.equal(cut.status, 4, cut.err);
+    assert.equal(cut.out, '- steering a\\x1b[2Jb\\x0ac x\\x9by=7\n');
+    assert.match(cut.err, /^lost: 20 bytes of metadata: .*\/metadata, offset 0: expected the rest of a packet/m);
+    const losses = JSON.parse(run(sonde, 'trace', 'info', '--json', folder).out).losses;
+    assert.deepEqual(losses.map(l => [l.kind, l.stream]), [['metadata-bytes', null], ['unreadable-bytes', 0]]);
+    fs.truncateSync(metadata, 50);
+    assert.match(run(sonde, 'trace', 'events', folder).err, /metadata.*\n.*The metadata is cut off/);
+});
+
 test("seeking gives the same with LTTng's index, without it, and with a wrong one", { skip: noData }, () => {
     const folder = unpack('ros2'), without = path.join(scratch, 'no-index'), wrong = path.join(scratch, 'wrong-index');
     for (const copy of [without, wrong]) fs.cpSync(folder, copy, { recursive: true });

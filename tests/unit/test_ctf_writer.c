@@ -12,17 +12,16 @@
 #include "trace/trace.h"
 #include "test.h"
 
-static char folder[64];
+static char folder[TEST_PATH];
 
 static int make_folder(void **state)
 {
-    strcpy(folder, "/tmp/sonde-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return mkdtemp(test_path(folder)) ? 0 : -1;
 }
 
 static int remove_folder(void **state)
 {
-    char command[128];
+    char command[TEST_PATH + 64];
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return system(command);
 }
@@ -97,7 +96,7 @@ static void a_second_writer_joins(void **state)
     ctf_writer_free(second);
     ctf_writer_free(third);
 
-    char command[128];
+    char command[TEST_PATH + 64];
     snprintf(command, sizeof(command), "sed -i s/_argument_count/_arguments/ %s/ctf/metadata", folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(ctf_writer_join(folder, &first, &problem), -EPROTO);

@@ -46,10 +46,10 @@ static void make(struct image *h, uint32_t sum, uint8_t filler)
 
 static void follows_the_link_when_the_checksum_fits(void **state)
 {
-    char folder[] = "/tmp/sonde-debugfile-XXXXXX", path[64], module[64];
+    char folder[TEST_PATH], path[TEST_PATH + 32], module[TEST_PATH + 32];
     struct image debug, program;
     struct elf *elf = NULL, *found = NULL;
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(test_path(folder)));
     unsetenv("DEBUGINFOD_URLS");
     make(&debug, 0, 7);
     make(&program, (uint32_t)crc32(0, (const Bytef *)&debug, sizeof(debug)), 0);

@@ -10,17 +10,16 @@
 
 #include "test.h"
 
-static char folder[64];
+static char folder[TEST_PATH];
 
 static int make_folder(void **state)
 {
-    snprintf(folder, sizeof(folder), "/tmp/sonde-journal-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return mkdtemp(test_path(folder)) ? 0 : -1;
 }
 
 static int remove_folder(void **state)
 {
-    char command[128];
+    char command[TEST_PATH + 16];
     snprintf(command, sizeof(command), "rm -r %s", folder);
     return system(command);
 }
@@ -64,7 +63,7 @@ static void what_was_appended_is_read_again(void **state)
     assert_int_equal(count_records(third, NULL), 7);
     journal_close(journal);
     /* A torn record behind them is cut off, and appending goes on. */
-    char path[128];
+    char path[TEST_PATH + 32];
     snprintf(path, sizeof(path), "%s/journal-00000001", folder);
     int fd = open(path, O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "SJR1 and a record that was never finished", 41), 41);

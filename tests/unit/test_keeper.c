@@ -87,7 +87,7 @@ static const struct span_store_operations FAKE = {fake_append, fake_commit, fake
                                                   fake_query,  fake_expire, fake_size,    fake_close};
 
 struct scene {
-    char folder[64];
+    char folder[TEST_PATH];
     struct journal *journal;
     struct fake *fake;
     struct keeper *keeper;
@@ -98,8 +98,7 @@ static void open_scene(struct scene *scene)
 {
     struct problem problem;
     *scene = (struct scene){.next = 1};
-    snprintf(scene->folder, sizeof(scene->folder), "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(scene->folder));
+    assert_non_null(mkdtemp(test_path(scene->folder)));
     assert_int_equal(journal_open(scene->folder, 0, &scene->journal, &problem), 0);
     scene->fake = calloc(1, sizeof(*scene->fake));
     assert_non_null(scene->fake);
@@ -138,7 +137,7 @@ static void assert_all_stored(const struct scene *scene)
 
 static void close_scene(struct scene *scene)
 {
-    char command[128];
+    char command[TEST_PATH + 16];
     keeper_free(scene->keeper);
     journal_close(scene->journal);
     free(scene->fake);

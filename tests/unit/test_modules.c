@@ -67,8 +67,8 @@ static void finds_libc_and_vdso(void **state)
 /* A program that was replaced on disk while it runs is still opened as it was mapped, or refused. */
 static void opens_the_mapped_file_not_its_successor(void **state)
 {
-    char path[] = "/tmp/test_modulesXXXXXX";
-    int fd = mkstemp(path);
+    char path[TEST_PATH];
+    int fd = mkstemp(test_path(path));
     char *data;
     size_t size;
     assert_int_equal(file_read("/bin/sleep", 16u << 20, &data, &size), 0);
@@ -92,7 +92,7 @@ static void opens_the_mapped_file_not_its_successor(void **state)
     struct modules modules;
     struct elf *elf = NULL;
     assert_int_equal(modules_read(child, &modules, NULL), 0);
-    const struct module *module = modules_named(&modules, "test_modules");
+    const struct module *module = modules_named(&modules, "sonde-test");
     assert_non_null(module);
     assert_true(module->deleted);
     int r = modules_open(&modules, module, &elf, NULL);

@@ -13,7 +13,7 @@
 
 enum { RING = 4096, SLOTS = 4 };
 
-static char folder[64];
+static char folder[TEST_PATH];
 static struct ctf_writer *writer;
 static struct clock_fit fit;
 static char *memory;
@@ -39,8 +39,7 @@ static int open_program(int fd, struct problem *problem)
 
 static int set_up(void **state)
 {
-    strcpy(folder, "/tmp/sonde-test-XXXXXX");
-    if (!mkdtemp(folder) || ctf_writer_create(folder, &writer, NULL) < 0)
+    if (!mkdtemp(test_path(folder)) || ctf_writer_create(folder, &writer, NULL) < 0)
         return -1;
     clock_fit_init(&fit);
     size_t size = SONDE_PAGE + SLOTS * (SONDE_PAGE + RING);
@@ -63,7 +62,7 @@ static int tear_down(void **state)
     program = NULL;
     ctf_writer_free(writer);
     munmap(memory, SONDE_PAGE + SLOTS * (SONDE_PAGE + RING));
-    char command[128];
+    char command[TEST_PATH + 16];
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return system(command);
 }

@@ -112,8 +112,8 @@ static void threads_as_the_naive_account_has_them(void **state)
         int64_t number;
         const char *name;
     } OFF[] = {{0, "preempted"}, {1, "blocked"}, {2, "uninterruptible"}, {256, "preempted"}, {32, "ended"}};
-    char file[] = "/tmp/sonde-test-states-XXXXXX";
-    int fd = mkstemp(file), running[PROCESSORS] = {0};
+    char file[TEST_PATH];
+    int fd = mkstemp(test_path(file)), running[PROCESSORS] = {0};
     struct history_options options = {.size = sizeof(options), .start_ns = 1};
     struct emit emit = {0};
     struct states *s;
@@ -157,8 +157,8 @@ static void threads_as_the_naive_account_has_them(void **state)
 static void commands_and_spans(void **state)
 {
     (void)state;
-    char file[] = "/tmp/sonde-test-states-XXXXXX";
-    int fd = mkstemp(file);
+    char file[TEST_PATH];
+    int fd = mkstemp(test_path(file));
     struct history_options options = {.size = sizeof(options), .start_ns = 1000};
     struct emit emit = {0};
     struct states *s;
@@ -238,9 +238,9 @@ static void loops_and_pools(void **state)
     uint32_t quark;
     struct history_interval at;
     struct value v[16] = {};
-    char file[] = "/tmp/sonde-test-states-XXXXXX";
+    char file[TEST_PATH];
     struct history_options options = {.size = sizeof(options), .start_ns = 500};
-    int fd = mkstemp(file);
+    int fd = mkstemp(test_path(file));
     assert_true(fd >= 0);
     close(fd);
     assert_int_equal(history_create(file, &options, &emit.states, NULL), 0);

@@ -24,8 +24,18 @@ static void grows(void **state)
     free(taken);
 }
 
+static void what_a_terminal_obeys_is_shown(void **state)
+{
+    struct text text = {0};
+    static const char NAME[] = "a\033[2J\n\tb\177\302\233m\302\240\303\237\302";
+    text_add_visible(&text, NAME, sizeof(NAME) - 1);
+    assert_string_equal(text_get(&text), "a\\x1b[2J\\x0a\\x09b\\x7f\\x9bm\302\240\303\237\302");
+    text_done(&text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(grows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(grows),
+                                       cmocka_unit_test(what_a_terminal_obeys_is_shown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

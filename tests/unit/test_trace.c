@@ -350,6 +350,65 @@ static void packet_texts_stay(void **state)
     sample_remove(folder);
 }
 
+/* The metadata in packets of so many bytes of text; returns its length. */
+static size_t in_packets(const char *text, size_t step, uint8_t *out)
+{
+    size_t length = strlen(text), n = 0;
+    for (size_t at = 0; at < length; at += step) {
+        size_t part = length - at < step ? length - at : step;
+        uint32_t bits = (uint32_t)(37 + part) * 8;
+        memset(out + n, 0, 37);
+        memcpy(out + n, &(uint32_t){0x75d11d57}, 4);
+        memcpy(out + n + 24, &bits, 4);
+        memcpy(out + n + 28, &bits, 4);
+        out[n + 35] = 1;
+        memcpy(out + n + 37, text + at, part);
+        n += 37 + part;
+    }
+    return n;
+}
+
+/* Metadata cut anywhere: what is declared whole is read as ever, what is missing is told. */
+static void cut_metadata(void **state)
+{
+    static uint8_t packets[65536];
+    char *folder = sample_folder();
+    write_two_streams(folder);
+    size_t length = in_packets(META, 700, packets), opened = 0, events[6] = {0};
+    for (size_t cut = 1; cut <= length; cut += length - cut > 90 ? 7 : 1) {
+        struct trace *t = NULL;
+        struct problem problem = {{0}};
+        const struct event *e;
+        size_t n = 0, losses;
+        sample_write(folder, "metadata", packets, cut);
+        int r = trace_open(folder, NULL, &problem, &t);
+        if (r < 0) {
+            assert_int_equal(opened, 0); /* what was enough stays enough */
+            assert_string_not_equal(problem.what, "");
+            assert_true(cut < 37 || strstr(problem.remedy, "The metadata is cut off"));
+            continue;
+        }
+        opened++;
+        while (trace_next(t, &e) > 0)
+            n++;
+        assert_true(n < 6);
+        events[n]++;
+        const struct trace_loss *l = trace_losses(t, &losses);
+        if (cut < length) {
+            assert_true(losses > 0);
+            assert_int_equal(l->kind, LOSS_METADATA);
+            assert_int_equal(l->stream, LOSS_NO_STREAM);
+            assert_int_equal(l->offset % 737, 0);
+            assert_true(l->count > 0 && l->count <= 737);
+        } else {
+            assert_int_equal(n, 5);
+        }
+        trace_close(t);
+    }
+    assert_true(opened > 20 && events[0] && events[3] && events[5]);
+    sample_remove(folder);
+}
+
 static void explains_what_is_missing(void **state)
 {
     struct problem problem;
@@ -370,6 +429,7 @@ int main(void)
         cmocka_unit_test(merges_streams_by_time),
         cmocka_unit_test(catalogue_order),
         cmocka_unit_test(truncated_file),
+        cmocka_unit_test(cut_metadata),
         cmocka_unit_test(damaged_event_is_counted),
         cmocka_unit_test(seeks_by_time),
         cmocka_unit_test(grows),

@@ -17,12 +17,12 @@ static const char *const NAMES[] = {
 };
 
 static const char *named; /* the program of uv_named.c */
-static char stripped[] = "/tmp/sonde-unnamed-XXXXXX";
+static char stripped[TEST_PATH];
 
 static int strip(void **state)
 {
     (void)state;
-    int fd = mkstemp(stripped);
+    int fd = mkstemp(test_path(stripped));
     assert_true(fd >= 0);
     close(fd);
     char command[4096];
