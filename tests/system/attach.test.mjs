@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
-import { SONDE, eventually, finish, kill, manifestOf, start, temporary } from './helper.mjs';
+import { SONDE, eventually, finish, freePort, kill, manifestOf, start, temporary } from './helper.mjs';
 
 const CYCLES = Number(process.env.CYCLES || 12);
 
@@ -34,13 +34,6 @@ const mappings = (pid) => fs.readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n
     return / \/memfd:/.test(line) || (jumps && parseInt(jumps[2], 16) - parseInt(jumps[1], 16) < 65536);
 }).length;
 const descriptors = (pid) => fs.readdirSync(`/proc/${pid}/fd`).length;
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
-
 // Sends requests one after the other over some connections until stopped; counts answers and errors.
 class Load {
     constructor(send, width) {

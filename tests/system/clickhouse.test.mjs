@@ -4,21 +4,11 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
-import { eventually, kill, sonde, start, temporary } from './helper.mjs';
+import { eventually, freePort, kill, sonde, start, temporary } from './helper.mjs';
 import { diskRequests, get, metric, post } from './spans.mjs';
 
 const SERVER = ['/usr/sbin/clickhouse-server', '/usr/bin/clickhouse-server'].find((file) => fs.existsSync(file));
-
-function freePort() {
-    return new Promise((resolve) => {
-        const server = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = server.address();
-            server.close(() => resolve(port));
-        });
-    });
-}
 
 // A ClickHouse of the test's own, on loopback; `again` starts it anew on the same data.
 async function clickhouse(t) {

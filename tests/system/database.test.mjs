@@ -4,23 +4,14 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
-import { eventually, finish, kill, outline, reportOf, root, SONDE, start, temporary } from './helper.mjs';
+import { eventually, finish, freePort, kill, outline, reportOf, root, SONDE, start, temporary } from './helper.mjs';
 
 const SERVER = '/usr/sbin/mariadbd', PROGRAM = path.join(root, 'tests', 'system', 'programs', 'database.js');
 const missing = [
     !fs.existsSync(SERVER) && 'MariaDB is not installed (make deps)',
     !fs.existsSync(path.join(root, 'tests', 'system', 'node_modules', 'mysql2')) && 'mysql2 is not installed in tests/system (make deps)',
 ].find(Boolean);
-
-async function freePort() {
-    const server = net.createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => server.once('listening', resolve));
-    const { port } = server.address();
-    await new Promise((resolve) => server.close(resolve));
-    return port;
-}
 
 // A server of the test's own, on loopback, with one account.
 async function database(t, folder) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,6 +27,16 @@ export function temporary(t) {
         }
     });
     return folder;
+}
+
+// A port of loopback that nobody listens on.
+export function freePort() {
+    return new Promise((resolve) => {
+        const server = net.createServer().listen(0, '127.0.0.1', () => {
+            const { port } = server.address();
+            server.close(() => resolve(port));
+        });
+    });
 }
 
 // A small file system of the test's own: { path, resize(size) }, or null where none can be made. It is mounted where nobody

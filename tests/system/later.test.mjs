@@ -7,14 +7,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
-import { SONDE, eventually, finish, kill, manifestOf, start, temporary } from './helper.mjs';
-
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
+import { SONDE, eventually, finish, freePort, kill, manifestOf, start, temporary } from './helper.mjs';
 
 const get = (port, target) => new Promise((resolve, reject) => {
     http.get({ host: '127.0.0.1', port, path: target, agent: false }, (response) => {

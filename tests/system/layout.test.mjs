@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
-import { SONDE, finish, manifestOf, root, start, temporary } from './helper.mjs';
+import { SONDE, finish, freePort, manifestOf, root, start, temporary } from './helper.mjs';
 
 const BUILD = path.join(root, 'build', 'redis-padded');
 const SERVER = path.join(BUILD, 'server', 'src', 'redis-server');
@@ -47,13 +47,6 @@ async function build(t) {
     assert.equal(made.status, 0, made.stderr.slice(-2000));
     return true;
 }
-
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
 
 // What the client sends is what the trace must say: name, arguments and their bytes, database, order.
 const COMMANDS = [

@@ -8,17 +8,10 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { SONDE, finish, manifestOf, start, temporary } from './helper.mjs';
+import { SONDE, finish, freePort, manifestOf, start, temporary } from './helper.mjs';
 
 const PLACES = ['key', 'value', 'argument', 'auth', 'script', 'channel', 'query', 'header', 'cookie', 'body', 'answer', 'environment', 'subject', 'json', 'chunk', 'client-query', 'client-header', 'client-body', 'user-info'];
 const secret = Object.fromEntries(PLACES.map((place) => [place, `s3cr3t-${place}-${Math.random().toString(36).slice(2, 10)}`]));
-
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
 
 const SERVICE = `
     const http = require('http'), net = require('net');

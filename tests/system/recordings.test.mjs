@@ -5,16 +5,8 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import path from 'node:path';
-import { finish, SHOP, SONDE, temporary } from './helper.mjs';
-
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
+import { finish, freePort, SHOP, SONDE, temporary } from './helper.mjs';
 
 // One question at a time: with more, a slow machine has work for minutes, and the requests queue in the gateway instead.
 async function curious(port, until) {

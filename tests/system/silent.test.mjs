@@ -9,17 +9,10 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { SONDE, finish, kill, manifestOf, root, start, temporary } from './helper.mjs';
+import { SONDE, finish, freePort, kill, manifestOf, root, start, temporary } from './helper.mjs';
 
 const RUNTIMES = process.env.SONDE_RUNTIMES || path.join(os.homedir(), '.cache', 'sonde', 'runtimes');
 const inlined = [path.join(RUNTIMES, 'redis-O3/src/redis-server'), path.join(RUNTIMES, 'redis-7.0.15-O3/src/redis-server'), path.join(root, 'build/redis-padded/server/src/redis-server')];
-
-const freePort = () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-        const { port } = server.address();
-        server.close(() => resolve(port));
-    });
-});
 
 async function pings(port, count) {
     const socket = await new Promise((resolve, reject) => {
