@@ -3,7 +3,6 @@
 #include "base/sort.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +42,14 @@ int sort_by_key(void *items, size_t count, size_t size, uint64_t (*key)(const vo
         return 0;
     if (count > UINT32_MAX)
         return -E2BIG;
+    uint64_t last = 0, now;
+    size_t ordered = 0;
+    while (ordered < count && (now = key((uint8_t *)items + ordered * size)) >= last) {
+        last = now;
+        ordered++;
+    }
+    if (ordered == count)
+        return 0;
     struct keyed *keys = malloc(2 * count * sizeof(*keys)), *sorted = keys;
     uint8_t *copy = malloc(count * size);
     if (!keys || !copy) {
@@ -50,12 +57,9 @@ int sort_by_key(void *items, size_t count, size_t size, uint64_t (*key)(const vo
         free(copy);
         return -ENOMEM;
     }
-    bool ordered = true;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         keys[i] = (struct keyed){key((uint8_t *)items + i * size), (uint32_t)i};
-        ordered = ordered && (i == 0 || keys[i - 1].key <= keys[i].key);
-    }
-    for (unsigned digit = 0; digit < DIGITS && !ordered; digit++)
+    for (unsigned digit = 0; digit < DIGITS; digit++)
         sorted = sort_digit(sorted, sorted == keys ? keys + count : keys, count, digit);
     memcpy(copy, items, count * size);
     for (size_t i = 0; i < count; i++)

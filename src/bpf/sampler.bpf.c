@@ -24,6 +24,10 @@ const volatile unsigned long long clock_period_ns = 0; /* on average, of a clock
 
 unsigned long long started_ns; /* when the clock was set */
 
+/* A question of the user's half, and the answer of on_name(). */
+unsigned long long kernel_address;
+char kernel_name[SAMPLER_KERNEL_NAME];
+
 struct sample {
     struct sampler_sample head;
     u64 words[SAMPLER_WORDS];
@@ -843,4 +847,15 @@ int BPF_PROG(on_exit, struct task_struct *task)
     bpf_map_delete_elem(&targets, &pid);
     send_note(SAMPLE_EXIT, pid, 0);
     return 0;
+}
+
+/* ---- names ---- */
+
+/* Run by the user's half: the name of the kernel's function at kernel_address. */
+SEC("syscall")
+int on_name(void *context)
+{
+    static const char format[] = "%ps";
+    u64 address = kernel_address;
+    return bpf_snprintf(kernel_name, sizeof(kernel_name), format, &address, sizeof(address)) < 0;
 }

@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -25,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "profile/kernel.h"
+#include "profile/kernel_names.h"
 #include "profile/process.h"
 #include "profile/sideband.h"
 #include "profile/tables.h"
@@ -49,13 +48,12 @@ struct sampler {
     struct ring_buffer *ring;
     struct tables tables;
     struct native_files *files;
-    pthread_t loader; /* loads the program, then reads the kernel's names, while processes are read */
+    pthread_t loader; /* loads the program while processes are read */
     bool has_loader, is_loaded;
     _Atomic bool load_ended;
-    sem_t load_end;
     int load_result;
     struct problem load_problem;
-    struct kernel_symbols *kernel; /* once the loader has ended */
+    struct kernel_names *kernel;
     struct sideband *sideband;     /* NULL: not to be had */
     uint64_t forgot_ns;
     uint64_t announced_ns;               /* its news are known until then */
@@ -310,19 +308,12 @@ struct sampler_thread *sampler_threads(const struct sampler *s, size_t *ret_coun
     return list;
 }
 
-static void end_loader(struct sampler *s)
-{
-    if (s->has_loader)
-        pthread_join(s->loader, NULL);
-    s->has_loader = false;
-}
-
 /* Where a thread left the CPU, the innermost frames are our own program and what called it: how many lie
  * below the scheduler's. */
-static uint32_t switch_frames(const struct sampler *s, const uint64_t *kernel, uint32_t count)
+static uint32_t switch_frames(struct sampler *s, const uint64_t *kernel, uint32_t count)
 {
-    for (uint32_t i = 0; s->kernel && i < count && i < 8; i++) {
-        const char *name = kernel_symbols_find(s->kernel, kernel[i] - (i > 0));
+    for (uint32_t i = 0; i < count && i < 8; i++) {
+        const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
         if (name && strcmp(name, "__schedule") == 0)
             return i;
     }
@@ -345,11 +336,9 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     }
     for (size_t i = s->stack->count; i-- > 0;)
         node = profile_child(profile, node, s->stack->frames[i]);
-    if (sample->kernel_words)
-        end_loader(s);
     uint32_t first = sample->kind == SAMPLE_OFF ? switch_frames(s, kernel, sample->kernel_words) : 0;
     for (uint32_t i = sample->kernel_words; i-- > first;) {
-        const char *name = s->kernel ? kernel_symbols_find(s->kernel, kernel[i] - (i > 0)) : NULL;
+        const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
         node = profile_child(profile, node,
                              profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));
     }
@@ -601,7 +590,7 @@ static int load(struct sampler *s, struct problem *problem)
     s->tables.rows = share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
     s->tables.pages = share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), on_event, s, NULL);
-    if (!s->tables.rows || !s->tables.pages || !s->ring)
+    if (!s->tables.rows || !s->tables.pages || !s->ring || kernel_names_new(s->bpf, &s->kernel) < 0)
         return refused(problem, -ENOMEM, "cannot share memory with the kernel");
     return 0;
 }
@@ -664,17 +653,20 @@ static void *load_beside(void *context)
     struct sampler *s = context;
     s->load_result = load(s, &s->load_problem);
     s->load_ended = true;
-    sem_post(&s->load_end);
-    if (s->load_result == 0 && s->options.kernel)
-        kernel_symbols_read(&s->kernel);
     return NULL;
+}
+
+static void join_loader(struct sampler *s)
+{
+    if (s->has_loader)
+        pthread_join(s->loader, NULL);
+    s->has_loader = false;
 }
 
 /* What was read meanwhile is given to the kernel's half. */
 static int end_load(struct sampler *s, struct problem *problem)
 {
-    while (s->has_loader && sem_wait(&s->load_end) < 0)
-        ;
+    join_loader(s);
     if (s->load_result < 0) {
         *problem = s->load_problem;
         return s->load_result;
@@ -697,7 +689,6 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
         return problem_set(problem, -ENOMEM, "out of memory");
     s->options = *options;
     s->stats_fd = -1;
-    sem_init(&s->load_end, 0, 0);
     s->description = calloc(1, sizeof(*s->description));
     s->stack = calloc(1, sizeof(*s->stack));
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
@@ -754,7 +745,7 @@ int sampler_start(struct sampler *s, struct problem *problem)
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;
     s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
-    s->redrawn_ns = s->started_ns; /* the first ticks come early */
+    s->now_ns = s->redrawn_ns = s->started_ns; /* the first ticks come early, and are waited for */
     for (int cpu = 0; s->options.on_cpu && cpu < cpus; cpu++) {
         int fd = open_event(&s->options, cpu);
         if (fd < 0 && (errno == ENODEV || errno == ENXIO)) /* this CPU is off */
@@ -789,8 +780,7 @@ void sampler_close(struct sampler *s)
     if (!s)
         return;
     sampler_stop(s);
-    end_loader(s);
-    sem_destroy(&s->load_end);
+    join_loader(s);
     if (s->stats_fd >= 0)
         close(s->stats_fd);
     ring_buffer__free(s->ring);
@@ -805,7 +795,7 @@ void sampler_close(struct sampler *s)
         munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
     array_done(&s->tables.ranges);
     sampler_bpf__destroy(s->bpf);
-    kernel_symbols_free(s->kernel);
+    kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
     array_done(&s->threads);
     free(s->events);

@@ -44,6 +44,12 @@ struct cie {
     struct cursor instructions;
 };
 
+/* The rows of one function, or another part that is in order. */
+struct block {
+    uint32_t pc; /* the first row's */
+    uint32_t at, count;
+};
+
 struct reader {
     const struct elf *elf;
     const uint8_t *section; /* the section's bytes */
@@ -51,6 +57,7 @@ struct reader {
     uint64_t address; /* of section[0] */
     struct unwind_table *table;
     ARRAY(struct unwind_row) rows;
+    ARRAY(struct block) blocks; /* they follow each other and cover all rows */
     uint64_t cie_at; /* offset of the cached cie */
     bool cie_valid;
     struct cie cie;
@@ -452,6 +459,17 @@ static bool read_cie(struct reader *r, uint64_t offset)
     return true;
 }
 
+/* The rows from first on become a block. */
+static void close_block(struct reader *r, size_t first)
+{
+    struct block block = {0, (uint32_t)first, (uint32_t)(r->rows.count - first)};
+    if (!block.count)
+        return;
+    block.pc = r->rows.at[first].pc;
+    if (array_add(&r->blocks, block) < 0)
+        r->out_of_memory = true;
+}
+
 static void read_fde(struct reader *r, struct cursor c, uint64_t cie_offset)
 {
     if ((!r->cie_valid || r->cie_at != cie_offset) && !read_cie(r, cie_offset)) {
@@ -478,6 +496,7 @@ static void read_fde(struct reader *r, struct cursor c, uint64_t cie_offset)
     add_row(r, end, CFA_GAP, 0, RBP_SAME, 0);
     r->table->unsupported = unsupported;
     r->table->functions++;
+    close_block(r, first);
 }
 
 static int find_section(struct reader *r)
@@ -515,9 +534,33 @@ static uint64_t pc_of(const void *item)
     return (uint64_t)row->pc << 1 | ((row->rule & 15) != CFA_GAP);
 }
 
+static uint64_t block_pc(const void *item)
+{
+    return ((const struct block *)item)->pc;
+}
+
+/* Functions are few beside rows: when they do not overlap, all rows are in order afterwards. */
+static int sort_blocks(struct reader *r)
+{
+    struct unwind_row *sorted = malloc((r->rows.count + 1) * sizeof(*sorted)), *to = sorted;
+    if (!sorted || sort_by_key(r->blocks.at, r->blocks.count, sizeof(*r->blocks.at), block_pc) < 0) {
+        free(sorted);
+        return -ENOMEM;
+    }
+    array_foreach (&r->blocks, b) {
+        memcpy(to, r->rows.at + b->at, b->count * sizeof(*to));
+        to += b->count;
+    }
+    free(r->rows.at);
+    r->rows.at = sorted;
+    r->rows.capacity = r->rows.count;
+    return 0;
+}
+
 static void finish(struct reader *r)
 {
     size_t kept = 0;
+    r->out_of_memory |= sort_blocks(r) < 0;
     r->out_of_memory |= sort_by_key(r->rows.at, r->rows.count, sizeof(*r->rows.at), pc_of) < 0;
     for (size_t i = 0; i < r->rows.count; i++) {
         struct unwind_row row = r->rows.at[i];
@@ -544,6 +587,7 @@ static void add_go(struct reader *r)
         if (array_add(&r->rows, rows[i]) < 0)
             r->out_of_memory = true;
     free(rows);
+    close_block(r, 0);
 }
 
 /* Where the program, or the dynamic linker, begins: written in assembly, often without a rule, and nothing
@@ -599,6 +643,7 @@ int unwind_table_read(const struct elf *elf, struct unwind_table **ret_table)
     }
     if (!r.out_of_memory)
         finish(&r);
+    array_done(&r.blocks);
     if (r.out_of_memory) {
         array_done(&r.rows);
         free(r.table);

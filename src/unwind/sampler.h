@@ -18,6 +18,7 @@ typedef unsigned int sampler_u32;
 #define SAMPLER_RING_BYTES (16 << 20)
 #define SAMPLER_CACHE_BITS 10  /* of the number of rows that each processor keeps at hand */
 #define SAMPLER_WINDOW     64  /* words of the stack that are read at once */
+#define SAMPLER_KERNEL_NAME 128 /* bytes, with the end; the kernel prints at most 512 */
 #define SAMPLER_RED_ZONE   128 /* a copy begins with the page of what lies so far below the stack pointer */
 #define SAMPLER_COPY_STEP  4096
 #define SAMPLER_COPY_STEPS 7
