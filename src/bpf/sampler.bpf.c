@@ -445,6 +445,26 @@ __attribute__((noinline)) int find_code(struct sampler_process *p, struct sample
     return 0;
 }
 
+/* Compiled code that compares strings pushes a word meanwhile, of which nothing tells: what seems to be the
+ * return address is the caller's rbp then, and the return address (into sample->word) lies above it: behind a
+ * call, or in the interpreter. */
+__attribute__((noinline)) int is_pushed(struct sampler_process *p, struct sample *s, u64 cfa, u64 ra)
+{
+    struct found_row caller;
+    u64 code = 0;
+    if (!p || !s)
+        return 0;
+    u64 low = p->java_low, size = p->java_high - low;
+    if (ra - low < size || read_stack(s, cfa) || s->word - low >= size ||
+        bpf_probe_read_user(&code, sizeof(code), (void *)(s->word - 8)))
+        return 0;
+    if (unwind_follows_call(code))
+        return 1;
+    __builtin_memset(&caller, 0, sizeof(caller));
+    find_code(p, s, &caller, s->word);
+    return caller.code == CODE_JAVA && caller.row.cfa_offset == SAMPLER_JAVA_INTERPRETED;
+}
+
 static long step(u32 i, void *context)
 {
     struct walk *w = context;
@@ -509,6 +529,11 @@ static long step(u32 i, void *context)
     if (read_stack(w->sample, cfa - 8))
         return stop(w, END_NO_MEMORY);
     u64 ra = w->sample->word;
+    if (code == CODE_JAVA && i == 0 && rbp_rule == RBP_AT_CFA && is_pushed(p, w->sample, cfa, ra)) {
+        w->fp = ra;
+        ra = w->sample->word;
+        cfa += 8;
+    }
     if (cfa < w->sp || (cfa == w->sp && i)) /* equal: the innermost one took its return address away */
         return stop(w, END_NO_ROW);
     w->sp = cfa;

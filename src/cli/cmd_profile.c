@@ -637,7 +637,7 @@ const struct command command_profile = {
     "profile",
     "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --all | --container TEXT",
     "Show which functions burn the CPU, in any language",
-    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 25, Go and the kernel, with one "
+    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 28, Go and the kernel, with one "
     "sampler and\n"
     "without an agent, a flag or a restart. Without -o the functions are listed; FILE's ending names the "
     "format:\n"

@@ -231,6 +231,8 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
     if (p->has_python)
         d->python = p->python.frames;
     bool has_java = describe_java(p, tables, &java, &java_low, &java_high);
+    d->java_low = java_low;
+    d->java_high = java_high;
     array_foreach (&native_modules(p->native)->mappings, m) {
         if (!m->executable)
             continue;

@@ -54,7 +54,7 @@ struct sampler {
     int load_result;
     struct problem load_problem;
     struct kernel_names *kernel;
-    struct sideband *sideband;     /* NULL: not to be had */
+    struct sideband *sideband; /* NULL: not to be had */
     uint64_t forgot_ns;
     uint64_t announced_ns;               /* its news are known until then */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */

@@ -58,7 +58,7 @@ struct reader {
     struct unwind_table *table;
     ARRAY(struct unwind_row) rows;
     ARRAY(struct block) blocks; /* they follow each other and cover all rows */
-    uint64_t cie_at; /* offset of the cached cie */
+    uint64_t cie_at;            /* offset of the cached cie */
     bool cie_valid;
     struct cie cie;
     bool out_of_memory;

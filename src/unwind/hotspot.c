@@ -599,6 +599,19 @@ static bool leave_method(const struct hotspot *h, const struct stack_copy *stack
     return false;
 }
 
+static bool in_code_cache(const struct hotspot *h, uint64_t pc)
+{
+    return pc >= h->low && pc < h->high;
+}
+
+static bool is_return(const struct hotspot *h, uint64_t pc)
+{
+    uint64_t bytes;
+    const struct blob *b = in_code_cache(h, pc) ? blob_at(h, pc) : NULL;
+    return b && (b->kind == BLOB_INTERPRETER ||
+                 (memory_read(h->pid, pc - 8, &bytes, sizeof(bytes)) == 0 && unwind_follows_call(bytes)));
+}
+
 enum native_step hotspot_step(const struct hotspot *h, const struct stack_copy *stack,
                               struct registers *registers, bool call, uint64_t *ret_method)
 {
@@ -629,6 +642,12 @@ enum native_step hotspot_step(const struct hotspot *h, const struct stack_copy *
     }
     if (!stack_word(stack, cfa - 8, &r.pc) || (!same && !stack_word(stack, cfa - 16, &r.fp)))
         return STEP_NO_STACK;
+    uint64_t above; /* a word was pushed, see is_pushed() in sampler.bpf.c */
+    if (!call && !same && !in_code_cache(h, r.pc) && stack_word(stack, cfa, &above) && is_return(h, above)) {
+        r.fp = r.pc;
+        r.pc = above;
+        cfa += 8;
+    }
     if (cfa <= r.sp)
         return STEP_NO_TABLE;
     r.sp = cfa;

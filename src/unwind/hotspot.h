@@ -1,4 +1,4 @@
-/* A Java virtual machine (HotSpot 11 to 25) read from outside, by the tables it carries for its own debugger:
+/* A Java virtual machine (HotSpot 11 to 28) read from outside, by the tables it carries for its own debugger:
  * its code cache as unwind rows, and the methods (with those inlined into them) at an address of compiled
  * code or in a frame of the interpreter. */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -150,6 +150,26 @@ public class Gen {
 });
 
 // A copy of a virtual machine in which the name of one field that a walk needs is another one.
+test('Java: compiled code that pushes a word to compare strings is stepped through', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
+    fs.writeFileSync(path.join(folder, 'Compare.java'), `
+public class Compare {
+    static long sink;
+    static void compare(String[] s) { for (String a : s) for (String b : s) sink += a.compareTo(b); }
+    public static void main(String[] a) {
+        String[] s = new String[100];
+        for (int i = 0; i < s.length; i++) s[i] = "x".repeat(500) + i;
+        var self = java.lang.management.ManagementFactory.getThreadMXBean();
+        while (self.getCurrentThreadCpuTime() < 3_000_000_000L) compare(s);
+    }
+}`);
+    execFileSync('javac', ['--release', '11', '-d', folder, path.join(folder, 'Compare.java')]);
+    for (const java of JAVAS) {
+        const { stacks } = profile([java, '-cp', folder, 'Compare']);
+        const inside = weight(stacks, holds('Compare.compare')), whole = weight(stacks, holds('Compare.main', 'Compare.compare'));
+        assert.ok(inside > 0.5 * weight(stacks) && whole > 0.97 * inside, `${java}: ${whole} of ${inside} of ${weight(stacks)}`);
+    }
+});
+
 test('Java of a virtual machine that is not known is truncated, and said to be', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
     const home = path.dirname(path.dirname(fs.realpathSync(JAVAS[0]))), copy = path.join(folder, 'java'), library = 'lib/server/libjvm.so';
     execFileSync('cp', ['-rs', home, copy]);
