@@ -547,17 +547,16 @@ struct cut {
 };
 
 /* Bytes 0-3 magic, 4-19 uuid, 20-23 checksum, 24-27 content bits, 28-31 packet bits, 32 compression, 33
- * encryption, 34 checksum scheme, 35 major, 36 minor; then the text. Joined in place; *length becomes the
- * text's. A file that ends within a packet gives what is there of it. */
-static int unpack_packets(const char *path, char *data, size_t *length, struct cut *ret_cut,
-                          struct problem *problem)
+ * encryption, 34 checksum scheme, 35 major, 36 minor; then the text. text has room for length bytes. A file
+ * that ends within a packet gives what is there of it. */
+static int unpack_packets(const char *path, const uint8_t *data, size_t length, char *text,
+                          size_t *ret_length, struct cut *ret_cut, struct problem *problem)
 {
-    uint8_t *d = (uint8_t *)data;
-    bool big = get32(d, false) != METADATA_MAGIC;
+    bool big = get32(data, false) != METADATA_MAGIC;
     size_t at = 0, out = 0;
-    while (at < *length) {
-        const uint8_t *h = d + at;
-        size_t left = *length - at;
+    while (at < length) {
+        const uint8_t *h = data + at;
+        size_t left = length - at;
         if (left < METADATA_HEADER_BYTES) {
             *ret_cut = (struct cut){METADATA_HEADER_BYTES - left, at};
             break;
@@ -578,12 +577,11 @@ static int unpack_packets(const char *path, char *data, size_t *length, struct c
         if (packet > left)
             *ret_cut = (struct cut){packet - left, at};
         content = MIN(content, left);
-        memmove(data + out, data + at + METADATA_HEADER_BYTES, content - METADATA_HEADER_BYTES);
+        memcpy(text + out, h + METADATA_HEADER_BYTES, content - METADATA_HEADER_BYTES);
         out += content - METADATA_HEADER_BYTES;
         at += MIN(packet, left);
     }
-    *length = out;
-    data[out] = '\0';
+    *ret_length = out;
     return 0;
 }
 
@@ -613,28 +611,20 @@ static int parse(const char *path, const char *text, size_t length, const struct
     return 0;
 }
 
-int metadata_parse(const char *path, const char *text, size_t length, struct problem *problem,
+int metadata_parse(const char *path, const char *data, size_t length, struct problem *problem,
                    struct metadata **ret_metadata)
 {
-    return parse(path, text, length, &(struct cut){0}, problem, ret_metadata);
-}
-
-int metadata_load(const char *folder, struct problem *problem, struct metadata **ret_metadata)
-{
-    _cleanup_(freep) char *path = NULL;
-    _cleanup_(freep) char *data = NULL;
-    size_t length;
+    _cleanup_(freep) char *text = NULL;
     struct cut cut = {0};
-    if (asprintf(&path, "%s/metadata", folder) < 0)
-        return path = NULL, problem_set(problem, -ENOMEM, "not enough memory");
-    int r = file_read(path, METADATA_MAX_BYTES, &data, &length);
-    if (r < 0)
-        return problem_set(problem, r, "%s: %s", path, strerror(-r));
-    if (length >= 4 &&
-        (get32((uint8_t *)data, false) == METADATA_MAGIC || get32((uint8_t *)data, true) == METADATA_MAGIC))
-        r = unpack_packets(path, data, &length, &cut, problem);
+    const uint8_t *d = (const uint8_t *)data;
+    if (length < 4 || (get32(d, false) != METADATA_MAGIC && get32(d, true) != METADATA_MAGIC))
+        return parse(path, data, length, &cut, problem, ret_metadata);
+    text = malloc(length);
+    if (!text)
+        return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
+    int r = unpack_packets(path, d, length, text, &length, &cut, problem);
     if (r >= 0)
-        r = parse(path, data, length, &cut, problem, ret_metadata);
+        r = parse(path, text, length, &cut, problem, ret_metadata);
     if (r == -EINVAL && cut.bytes)
         problem_remedy(problem,
                        "The metadata is cut off: the file ends %" PRIu64
@@ -642,6 +632,19 @@ int metadata_load(const char *folder, struct problem *problem, struct metadata *
                        ") does; what is needed may have been in it.",
                        cut.bytes, cut.offset);
     return r;
+}
+
+int metadata_load(const char *folder, struct problem *problem, struct metadata **ret_metadata)
+{
+    _cleanup_(freep) char *path = NULL;
+    _cleanup_(freep) char *data = NULL;
+    size_t length;
+    if (asprintf(&path, "%s/metadata", folder) < 0)
+        return path = NULL, problem_set(problem, -ENOMEM, "not enough memory");
+    int r = file_read(path, METADATA_MAX_BYTES, &data, &length);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    return metadata_parse(path, data, length, problem, ret_metadata);
 }
 
 void metadata_free(struct metadata *metadata)

@@ -210,8 +210,8 @@ struct metadata {
  * owned by the caller. problem names file, line and what was expected. */
 int metadata_load(const char *folder, struct problem *problem, struct metadata **ret_metadata);
 
-/* The same from memory; path is only for messages. The text is not kept. */
-int metadata_parse(const char *path, const char *text, size_t length, struct problem *problem,
+/* The same from memory; path is only for messages. The data is not kept. */
+int metadata_parse(const char *path, const char *data, size_t length, struct problem *problem,
                    struct metadata **ret_metadata);
 void metadata_free(struct metadata *metadata);
 DEFINE_FREEP(struct metadata, metadata_free)
