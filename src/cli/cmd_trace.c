@@ -510,6 +510,7 @@ static int parse_option(struct trace_command *c, int option)
     }
 }
 
+/* argv[0] is what to show. */
 static int parse_options(struct trace_command *c, int argc, char **argv)
 {
     static const struct option LONG[] = {{"from", required_argument, NULL, OPTION_FROM},
@@ -528,6 +529,9 @@ static int parse_options(struct trace_command *c, int argc, char **argv)
     for (int o; (o = getopt_long(argc, argv, ":n:p:w:l:", LONG, NULL)) != -1;) {
         if (o == ':' || o == '?')
             return cli_usage(c->self, o == ':' ? "%s needs a value" : "unknown option %s", argv[optind - 1]);
+        if (strcmp(argv[0], "info") == 0 && o != OPTION_JSON && o != OPTION_ALIGN && o != OPTION_THREADS)
+            return cli_usage(c->self, "%s selects events: info always tells of the whole trace",
+                             argv[optind - 1 - (argv[optind - 1] == optarg)]);
         int r = parse_option(c, o);
         if (r)
             return r;
