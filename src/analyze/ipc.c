@@ -134,13 +134,10 @@ static uint64_t starting_ns(const struct connection *other, const struct vspan *
     return ready_ns - span->start_ns;
 }
 
-/* Bytes came: the answer to the oldest message. Returns whose it is, with the span in *ret_span. */
-struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
-                         uint32_t *ret_span)
+/* The oldest message has its answer. Returns whose it is, with the span in *ret_span. */
+static struct request *answer_oldest(struct analysis *a, struct connection *c, uint64_t at_ns,
+                                     uint32_t *ret_span)
 {
-    *ret_span = VSPAN_NONE;
-    if (!(events & POLLIN_BIT) || !c->ipc_waiting.count || c->ipc_waiting.at[0].sent_ns >= at_ns)
-        return NULL;
     struct ipc_message message = c->ipc_waiting.at[0];
     memmove(c->ipc_waiting.at, c->ipc_waiting.at + 1, --c->ipc_waiting.count * sizeof(*c->ipc_waiting.at));
     if (!c->ipc_answers++)
@@ -157,6 +154,27 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
     span->peer = name_of(a, c); /* the other end may have shown itself since */
     span->unusual = attl_add(a, c->process->service, span);
     *ret_span = message.span;
+    return owner;
+}
+
+/* Bytes came: the answer to the oldest message; to as many as the other end wrote since the last time, where
+ * that is seen, because a loop that stood reads them all at once. Returns whose it is, with the span in
+ * *ret_span; NULL when it is several requests'. */
+struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
+                         uint32_t *ret_span)
+{
+    *ret_span = VSPAN_NONE;
+    if (!(events & POLLIN_BIT))
+        return NULL;
+    const struct connection *other = ipc_other_end(a, c);
+    uint64_t came = other ? other->ipc_writes - MIN(c->ipc_taken, other->ipc_writes) : 1;
+    c->ipc_taken = other ? other->ipc_writes : 0;
+    struct request *owner = NULL;
+    for (uint64_t i = 0; i < MAX(came, 1u) && c->ipc_waiting.count && c->ipc_waiting.at[0].sent_ns < at_ns;
+         i++) {
+        struct request *one = answer_oldest(a, c, at_ns, ret_span);
+        owner = i && one != owner ? NULL : one;
+    }
     return owner;
 }
 

@@ -110,6 +110,7 @@ struct connection {
     ARRAY(struct ipc_message)
     ipc_waiting; /* pipes, UNIX sockets: written and not followed by a read, in order */
     uint64_t ipc_writes, ipc_bytes, ipc_answers, ipc_first_answer_ns;
+    uint64_t ipc_taken; /* of the other end's writes, those that were there at the last read */
     uint64_t ipc_answer_ns, ipc_worst_answer_ns; /* from each message to its answer */
     const char *peer_name;                       /* interned "127.0.0.1:6379" */
     /* Client side: calls in order; calls.at[first_call] is number calls_gone of this connection. */

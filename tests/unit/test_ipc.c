@@ -99,6 +99,35 @@ static void the_first_answer_is_not_held_against_anyone(void **state)
     feed_done(&feed);
 }
 
+/* Two ask, the child answers both while the loop stands, and one read takes both answers. */
+static void answers_that_are_read_at_once_belong_to_all_who_asked(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    ping(&feed, MS(100), MS(1));
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t at = MS(1000 + i);
+        begin(&feed, 30 + (int32_t)i, i ? "/b" : "/a", at);
+        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 21, .generation = 1, .bytes = 9, .result = 9);
+        end_turn(&feed, 30 + (int32_t)i, 900, at - US(50), at + US(100));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        FEED(&feed, uv_write, CHILD, CHILD, MS(1200 + i), 0, .fd = 4, .generation = 1, .bytes = 9,
+             .result = 9);
+        FEED(&feed, node_callback, CHILD, CHILD, MS(1200 + i) + US(10), US(20), .async_id = 70);
+        FEED(&feed, uv_phase, CHILD, CHILD, MS(1200 + i) + US(20), US(40), .phase = 1);
+    }
+    answer(&feed, 30, MS(1300));
+    answer(&feed, 31, MS(1300) + US(10));
+    end_turn(&feed, 21, 901, MS(1300) - US(50), MS(1300) + US(50));
+    feed_finish(&feed);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct vspan *span = feed_span(feed_kept(&feed, i ? "/b" : "/a"), VSPAN_ipc);
+        assert_in_range(span->end_ns - span->start_ns, MS(298), MS(301));
+    }
+    feed_done(&feed);
+}
+
 static void a_full_pipe_is_named(void **state)
 {
     struct feed feed;
@@ -145,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_answers_are_named_with_both_descriptors),
         cmocka_unit_test(the_first_answer_is_not_held_against_anyone),
+        cmocka_unit_test(answers_that_are_read_at_once_belong_to_all_who_asked),
         cmocka_unit_test(a_full_pipe_is_named),
         cmocka_unit_test(telling_is_not_waiting),
     };
