@@ -75,6 +75,8 @@ struct analysis_counts {
      * connection, no number, or a number that was not sent. */
     uint64_t joined, unjoined;
     uint64_t http_joined;
+    /* Responses to requests that were read before the recording began: no others are known of these. */
+    uint64_t begun_before;
 };
 
 struct analysis;

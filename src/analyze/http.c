@@ -121,6 +121,13 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
     }
 }
 
+/* A response to what was never read on its connection; but what is no request is refused likewise. */
+static bool begun_before(const struct connection *c, uint64_t status)
+{
+    enum { BAD_REQUEST = 400, TIMEOUT = 408, TOO_LARGE = 431 };
+    return !c->current && status != BAD_REQUEST && status != TIMEOUT && status != TOO_LARGE;
+}
+
 static void response_begun(struct analysis *a, struct thread *thread, struct connection *c,
                            const struct event *e)
 {
@@ -130,8 +137,10 @@ static void response_begun(struct analysis *a, struct thread *thread, struct con
     if (c->responding) /* the previous one ended without our seeing it */
         answered(a, thread, c, c->last_write_ns, REQUEST_ANSWERED);
     struct request *request = first_waiting(a, c);
-    if (!request)
+    if (!request) {
+        a->counts.begun_before += begun_before(c, status);
         return;
+    }
     request->status = (uint16_t)status;
     request->response_ns = e->time_ns;
     if (status == 101)

@@ -215,7 +215,7 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
 {
     const struct analysis_counts *c = analysis_counts(analysis);
     uint64_t of_requests = c->proved + c->inferred + c->ambiguous;
-    if (!of_requests && !c->redis_commands)
+    if (!of_requests && !c->redis_commands && !c->begun_before)
         return;
     struct text line = {0};
     if (of_requests) {
@@ -237,6 +237,14 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
         text_add(&line, line.length ? " " : "");
         prose_count(&line, c->redis_commands, "Redis command");
         text_addf(&line, ", %llu joined to the process that sent them.", (unsigned long long)c->joined);
+    }
+    if (c->begun_before) {
+        text_add(&line, line.length ? " " : "");
+        prose_count(&line, c->begun_before, "response");
+        text_add(
+            &line,
+            " belonged to requests that had begun before the recording did: what was done for them until "
+            "then is not known, and they are in no table.");
     }
     text_addf(to, "\n%sHow sure this is%s\n   ", style->bold, style->none);
     prose_wrap(to, text_get(&line), 3, 3, width);
@@ -321,13 +329,14 @@ static json_t *endpoints_json(struct analysis *analysis)
 
 static json_t *counts_json(const struct analysis_counts *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
                      (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
                      (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
                      (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
                      "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
                      (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined, "context_count",
-                     (json_int_t)c->told, "handover_count", (json_int_t)c->handovers);
+                     (json_int_t)c->told, "handover_count", (json_int_t)c->handovers, "begun_before_count",
+                     (json_int_t)c->begun_before);
 }
 
 /* Compact: the last of the documents that --follow printed. */

@@ -1,0 +1,46 @@
+// Attached exactly while requests are served: what could not be known of them is told, and nothing is made up.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, finish, kill, sonde, start, temporary } from './helper.mjs';
+
+// Holds requests of /held until one of /release comes; then each reads a file and is answered.
+const SERVER = `
+    const http = require('http'), fs = require('fs'), held = [];
+    http.createServer((request, response) => {
+        if (request.url.startsWith('/held')) return held.push(response), console.log(request.url);
+        if (request.url === '/release')
+            for (const one of held.splice(0)) fs.readFile(__filename, () => one.end('held'));
+        response.end('done');
+    }).listen(0, '127.0.0.1', function () { console.log('listening ' + this.address().port); });`;
+
+test('in the middle of requests', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'holder.js'), trace = path.join(folder, 'trace');
+    fs.writeFileSync(script, SERVER);
+    const node = start(t, process.execPath, [script]);
+    const [, port] = await node.until(/listening (\d+)/, { stream: 'stdout' });
+    const ask = (url) => fetch(`http://127.0.0.1:${port}${url}`).then((response) => response.text());
+    const before = [ask('/held-1'), ask('/held-2')];
+    await node.until(/held-[^]*held-/, { stream: 'stdout' });
+    const recorder = sonde(t, 'attach', '-o', trace, node.pid);
+    await recorder.until(/attached to 1 process/);
+    await ask('/release');
+    assert.deepEqual(await Promise.all(before), ['held', 'held']);
+    const after = ask('/held-3');
+    await node.until(/held-3/, { stream: 'stdout' });
+    await ask('/whole');
+    kill(recorder.pid, 'SIGINT');
+    assert.equal((await recorder.ended).status, 0, recorder.stderr);
+    await ask('/release');
+    await after;
+    const { stdout } = await finish(t, SONDE, ['report', '--json', trace]);
+    const { attribution, requests, findings } = JSON.parse(stdout);
+    assert.equal(attribution.begun_before_count, 2, 'requests that had begun before are counted');
+    const states = Object.fromEntries(requests.map((request) => [request.path, request.state]));
+    assert.deepEqual(states, { '/release': 'finished', '/held-3': 'unfinished', '/whole': 'finished' }, 'they are no requests of the trace, and one that was still open is unfinished');
+    assert.doesNotMatch(JSON.stringify(findings), /held-[12]/);
+    const text = await finish(t, SONDE, ['report', trace]);
+    assert.match(text.stdout.replace(/\s+/g, ' '), /2 responses belonged to requests that had begun before the recording did/);
+});
