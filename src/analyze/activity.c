@@ -161,11 +161,11 @@ static void call_event(struct analysis *a, const struct event *e)
 /* The wait without what it was runnable, if all of that is the machine's doing; or the part of it in which
  * who woke the thread, another one of its process, had no processor. What is shorter than LINK_NS is not
  * worth it. */
-static uint64_t held_ns(struct thread *thread, const struct event *e, const struct activity_wait *w)
+static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
 {
     uint64_t ready_ns = w->end_ns - w->runnable_ns, blocked_ns = ready_ns - w->start_ns;
-    if (w->reason == ACTIVITY_STOPPED) /* others than the recorder who stop a thread have their reasons */
-        return e->pid > 0 && w->waker_pid == e->pid ? blocked_ns : 0;
+    if (w->reason == ACTIVITY_STOPPED) /* by a look into it, or a debugger */
+        return blocked_ns;
     if (w->reason == ACTIVITY_UNINTERRUPTIBLE)
         return maps_memory(w->call) ? blocked_ns : 0;
     const uint64_t *slot =
@@ -203,7 +203,7 @@ static void wait_event(struct analysis *a, const struct event *e)
                                         .reason = (uint8_t)U(e, sched_switch_reason),
                                         .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
                                .before = sums_after(&last)};
-    kept->wait.held_ns = held_ns(thread, e, &kept->wait);
+    kept->wait.held_ns = held_ns(thread, &kept->wait);
     if (waits->count % MARK_WAITS)
         return;
     struct wait_mark *mark = ring_add(&thread->activity->marks, sizeof(*mark), MARKS_KEPT);
