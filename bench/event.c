@@ -73,7 +73,6 @@ static struct {
 
 static struct probe_thread *prepare_probe(void)
 {
-    static uint32_t live[2] = {1, 1};
     static struct sonde_shared shared;
     static char name[] = "\x18get"; /* an sds: type 0, length 3 */
     command.name = name + 1;
@@ -100,13 +99,11 @@ static struct probe_thread *prepare_probe(void)
                                      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (self == MAP_FAILED)
         return NULL;
-    self->ring = (char *)self + SONDE_PAGE;
-    self->ring_mask = RING_BYTES - 1;
+    self->shared.ring_mask = RING_BYTES - 1;
     self->stream_fd = -1;
-    self->holder = &probe_self;
-    probe_self = self;
+    probe_self = (struct probe_self){.thread = self, .attachment = 1};
     self->shared.owner = 1;
-    probe_live = live;
+    probe_live.attachment = probe_live.original = 1;
     probe_shared = &shared;
     redis_checks_left = 0; /* as after the first calls */
     sonde_orig_redis_command = subject_trampoline;

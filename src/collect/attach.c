@@ -222,16 +222,16 @@ struct change {
     struct target *target;
     const struct patch_set *set;
     int (*make)(const struct change *change);
-    uint64_t live_address; /* for put_in() */
+    const struct sonde_attached *attached; /* for put_in() */
     struct stops *stops;
     struct problem *problem;
 };
 
 static int put_in(const struct change *change)
 {
-    const uint32_t on = 1;
+    const uint32_t on = (uint32_t)change->attached->attachment;
     int r = patch_apply(change->target, change->set, change->problem);
-    return r < 0 ? r : target_write(change->target, change->live_address, &on, sizeof(on));
+    return r < 0 ? r : target_write(change->target, change->attached->live, &on, sizeof(on));
 }
 
 static int take_out(const struct change *change)
@@ -288,7 +288,7 @@ static int patch_running(const struct session *session, struct target *target,
         r = aside_share(change_held, &(struct change){.target = target,
                                                       .set = ret_set,
                                                       .make = put_in,
-                                                      .live_address = prepared->attached.live,
+                                                      .attached = &prepared->attached,
                                                       .stops = stops,
                                                       .problem = problem});
     return r;

@@ -300,14 +300,18 @@ static void flush_all(struct session *session)
     note_write_error(session);
 }
 
-/* Threads that are gone leave their slot to new ones. */
+/* Threads that are gone leave their slot to new ones: those that are certainly gone, since the probe does not
+ * look whose its slot is. */
 static void free_slots(struct program *program)
 {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
+    if (access(path, F_OK) < 0)
+        return;
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
-        char path[64];
         snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
-        if (!t->shared->owner || access(path, F_OK) == 0)
+        if (!t->shared->owner || !t->tid || access(path, F_OK) == 0 || errno != ENOENT)
             continue;
         if (__atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE) == t->tail && t->shared->owner == t->owner)
             __atomic_store_n(&t->shared->owner, 0, __ATOMIC_RELEASE);

@@ -144,6 +144,7 @@ struct sonde_attached {
     int64_t
         shared_fd; /* in the program's descriptor table, or a negative errno; sonde_attach_done() closes it */
     uint64_t version;
+    uint64_t attachment; /* what sonde writes into the live flag, a word of 32 bits, once it has patched */
 };
 
 struct sonde_message {

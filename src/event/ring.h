@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 1,
+    SONDE_SHARED_VERSION = 2,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,   /* thread slots per process */
     SONDE_OPEN_SPANS = 24, /* nested spans kept per thread */
@@ -64,16 +64,18 @@ struct sonde_open_span {
 
 struct sonde_thread {
     uint32_t owner; /* 0 free, else the thread's id in its own PID namespace (compare-and-swap to claim) */
-    uint32_t busy;  /* a record is being written: a signal handler must not record */
-    uint32_t families_off; /* written by sonde: bits by enum sonde_probe_family, not recorded */
-    /* head and tail on cache lines of their own. */
+    uint32_t probes_own[15]; /* what the probe keeps of the thread where every hook looks (probe.h) */
+    /* What the producer needs, and tail, on cache lines of their own. */
     uint64_t head __attribute__((aligned(64))); /* bytes ever written */
     uint64_t writable;                          /* the producer's: records may reach up to here */
     uint64_t lost_full;                         /* records that found the ring full */
     uint64_t lost_signal;                       /* records refused because busy was set */
     uint64_t written;                           /* records written */
-    uint32_t depth;                             /* spans open now; may exceed SONDE_OPEN_SPANS */
-    uint32_t lost_depth;                        /* spans nested too deep to be kept in open[] */
+    uint32_t busy;         /* a record is being written: a signal handler must not record */
+    uint32_t families_off; /* written by sonde: bits by enum sonde_probe_family, not recorded */
+    uint32_t depth;        /* spans open now; may exceed SONDE_OPEN_SPANS */
+    uint32_t lost_depth;   /* spans nested too deep to be kept in open[] */
+    uint32_t ring_mask;    /* the producer's: ring_bytes - 1 */
     uint64_t tail __attribute__((aligned(64))); /* bytes ever consumed; written by sonde */
     struct sonde_open_span open[SONDE_OPEN_SPANS] __attribute__((aligned(64)));
 };

@@ -33,22 +33,23 @@ enum { STARTS_WITHOUT_MODULES = 4 };
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
     uint32_t cell[CELL_WORDS];
-    uint32_t taken;
-    uint32_t start; /* the number of the newest start: its buffer is the one that counts */
-    uint32_t failures;
     void *isolate;
     local function; /* a global handle; NULL: not started, or given up */
     uint32_t next_number;
+    uint32_t handle_count;
+    uint32_t streamed; /* one of streams is a request's */
+    uint32_t taken;
+    uint32_t start; /* the number of the newest start: its buffer is the one that counts */
+    uint32_t failures;
     uint32_t starts;
     uint32_t native;
     uint32_t measure_name;
     uint32_t promises_seen; /* cell[PROMISES] when it was last recorded */
     uint64_t promises;
     uint64_t clock_tsc, clock_written; /* when the script asked for the time, and the thread's records then */
-    uint32_t handle_count;
-    uint64_t handles[HANDLES]; /* async ids of handles that were made while a request was served */
-    uint32_t entering_shared;  /* the next scope's resource carries others' requests too */
-    uint64_t entering_stream;  /* HTTP/2: async id of the stream whose request the next scope serves; 0 */
+    uint64_t handles[HANDLES];         /* async ids of handles that were made while a request was served */
+    uint32_t entering_shared;          /* the next scope's resource carries others' requests too */
+    uint64_t entering_stream; /* HTTP/2: async id of the stream whose request the next scope serves; 0 */
     struct {
         uint64_t async_id;
         uint32_t number;
@@ -304,7 +305,7 @@ static struct context_cell *take_cell(void)
             continue;
         cells[i].function = NULL;
         cells[i].isolate = NULL;
-        cells[i].failures = cells[i].starts = cells[i].handle_count = 0;
+        cells[i].failures = cells[i].starts = cells[i].handle_count = cells[i].streamed = 0;
         cells[i].cell[BEGINS] = cells[i].cell[WANTED] = 0;
         cells[i].cell[PROMISES] = cells[i].cell[SAMPLED] = cells[i].cell[COLLECTED] = 0;
         cells[i].promises = cells[i].promises_seen = 0;
@@ -326,7 +327,7 @@ static local start_script(struct context_cell *c, void *isolate, local context)
         API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
             void *)(isolate, (char *)c->cell, sizeof(c->cell), buffer_freed, (void *)(uintptr_t)c->start),
         API(buffer, local, void *, char *, size_t, void (*)(char *, void *),
-            void *)(isolate, (char *)probe_live, sizeof(*probe_live), flag_freed, NULL),
+            void *)(isolate, (char *)&probe_live, sizeof(probe_live.attachment), flag_freed, NULL),
         API(function, local, local, void (*)(const void *), local, int, int, int)(context, told, NULL, 0, 0,
                                                                                   0),
     };
@@ -404,6 +405,7 @@ static void enter_shared(struct context_cell *c, uint64_t async_id)
     c->entering_shared = 0;
     add_handle(c, async_id);
     if (c->entering_stream) {
+        c->streamed = 1;
         c->streams[c->entering_stream % STREAMS].async_id = c->entering_stream;
         c->streams[c->entering_stream % STREAMS].number = c->cell[BEGINS];
     }
@@ -436,7 +438,7 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
         self->context_entering = 0;
         enter_shared(c, async_id);
         ask(c, ENTER, 0);
-    } else if (UNLIKELY(async_id && c->streams[place].async_id == async_id)) {
+    } else if (UNLIKELY(c->streamed && async_id && c->streams[place].async_id == async_id)) {
         c->cell[BEGINS] = c->streams[place].number;
         ask(c, ENTER, 0);
     } else if (UNLIKELY(made_by_request(c, async_id))) {

@@ -251,8 +251,8 @@ DONE_HOOK(uv_getnameinfo_done, uv_getnameinfo_work)
 
 /* ---- loop phases ---- */
 
-static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
-                      uint64_t start, uint64_t written)
+HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
+                          uint64_t start, uint64_t written)
 {
     span_close(self, depth);
     uint64_t end = ticks();
@@ -261,7 +261,7 @@ static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, 
 }
 
 #define PHASE_HOOK(name, number)                                           \
-    HOOK(void, name, void *loop)                                           \
+    HOT_HOOK(void, name, void *loop)                                       \
     {                                                                      \
         struct probe_thread *self = probe_thread();                        \
         if (!self) {                                                       \
@@ -279,7 +279,7 @@ PHASE_HOOK(uv_idle, 2)
 PHASE_HOOK(uv_prepare, 3)
 PHASE_HOOK(uv_check, 5)
 
-HOOK(void, uv_poll, void *loop, int timeout_ms)
+HOT_HOOK(void, uv_poll, void *loop, int timeout_ms)
 {
     struct probe_thread *self = probe_thread();
     if (!self) {
@@ -296,7 +296,7 @@ HOOK(void, uv_poll, void *loop, int timeout_ms)
 /* ---- streams ---- */
 
 /* uv__stream_io(uv_loop_t*, uv__io_t*, unsigned) */
-HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
+HOT_HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
 {
     struct probe_thread *self = probe_thread();
     const char *handle = (const char *)watcher - UV_STREAM_WATCHER;
@@ -332,7 +332,7 @@ static uint64_t total(const struct buffer *buffers, unsigned count)
 }
 
 /* Bytes are seen once: uv_try_write may call uv_try_write2, and uv_write calls uv_write2. */
-static bool write_enter(struct probe_thread *self, const void *handle, int *ret_fd)
+HOT static bool write_enter(struct probe_thread *self, const void *handle, int *ret_fd)
 {
     *ret_fd = self && !self->in_write ? stream_fd(handle) : -1;
     if (*ret_fd < 0)
@@ -341,8 +341,8 @@ static bool write_enter(struct probe_thread *self, const void *handle, int *ret_
     return true;
 }
 
-HOOK(int, uv_write2, void *request, void *handle, const struct buffer *buffers, unsigned count, void *send,
-     void *callback)
+HOT_HOOK(int, uv_write2, void *request, void *handle, const struct buffer *buffers, unsigned count,
+         void *send, void *callback)
 {
     struct probe_thread *self = probe_thread();
     int fd;
@@ -355,7 +355,7 @@ HOOK(int, uv_write2, void *request, void *handle, const struct buffer *buffers, 
     return result;
 }
 
-HOOK(int, uv_try_write, void *handle, const struct buffer *buffers, unsigned count)
+HOT_HOOK(int, uv_try_write, void *handle, const struct buffer *buffers, unsigned count)
 {
     struct probe_thread *self = probe_thread();
     int fd;
@@ -370,7 +370,7 @@ HOOK(int, uv_try_write, void *handle, const struct buffer *buffers, unsigned cou
     return result;
 }
 
-HOOK(int, uv_try_write2, void *handle, const struct buffer *buffers, unsigned count, void *send)
+HOT_HOOK(int, uv_try_write2, void *handle, const struct buffer *buffers, unsigned count, void *send)
 {
     struct probe_thread *self = probe_thread();
     int fd;
@@ -418,7 +418,7 @@ static int message_status(void *parser)
 }
 
 /* The path grows over on_url calls, up to the query string. */
-HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
+HOT_HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 {
     struct probe_thread *self = probe_thread();
     if (self) {
@@ -472,7 +472,7 @@ static void upgraded(struct probe_thread *self, const char *p, const char *end)
         websocket_bytes(&d->websocket[WEBSOCKET_IN], p, (uint64_t)(end - p), &seen);
 }
 
-HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
+HOT_HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
 {
     struct probe_thread *self = probe_thread();
     if (!self)
@@ -498,7 +498,7 @@ HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     return result;
 }
 
-HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
+HOT_HOOK(int, llhttp_complete, void *parser, const char *p, const char *end)
 {
     struct probe_thread *self = probe_thread();
     if (self) {
@@ -611,7 +611,7 @@ static bool encode_enter(struct probe_thread *self)
     return true;
 }
 
-static void encode_leave(struct probe_thread *self, uint64_t start, uint64_t bytes, uint8_t what)
+HOT static void encode_leave(struct probe_thread *self, uint64_t start, uint64_t bytes, uint8_t what)
 {
     uint64_t end = ticks();
     self->in_encode = 0;
@@ -650,7 +650,7 @@ HOOK(uint64_t, v8_json_stringify, int count, uint64_t *arguments, void *isolate)
 
 /* MaybeLocal<Value> StringBytes::Encode(Isolate *, const char *, size_t, encoding[, Local<Value> *]): a
  * buffer becomes a string. A MaybeLocal is one pointer. */
-HOOK(void *, node_encode, void *isolate, const char *bytes, size_t length, int encoding, void *error)
+HOT_HOOK(void *, node_encode, void *isolate, const char *bytes, size_t length, int encoding, void *error)
 {
     struct probe_thread *self = probe_thread();
     if (!encode_enter(self))

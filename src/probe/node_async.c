@@ -14,7 +14,8 @@ static uint64_t whole(double id)
 }
 
 /* node::AsyncWrap::EmitAsyncInit(Environment*, Local<Object>, Local<String>, double, double) */
-HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id, double trigger_id)
+HOT_HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, double async_id,
+         double trigger_id)
 {
     struct probe_thread *self = probe_thread();
     if (self && self->http2.beginning) {
@@ -57,7 +58,8 @@ static void scope_begun(struct probe_thread *self, const void *scope, const stru
 
 /* InternalCallbackScope::InternalCallbackScope(Environment*, Local<Object>, async_context const&, int): to 20
  */
-HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context, int flags)
+HOT_HOOK(void, node_scope, void *scope, void *env, void *object, const struct async_context *context,
+         int flags)
 {
     struct probe_thread *self = probe_thread();
     if (self)
@@ -77,8 +79,8 @@ struct object_or_slot {
 
 /* The same since 22: (Environment*, variant<Local<Object>, Local<Object>*>, async_context const&, int,
  * Local<Value>). */
-HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot object,
-     const struct async_context *context, int flags, void *frame)
+HOT_HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot object,
+         const struct async_context *context, int flags, void *frame)
 {
     struct probe_thread *self = probe_thread();
     if (self)
@@ -92,7 +94,7 @@ HOOK(void, node_scope_variant, void *scope, void *env, struct object_or_slot obj
 
 /* InternalCallbackScope::InternalCallbackScope(AsyncWrap*, int). It may or may not go through the other
  * constructor; callback_begin() takes a scope once. */
-HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
+HOT_HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
 {
     struct probe_thread *self = probe_thread();
     if (self)
@@ -106,7 +108,7 @@ HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
 }
 
 /* InternalCallbackScope::Close(), which drains microtasks and ticks; it is called again by the destructor. */
-HOOK(void, node_scope_close, void *scope)
+HOT_HOOK(void, node_scope_close, void *scope)
 {
     struct probe_thread *self = probe_thread();
     if (!self || !callback_find(self, (uintptr_t)scope)) {

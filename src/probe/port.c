@@ -29,8 +29,8 @@ HOOK(uint64_t, port_post, void *port, void *env, void *context, void *value, voi
 /* Any thread calls it, also those that nothing is recorded of: no slot is claimed. */
 HOOK(int, uv_async_send, void *handle)
 {
-    struct probe_thread *self = *probe_live ? probe_self : NULL;
-    if (self && !((uintptr_t)self & 1) && self->holder == &probe_self && self->port_posting)
+    struct probe_thread *self = probe_thread_claimed();
+    if (self && self->port_posting)
         self->port_target = (uintptr_t)handle;
     return sonde_orig_uv_async_send(handle);
 }

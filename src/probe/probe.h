@@ -20,6 +20,8 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define EXPORTED    __attribute__((visibility("protected"))) /* reached without a detour through the GOT */
 
+#define HOT __attribute__((hot)) /* with others of that kind on as few pages as may be */
+
 #ifndef PROBE_TLS_MODEL
 #define PROBE_TLS_MODEL "initial-exec"
 #endif
@@ -28,6 +30,11 @@
     EXPORTED result (*sonde_orig_##name)(__VA_ARGS__); \
     EXPORTED result sonde_wrap_##name(__VA_ARGS__);    \
     EXPORTED result sonde_wrap_##name(__VA_ARGS__)
+
+/* One that every request goes through. */
+#define HOT_HOOK(result, name, ...)                     \
+    HOT EXPORTED result sonde_wrap_##name(__VA_ARGS__); \
+    HOOK(result, name, __VA_ARGS__)
 
 enum { PROBE_CALLBACKS = 16 };
 
@@ -58,40 +65,43 @@ struct websocket_seen {
 
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
 struct probe_thread {
-    struct sonde_thread shared;
-    const void *holder; /* &probe_self of the thread whose slot this is */
-    char *ring;
-    uint32_t ring_mask;
-    /* Redis; with what stands above it fills one cache line */
-    uint16_t command_depth;
-    uint8_t in_read;           /* inside readQueryFromClient */
-    uint8_t last_kind;         /* the command that was named last, its name and kind */
-    uint64_t command_sequence; /* of the command being processed, its client and descriptor */
-    uint64_t command_client;
-    uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
-    uint64_t last_command;
-    uint32_t last_name;
-    int32_t command_fd;
-    /* Node */
-    int32_t stream_fd; /* of the stream whose events are handled now; -1 */
-    uint32_t stream_generation;
-    uint32_t in_write;
-    uint32_t in_submit;
-    uint32_t in_encode;
-    uint32_t callback_count;
-    uint32_t request_pending; /* an http:request waits for the callback that carries it */
-    uint64_t request_parser;
-    uint64_t read_parser;    /* whose request began in the read that is handled now */
-    uint32_t request_stream; /* HTTP/2: of that request; 0 for HTTP/1 */
+    /* Behind shared.owner stands, on the same cache line, what most hooks need of the thread. */
+    union {
+        struct sonde_thread shared;
+        struct {
+            uint32_t redis_owner;
+            uint16_t command_depth;
+            uint8_t in_read;   /* inside readQueryFromClient */
+            uint8_t last_kind; /* the command that was named last, its name and kind */
+            uint32_t last_name;
+            int32_t command_fd; /* of the command being processed, its client and number */
+            uint64_t command_client, command_sequence;
+            uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
+            uint64_t last_command;
+            const void *read_client; /* whose query is read and commands are counted; NULL: look it up */
+            uint64_t *read_number;   /* the count */
+        };
+        struct {
+            uint32_t node_owner;
+            uint32_t callback_count;
+            uint32_t stream_generation;
+            int32_t stream_fd; /* of the stream whose events are handled now; -1 */
+            uint8_t in_write, in_submit, in_encode;
+            uint8_t request_pending;   /* an http:request waits for the callback that carries it */
+            uint32_t request_stream;   /* HTTP/2: of that request; 0 for HTTP/1 */
+            uint32_t context_entering; /* the next scope serves a request that is not entered yet */
+            uint64_t read_parser;      /* whose request began in the read that is handled now */
+            uint64_t request_parser;
+            uint64_t context_scope; /* the newest scope that context.c was told of */
+            uint64_t http2_sent;    /* whose frames are written at once */
+        };
+    };
     struct probe_http2 http2;
     uint32_t http2_sending;                 /* frames are collected, to be written at once */
-    uint64_t http2_sent;                    /* whose they are */
     struct websocket_seen messages_pending; /* received, waiting for the callback that carries them */
     uint64_t port_posting, port_target;     /* the MessagePort that is posted to; whose handle that woke */
     uint64_t gc_start_tsc, gc_heap_before;
-    uint32_t context_entering; /* the next scope serves a request whose context is not entered yet */
-    uint32_t context_counted;  /* among the threads whose script runs */
-    uint64_t context_scope;    /* the newest scope that context.c was told of */
+    uint32_t context_counted; /* among the threads whose script runs */
     struct probe_callback callbacks[PROBE_CALLBACKS];
     uint16_t path_length;
     uint64_t path_parser;
@@ -102,49 +112,73 @@ struct probe_thread {
     uint32_t in_before_sleep; /* where replies are written one after the other */
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
-_Static_assert(offsetof(struct probe_thread, holder) % 64 == 0 &&
-                   offsetof(struct probe_thread, stream_fd) == offsetof(struct probe_thread, holder) + 64,
-               "what every record and every command needs is one cache line");
+_Static_assert(offsetof(struct probe_thread, read_number) + sizeof(uint64_t *) <=
+                       offsetof(struct sonde_thread, head) &&
+                   offsetof(struct probe_thread, http2_sent) + sizeof(uint64_t) <=
+                       offsetof(struct sonde_thread, head),
+               "what every hook needs is on the first cache line");
+
+/* The thread's ring stands behind its page. */
+static inline char *probe_ring(struct probe_thread *self)
+{
+    return (char *)self + SONDE_PAGE;
+}
 
 /* Written by sonde before any hook is active. */
 EXPORTED extern struct sonde_config sonde_config;
 
+#pragma GCC visibility push(hidden)
+
 /* The memory shared with sonde. */
 extern struct sonde_shared *probe_shared;
 
-/* Two words on a page that the kernel clears in a forked child. The first is 0 until sonde has patched, in a
- * forked child, and after sonde told us to stop; the second tells a forked child (0) from the others (1). */
-extern uint32_t *probe_live;
+/* A page that the kernel clears in a forked child. */
+struct probe_live {
+    uint32_t attachment; /* 0 until sonde has patched, in a forked child, and after sonde told us to stop;
+                            else which of sonde's presences this is */
+    uint32_t original;   /* tells a forked child (0) from the others (1) */
+    char rest[SONDE_PAGE - 2 * sizeof(uint32_t)];
+} __attribute__((aligned(SONDE_PAGE)));
+extern struct probe_live probe_live;
 
-/* In a forked child, once: asks sonde for memory of its own. Does nothing anywhere else. */
-void probe_forked(void);
+/* What a thread knows of itself. When sonde comes back the memory is new, and so is the attachment. */
+struct probe_self {
+    struct probe_thread *thread; /* its slot */
+    uint32_t attachment;         /* in which it was claimed: no live one is PROBE_UNCLAIMED */
+    uint32_t refused;            /* the attachment in which there was none to be had, 0 none */
+};
+#define PROBE_UNCLAIMED UINT32_MAX
+extern __thread struct probe_self probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
 
-/* NULL; or the thread's slot; or an odd number: there was none to be had. */
-extern __thread struct probe_thread *probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
-
-/* The thread's state, claimed now, or NULL when there is none to be had (counted). */
+/* The thread's state, claimed now, or NULL when nothing is to be recorded, or there is none to be had
+ * (counted). In a forked child it first asks sonde, once, for memory of its own. */
 struct probe_thread *probe_thread_claim(void);
+
+#pragma GCC visibility pop
+
+/* The calling thread's state, or NULL when it has none. */
+static inline struct probe_thread *probe_thread_claimed(void)
+{
+    if (UNLIKELY(probe_self.attachment != probe_live.attachment))
+        return NULL;
+    struct probe_thread *self = probe_self.thread;
+    if (!self)
+        __builtin_unreachable();
+    return self;
+}
 
 /* The calling thread's state, or NULL when nothing is to be recorded. */
 static inline struct probe_thread *probe_thread(void)
 {
-    if (UNLIKELY(!*probe_live)) {
-        if (!probe_live[1])
-            probe_forked();
-        if (!*probe_live)
-            return NULL;
-    }
-    struct probe_thread *self = probe_self;
-    /* When sonde came back the memory is new: the slot is empty, or another thread has taken it. */
-    return LIKELY(self && !((uintptr_t)self & 1) && self->holder == &probe_self) ? self
-                                                                                 : probe_thread_claim();
+    struct probe_thread *self = probe_thread_claimed();
+    return LIKELY(self) ? self : probe_thread_claim();
 }
 
 /* True when what self points at is no longer this thread's: in a child that was forked while a hooked
  * function ran, and when sonde went and came back meanwhile. */
 static inline bool probe_stale(const struct probe_thread *self)
 {
-    return UNLIKELY(!*probe_live || probe_self != self || self->holder != &probe_self);
+    return UNLIKELY(probe_self.attachment != probe_live.attachment || probe_self.thread != self);
 }
 
 /* ---- records ---- */
@@ -156,7 +190,8 @@ static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thr
                                                                 uint64_t *head)
 {
     struct sonde_thread *t = &self->shared;
-    uint64_t ring = (uint64_t)self->ring_mask + 1, place = *head & self->ring_mask, room = ring - place;
+    uint64_t ring = (uint64_t)self->shared.ring_mask + 1, place = *head & self->shared.ring_mask,
+             room = ring - place;
     uint64_t fill = size > room ? room : 0;
     uint64_t limit = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE) + ring;
     if (*head + fill + size > limit) {
@@ -166,9 +201,9 @@ static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thr
         return false;
     }
     if (fill >= sizeof(struct sonde_record))
-        ((struct sonde_record *)(self->ring + place))->meta = 0;
+        ((struct sonde_record *)(probe_ring(self) + place))->meta = 0;
     *head += fill;
-    uint64_t end = *head - (*head & self->ring_mask) + ring;
+    uint64_t end = *head - (*head & self->shared.ring_mask) + ring;
     t->writable = end < limit ? end : limit;
     return true;
 }
@@ -191,8 +226,8 @@ static inline void *record_room(struct probe_thread *self, uint32_t payload, uin
     *ret_end = head + size;
     /* The lines ahead were last read by sonde on another processor: have them back by the time they are
      * written. */
-    __builtin_prefetch(self->ring + ((head + 512) & self->ring_mask), 1);
-    return self->ring + (head & self->ring_mask);
+    __builtin_prefetch(probe_ring(self) + ((head + 512) & self->shared.ring_mask), 1);
+    return probe_ring(self) + (head & self->shared.ring_mask);
 }
 
 /* The same of a thread that may not be this one any more: NULL then. */
@@ -213,7 +248,7 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
 /* Sonde may have switched its family off, when tracing cost too much. */
 #define WANTED(self, event) LIKELY(!((self)->shared.families_off & sonde_family_bit(SONDE_EVENT_##event)))
 
-/* RECORD(self, redis_command, start_tsc or 0 for an instant, end_tsc, .client_id = id, ...) */
+/* RECORD(self, redis_command, start_tsc or a constant 0 for an instant, end_tsc, .client_id = id, ...) */
 #define RECORD(self, event, start, end, ...) RECORD_(record_begin, self, event, start, end, __VA_ARGS__)
 
 /* The same right after probe_stale() or span_close() said that the thread is still this one. */
@@ -226,8 +261,9 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
         if (LIKELY(r_at_)) {                                                                          \
             struct sonde_record *r_head_ = (struct sonde_record *)r_at_;                              \
             r_head_->end_tsc = r_end_;                                                                \
+            bool r_instant_ = __builtin_constant_p(r_start_) && !r_start_;                            \
             r_head_->meta = record_meta(SONDE_EVENT_##event, sizeof(struct record_##event),           \
-                                        r_start_ ? r_end_ - r_start_ : 0);                            \
+                                        r_instant_ ? 0 : r_end_ - r_start_);                          \
             *(struct record_##event *)(r_at_ + sizeof(struct sonde_record)) =                         \
                 (struct record_##event){__VA_ARGS__};                                                 \
             record_commit(self, r_next_);                                                             \
@@ -390,7 +426,7 @@ struct buffer { /* uv_buf_t */
 
 /* Looks at bytes that go out: recognises HTTP and RESP, records http:request, http:response and
  * uv:write. now: no later than when they go, since the other end may read them at once. */
-void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
-                unsigned count, uint64_t accepted, int64_t result, uint64_t now);
+HOT void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
+                    unsigned count, uint64_t accepted, int64_t result, uint64_t now);
 
 #endif

@@ -22,13 +22,6 @@ static int client_fd(const void *client)
     return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
 }
 
-/* The same where redis_fields_known. */
-static int client_fd_known(const void *client)
-{
-    const void *connection = READ(void *, client, OFFSET(client_conn));
-    return connection ? READ(int, connection, OFFSET(conn_fd)) : -1;
-}
-
 static uint32_t command_name(struct probe_thread *self, const void *command)
 {
     if (!command || !HAVE(command_name))
@@ -54,7 +47,7 @@ static uint8_t command_kind(const void *command)
     return flags & CMD_ADMIN ? 3 : flags & CMD_WRITE ? 2 : flags & CMD_READONLY ? 1 : 0;
 }
 
-HOOK(void, redis_read_query, void *connection)
+HOT_HOOK(void, redis_read_query, void *connection)
 {
     struct probe_thread *self = probe_thread();
     const void *client =
@@ -69,8 +62,13 @@ HOOK(void, redis_read_query, void *connection)
     int fd = connection_fd(connection);
     const char *buffer = HAVE(client_querybuf) ? READ(char *, client, OFFSET(client_querybuf)) : NULL;
     uint32_t waiting = buffer ? (uint32_t)sds_length(buffer) : 0;
-    if (fd >= 0)
-        descriptor_use(self, fd, id);
+    struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, id) : NULL;
+    if (LIKELY(d && id && !d->unnumbered && redis_fields_known)) {
+        self->read_client = client;
+        self->read_number = &d->resp_number;
+        self->command_client = id;
+        self->command_fd = fd;
+    }
 
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
@@ -80,6 +78,7 @@ HOOK(void, redis_read_query, void *connection)
     if (!span_close(self, depth))
         return;
     self->in_read = 0;
+    self->read_client = NULL;
 
     uint64_t memory = 0;
     if (sonde_config.zmalloc_used_memory)
@@ -90,20 +89,34 @@ HOOK(void, redis_read_query, void *connection)
                .query_buffer = waiting, .fd = fd);
 }
 
-/* Counts the commands of each connection, those too that are rejected before they execute: the caller counts
- * the same. Makes no record of its own. */
-HOOK(int, redis_process_command, void *client)
+EXPORTED extern int (*sonde_orig_redis_process_command)(void *client);
+
+/* Of a client whose query is not being read: it was read by an I/O thread, or was blocked. And the first
+ * ones.
+ */
+static __attribute__((noinline)) int process_other(void *client)
 {
     struct probe_thread *self = probe_thread();
     if (self) {
-        bool known = LIKELY(redis_fields_known);
-        int fd = known ? client_fd_known(client) : client_fd(client);
-        uint64_t id = known ? READ(uint64_t, client, OFFSET(client_id)) : client_id(client);
+        int fd = client_fd(client);
+        uint64_t id = client_id(client);
         struct descriptor *d = fd >= 0 && id ? descriptor_use(self, fd, id) : NULL;
+        self->read_client = NULL;
         self->command_client = id;
         self->command_fd = fd;
         self->command_sequence = d && !d->unnumbered ? ++d->resp_number : 0;
     }
+    return sonde_orig_redis_process_command(client);
+}
+
+/* Counts the commands of each connection, those too that are rejected before they execute: the caller counts
+ * the same. Makes no record of its own. */
+HOT_HOOK(int, redis_process_command, void *client)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    if (UNLIKELY(!self || self->read_client != client))
+        return process_other(client);
+    self->command_sequence = ++*self->read_number;
     return sonde_orig_redis_process_command(client);
 }
 
@@ -132,14 +145,14 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
     uint8_t nesting = (uint8_t)self->command_depth++;
     /* What processCommand() has let in a moment ago: a client's number is never given again, and its
      * descriptor stays its own. */
-    bool processed = id && id == self->command_client;
+    bool processed = LIKELY(id && id == self->command_client);
     int fd = processed ? self->command_fd : client_fd(client);
-    uint64_t sequence = processed && nesting == 0 ? self->command_sequence : 0;
+    uint64_t sequence = LIKELY(processed && nesting == 0) ? self->command_sequence : 0;
 
     uint32_t depth = self->shared.depth;
     /* In a pipeline a command begins where the one before it ended: one look at the clock less for each, and
      * its parsing, some hundred ns, counts as its own. */
-    bool follows = nesting == 0 && self->in_read && self->command_end_tsc;
+    bool follows = LIKELY(nesting == 0) && self->in_read && self->command_end_tsc;
     uint64_t start =
         span_open_at(self, follows ? self->command_end_tsc : ticks(), SONDE_EVENT_redis_command, id, name);
     sonde_orig_redis_command(client, flags);
@@ -147,7 +160,7 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
         return;
     self->command_depth = nesting;
     uint64_t end = ticks();
-    if (nesting == 0)
+    if (LIKELY(nesting == 0))
         self->command_end_tsc = end;
     RECORD_OWN(self, redis_command, start, end, .client_id = id, .sequence = sequence, .bytes = bytes,
                .name = name, .fd = fd, .argument_count = count, .db = number, .kind = kind, .depth = nesting);
@@ -164,7 +177,7 @@ static __attribute__((noinline, cold)) void command_checked(struct probe_thread 
     command(self, client, flags, false);
 }
 
-HOOK(void, redis_command, void *client, int flags)
+HOT_HOOK(void, redis_command, void *client, int flags)
 {
     struct probe_thread *self = probe_thread();
     if (UNLIKELY(!self))
@@ -176,13 +189,13 @@ HOOK(void, redis_command, void *client, int flags)
 }
 
 /* beforeSleep() writes what is pending client by client: one reply begins where the one before it ended. */
-static uint64_t write_begins(struct probe_thread *self, uint64_t id)
+HOT static uint64_t write_begins(struct probe_thread *self, uint64_t id)
 {
     bool follows = self->in_before_sleep && self->write_end_tsc;
     return span_open_at(self, follows ? self->write_end_tsc : ticks(), SONDE_EVENT_redis_write_reply, id, 0);
 }
 
-static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t start, uint64_t id, int fd)
+HOT static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t start, uint64_t id, int fd)
 {
     if (!span_close(self, depth))
         return;
@@ -190,7 +203,7 @@ static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t start
     RECORD_OWN(self, redis_write_reply, start, self->write_end_tsc, .client_id = id, .bytes = -1, .fd = fd);
 }
 
-HOOK(int, redis_write_reply, void *client, int handler_installed)
+HOT_HOOK(int, redis_write_reply, void *client, int handler_installed)
 {
     struct probe_thread *self = probe_thread();
     if (!self)
@@ -205,7 +218,7 @@ HOOK(int, redis_write_reply, void *client, int handler_installed)
 }
 
 /* A copy of the same that a compiler made: believed once its argument has proved to be a client. */
-HOOK(int, redis_write_pending, void *client)
+HOT_HOOK(int, redis_write_pending, void *client)
 {
     struct probe_thread *self = probe_thread();
     if (!self || !redis_is_client(client))
@@ -227,6 +240,8 @@ HOOK(void, redis_free_client, void *client)
         int fd = client_fd(client);
         RECORD(self, redis_free_client, 0, ticks(), .client_id = id, .fd = fd);
         descriptor_close(fd, id);
+        if (self->read_client == client)
+            self->read_client = NULL;
     }
     sonde_orig_redis_free_client(client);
 }
@@ -331,7 +346,7 @@ HOOK(void, redis_delete_file_event, void *loop, int fd, int mask)
     sonde_orig_redis_delete_file_event(loop, fd, mask);
 }
 
-HOOK(void, redis_before_sleep, void *loop)
+HOT_HOOK(void, redis_before_sleep, void *loop)
 {
     struct probe_thread *self = probe_thread();
     if (!self) {
@@ -350,7 +365,7 @@ HOOK(void, redis_before_sleep, void *loop)
         RECORD_OWN(self, redis_loop_phase, start, end, .phase = 0);
 }
 
-HOOK(void, redis_after_sleep, void *loop)
+HOT_HOOK(void, redis_after_sleep, void *loop)
 {
     struct probe_thread *self = probe_thread();
     sonde_orig_redis_after_sleep(loop);
@@ -359,7 +374,7 @@ HOOK(void, redis_after_sleep, void *loop)
 }
 
 /* The span runs from the end of the wait (afterSleep) to the end of the iteration. */
-HOOK(int, redis_process_events, void *loop, int flags)
+HOT_HOOK(int, redis_process_events, void *loop, int flags)
 {
     struct probe_thread *self = probe_thread();
     if (self)

@@ -23,14 +23,14 @@ enum {
     POPULATE_WRITE = 23,   /* MADV_POPULATE_WRITE, Linux 5.14 */
 };
 
-EXPORTED struct sonde_config sonde_config;
+EXPORTED struct sonde_config sonde_config __attribute__((aligned(64))); /* Redis' offsets: one cache line */
 
 /* Filled in and read by sonde alone. */
 EXPORTED struct sonde_pool sonde_pools[SONDE_POOLS];
 
-static uint32_t never_live[2] = {0, 1};
-uint32_t *probe_live = never_live;
-__thread struct probe_thread *probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
+struct probe_live probe_live;
+__thread struct probe_self probe_self
+    __attribute__((tls_model(PROBE_TLS_MODEL))) = {.attachment = PROBE_UNCLAIMED};
 
 /* Which sonde has its hooks in this program: its process id, 0 none. Written and read by sonde alone. */
 EXPORTED uint32_t sonde_owner;
@@ -38,7 +38,7 @@ EXPORTED uint32_t sonde_owner;
 struct sonde_shared *probe_shared;
 static int shared_fd = -1; /* closed once sonde has it: descriptors are the program's own business */
 static uint32_t slots = SONDE_THREADS;
-static uint32_t attachments = 1; /* counted by odd numbers: what threads without a slot have in its place */
+static uint32_t attachments = 1; /* that there were, and is now */
 
 /* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
 extern int uv_run(void *, int) __attribute__((weak));
@@ -66,9 +66,15 @@ static char *slot_address(uint32_t i)
     return (char *)probe_shared + SONDE_PAGE + (size_t)i * SLOT_BYTES;
 }
 
+static void forked(void);
+
 struct probe_thread *probe_thread_claim(void)
 {
-    if ((uintptr_t)probe_self == attachments) { /* no slot for this thread */
+    if (!probe_live.original)
+        forked();
+    if (!probe_live.attachment)
+        return NULL;
+    if (probe_self.refused == attachments) { /* no slot for this thread */
         __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
         return NULL;
     }
@@ -88,20 +94,20 @@ struct probe_thread *probe_thread_claim(void)
             if (__atomic_compare_exchange_n(&probe_shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED))
                 break;
-        thread->holder = &probe_self;
-        thread->ring = (char *)thread + SONDE_PAGE;
-        thread->ring_mask = RING_BYTES - 1;
+        thread->shared.ring_mask = RING_BYTES - 1;
+        for (unsigned k = 0; k < sizeof(thread->shared.probes_own) / sizeof(thread->shared.probes_own[0]);
+             k++)
+            thread->shared.probes_own[k] = 0;
         thread->stream_fd = -1;
-        thread->last_command = thread->command_end_tsc = 0;
-        thread->command_client = thread->in_read = thread->in_before_sleep = 0;
-        thread->in_write = thread->in_submit = thread->callback_count = thread->request_pending =
-            thread->context_entering = thread->context_counted = thread->command_depth = 0;
+        thread->in_before_sleep = thread->context_counted = 0;
         thread->shared.depth = 0;
         thread->shared.busy = 0;
-        probe_self = thread;
+        probe_self.thread = thread;
+        compiler_barrier(); /* a signal handler sees both or neither */
+        probe_self.attachment = attachments;
         return thread;
     }
-    probe_self = (struct probe_thread *)(uintptr_t)attachments;
+    probe_self.refused = attachments;
     __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
     return NULL;
@@ -150,18 +156,9 @@ static int connect_to(const char *path)
  * must leave it alone. */
 static bool make_live_flag(void)
 {
-    if (probe_live != never_live)
-        return true;
-    long page =
-        SYSTEM_CALL(SYS_mmap, 0, SONDE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page < 0)
+    if (SYSTEM_CALL(SYS_madvise, &probe_live, sizeof(probe_live), MADV_WIPEONFORK) < 0)
         return false;
-    if (SYSTEM_CALL(SYS_madvise, page, SONDE_PAGE, MADV_WIPEONFORK) < 0) {
-        SYSTEM_CALL(SYS_munmap, page, SONDE_PAGE);
-        return false;
-    }
-    ((uint32_t *)page)[1] = 1;
-    probe_live = (uint32_t *)page;
+    probe_live.original = 1;
     return true;
 }
 
@@ -231,7 +228,7 @@ static long make_shared_memory(void)
 
 static void drop_shared_memory(void)
 {
-    *probe_live = 0;
+    probe_live.attachment = 0;
     if (probe_shared)
         SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
     probe_shared = NULL;
@@ -249,7 +246,7 @@ static bool say_hello(int socket, enum sonde_verb verb)
     struct sonde_message hello = {
         .verb = verb,
         .a = (uint64_t)(uintptr_t)&sonde_config,
-        .b = (uint64_t)(uintptr_t)probe_live,
+        .b = (uint64_t)(uintptr_t)&probe_live.attachment,
         .c = SONDE_SHARED_VERSION,
     };
     struct iovec data = {&hello, sizeof(hello)};
@@ -309,16 +306,16 @@ static void register_with_sonde(enum sonde_verb verb)
     SYSTEM_CALL(SYS_close, socket);
     close_shared_memory();
     if (go)
-        *probe_live = 1;
+        probe_live.attachment = attachments;
     else
         drop_shared_memory();
 }
 
 /* The parent's memory stays mapped, untouched: open spans of this thread may still point into it. */
-void probe_forked(void)
+static void forked(void)
 {
-    probe_self = NULL;
-    probe_live = never_live;
+    probe_self = (struct probe_self){.attachment = PROBE_UNCLAIMED};
+    probe_live.original = 1;
     probe_shared = NULL;
     register_with_sonde(SONDE_FORKED);
 }
@@ -329,13 +326,15 @@ EXPORTED struct sonde_attached *sonde_attach_prepare(int open);
 struct sonde_attached *sonde_attach_prepare(int open)
 {
     static struct sonde_attached attached;
-    attachments += 2;
+    probe_live.attachment = 0; /* a sonde that was killed left it as it was */
+    attachments++;
     names_forget();
     redis_check_again();
     descriptors_begin_midway(open);
     long made = make_shared_memory();
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
-    attached.live = (uint64_t)(uintptr_t)probe_live;
+    attached.live = (uint64_t)(uintptr_t)&probe_live.attachment;
+    attached.attachment = attachments;
     attached.shared_fd = made < 0 ? made : shared_fd;
     attached.version = SONDE_SHARED_VERSION;
     return &attached;

@@ -111,7 +111,17 @@ static bool same(const char *p, uint64_t n, const char *word, uint64_t length)
             return false;
     return true;
 }
-#define SAME(p, n, word) same(p, n, word, sizeof(word) - 1)
+
+static inline bool same_word(const char *p, const char *word)
+{
+    uint32_t a, b;
+    __builtin_memcpy(&a, p, sizeof(a));
+    __builtin_memcpy(&b, word, sizeof(b));
+    return (a | 0x20202020) == (b | 0x20202020);
+}
+
+/* The same for a constant of four bytes or more: most lines differ in their first four. */
+#define SAME(p, n, word) ((n) >= sizeof(word) - 1 && same_word(p, word) && same(p, n, word, sizeof(word) - 1))
 
 static const struct {
     char word[9];
@@ -190,7 +200,7 @@ static int64_t number_at(const char *p, uint64_t n)
 static bool server_response(struct probe_thread *self, int fd, struct descriptor *d, const char *p,
                             uint64_t n, uint64_t now)
 {
-    if (n < 12 || p[0] != 'H' || !SAME(p, n, "HTTP/1."))
+    if (n < 12 || p[0] != 'H' || !same_word(p, "HTTP") || !same_word(p + 3, "P/1."))
         return false;
     uint16_t status = 0;
     for (int i = 9; i < 12; i++)

@@ -11,14 +11,9 @@
 
 /* What websocket.c names of the probe beside its reader. */
 struct sonde_config sonde_config;
-static uint32_t live[2];
-uint32_t *probe_live = live;
+struct probe_live probe_live;
 struct sonde_shared *probe_shared;
-__thread struct probe_thread *probe_self;
-
-void probe_forked(void)
-{
-}
+__thread struct probe_self probe_self = {.attachment = PROBE_UNCLAIMED};
 
 struct probe_thread *probe_thread_claim(void)
 {

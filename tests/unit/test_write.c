@@ -153,8 +153,8 @@ static void requests_leave_their_query_behind(void **state)
     assert_int_equal(r->path_length, strlen("/pay/42"));
     assert_memory_equal(r + 1, "/pay/42", r->path_length);
     /* nothing of the query anywhere in the ring */
-    for (uint32_t i = 0; i + 4 <= thread->ring_mask; i++)
-        assert_memory_not_equal(thread->ring + i, "4111", 4);
+    for (uint32_t i = 0; i + 4 <= thread->shared.ring_mask; i++)
+        assert_memory_not_equal(probe_ring(thread) + i, "4111", 4);
 }
 
 static void a_reused_descriptor_is_a_new_generation(void **state)
@@ -204,8 +204,7 @@ static void full_rings_drop_and_count(void **state)
     RECORD(small, redis_bus_read, 0, 1, .fd = 4711);
     assert_non_null(take_record(small, &payload));
     free(small);
-    thread->holder = &probe_self;
-    probe_self = thread;
+    probe_self.thread = thread;
 }
 
 static void a_signal_handler_cannot_tear_a_record(void **state)
