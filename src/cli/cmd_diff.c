@@ -76,11 +76,11 @@ static void print_table(const struct changes *changes, unsigned top)
         double change = c->after - c->before;
         if (!top || fabs(change) < 0.0005)
             break;
-        printf("%s%+8.2f%%%s %8.2f%% %8.2f%%  %8.2f%% %8.2f%%  %s",
-               cli_style(1, change > 0 ? STYLE_RED : STYLE_GREEN), 100 * change, cli_style(1, STYLE_NONE),
-               100 * c->before, 100 * c->after, 100 * c->total_before, 100 * c->total_after, c->name);
+        cli_printf(stdout, "%s%+8.2f%%%s %8.2f%% %8.2f%%  %8.2f%% %8.2f%%  %s",
+                   cli_style(1, change > 0 ? STYLE_RED : STYLE_GREEN), 100 * change, cli_style(1, STYLE_NONE),
+                   100 * c->before, 100 * c->after, 100 * c->total_before, 100 * c->total_after, c->name);
         if (*c->place)
-            printf("  %s%s%s", cli_style(1, STYLE_DIM), c->place, cli_style(1, STYLE_NONE));
+            cli_printf(stdout, "  %s%s%s", cli_style(1, STYLE_DIM), c->place, cli_style(1, STYLE_NONE));
         putchar('\n');
         top--;
     }

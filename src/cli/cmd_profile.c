@@ -283,13 +283,13 @@ static void print_place(FILE *to, const struct profile *p, uint32_t frame)
 {
     const struct profile_frame *f = &p->frames.at[frame];
     const char *place = profile_text(p, f->file ? f->file : f->module);
-    fputs(profile_text(p, f->name), to);
     char line[16] = "";
     if (f->line && f->file)
         snprintf(line, sizeof(line), ":%u", f->line);
+    cli_put(to, profile_text(p, f->name));
     if (*place)
-        fprintf(to, "  %s%s%s%s", cli_style(fileno(to), STYLE_DIM), place, line,
-                cli_style(fileno(to), STYLE_NONE));
+        cli_printf(to, "  %s%s%s%s", cli_style(fileno(to), STYLE_DIM), place, line,
+                   cli_style(fileno(to), STYLE_NONE));
     fputc('\n', to);
 }
 

@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "profile/sampler.h"
 
@@ -29,7 +31,7 @@ struct top {
     struct sampler *sampler;
     struct profile *on, *off; /* of the interval that is shown */
     enum view view;
-    bool show_off, paused, quit;
+    bool show_off, paused, quit, measured;
     size_t selected;
     char *inside; /* the function whose callers and callees are shown; NULL: all */
     unsigned interval_ms, rounds;
@@ -153,6 +155,23 @@ static void make_rows(struct top *t)
 
 /* ---- the screen ---- */
 
+/* A line that is cut at the terminal's edge: one that wraps would push the first ones off the screen. Names
+ * of functions and threads are the programs' own words: what a terminal would obey is shown, not sent. */
+static void print_line(const struct top *t, unsigned width, const char *style, const char *end,
+                       const char *format, ...)
+{
+    char line[512];
+    struct text clean = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    text_add_visible(&clean, line, strlen(line));
+    printf("%s%.*s%s%s%s", style, (int)width, text_get(&clean), *style ? cli_style(1, STYLE_NONE) : "",
+           t->terminal ? "\x1b[0m\x1b[K" : "", end);
+    text_done(&clean);
+}
+
 static void print_rows(struct top *t, unsigned height, unsigned width)
 {
     double all = (double)t->interval_ms * 1e6;
@@ -160,45 +179,44 @@ static void print_rows(struct top *t, unsigned height, unsigned width)
     size_t first = t->selected >= height ? t->selected - height + 1 : 0;
     for (size_t i = first; i < t->rows.count && shown < height; i++, shown++) {
         const struct row *r = &t->rows.at[i];
-        char line[512];
-        int n = snprintf(line, sizeof(line), "%7.1f%% %7.1f%%  %.200s  %.200s", 100.0 * (double)r->self / all,
-                         100.0 * (double)r->total / all, r->name, r->place);
-        if (n > (int)width && width < sizeof(line))
-            line[width] = '\0';
-        printf("%s%s%s\n", t->terminal && i == t->selected ? "\x1b[7m" : "", line,
-               t->terminal ? "\x1b[0m\x1b[K" : "");
+        print_line(t, width, t->terminal && i == t->selected ? "\x1b[7m" : "", "\n",
+                   "%7.1f%% %7.1f%%  %.200s  %.200s", 100.0 * (double)r->self / all,
+                   100.0 * (double)r->total / all, r->name, r->place);
     }
-    if (!t->rows.count && t->inside)
-        printf("  it was not met in this interval; Escape shows what was\n");
-    else if (!t->rows.count)
-        printf("  %s\n", t->show_off
-                             ? "nothing waited longer than the threshold in this interval"
-                             : "nothing that is watched ran on a CPU in this interval; `o` shows waits");
+    if (t->rows.count)
+        return;
+    print_line(t, width, "", "\n", "  %s",
+               t->inside      ? "it was not met in this interval; Escape shows what was"
+               : !t->measured ? "the first figures come in a moment"
+               : t->show_off  ? "nothing waited longer than the threshold in this interval"
+                              : "nothing that is watched ran on a CPU in this interval; `o` shows waits");
 }
 
 static void draw(struct top *t)
 {
-    struct winsize size = {.ws_row = 24, .ws_col = 100};
+    struct winsize size = {.ws_row = 24, .ws_col = 511};
     struct sampler_counts c;
     if (t->terminal) {
         ioctl(1, TIOCGWINSZ, &size);
         printf("\x1b[H");
     }
     sampler_counts(t->sampler, &c);
-    printf("%ssonde top%s  %s %s%s%s   stacks %llu, %.1f %% complete, lost %llu%s\n",
-           cli_style(1, STYLE_BOLD), cli_style(1, STYLE_NONE), t->inside ? "around" : VIEW_NAMES[t->view],
-           t->inside ? t->inside : "", t->show_off ? " off the CPU" : "", t->paused ? " (paused)" : "",
-           (unsigned long long)c.stacks, c.stacks ? 100.0 * (double)c.complete / (double)c.stacks : 0.0,
-           (unsigned long long)c.lost, t->terminal ? "\x1b[K" : "");
-    printf("%s%8s %8s  %s%s%s\n", cli_style(1, STYLE_DIM), "self", "total",
-           "% of one CPU; off the CPU: of one thread's time", cli_style(1, STYLE_NONE),
-           t->terminal ? "\x1b[K" : "");
+    print_line(t, size.ws_col, cli_style(1, STYLE_BOLD), "\n",
+               "sonde top  %s %s%s%s   stacks %llu, %.1f %% complete, lost %llu",
+               t->inside ? "around" : VIEW_NAMES[t->view], t->inside ? t->inside : "",
+               t->show_off ? " off the CPU" : "", t->paused ? " (paused)" : "", (unsigned long long)c.stacks,
+               c.stacks ? 100.0 * (double)c.complete / (double)c.stacks : 0.0, (unsigned long long)c.lost);
+    print_line(t, size.ws_col, cli_style(1, STYLE_DIM), "\n", "%8s %8s  %s", "self", "total",
+               "% of one CPU; off the CPU: of one thread's time");
     make_rows(t);
-    print_rows(t, size.ws_row > 5 ? size.ws_row - 4u : 20, size.ws_col);
-    if (t->terminal)
-        printf("\x1b[J%sf functions  p processes  t threads  o on/off CPU  Enter callers and callees  Esc "
-               "back  space pause  q quit%s",
-               cli_style(1, STYLE_DIM), cli_style(1, STYLE_NONE));
+    print_rows(t, size.ws_row > 4 ? size.ws_row - 3u : 1, size.ws_col);
+    if (t->terminal) {
+        printf("\x1b[J");
+        print_line(
+            t, size.ws_col, cli_style(1, STYLE_DIM), "",
+            "q quit  f functions  p processes  t threads  o on/off CPU  Enter callers and callees  Esc back  "
+            "space pause");
+    }
     fflush(stdout);
 }
 
@@ -295,6 +313,7 @@ static int watch(struct top *t)
     raw_terminal(t, true);
     for (unsigned round = 0; r == 0 && !ended && !t->quit && (!t->rounds || round < t->rounds); round++) {
         r = interval(t);
+        t->measured = true;
         if (r == 0)
             draw(t);
     }

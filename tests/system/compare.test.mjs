@@ -62,6 +62,30 @@ test('wrong input is named', () => {
     assert.equal(at('diff', before, file('bad.pb.gz', Buffer.from([0x1f, 0x8b, 8, 0, 1, 2, 3]))).status, 1);
 });
 
+test('what a program calls itself does not steer the terminal', () => {
+    const before = file('quiet.folded', 'main;work 60\nmain;rest 40\n'), after = file('loud.folded', 'main;wo\x1b[2Jrk 90\nmain;rest 10\n');
+    for (const args of [['diff', before, after], ['profile', '--merge', after]]) {
+        const { status, stdout } = at(...args);
+        assert.equal(status, 0);
+        assert.match(stdout, /wo\\x1b\[2Jrk/, args[0]);
+        assert.ok(!stdout.includes('\x1b'), args[0]);
+    }
+});
+
+test('top in a small terminal stays inside of it', (t) => {
+    const child = spawn(process.execPath, ['-e', 'for(;;);']);
+    try {
+        const command = `stty cols 40 rows 8; '${sonde}' top -n 3 -i 0.5 -F 199 ${child.pid}`;
+        const result = spawnSync('script', ['-qec', command, '/dev/null'], { encoding: 'utf8', input: '' });
+        if (result.status === 3) return t.skip('needs the right to load BPF programs');
+        const screens = result.stdout.split('\x1b[H').slice(1).map((s) => s.replace(/\x1b\[[\d;?]*[A-Za-z]/g, '').split(/\r?\n/));
+        assert.ok(screens.length >= 3, result.stdout);
+        for (const lines of screens) assert.ok(lines.length <= 8 && lines.every((l) => l.length <= 40), JSON.stringify(lines));
+    } finally {
+        child.kill('SIGKILL');
+    }
+});
+
 test('top without a terminal', (t) => {
     const child = spawn(process.execPath, ['-e', 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} for(;;)hotSpot()']);
     try {
