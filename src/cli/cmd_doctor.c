@@ -293,8 +293,9 @@ static const char *check_profile(struct answer *answer, pid_t pid)
     struct check *check = add(answer, "profiles");
     struct process *process = NULL;
     struct native_files *files = NULL;
+    struct process_shared shared = {0};
     struct text words = {0};
-    if (native_files_new(&files) < 0 || process_open(pid, files, &process) < 0) {
+    if (native_files_new(&files) < 0 || process_open(pid, files, &shared, &process) < 0) {
         because(check, "its mappings cannot be read");
         fails(check, FAILS, "sudo sonde ...");
     } else {
@@ -304,6 +305,7 @@ static const char *check_profile(struct answer *answer, pid_t pid)
     }
     text_done(&words);
     process_free(process);
+    process_shared_done(&shared);
     native_files_free(files);
     return runtime;
 }

@@ -42,6 +42,8 @@ static bool is_group(const struct profile *p, const struct profile_node *node)
     if (!outermost && (p->nodes.at[node->parent].parent != 0 || strncmp(text, "thread ", 7) != 0))
         return false;
     size_t digits = open && open > text && open[-1] == ' ' ? strspn(open + 1, "0123456789") : 0;
+    if (open && open > text && open[-1] == ' ' && strcmp(open, "(" PROFILE_ENDED ")") == 0)
+        return true;
     return digits && strcmp(open + 1 + digits, ")") == 0;
 }
 
@@ -136,7 +138,9 @@ static bool collect(const struct profile *p, const uint64_t *totals, uint64_t *c
         char name[64];
         if (p->frames.at[n->frame].kind != FRAME_GROUP || (n->parent && p->nodes.at[n->parent].parent))
             continue;
-        (void)profile_group_parts(text, name, sizeof(name));
+        /* Processes that ended without a number are many. */
+        if (!profile_group_parts(text, name, sizeof(name)))
+            continue;
         struct instance x = {.node = (uint32_t)i, .weight = totals[i], .count = counts[i]};
         x.is_thread = strncmp(text, "thread ", 7) == 0;
         x.process = x.is_thread && n->parent ? n->parent : (uint32_t)i;

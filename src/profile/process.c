@@ -16,6 +16,10 @@
 /* How long a name in a heap that moves is believed. */
 #define MOVING_NS NS_PER_S
 
+/* Names kept for each process: those of its native frames are kept with the files, too. */
+#define NAMES_LIMIT  4096
+#define SHARED_LIMIT 24576
+
 /* So long, a process loads its libraries and sets itself up. */
 #define YOUNG_NS  (2 * NS_PER_S)
 #define DETECT_NS (20 * NS_PER_MS)
@@ -38,6 +42,8 @@ static void find_runtimes(struct process *p, uint64_t now_ns)
     p->detected_modules = native_modules(p->native)->list.count;
     if (!p->v8 && v8_open_native(p->native, &p->v8, NULL) < 0)
         p->v8 = NULL;
+    if (p->v8)
+        v8_name_often(p->v8, &p->shared->pages, p->shared->lines);
     if (!p->has_python)
         p->has_python = python_find(p->native, &p->python) == 0;
     int r = p->hotspot ? 0 : hotspot_open(p->native, &p->hotspot);
@@ -46,12 +52,14 @@ static void find_runtimes(struct process *p, uint64_t now_ns)
     p->unknown_java = r == -ENOTSUP;
 }
 
-int process_open(pid_t pid, struct native_files *files, struct process **ret_process)
+int process_open(pid_t pid, struct native_files *files, struct process_shared *shared,
+                 struct process **ret_process)
 {
     struct process *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
     p->pid = pid;
+    p->shared = shared;
     int r = native_open_shared(pid, files, &p->native, NULL);
     if (r == 0 && !native_modules(p->native)->mappings.count) { /* it ended: its maps are empty */
         native_free(p->native);
@@ -73,7 +81,7 @@ int process_open(pid_t pid, struct native_files *files, struct process **ret_pro
 }
 
 int process_open_ended(pid_t pid, struct modules *modules, struct native_files *files,
-                       struct process **ret_process)
+                       struct process_shared *shared, struct process **ret_process)
 {
     struct process *p = calloc(1, sizeof(*p));
     if (!p) {
@@ -86,10 +94,21 @@ int process_open_ended(pid_t pid, struct modules *modules, struct native_files *
         return r;
     }
     p->pid = pid;
+    p->shared = shared;
     p->gone = true;
     p->born_ns = p->loaded_ns = clock_monotonic_ns();
     *ret_process = p;
     return 0;
+}
+
+/* One that was large gives its room back. */
+static void forget_names(struct process_names *names)
+{
+    if (names->places.count > NAMES_LIMIT)
+        map_done(&names->places);
+    else
+        map_clear(&names->places);
+    array_done(&names->frames);
 }
 
 void process_free(struct process *p)
@@ -100,8 +119,10 @@ void process_free(struct process *p)
     hotspot_free(p->hotspot);
     perfmap_free(p->perfmap);
     native_free(p->native);
-    map_done(&p->names);
-    array_done(&p->named);
+    map_done(&p->names.places);
+    map_done(&p->moving.places);
+    array_done(&p->names.frames);
+    array_done(&p->moving.frames);
     free(p);
 }
 
@@ -259,8 +280,8 @@ int process_refresh(struct process *p)
     perfmap_free(p->perfmap);
     p->perfmap = NULL;
     p->perfmap_tried = false;
-    map_clear(&p->names);
-    array_clear(&p->named);
+    forget_names(&p->names);
+    forget_names(&p->moving);
     p->refresh_wanted = false;
     p->loaded_ns = now;
     return r;
@@ -311,31 +332,88 @@ static bool name_java(struct process *p, struct profile *profile, uint64_t pc, b
     return count > 0;
 }
 
+void process_shared_done(struct process_shared *shared)
+{
+    memory_pages_done(&shared->pages);
+    map_done(&shared->frames);
+    map_done(&shared->places);
+}
+
+/* Of what is known of an address of a file. */
+static uint64_t *shared_slot(struct process_shared *names, struct map *map, const struct profile *profile,
+                             uint64_t serial, uint64_t address, bool lines, bool *ret_new)
+{
+    uint64_t identity[3] = {serial, address, lines};
+    if (names->of != profile->serial || map->count > SHARED_LIMIT) {
+        map_clear(&names->frames);
+        map_clear(&names->places);
+        names->of = profile->serial;
+    }
+    return map_put(map, map_hash(identity, sizeof(identity)), ret_new);
+}
+
+/* Source file and line of a function are asked for where it begins, hence once. */
+static void place_native(struct process *p, struct profile *profile, const struct native_file *file,
+                         uint64_t pc, uint64_t address, uint64_t start, bool lines,
+                         struct profile_frame *frame)
+{
+    struct line_position position;
+    uint64_t at = lines ? address : start;
+    bool added;
+    uint64_t *known = shared_slot(p->shared, &p->shared->places, profile, native_file_serial(file), at, lines,
+                                  &added);
+    if (known && !added) {
+        frame->file = (uint32_t)(*known >> 32);
+        frame->line = (uint32_t)*known;
+        return;
+    }
+    if (native_line_at(p->native, pc - address + at, !lines, &position) == 0) {
+        frame->file = profile_string(profile, position.file);
+        frame->line = position.line;
+    }
+    if (known)
+        *known = (uint64_t)frame->file << 32 | frame->line;
+}
+
+static uint32_t native_frame(struct process *p, struct profile *profile, struct native_file *file,
+                             const struct module *module, uint64_t pc, uint64_t address, bool lines)
+{
+    struct profile_frame frame = {.kind = FRAME_NATIVE};
+    struct elf_symbol symbol = {.value = address};
+    char text[320];
+    bool added;
+    uint64_t *known = shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address,
+                                  lines, &added);
+    if (known && !added && *known)
+        return (uint32_t)*known;
+    frame.module = profile_string(profile, base_name(module->path));
+    if (native_symbol_at(p->native, pc, &symbol) == 0) {
+        char *name = demangle_or_copy(symbol.name, false);
+        frame.name = profile_string(profile, name ? name : symbol.name);
+        free(name);
+    } else {
+        symbol.value = address;
+        native_place(native_file_elf(file), module, address, text, sizeof(text));
+        frame.name = profile_string(profile, text);
+    }
+    if (p->shared->source)
+        place_native(p, profile, file, pc, address, symbol.value, lines, &frame);
+    uint32_t id = profile_add_frame(profile, &frame);
+    known = shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, NULL);
+    if (known)
+        *known = id;
+    return id;
+}
+
 static void name_native(struct process *p, struct profile *profile, uint64_t pc, bool call, bool lines,
                         struct process_stack *out)
 {
-    struct line_position position;
     uint64_t address;
     const struct module *module;
-    struct elf_symbol symbol;
-    struct profile_frame frame = {.kind = FRAME_NATIVE};
-    struct elf *elf = native_file_at(p->native, pc - call, &address, &module);
-    char text[320];
-    if (elf) {
-        frame.module = profile_string(profile, base_name(module->path));
-        if (native_symbol_at(p->native, pc - call, &symbol) == 0) {
-            char *name = demangle_or_copy(symbol.name, false);
-            frame.name = profile_string(profile, name ? name : symbol.name);
-            free(name);
-        } else {
-            native_place(elf, module, address, text, sizeof(text));
-            frame.name = profile_string(profile, text);
-        }
-        if (p->source && native_line_at(p->native, pc - call, !lines, &position) == 0) {
-            frame.file = profile_string(profile, position.file);
-            frame.line = position.line;
-        }
-        put(out, profile_add_frame(profile, &frame));
+    struct profile_frame frame = {.kind = FRAME_GENERATED};
+    struct native_file *file = native_loaded_at(p->native, pc - call, &address, &module);
+    if (file) {
+        put(out, native_frame(p, profile, file, module, pc - call, address, lines));
         return;
     }
     if (p->hotspot && name_java(p, profile, pc, call, 0, out))
@@ -346,7 +424,6 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
             p->perfmap = NULL;
     }
     const char *name = p->perfmap ? perfmap_find(p->perfmap, pc - call) : NULL;
-    frame.kind = FRAME_GENERATED;
     p->refresh_wanted |= !name;
     frame.name = profile_string(profile, name ? name : UNKNOWN_CODE);
     put(out, profile_add_frame(profile, &frame));
@@ -394,19 +471,20 @@ static void name_v8(struct process *p, struct profile *profile, uint64_t pc, boo
 
 /* A frame's name is looked up by its words; those of moving heaps only for a while. */
 static void name_frame(struct process *p, struct profile *profile, const uint64_t *words, size_t count,
-                       bool call, uint64_t now_ns, bool lines, struct process_stack *out)
+                       bool call, bool lines, struct process_stack *out)
 {
     uint64_t tag = words[0] >> SAMPLER_TAG_SHIFT, pc = SAMPLER_PC(words[0]);
-    uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines, tag ? now_ns / MOVING_NS : 0};
+    uint64_t identity[8] = {words[0], (uint64_t)call << 1 | lines};
     if (count > 1)
-        memcpy(identity + 3, words + 1, (count - 1) * sizeof(*words));
+        memcpy(identity + 2, words + 1, (count - 1) * sizeof(*words));
     if (tag == SAMPLER_V8 && !lines)
-        identity[6] = 0; /* the offset in the bytecodes */
+        identity[5] = 0; /* the offset in the bytecodes */
     bool added;
-    uint64_t *known = map_put(&p->names, map_hash(identity, sizeof(identity)), &added);
+    struct process_names *names = tag ? &p->moving : &p->names;
+    uint64_t *known = map_put(&names->places, map_hash(identity, sizeof(identity)), &added);
     if (known && !added) {
         for (uint64_t i = 0; i < (*known & 0xff); i++)
-            put(out, p->named.at[(*known >> 8) + i]);
+            put(out, names->frames.at[(*known >> 8) + i]);
         return;
     }
     size_t before = out->count;
@@ -418,9 +496,9 @@ static void name_frame(struct process *p, struct profile *profile, const uint64_
         name_native(p, profile, pc, call, lines, out);
     if (!known)
         return;
-    *known = (uint64_t)p->named.count << 8 | MIN(out->count - before, 255u);
+    *known = (uint64_t)names->frames.count << 8 | MIN(out->count - before, 255u);
     for (size_t i = before; i < out->count; i++)
-        if (array_add(&p->named, out->frames[i]) < 0)
+        if (array_add(&names->frames, out->frames[i]) < 0)
             *known = 0;
 }
 
@@ -429,7 +507,7 @@ static void name_python(struct process *p, struct profile *profile, const uint64
 {
     uint64_t identity[2] = {words[0], lines ? words[1] : 0};
     bool added;
-    uint64_t *known = map_put(&p->names, map_hash(identity, sizeof(identity)), &added);
+    uint64_t *known = map_put(&p->names.places, map_hash(identity, sizeof(identity)), &added);
     if (known && !added) {
         put(out, (uint32_t)*known);
         return;
@@ -470,14 +548,18 @@ static bool is_python_frame(const struct process *p, uint64_t word, bool call)
 }
 
 void process_name(struct process *p, struct profile *profile, const struct sampler_sample *sample,
-                  const uint64_t *user, const uint64_t *python, uint64_t now_ns, bool lines,
+                  const uint64_t *user, const uint64_t *python, uint64_t now_ns,
                   struct process_stack *ret_stack)
 {
-    if (p->names_of != profile || p->named.count > 1u << 20) {
-        map_clear(&p->names);
-        array_clear(&p->named);
-        p->names_of = profile;
+    bool lines = p->shared->lines;
+    bool other = p->names_of != profile->serial;
+    if (other || p->names.places.count > NAMES_LIMIT || p->names.frames.count > 4 * NAMES_LIMIT)
+        forget_names(&p->names);
+    if (other || p->moving.places.count > NAMES_LIMIT || now_ns - p->moving_ns > MOVING_NS) {
+        forget_names(&p->moving);
+        p->moving_ns = now_ns;
     }
+    p->names_of = profile->serial;
     const uint64_t *python_end = python + sample->python_words;
     ret_stack->runtime = FRAME_NATIVE;
     ret_stack->end = END_COMPLETE;
@@ -491,7 +573,7 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
             ret_stack->runtime = FRAME_PYTHON;
             python = put_python(p, profile, python, python_end, lines, ret_stack);
         } else {
-            name_frame(p, profile, user + i, count, call, now_ns, lines, ret_stack);
+            name_frame(p, profile, user + i, count, call, lines, ret_stack);
             if (stop_at_unknown(p, profile, ret_stack))
                 break;
         }
@@ -521,9 +603,9 @@ static enum native_step step_and_name(struct process *p, struct profile *profile
 }
 
 void process_walk(struct process *p, struct profile *profile, const struct registers *registers,
-                  const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
-                  enum sampler_end *ret_end)
+                  const struct stack_copy *copy, struct process_stack *ret_stack, enum sampler_end *ret_end)
 {
+    bool lines = p->shared->lines;
     ret_stack->runtime = main_runtime(p);
     *ret_end = END_COMPLETE;
     if (p->v8) {

@@ -17,16 +17,34 @@
 #include "unwind/sampler.h"
 #include "unwind/v8.h"
 
+/* Frames that were named. */
+struct process_names {
+    struct map places;      /* hash of a frame's words -> place in `frames`, count in the low byte */
+    ARRAY(uint32_t) frames; /* ids, the innermost first */
+};
+
+/* What the processes of one sampler share. Zeros to use. */
+struct process_shared {
+    bool source, lines;        /* native frames carry file and line of their function; all have their own line */
+    struct memory_pages pages; /* to be forgotten for each batch of samples */
+    /* Of native frames, by file and address, as far as there is room: */
+    struct map frames; /* the frame's id */
+    struct map places; /* source file (high half) and line of the address */
+    uint32_t of;       /* the serial of the profile whose ids these are */
+};
+
+void process_shared_done(struct process_shared *shared);
+
 struct process {
     pid_t pid;
     char name[32];
     struct native *native;
+    struct process_shared *shared;
     struct v8 *v8; /* NULL: none */
     struct hotspot *hotspot;
     bool unknown_java;              /* one is there, but is none that can be read */
     uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
     bool has_python;
-    bool source; /* native frames carry source file and line */
     struct python python;
     struct perfmap *perfmap;
     bool perfmap_tried;
@@ -36,16 +54,18 @@ struct process {
     size_t detected_modules;
     bool mapped;              /* code was mapped since it was read */
     bool gone;                /* it ended; what is known is what the kernel announced */
-    struct map names;         /* of frames: place in `named`, count in the low byte */
-    ARRAY(uint32_t) named;    /* frame ids, the innermost first */
-    struct profile *names_of; /* the profile whose ids these are */
+    struct process_names names, moving; /* the latter of heaps that move: for a while */
+    uint32_t names_of;        /* the serial of the profile whose ids these are */
+    uint64_t moving_ns;       /* when the first of the moving names was read */
 };
 
-int process_open(pid_t pid, struct native_files *files, struct process **ret_process);
+/* shared must outlive it, as must files. */
+int process_open(pid_t pid, struct native_files *files, struct process_shared *shared,
+                 struct process **ret_process);
 
 /* The same for a process that cannot be read any more; the modules are taken over, also on failure. */
 int process_open_ended(pid_t pid, struct modules *modules, struct native_files *files,
-                       struct process **ret_process);
+                       struct process_shared *shared, struct process **ret_process);
 void process_free(struct process *process);
 
 /* Reads the unwind tables of its files: what process_describe() would do otherwise. */
@@ -75,12 +95,11 @@ struct process_stack {
 
 /* Names the user part of a sample: native frames, with the frames of interpreters in their places. */
 void process_name(struct process *process, struct profile *profile, const struct sampler_sample *sample,
-                  const uint64_t *user, const uint64_t *python, uint64_t now_ns, bool lines,
+                  const uint64_t *user, const uint64_t *python, uint64_t now_ns,
                   struct process_stack *ret_stack);
 
 /* Walks and names a stack from a copy of its top. Sets *ret_end to why it ended. */
 void process_walk(struct process *process, struct profile *profile, const struct registers *registers,
-                  const struct stack_copy *copy, bool lines, struct process_stack *ret_stack,
-                  enum sampler_end *ret_end);
+                  const struct stack_copy *copy, struct process_stack *ret_stack, enum sampler_end *ret_end);
 
 #endif

@@ -15,6 +15,12 @@ const char *profile_kind_name(enum profile_frame_kind kind)
     return (unsigned)kind < FRAME_KINDS ? KINDS[kind] : "?";
 }
 
+uint32_t profile_next_serial(void)
+{
+    static _Atomic uint32_t serial;
+    return ++serial;
+}
+
 int profile_new(struct profile **ret_profile)
 {
     struct profile *p = calloc(1, sizeof(*p));
@@ -23,6 +29,7 @@ int profile_new(struct profile **ret_profile)
     if (!p)
         return -ENOMEM;
     p->node_limit = 8u << 20;
+    p->serial = profile_next_serial();
     strcpy(p->event, "cpu");
     strcpy(p->unit, "nanoseconds");
     if (profile_string(p, "") != 0 || !p->strings.count || array_add(&p->nodes, root) < 0 ||

@@ -59,13 +59,18 @@ struct profile {
     struct map string_ids, frame_ids, node_ids;
     ARRAY(struct profile_sample) samples;
     size_t sample_limit;       /* 0: samples are not kept */
-    size_t node_limit;         /* stacks beyond end in a node "[truncated: too many different stacks]" */
+    size_t node_limit;         /* what does not fit counts for the node above */
     uint64_t start_ns, end_ns; /* CLOCK_REALTIME; 0 unknown */
     uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
     char event[32];            /* "cpu", "off-cpu", "page-faults" */
     char unit[16];             /* of weights: "nanoseconds", "count", "samples" */
     bool failed;               /* memory ran out: the profile lacks something */
+    uint32_t serial;           /* ids are of this one; no two profiles ever share it */
 };
+
+/* What profile_fold() writes in place of what it gave up. */
+#define PROFILE_ENDED "ended"
+#define PROFILE_RARE  "[rare stacks]"
 
 int profile_new(struct profile **ret_profile);
 void profile_free(struct profile *profile);
@@ -93,6 +98,14 @@ int profile_by_thread_and_time(const void *a, const void *b);
 
 /* Adds all of from to into; frames are the same when name, file and kind are. 0 or -ENOMEM. */
 int profile_merge(struct profile *into, const struct profile *from);
+
+/* Makes the profile smaller without losing weight: frames become what replace() says (NULL: stay what they
+ * are), and when more than `keep` nodes are left, rare stacks end in PROFILE_RARE, until at most that many
+ * are. Ids of strings, frames and nodes change, which the serial shows. -ENOMEM: it may be as large as it
+ * was. */
+int profile_fold(struct profile *profile, size_t keep,
+                 uint32_t (*replace)(void *context, struct profile *profile, uint32_t frame), void *context);
+uint32_t profile_next_serial(void);
 
 /* The weight at or below each node, in node order; owned by the caller, NULL when memory ran out. */
 uint64_t *profile_totals(const struct profile *profile);

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <dirent.h>
 #include <linux/perf_event.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -25,6 +27,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "profile/kernel_names.h"
+#include "profile/outlier.h"
 #include "profile/process.h"
 #include "profile/sideband.h"
 #include "profile/tables.h"
@@ -40,6 +43,7 @@
 #define REDRAW_TICKS     16
 #define EAGER_NS         (200 * NS_PER_MS)
 #define EAGER_MS         2
+#define MAPPED_BYTES     (128 << 10) /* from this size on, freed memory goes back at once */
 #define FIRST_TICK_NS    (2 * NS_PER_MS)
 
 struct sampler {
@@ -55,7 +59,9 @@ struct sampler {
     struct problem load_problem;
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
-    uint64_t forgot_ns;
+    struct process_shared shared;
+    uint64_t forgot_ns, tidied_ns;
+    size_t folded; /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns;               /* its news are known until then */
     struct map processes;                /* pid -> struct process *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
@@ -148,8 +154,6 @@ static struct process *keep(struct sampler *s, pid_t pid, struct process *proces
         return NULL;
     }
     *known = (uintptr_t)process;
-    if (process)
-        process->source = s->options.source || s->options.lines;
     if (process && !process->gone)
         publish(s, process);
     return process;
@@ -165,7 +169,7 @@ static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time
     for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
         bool own = seen.exec_ns && seen.exec_ns <= time_ns;
         if (own && sideband_modules(s->sideband, pid, &modules) == 0)
-            return process_open_ended(pid, &modules, s->files, &process) < 0 ? NULL : keep(s, pid, process);
+            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0 ? NULL : keep(s, pid, process);
         if (own || !seen.parent)
             return NULL;
         process = known_process(s, seen.parent);
@@ -193,7 +197,7 @@ static struct process *process_of(struct sampler *s, pid_t pid, uint64_t time_ns
         ignore(s, pid);
         return NULL;
     }
-    if (process_open(pid, s->files, &process) == 0)
+    if (process_open(pid, s->files, &s->shared, &process) == 0)
         return keep(s, pid, process);
     process = ended_process(s, pid, time_ns);
     if (!process)
@@ -372,7 +376,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     if (process && sample->user_words) {
         process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
         refresh_if_due(s, process);
-        process_name(process, profile, sample, user, python, s->now_ns, s->options.lines, s->stack);
+        process_name(process, profile, sample, user, python, s->now_ns, s->stack);
     } else if (sample->user_words) {
         s->stack->end = END_GONE;
     }
@@ -396,7 +400,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
         struct registers registers = {words[0], words[1], words[2]};
         struct stack_copy copy = {(words[1] - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull),
                                   (const uint8_t *)(words + 3), bytes - 24};
-        process_walk(process, s->on, &registers, &copy, s->options.lines, s->stack, &end);
+        process_walk(process, s->on, &registers, &copy, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
         refresh_if_due(s, process);
         if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
@@ -475,6 +479,64 @@ static void forget_when_full(struct sampler *s)
     tables_clear(&s->tables);
 }
 
+/* ---- memory ---- */
+
+#define TIDY_NS   (10 * NS_PER_S)
+#define TRIM_KEEP (1u << 20)
+
+static bool has_ended(pid_t pid)
+{
+    return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/* The process or thread of a frame "NAME (NUMBER)" that ended: "NAME (ended)". */
+static uint32_t ended_frame(void *context, struct profile *profile, uint32_t frame)
+{
+    struct sampler *s = context;
+    char name[64], text[96];
+    const char *old = profile_text(profile, profile->frames.at[frame].name);
+    if (profile->frames.at[frame].kind != FRAME_GROUP)
+        return frame;
+    uint64_t number = profile_group_parts(old, name, sizeof(name));
+    bool is_thread = strncmp(old, "thread ", 7) == 0;
+    if (!number || !has_ended((pid_t)number))
+        return frame;
+    s->folded += !is_thread;
+    snprintf(text, sizeof(text), "%s%s (" PROFILE_ENDED ")", is_thread ? "thread " : "", name);
+    return profile_named_frame(profile, text, FRAME_GROUP);
+}
+
+static void fold_when_large(struct sampler *s, struct profile *profile)
+{
+    if (profile && profile->nodes.count > SAMPLER_NODES)
+        (void)profile_fold(profile, SAMPLER_NODES / 2, ended_frame, s);
+}
+
+/* Their end may have been missed, or was met before their last sample. */
+static void forget_ended(struct sampler *s)
+{
+    ARRAY(pid_t) pids = {0};
+    map_foreach (&s->processes, slot)
+        if (has_ended((pid_t)slot->key))
+            (void)array_add(&pids, (pid_t)slot->key);
+    array_foreach (&pids, pid)
+        drop(s, *pid);
+    array_done(&pids);
+}
+
+static void tidy(struct sampler *s)
+{
+    fold_when_large(s, s->on);
+    if (s->off != s->on)
+        fold_when_large(s, s->off);
+    if (s->now_ns - s->tidied_ns < TIDY_NS)
+        return;
+    s->tidied_ns = s->now_ns;
+    forget_ended(s);
+    native_files_trim(s->files);
+    malloc_trim(TRIM_KEEP);
+}
+
 /* ---- the clock ---- */
 
 /* On average; 0 when it is no clock that ticks. */
@@ -523,6 +585,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     s->now_ns = clock_monotonic_ns();
     redraw_periods(s);
     forget_when_full(s);
+    memory_pages_forget(&s->shared.pages);
     if (s->sideband)
         listen(s);
     int r = ring_buffer__consume(s->ring);
@@ -534,6 +597,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
                 refresh_if_due(s, process);
         }
     }
+    tidy(s);
     return r < 0 && r != -ECANCELED ? r : s->polled;
 }
 
@@ -688,7 +752,10 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s)
         return problem_set(problem, -ENOMEM, "out of memory");
     s->options = *options;
+    s->shared.lines = options->lines;
+    s->shared.source = options->source || options->lines;
     s->stats_fd = -1;
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */
     s->description = calloc(1, sizeof(*s->description));
     s->stack = calloc(1, sizeof(*s->stack));
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
@@ -789,6 +856,7 @@ void sampler_close(struct sampler *s)
         process_free((struct process *)(uintptr_t)slot->value);
     map_done(&s->processes);
     native_files_free(s->files);
+    process_shared_done(&s->shared);
     if (s->tables.rows)
         munmap(s->tables.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
     if (s->tables.pages)
@@ -841,6 +909,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
                   s->processes.count * sizeof(struct sampler_process);
     c.announcements_lost = s->sideband ? sideband_lost(s->sideband) : 0;
     c.processes = s->processes.count;
+    c.folded = s->folded;
+    c.too_large = native_files_too_large(s->files);
     add_program_time(s->bpf->progs.on_tick, &c);
     if (s->options.off_cpu)
         add_program_time(s->bpf->progs.on_switch, &c);

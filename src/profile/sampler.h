@@ -46,7 +46,13 @@ struct sampler_counts {
     size_t rows;                       /* unwind rows in the kernel */
     size_t map_bytes;                  /* what is shared with the kernel */
     size_t processes;
+    size_t folded;    /* that ended and share a place in the profile with others of their name */
+    size_t too_large; /* files whose source lines would have taken too much memory */
 };
+
+/* A profile with more nodes than this is folded (profile_fold()): processes that ended become one for each
+ * name, then rare stacks lose their callers. About 15 MB. */
+#define SAMPLER_NODES 180000
 
 struct sampler;
 

@@ -318,6 +318,19 @@ static void forget_ended(struct sideband *s, uint64_t now_ns)
     array_done(&gone);
 }
 
+/* A program that maps code again and again at the same place does not fill memory. */
+static void forget_covered(struct known *k, const struct note *by)
+{
+    size_t kept = 0;
+    array_foreach (&k->mappings, m) {
+        if (m->start >= by->start && m->end <= by->end)
+            free(m->path);
+        else
+            k->mappings.at[kept++] = *m;
+    }
+    k->mappings.count = kept;
+}
+
 static bool apply(struct sideband *s, struct note *n)
 {
     struct known *k = known_of(s, (pid_t)n->pid);
@@ -325,6 +338,7 @@ static bool apply(struct sideband *s, struct note *n)
         return false;
     switch (n->type) {
     case PERF_RECORD_MMAP2:
+        forget_covered(k, n);
         if (array_add(&k->mappings, *n) < 0)
             return false;
         n->path = NULL;

@@ -361,6 +361,21 @@ int elf_open(const char *path, struct elf **ret_elf, struct problem *problem)
     return r;
 }
 
+size_t elf_index_bytes(const struct elf *elf)
+{
+    return elf->names_capacity * sizeof(*elf->names) + elf->function_count * sizeof(*elf->functions);
+}
+
+void elf_forget_indexes(struct elf *elf)
+{
+    free(elf->names);
+    free(elf->functions);
+    elf->names = NULL;
+    elf->functions = NULL;
+    elf->names_capacity = elf->function_count = 0;
+    elf->functions_built = false;
+}
+
 void elf_free(struct elf *elf)
 {
     if (!elf)

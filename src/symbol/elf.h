@@ -61,6 +61,10 @@ int elf_open_taken(void *data, size_t size, const char *label, struct elf **ret_
 void elf_free(struct elf *elf);
 DEFINE_FREEP(struct elf, elf_free)
 
+/* Memory of the indexes that searches made, and giving it back: they are made again when they are needed. */
+size_t elf_index_bytes(const struct elf *elf);
+void elf_forget_indexes(struct elf *elf);
+
 /* The defined symbol of exactly this name: .dynsym first, then .symtab. -ENOENT when there is none. */
 int elf_find(struct elf *elf, const char *name, struct elf_symbol *ret_symbol);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <libelf.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What libdw would read of a larger one costs more memory than lines are worth. */
 #define DEBUG_INFO_LIMIT (512ull << 20)
@@ -15,6 +16,24 @@ struct lines {
     Elf *elf;
     Dwarf *dwarf;
 };
+
+size_t lines_cost(struct elf *elf)
+{
+    struct elf_section section;
+    size_t cost = 0;
+    for (size_t i = 0; elf_section_at(elf, i, &section) == 0; i++) {
+        Elf64_Chdr header;
+        if (strncmp(section.name, ".debug_", 7) != 0 || !section.data)
+            continue;
+        if (section.flags & SHF_COMPRESSED && section.size >= sizeof(header)) {
+            memcpy(&header, section.data, sizeof(header));
+            cost += header.ch_size;
+        } else {
+            cost += section.size / 4;
+        }
+    }
+    return cost;
+}
 
 int lines_open(struct elf *elf, struct lines **ret_lines)
 {

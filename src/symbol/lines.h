@@ -4,6 +4,7 @@
 #define SYMBOL_LINES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/macro.h"
@@ -15,6 +16,10 @@ struct line_position {
     const char *file; /* lives as long as the lines */
     uint32_t line, column;
 };
+
+/* About how much memory reading the lines of a file takes, in bytes: what is compressed is held as a whole, of
+ * the rest what was asked for (a quarter is assumed). 0 when it has none. */
+size_t lines_cost(struct elf *elf);
 
 /* -ENOENT when the file has no DWARF. elf must outlive the result. */
 int lines_open(struct elf *elf, struct lines **ret_lines);

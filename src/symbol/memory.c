@@ -3,6 +3,7 @@
 #include "symbol/memory.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -43,6 +44,54 @@ int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
     if (n < 0)
         return -errno;
     return (size_t)n == size ? 0 : -EFAULT;
+}
+
+enum { PAGE_BYTES = 4096, PAGES = 128 };
+
+struct memory_page {
+    uint64_t address, round;
+    pid_t pid;
+    int result; /* of reading it */
+    uint8_t bytes[PAGE_BYTES];
+};
+
+static const struct memory_page *page_of(struct memory_pages *pages, pid_t pid, uint64_t address)
+{
+    uint64_t mixed = (address / PAGE_BYTES + (uint64_t)pid * 31) * 0x9E3779B97F4A7C15ull;
+    if (!pages->at && !(pages->at = calloc(PAGES, sizeof(*pages->at))))
+        return NULL;
+    struct memory_page *page = &pages->at[(mixed >> 32) % PAGES];
+    if (page->address != address || page->pid != pid || page->round != pages->round + 1) {
+        page->address = address;
+        page->pid = pid;
+        page->round = pages->round + 1; /* 0: never read */
+        page->result = memory_read(pid, address, page->bytes, PAGE_BYTES);
+    }
+    return page;
+}
+
+int memory_read_through(struct memory_pages *pages, pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+    size_t into = address % PAGE_BYTES;
+    if (!pages || size > PAGE_BYTES - into)
+        return memory_read(pid, address, buffer, size);
+    const struct memory_page *page = page_of(pages, pid, address - into);
+    if (!page)
+        return -ENOMEM;
+    if (page->result == 0)
+        memcpy(buffer, page->bytes + into, size);
+    return page->result;
+}
+
+void memory_pages_forget(struct memory_pages *pages)
+{
+    pages->round++;
+}
+
+void memory_pages_done(struct memory_pages *pages)
+{
+    free(pages->at);
+    pages->at = NULL;
 }
 
 int memory_read_string(pid_t pid, uint64_t address, char *buffer, size_t size)

@@ -3,6 +3,7 @@
 #ifndef SYMBOL_MEMORY_H
 #define SYMBOL_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -12,6 +13,18 @@ int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 
 /* Copies as many bytes as are mapped; how many (0 to size), or -EPERM, -ESRCH. */
 ssize_t memory_read_some(pid_t pid, uint64_t address, void *buffer, size_t size);
+
+/* Pages of processes, for readers of many small pieces: each is copied once until memory_pages_forget(). Zeros
+ * to use. */
+struct memory_pages {
+    struct memory_page *at;
+    uint64_t round;
+};
+
+/* The same as memory_read(), through the pages (NULL: not). */
+int memory_read_through(struct memory_pages *pages, pid_t pid, uint64_t address, void *buffer, size_t size);
+void memory_pages_forget(struct memory_pages *pages);
+void memory_pages_done(struct memory_pages *pages);
 
 /* A NUL-terminated string, cut to size - 1 bytes. */
 int memory_read_string(pid_t pid, uint64_t address, char *buffer, size_t size);

@@ -20,24 +20,38 @@
 struct native_file {
     uint64_t device, inode;
     uint64_t start; /* the vDSO has no inode */
+    uint64_t serial;
     struct elf *elf;
     struct unwind_table *table;
     struct elf *debug; /* its separate debug file */
     struct lines *lines;
+    size_t lines_cost;
     uint64_t note;
+    size_t users;      /* natives that have it in their mappings */
+    uint64_t used;     /* when something was last asked of it, in askings */
+    char closed[129];  /* its build-id, when it was closed; "": it never was */
     bool tried, tried_table, tried_debug, tried_lines;
 };
 
 struct native_files {
     ARRAY(struct native_file *) list;
-    unsigned lines_open;
+    struct map index; /* hash of device, inode and start -> struct native_file * */
+    uint64_t askings, serials;
+    size_t lines_cost, too_large;
 };
 
-/* Files whose DWARF is kept open: its tables are many times what it tells. */
-#define LINES_LIMIT 16
+/* Memory for DWARF: one file's at most, or several that together need less than the budget. */
+#define LINES_BUDGET ((size_t)12 << 20)
+#define LINES_LIMIT  ((size_t)64 << 20)
+
+/* Kept by native_files_trim(). */
+#define UNUSED_FILES 32
+#define INDEX_BUDGET ((size_t)6 << 20)
 
 struct native {
     struct modules modules;
+    ARRAY(struct native_file *) of_module; /* by the module's place; NULL: not looked for yet */
+    ARRAY(struct native_file *) held;      /* in which it counts as a user */
     struct native_files *files;
     bool own_files;
 };
@@ -51,19 +65,126 @@ int native_files_new(struct native_files **ret_files)
     return 0;
 }
 
+static void close_lines(struct native_files *files, struct native_file *file)
+{
+    lines_free(file->lines);
+    file->lines = NULL;
+    files->lines_cost -= file->lines_cost;
+    file->lines_cost = 0;
+    file->tried_lines = false;
+}
+
+static void file_free(struct native_files *files, struct native_file *file)
+{
+    close_lines(files, file);
+    elf_free(file->elf);
+    elf_free(file->debug);
+    unwind_table_free(file->table);
+    free(file);
+}
+
 void native_files_free(struct native_files *files)
 {
     if (!files)
         return;
-    array_foreach (&files->list, f) {
-        lines_free((*f)->lines);
-        elf_free((*f)->elf);
-        elf_free((*f)->debug);
-        unwind_table_free((*f)->table);
-        free(*f);
-    }
+    array_foreach (&files->list, f)
+        file_free(files, *f);
     array_done(&files->list);
+    map_done(&files->index);
     free(files);
+}
+
+/* The place of a file in the index: its own, or where it would be. NULL when memory ran out. */
+static uint64_t *index_place(struct native_files *files, uint64_t device, uint64_t inode, uint64_t start)
+{
+    uint64_t identity[3] = {device, inode, inode ? 0 : start};
+    for (uint64_t key = map_hash(identity, sizeof(identity));; key++) {
+        uint64_t *at = map_put(&files->index, key, NULL);
+        const struct native_file *f = at ? (const struct native_file *)(uintptr_t)*at : NULL;
+        if (!f || (f->device == device && f->inode == inode && (inode || f->start == start)))
+            return at;
+    }
+}
+
+static size_t index_bytes(const struct native_file *file)
+{
+    return (file->elf ? elf_index_bytes(file->elf) : 0) + (file->debug ? elf_index_bytes(file->debug) : 0);
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const struct native_file *const *x = a, *const *y = b;
+    return (*x)->used < (*y)->used ? -1 : (*x)->used > (*y)->used;
+}
+
+/* What its user noted stays when the file can be told from another one that gets its inode. */
+static void close_file(struct native_files *files, struct native_file *file)
+{
+    snprintf(file->closed, sizeof(file->closed), "%s", elf_build_id(file->elf));
+    close_lines(files, file);
+    elf_free(file->elf);
+    elf_free(file->debug);
+    file->elf = file->debug = NULL;
+    file->tried = file->tried_debug = false;
+    if (!file->table || !file->table->borrowed) {
+        unwind_table_free(file->table);
+        file->table = NULL;
+        file->tried_table = false;
+        file->note = 0;
+    }
+}
+
+/* Opened again: is it the one that was closed? */
+static void compare_closed(struct native_files *files, struct native_file *file)
+{
+    if (!*file->closed || (file->elf && strcmp(elf_build_id(file->elf), file->closed) == 0))
+        return;
+    unwind_table_free(file->table);
+    file->table = NULL;
+    file->tried_table = false;
+    file->note = 0;
+    file->serial = ++files->serials;
+}
+
+void native_files_trim(struct native_files *files)
+{
+    size_t unused = 0, bytes = 0, kept = 0;
+    if (files->list.count)
+        qsort(files->list.at, files->list.count, sizeof(*files->list.at), by_use);
+    array_foreach (&files->list, f) {
+        unused += !(*f)->users && (*f)->elf;
+        bytes += index_bytes(*f);
+    }
+    map_clear(&files->index);
+    array_foreach (&files->list, f) { /* the longest unused first */
+        struct native_file *file = *f;
+        if (bytes > INDEX_BUDGET && index_bytes(file)) {
+            bytes -= index_bytes(file);
+            elf_forget_indexes(file->elf);
+            elf_free(file->debug);
+            file->debug = NULL;
+            file->tried_debug = false;
+            close_lines(files, file); /* they may be the debug file's */
+        }
+        if (!file->users && file->elf && unused > UNUSED_FILES) {
+            unused--;
+            bytes -= index_bytes(file);
+            close_file(files, file);
+        }
+        bool forgotten = !file->users && !file->elf && (!*file->closed || !file->note);
+        if (forgotten) {
+            file_free(files, file);
+            continue;
+        }
+        *index_place(files, file->device, file->inode, file->start) = (uintptr_t)file; /* it had held all */
+        files->list.at[kept++] = file;
+    }
+    files->list.count = kept;
+}
+
+size_t native_files_too_large(const struct native_files *files)
+{
+    return files->too_large;
 }
 
 bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_word)
@@ -122,6 +243,10 @@ void native_free(struct native *native)
 {
     if (!native)
         return;
+    array_foreach (&native->held, f)
+        (*f)->users--;
+    array_done(&native->held);
+    array_done(&native->of_module);
     if (native->own_files)
         native_files_free(native->files);
     modules_done(&native->modules);
@@ -145,6 +270,7 @@ int native_refresh(struct native *native)
 void native_take_modules(struct native *native, struct modules *modules)
 {
     modules_done(&native->modules);
+    array_done(&native->of_module);
     native->modules = *modules;
     *modules = (struct modules){0};
 }
@@ -156,30 +282,68 @@ const struct modules *native_modules(const struct native *native)
 
 static struct native_file *file_of(struct native_files *files, const struct module *module)
 {
-    array_foreach (&files->list, f)
-        if ((*f)->device == module->device && (*f)->inode == module->inode &&
-            (module->inode || (*f)->start == module->start))
-            return *f;
+    uint64_t *at = index_place(files, module->device, module->inode, module->start);
+    if (!at)
+        return NULL;
+    if (*at)
+        return (struct native_file *)(uintptr_t)*at;
     struct native_file *file = calloc(1, sizeof(*file));
     if (!file)
         return NULL;
-    *file = (struct native_file){.device = module->device, .inode = module->inode, .start = module->start};
+    *file = (struct native_file){.device = module->device,
+                                 .inode = module->inode,
+                                 .start = module->start,
+                                 .serial = ++files->serials};
     if (array_add(&files->list, file) < 0) {
         free(file);
         return NULL;
     }
+    *at = (uintptr_t)file;
     return file;
+}
+
+/* As long as the native lives, the file is not closed: what it runs may point into it. */
+static struct native_file *hold(struct native *native, struct native_file *file)
+{
+    array_foreach (&native->held, f)
+        if (*f == file)
+            return file;
+    if (!file || array_add(&native->held, file) < 0)
+        return NULL;
+    file->users++;
+    return file;
+}
+
+static struct native_file *held_file(struct native *native, const struct module *module)
+{
+    size_t place = (size_t)(module - native->modules.list.at);
+    while (native->of_module.count < native->modules.list.count)
+        if (array_add(&native->of_module, NULL) < 0)
+            return NULL;
+    struct native_file **of = &native->of_module.at[place];
+    if (!*of)
+        *of = hold(native, file_of(native->files, module));
+    return *of;
 }
 
 struct native_file *native_file_of(struct native *native, const struct module *module)
 {
-    struct native_file *file = file_of(native->files, module);
-    if (file && !file->tried) {
+    struct native_file *file = held_file(native, module);
+    if (!file)
+        return NULL;
+    file->used = ++native->files->askings;
+    if (!file->tried) {
         file->tried = true;
         if (modules_open(&native->modules, module, &file->elf, NULL) < 0)
             file->elf = NULL;
+        compare_closed(native->files, file);
     }
-    return file && file->elf ? file : NULL;
+    return file->elf ? file : NULL;
+}
+
+uint64_t native_file_serial(const struct native_file *file)
+{
+    return file->serial;
 }
 
 struct elf *native_file_elf(struct native_file *file)
@@ -202,8 +366,8 @@ uint64_t *native_file_note(struct native_file *file)
     return &file->note;
 }
 
-static struct native_file *loaded_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
-                                          const struct module **ret_module)
+struct native_file *native_loaded_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                                     const struct module **ret_module)
 {
     const struct mapping *mapping;
     const struct module *module = modules_at(&native->modules, pc, &mapping);
@@ -219,7 +383,7 @@ static struct native_file *loaded_file_at(struct native *native, uint64_t pc, ui
 struct elf *native_file_at(struct native *native, uint64_t pc, uint64_t *ret_address,
                            const struct module **ret_module)
 {
-    struct native_file *file = loaded_file_at(native, pc, ret_address, ret_module);
+    struct native_file *file = native_loaded_at(native, pc, ret_address, ret_module);
     return file ? file->elf : NULL;
 }
 
@@ -239,7 +403,7 @@ static enum native_step step_frame_pointer(const struct stack_copy *stack, struc
 static bool follows_call(struct native *native, uint64_t pc)
 {
     uint64_t address, bytes;
-    struct native_file *file = pc > 8 ? loaded_file_at(native, pc - 1, &address, NULL) : NULL;
+    struct native_file *file = pc > 8 ? native_loaded_at(native, pc - 1, &address, NULL) : NULL;
     return file && elf_read(file->elf, address - 7, &bytes, sizeof(bytes)) == 0 && unwind_follows_call(bytes);
 }
 
@@ -277,7 +441,7 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
 {
     struct registers r = *registers;
     uint64_t address, cfa, slot;
-    struct native_file *file = loaded_file_at(native, r.pc - call, &address, NULL);
+    struct native_file *file = native_loaded_at(native, r.pc - call, &address, NULL);
     if (!file)
         return STEP_NO_MODULE;
     const struct unwind_table *table = native_file_table(file);
@@ -346,29 +510,52 @@ static void find_debug(struct native *native, struct native_file *file, const st
         file->debug = NULL;
 }
 
+/* Others' are closed, the longest unused first, until there is room for one more. */
+static void make_room(struct native_files *files, size_t cost)
+{
+    while (files->lines_cost && files->lines_cost + cost > LINES_BUDGET) {
+        struct native_file *oldest = NULL;
+        array_foreach (&files->list, f)
+            if ((*f)->lines && (!oldest || (*f)->used < oldest->used))
+                oldest = *f;
+        if (!oldest)
+            return;
+        close_lines(files, oldest);
+    }
+}
+
+static int open_lines(struct native_files *files, struct native_file *file, struct elf *elf)
+{
+    size_t cost = lines_cost(elf);
+    if (cost > LINES_LIMIT) {
+        files->too_large++;
+        return -EFBIG;
+    }
+    make_room(files, cost);
+    int r = lines_open(elf, &file->lines);
+    if (r < 0) {
+        file->lines = NULL;
+        return r;
+    }
+    file->lines_cost = cost;
+    files->lines_cost += cost;
+    return 0;
+}
+
 int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position)
 {
     uint64_t address;
     const struct module *module;
-    struct native_file *file = loaded_file_at(native, pc, &address, &module);
+    struct native_file *file = native_loaded_at(native, pc, &address, &module);
     if (!file)
         return -ENOENT;
     if (!file->tried_lines) {
         file->tried_lines = true;
-        if (native->files->lines_open >= LINES_LIMIT) {
-            array_foreach (&native->files->list, f) {
-                (*f)->tried_lines &= !(*f)->lines; /* those without need not be tried again */
-                lines_free((*f)->lines);
-                (*f)->lines = NULL;
-            }
-            native->files->lines_open = 0;
-        }
-        if (lines_open(file->elf, &file->lines) < 0) {
+        if (open_lines(native->files, file, file->elf) == -ENOENT) {
             find_debug(native, file, module);
-            if (!file->debug || lines_open(file->debug, &file->lines) < 0)
-                file->lines = NULL;
+            if (file->debug)
+                (void)open_lines(native->files, file, file->debug);
         }
-        native->files->lines_open += file->lines != NULL;
     }
     return file->lines ? lines_find(file->lines, address, function, ret_position) : -ENOENT;
 }
@@ -378,7 +565,7 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
     uint64_t address;
     const struct module *module;
     struct elf_section symtab;
-    struct native_file *file = loaded_file_at(native, pc, &address, &module);
+    struct native_file *file = native_loaded_at(native, pc, &address, &module);
     if (!file)
         return -ENOENT;
     if (elf_section_named(file->elf, ".symtab", &symtab) < 0)

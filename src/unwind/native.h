@@ -31,13 +31,20 @@ bool stack_word(const struct stack_copy *stack, uint64_t address, uint64_t *ret_
 
 struct native;
 
-/* Files that several processes map, opened once. Files that no process has mapped for a while are closed when
- * there are many. */
+/* Files that several processes map, opened once. */
 struct native_files;
 struct native_file;
 int native_files_new(struct native_files **ret_files);
 void native_files_free(struct native_files *files);
 DEFINE_FREEP(struct native_files, native_files_free)
+
+/* Gives memory back, to be called now and then: closes files that no native has mapped any more, except the
+ * ones used last, and forgets the indexes of symbols that were not used for the longest time as far as all
+ * together are too large. Texts that were returned are gone. */
+void native_files_trim(struct native_files *files);
+
+/* Files whose lines were not read because that would take too much memory. */
+size_t native_files_too_large(const struct native_files *files);
 
 /* Reads the process's mappings; tables and symbols are read when they are first needed and kept for the life
  * of the object. */
@@ -73,6 +80,13 @@ struct elf *native_file_elf(struct native_file *file);
 /* Its unwind rows, read at the first call; NULL when it has none. */
 struct unwind_table;
 struct unwind_table *native_file_table(struct native_file *file);
+
+/* Never another file's. */
+uint64_t native_file_serial(const struct native_file *file);
+
+/* The same as native_file_at(), for what is asked of a file. */
+struct native_file *native_loaded_at(struct native *native, uint64_t pc, uint64_t *ret_address,
+                                     const struct module **ret_module);
 
 /* A word for the user of the files to keep with each: 0 at first. */
 uint64_t *native_file_note(struct native_file *file);

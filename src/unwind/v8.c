@@ -27,6 +27,7 @@ struct v8 {
     struct v8_layout layout;
     struct v8_heap heap;
     struct v8_sources sources;
+    bool without_positions;
 };
 
 enum place { PLACE_NATIVE, PLACE_BUILTIN, PLACE_GENERATED, PLACE_NOWHERE };
@@ -92,6 +93,12 @@ void v8_free(struct v8 *v8)
     if (v8->own_native)
         native_free(v8->native);
     free(v8);
+}
+
+void v8_name_often(struct v8 *v8, struct memory_pages *pages, bool positions)
+{
+    v8->heap.pages = pages;
+    v8->without_positions = !positions;
 }
 
 int v8_refresh(struct v8 *v8)
@@ -532,8 +539,9 @@ static bool name_optimised(struct v8 *v8, const struct v8_frame *frame, const st
         set_name(&inlined, &function);
         if (function.script) {
             inlined.script = script_name(v8, function.script);
-            v8_locate_position(&v8->heap, &v8->sources, function.script, list[i].position, &inlined.line,
-                               &inlined.column);
+            if (!v8->without_positions)
+                v8_locate_position(&v8->heap, &v8->sources, function.script, list[i].position, &inlined.line,
+                                   &inlined.column);
         }
         inlined.position = inlined.line ? V8_POSITION_EXACT : V8_POSITION_NONE;
         out->frames[out->count++] = inlined;
@@ -566,6 +574,8 @@ static void name_js(struct v8 *v8, struct v8_frame *frame, struct v8_stack *out)
     if (!function.script)
         return;
     named->script = script_name(v8, function.script);
+    if (v8->without_positions)
+        return;
     if (frame->tier == V8_BASELINE && code.code)
         named->bytecode_offset =
             v8_baseline_offset(&v8->heap, &code, frame->bytecodes, frame->pc, frame->call);

@@ -14,6 +14,7 @@
 
 #include "base/macro.h"
 #include "base/problem.h"
+#include "symbol/memory.h"
 #include "unwind/native.h"
 #include "unwind/v8_heap.h"
 #include "unwind/v8_layout.h"
@@ -79,6 +80,10 @@ int v8_refresh(struct v8 *v8);
 
 struct native *v8_native(struct v8 *v8);
 const struct v8_layout *v8_layout(const struct v8 *v8);
+
+/* For whoever names many frames: the heap is read through the pages (which must outlive it, and which the
+ * caller forgets in time), and lines and columns are left out unless they are wanted. */
+void v8_name_often(struct v8 *v8, struct memory_pages *pages, bool positions);
 
 /* Walks. The heap objects that the frames name are looked at, but not read: call v8_name_frames() soon after.
  */

@@ -11,20 +11,30 @@
 
 enum { REPRESENTATION = 7, SEQ = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5, ONE_BYTE = 8 };
 
+static int read(const struct v8_heap *heap, uint64_t address, void *buffer, size_t size)
+{
+    return memory_read_through(heap->pages, heap->pid, address, buffer, size);
+}
+
 bool v8_word(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64_t *ret_word)
 {
     return v8_is_object(object) &&
-           memory_read(heap->pid, object - 1 + (uint64_t)(int64_t)offset, ret_word, sizeof(*ret_word)) == 0;
+           read(heap, object - 1 + (uint64_t)(int64_t)offset, ret_word, sizeof(*ret_word)) == 0;
+}
+
+uint16_t v8_type_of_map(const struct v8_heap *heap, uint64_t map)
+{
+    uint16_t type;
+    if (!v8_is_object(map) || map >> 47 ||
+        read(heap, map - 1 + (uint64_t)heap->layout->map_instance_type, &type, sizeof(type)) < 0)
+        return V8_NO_TYPE;
+    return type;
 }
 
 uint16_t v8_type(const struct v8_heap *heap, uint64_t word)
 {
     uint64_t map;
-    uint16_t type;
-    if (!v8_word(heap, word, 0, &map) || !v8_is_object(map) ||
-        memory_read(heap->pid, map - 1 + (uint64_t)heap->layout->map_instance_type, &type, sizeof(type)) < 0)
-        return V8_NO_TYPE;
-    return type;
+    return v8_word(heap, word, 0, &map) ? v8_type_of_map(heap, map) : V8_NO_TYPE;
 }
 
 bool v8_is_string(const struct v8_heap *heap, uint64_t word)
@@ -77,7 +87,7 @@ static int text_at_depth(const struct v8_heap *heap, uint64_t string, uint32_t l
         uint64_t word, offset;
         if (type >= l->type_first_nonstring)
             return -EINVAL;
-        if (memory_read(heap->pid, string - 1 + (uint64_t)l->string_length, &length, 4) < 0)
+        if (read(heap, string - 1 + (uint64_t)l->string_length, &length, 4) < 0)
             return -EFAULT;
         length = MIN(length, limit);
         bool wide = !(type & ONE_BYTE);
@@ -266,7 +276,7 @@ uint64_t v8_context_variable(const struct v8_heap *heap, uint64_t context, uint3
         if (depth > 64 || !v8_word(heap, context, l->fixed_array_data + 8 * CONTEXT_PREVIOUS, &context))
             return 0;
     if (!v8_word(heap, context, l->fixed_array_data + 8 * CONTEXT_SCOPE, &info) ||
-        v8_type(heap, info) != l->type_scope_info || memory_read(heap->pid, info - 1 + 8, w, sizeof(w)) < 0 ||
+        v8_type(heap, info) != l->type_scope_info || read(heap, info - 1 + 8, w, sizeof(w)) < 0 ||
         !v8_is_smi(w[2]))
         return 0;
     uint32_t flags = w[0] >> 32 ? (uint32_t)v8_smi(w[0]) : (uint32_t)w[0];

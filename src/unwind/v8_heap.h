@@ -15,6 +15,7 @@
 struct v8_heap {
     pid_t pid;
     const struct v8_layout *layout;
+    struct memory_pages *pages; /* that it is read through; NULL: straight */
 };
 
 #define V8_NO_TYPE 0xffff
@@ -39,6 +40,9 @@ bool v8_word(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64
 
 /* The object's instance type, or V8_NO_TYPE when the word is no readable object. */
 uint16_t v8_type(const struct v8_heap *heap, uint64_t word);
+
+/* The same by an object's first word, its map. */
+uint16_t v8_type_of_map(const struct v8_heap *heap, uint64_t map);
 
 bool v8_is_string(const struct v8_heap *heap, uint64_t word);
 

@@ -19,6 +19,7 @@
 #include "unwind/v8.h"
 
 #define SOURCE_LIMIT    (32u << 20) /* units */
+#define SOURCE_KEPT     (1u << 20)  /* bytes */
 #define BYTECODES_LIMIT (1u << 20)
 #define PAIRS_LIMIT     (6u << 20) /* cells of the matching table */
 
@@ -387,6 +388,8 @@ static const struct v8_text *source_of(const struct v8_heap *heap, struct v8_sou
     if (v8_text(heap, string, SOURCE_LIMIT, &text) < 0)
         return NULL;
     sources->next = (sources->next + 1) % ARRAY_SIZE(sources->at);
+    if (((size_t)text.length << text.wide) > SOURCE_KEPT) /* of large ones the last */
+        v8_sources_done(sources);
     free(source->text.units);
     *source = (struct v8_source){script, string, text};
     return &source->text;
@@ -481,7 +484,7 @@ int v8_code_at(const struct v8_heap *heap, uint64_t pc, struct v8_code *ret_code
             uint64_t object = begin + 8 * i + 1, stream_code;
             if (!v8_is_object(words[i]) || begin + 8 * i + (uint64_t)into > pc)
                 continue;
-            if (words[i] != known && v8_type(heap, object) != wanted)
+            if (words[i] != known && v8_type_of_map(heap, words[i]) != wanted)
                 continue;
             known = words[i];
             if (l->stream_start < 0)
