@@ -400,6 +400,27 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
                 (unsigned long long)c->announcements_lost);
 }
 
+/* What the profile does not tell apart any more, because memory is bounded. */
+static void print_folded(const struct sampler_counts *c, const struct profile *p)
+{
+    uint64_t *totals = profile_totals(p), rare = profile_rare(p, totals);
+    if (c->folded)
+        fprintf(stderr,
+                "sonde: %zu processes that ended share \"NAME (" PROFILE_ENDED
+                ")\" with others of their name\n",
+                c->folded);
+    if (rare)
+        fprintf(stderr,
+                "sonde: of %.2f %% the callers are left out, as \"" PROFILE_RARE
+                "\": more stacks than are kept\n",
+                100.0 * (double)rare / (double)totals[0]);
+    if (c->too_large)
+        fprintf(stderr,
+                "sonde: %zu times the source lines of a file were left out: they take too much memory\n",
+                c->too_large);
+    free(totals);
+}
+
 static int write_output(const struct profile_options *o, const struct profile *p)
 {
     enum profile_format format =
@@ -617,6 +638,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     sampler_counts(sampler, &counts);
     if (!o.quiet)
         print_quality(&counts, start);
+    if (!o.quiet)
+        print_folded(&counts, profile);
     if (o.runtimes)
         print_runtimes(sampler);
     if (profile->nodes.count == 1)

@@ -19,7 +19,7 @@ struct copy {
     const struct profile *from;
     struct profile nodes; /* only nodes and node_ids of it are used */
     uint32_t *moved;      /* the new place of each node */
-    uint32_t *rare;       /* of a node that is cut off, and of those below it: their "[rare stacks]"; else NONE */
+    uint32_t *rare; /* of a node that is cut off, and of those below it: their "[rare stacks]"; else NONE */
 };
 
 static void copy_done(struct copy *c)
@@ -91,7 +91,8 @@ static int cut(struct profile *p, const uint64_t *totals, uint64_t least, bool k
     for (size_t i = 1; i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
         uint32_t above = c.moved[n->parent];
-        if (n->frame == rare && c.rare[n->parent] == NONE) { /* from an earlier time: below it are functions */
+        if (n->frame == rare &&
+            c.rare[n->parent] == NONE) { /* from an earlier time: below it are functions */
             c.moved[i] = profile_child(&c.nodes, above, rare);
             c.rare[i] = c.moved[i];
         } else if (c.rare[n->parent] == NONE &&
@@ -99,8 +100,9 @@ static int cut(struct profile *p, const uint64_t *totals, uint64_t least, bool k
             c.moved[i] = profile_child(&c.nodes, above, n->frame);
         } else {
             c.rare[i] = c.rare[n->parent] == NONE ? profile_child(&c.nodes, above, rare) : c.rare[n->parent];
-            c.moved[i] =
-                (keep_functions || totals[i] >= least) && n->count ? profile_child(&c.nodes, c.rare[i], n->frame) : c.rare[i];
+            c.moved[i] = (keep_functions || totals[i] >= least) && n->count
+                             ? profile_child(&c.nodes, c.rare[i], n->frame)
+                             : c.rare[i];
         }
         profile_count(&c.nodes, c.moved[i], n->count, n->weight);
     }
@@ -161,7 +163,8 @@ static int forget_unused(struct profile *p)
     /* Nodes are found by their frames' ids. */
     map_clear(&p->node_ids);
     for (size_t i = 1; i < p->nodes.count; i++) {
-        uint64_t *id = map_put(&p->node_ids, (uint64_t)p->nodes.at[i].parent << 32 | p->nodes.at[i].frame, NULL);
+        uint64_t *id =
+            map_put(&p->node_ids, (uint64_t)p->nodes.at[i].parent << 32 | p->nodes.at[i].frame, NULL);
         if (id) /* there is room: it held as many */
             *id = i;
     }
@@ -202,4 +205,15 @@ int profile_fold(struct profile *p, size_t keep,
     if (r == 0)
         r = cut_rare(p, keep);
     return r < 0 ? r : forget_unused(p);
+}
+
+uint64_t profile_rare(const struct profile *p, const uint64_t *totals)
+{
+    uint64_t weight = 0;
+    for (size_t i = 1; totals && i < p->nodes.count; i++) {
+        const struct profile_frame *f = &p->frames.at[p->nodes.at[i].frame];
+        if (f->kind == FRAME_TRUNCATED && strcmp(profile_text(p, f->name), PROFILE_RARE) == 0)
+            weight += totals[i]; /* there is never one below another */
+    }
+    return weight;
 }

@@ -360,8 +360,8 @@ static void place_native(struct process *p, struct profile *profile, const struc
     struct line_position position;
     uint64_t at = lines ? address : start;
     bool added;
-    uint64_t *known = shared_slot(p->shared, &p->shared->places, profile, native_file_serial(file), at, lines,
-                                  &added);
+    uint64_t *known =
+        shared_slot(p->shared, &p->shared->places, profile, native_file_serial(file), at, lines, &added);
     if (known && !added) {
         frame->file = (uint32_t)(*known >> 32);
         frame->line = (uint32_t)*known;
@@ -382,8 +382,8 @@ static uint32_t native_frame(struct process *p, struct profile *profile, struct 
     struct elf_symbol symbol = {.value = address};
     char text[320];
     bool added;
-    uint64_t *known = shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address,
-                                  lines, &added);
+    uint64_t *known =
+        shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, &added);
     if (known && !added && *known)
         return (uint32_t)*known;
     frame.module = profile_string(profile, base_name(module->path));
@@ -399,7 +399,8 @@ static uint32_t native_frame(struct process *p, struct profile *profile, struct 
     if (p->shared->source)
         place_native(p, profile, file, pc, address, symbol.value, lines, &frame);
     uint32_t id = profile_add_frame(profile, &frame);
-    known = shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, NULL);
+    known =
+        shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, NULL);
     if (known)
         *known = id;
     return id;

@@ -25,7 +25,7 @@ struct process_names {
 
 /* What the processes of one sampler share. Zeros to use. */
 struct process_shared {
-    bool source, lines;        /* native frames carry file and line of their function; all have their own line */
+    bool source, lines; /* native frames carry file and line of their function; all have their own line */
     struct memory_pages pages; /* to be forgotten for each batch of samples */
     /* Of native frames, by file and address, as far as there is room: */
     struct map frames; /* the frame's id */
@@ -52,11 +52,11 @@ struct process {
     uint64_t born_ns, loaded_ns, java_read_ns, java_pause_ns;
     uint64_t detected_ns; /* when its runtimes were last looked for */
     size_t detected_modules;
-    bool mapped;              /* code was mapped since it was read */
-    bool gone;                /* it ended; what is known is what the kernel announced */
+    bool mapped;                        /* code was mapped since it was read */
+    bool gone;                          /* it ended; what is known is what the kernel announced */
     struct process_names names, moving; /* the latter of heaps that move: for a while */
-    uint32_t names_of;        /* the serial of the profile whose ids these are */
-    uint64_t moving_ns;       /* when the first of the moving names was read */
+    uint32_t names_of;                  /* the serial of the profile whose ids these are */
+    uint64_t moving_ns;                 /* when the first of the moving names was read */
 };
 
 /* shared must outlive it, as must files. */

@@ -107,6 +107,9 @@ int profile_fold(struct profile *profile, size_t keep,
                  uint32_t (*replace)(void *context, struct profile *profile, uint32_t frame), void *context);
 uint32_t profile_next_serial(void);
 
+/* The weight in PROFILE_RARE. totals: of profile_totals(), NULL gives 0. */
+uint64_t profile_rare(const struct profile *profile, const uint64_t *totals);
+
 /* The weight at or below each node, in node order; owned by the caller, NULL when memory ran out. */
 uint64_t *profile_totals(const struct profile *profile);
 

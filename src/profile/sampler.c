@@ -61,9 +61,9 @@ struct sampler {
     struct sideband *sideband; /* NULL: not to be had */
     struct process_shared shared;
     uint64_t forgot_ns, tidied_ns;
-    size_t folded; /* processes that share a place in the profile with others of their name */
-    uint64_t announced_ns;               /* its news are known until then */
-    struct map processes;                /* pid -> struct process *, or 0: cannot be read */
+    size_t folded;         /* processes that share a place in the profile with others of their name */
+    uint64_t announced_ns; /* its news are known until then */
+    struct map processes;  /* pid -> struct process *, or 0: cannot be read */
     struct sampler_process *description; /* scratch: it is large */
     uint32_t serial;                     /* of the last description that was published */
     struct process_stack *stack;
@@ -169,7 +169,9 @@ static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time
     for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
         bool own = seen.exec_ns && seen.exec_ns <= time_ns;
         if (own && sideband_modules(s->sideband, pid, &modules) == 0)
-            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0 ? NULL : keep(s, pid, process);
+            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0
+                       ? NULL
+                       : keep(s, pid, process);
         if (own || !seen.parent)
             return NULL;
         process = known_process(s, seen.parent);

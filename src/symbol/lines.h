@@ -17,8 +17,8 @@ struct line_position {
     uint32_t line, column;
 };
 
-/* About how much memory reading the lines of a file takes, in bytes: what is compressed is held as a whole, of
- * the rest what was asked for (a quarter is assumed). 0 when it has none. */
+/* About how much memory reading the lines of a file takes, in bytes: what is compressed is held as a whole,
+ * of the rest what was asked for (a quarter is assumed). 0 when it has none. */
 size_t lines_cost(struct elf *elf);
 
 /* -ENOENT when the file has no DWARF. elf must outlive the result. */

@@ -14,8 +14,8 @@ int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 /* Copies as many bytes as are mapped; how many (0 to size), or -EPERM, -ESRCH. */
 ssize_t memory_read_some(pid_t pid, uint64_t address, void *buffer, size_t size);
 
-/* Pages of processes, for readers of many small pieces: each is copied once until memory_pages_forget(). Zeros
- * to use. */
+/* Pages of processes, for readers of many small pieces: each is copied once until memory_pages_forget().
+ * Zeros to use. */
 struct memory_pages {
     struct memory_page *at;
     uint64_t round;

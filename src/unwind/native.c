@@ -27,9 +27,9 @@ struct native_file {
     struct lines *lines;
     size_t lines_cost;
     uint64_t note;
-    size_t users;      /* natives that have it in their mappings */
-    uint64_t used;     /* when something was last asked of it, in askings */
-    char closed[129];  /* its build-id, when it was closed; "": it never was */
+    size_t users;     /* natives that have it in their mappings */
+    uint64_t used;    /* when something was last asked of it, in askings */
+    char closed[129]; /* its build-id, when it was closed; "": it never was */
     bool tried, tried_table, tried_debug, tried_lines;
 };
 
@@ -41,12 +41,12 @@ struct native_files {
 };
 
 /* Memory for DWARF: one file's at most, or several that together need less than the budget. */
-#define LINES_BUDGET ((size_t)12 << 20)
+#define LINES_BUDGET ((size_t)8 << 20)
 #define LINES_LIMIT  ((size_t)64 << 20)
 
 /* Kept by native_files_trim(). */
 #define UNUSED_FILES 32
-#define INDEX_BUDGET ((size_t)6 << 20)
+#define INDEX_BUDGET ((size_t)4 << 20)
 
 struct native {
     struct modules modules;
@@ -290,10 +290,8 @@ static struct native_file *file_of(struct native_files *files, const struct modu
     struct native_file *file = calloc(1, sizeof(*file));
     if (!file)
         return NULL;
-    *file = (struct native_file){.device = module->device,
-                                 .inode = module->inode,
-                                 .start = module->start,
-                                 .serial = ++files->serials};
+    *file = (struct native_file){
+        .device = module->device, .inode = module->inode, .start = module->start, .serial = ++files->serials};
     if (array_add(&files->list, file) < 0) {
         free(file);
         return NULL;

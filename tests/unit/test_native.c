@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unwind/native.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -73,9 +76,94 @@ static void refuses_what_is_outside_the_copy(void **state)
     assert_false(stack_word(&copy, UINT64_MAX - 3, &word));
 }
 
-int main(void)
+/* A program that nobody runs any more is closed; what was noted of it stays its own, and no other file's. */
+static void unused_files_are_closed(void **state)
 {
+    char program[40], path[64], copy[128];
+    struct native_files *files = NULL;
+    struct native *native = NULL;
+    snprintf(program, sizeof(program), "/tmp/sonde-native-%d", getpid());
+    assert_int_equal(native_files_new(&files), 0);
+    uint64_t serial = 0;
+    for (int i = 0; i < 40; i++) { /* as many programs: copies of this one */
+        int in[2], out[2];
+        char byte;
+        snprintf(path, sizeof(path), "%s%d", program, i);
+        snprintf(copy, sizeof(copy), "cp /proc/%d/exe %s", getpid(), path);
+        assert_int_equal(system(copy), 0);
+        assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(in[0], 0);
+            dup2(out[1], 1);
+            execl(path, path, "wait", NULL);
+            _exit(1);
+        }
+        assert_int_equal(read(out[0], &byte, 1), 1);
+        assert_int_equal(native_open_shared(child, files, &native, NULL), 0);
+        struct native_file *file = native_file_of(native, native_modules(native)->list.at);
+        assert_non_null(file);
+        assert_int_equal(*native_file_note(file), 0); /* not another program's */
+        assert_true(native_file_serial(file) > serial);
+        serial = native_file_serial(file);
+        *native_file_note(file) = (uint64_t)i + 1;
+        native_files_trim(files);
+        struct elf_symbol symbol; /* it runs: still open */
+        assert_int_equal(elf_find(native_file_elf(file), "main", &symbol), 0);
+        native_free(native);
+        for (int k = 0; k < 2; k++) {
+            close(in[k]);
+            close(out[k]);
+        }
+        waitpid(child, NULL, 0);
+        unlink(path);
+    }
+    native_files_trim(files);
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    size_t open = 0;
+    while (fgets(line, sizeof(line), maps))
+        open += strstr(line, program) != NULL;
+    fclose(maps);
+    assert_in_range(open, 1, 35);
+    native_files_free(files);
+}
+
+static void pages_are_read_once_until_they_are_forgotten(void **state)
+{
+    static volatile uint64_t value = 1;
+    struct memory_pages pages = {0};
+    uint64_t read = 0, at = (uint64_t)(uintptr_t)&value;
+    assert_int_equal(memory_read_through(&pages, getpid(), at, &read, 8), 0);
+    assert_int_equal(read, 1);
+    value = 2;
+    assert_int_equal(memory_read_through(&pages, getpid(), at, &read, 8), 0);
+    assert_int_equal(read, 1);
+    memory_pages_forget(&pages);
+    assert_int_equal(memory_read_through(&pages, getpid(), at, &read, 8), 0);
+    assert_int_equal(read, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(memory_read_through(&pages, getpid(), 4096, &read, 8), -EFAULT);
+    for (uint64_t k = 0; k < 8; k++) { /* also across the border of two pages */
+        static uint8_t bytes[3 * 4096];
+        uint64_t border = ((uint64_t)(uintptr_t)bytes + 4095) / 4096 * 4096 + 4096;
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            bytes[i] = (uint8_t)(i * 7);
+        memory_pages_forget(&pages);
+        assert_int_equal(memory_read_through(&pages, getpid(), border - k, &read, 8), 0);
+        assert_memory_equal(&read, (void *)(uintptr_t)(border - k), 8);
+    }
+    memory_pages_done(&pages);
+}
+
+int main(int argc, char **argv)
+{
+    char byte = 'r';
+    if (argc > 1) /* one of the programs above: until it is told to end */
+        return write(1, &byte, 1) == 1 && read(0, &byte, 1) >= 0 ? 0 : 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(walks_to_main),
-                                       cmocka_unit_test(refuses_what_is_outside_the_copy)};
+                                       cmocka_unit_test(refuses_what_is_outside_the_copy),
+                                       cmocka_unit_test(unused_files_are_closed),
+                                       cmocka_unit_test(pages_are_read_once_until_they_are_forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,92 @@ static void assert_folded(const struct profile *p, const char *expected)
     free(text);
 }
 
+static uint32_t end_process(void *context, struct profile *p, uint32_t frame)
+{
+    const char *name = profile_text(p, p->frames.at[frame].name);
+    return strncmp(name, "cc (", 4) == 0 ? profile_named_frame(p, "cc (" PROFILE_ENDED ")", FRAME_NATIVE)
+                                         : frame;
+}
+
+static uint64_t weight_of(const struct profile *p, const char *function)
+{
+    size_t count;
+    uint64_t self = 0;
+    struct profile_function *list = profile_functions(p, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(profile_text(p, p->frames.at[list[i].frame].name), function) == 0)
+            self += list[i].self;
+    free(list);
+    return self;
+}
+
+static void folded_processes_share_their_stacks(void **state)
+{
+    struct profile *p;
+    assert_int_equal(profile_new(&p), 0);
+    add(p, "cc (1);main;x", 3);
+    add(p, "cc (2);main;x", 4);
+    add(p, "cc (2);main", 1);
+    add(p, "sh (3);main", 2);
+    struct profile_sample kept = {.node = 3};
+    p->sample_limit = 1;
+    profile_keep(p, &kept);
+    uint32_t before = p->serial;
+    assert_int_equal(profile_fold(p, 1000, end_process, NULL), 0);
+    assert_folded(p, "cc (ended);main 1\ncc (ended);main;x 7\nsh (3);main 2\n");
+    assert_int_not_equal(p->serial, before);
+    const struct profile_node *n = &p->nodes.at[p->samples.at[0].node];
+    assert_string_equal(profile_text(p, p->frames.at[n->frame].name), "x");
+    for (size_t i = 0; i < p->strings.count; i++) /* what nobody needs is forgotten */
+        assert_null(strstr(p->strings.at[i], "cc (1)"));
+    add(p, "cc (ended);main;x", 5); /* it is still the same trie */
+    assert_folded(p, "cc (ended);main 1\ncc (ended);main;x 12\nsh (3);main 2\n");
+    profile_free(p);
+}
+
+static void folding_loses_callers_never_weight(void **state)
+{
+    struct profile *p;
+    char stack[128];
+    uint64_t all = 1000000;
+    assert_int_equal(profile_new(&p), 0);
+    add(p, "a;hot;leaf", all);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 20000; i++, all += 10) {
+            snprintf(stack, sizeof(stack), "a;b%d;c%d;d%d;leaf%d", i % 100, i % 1000, round * 20000 + i,
+                     i % 5);
+            add(p, stack, 10);
+        }
+        assert_int_equal(profile_fold(p, 2000, NULL, NULL), 0);
+        assert_true(p->nodes.count <= 2000);
+        assert_true(p->frames.count <= 2000);
+        uint64_t *totals = profile_totals(p);
+        assert_int_equal(totals[0], all);
+        assert_true(profile_rare(p, totals) > 0 && profile_rare(p, totals) <= all - 1000000);
+        free(totals);
+        assert_int_equal(weight_of(p, "leaf"), 1000000);
+    }
+    profile_free(p);
+}
+
+/* As long as there is room, rare stacks keep their last function. */
+static void folding_keeps_what_functions_take(void **state)
+{
+    struct profile *p;
+    char stack[128];
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(stack, sizeof(stack), "a;b;c%d;d%d;e%d;leaf%d", i, i, i, i % 5);
+        add(p, stack, 10);
+    }
+    assert_int_equal(profile_fold(p, 2000, NULL, NULL), 0);
+    for (int i = 0; i < 5; i++) {
+        snprintf(stack, sizeof(stack), "leaf%d", i);
+        assert_int_equal(weight_of(p, stack), 40000);
+    }
+    profile_free(p);
+}
+
 static void merging_is_addition(void **state)
 {
     struct profile *a, *b, *ab, *ba;
@@ -284,11 +370,17 @@ static void pages_hold_their_data_safely(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merging_is_addition),         cmocka_unit_test(merging_in_levels_is_the_same),
-        cmocka_unit_test(recursion_counts_once),       cmocka_unit_test(bounded_nodes_keep_the_sum),
-        cmocka_unit_test(folded_round_trip),           cmocka_unit_test(pprof_round_trip),
-        cmocka_unit_test(reading_twice_adds),          cmocka_unit_test(charges_libraries_to_their_callers),
-        cmocka_unit_test(pages_hold_their_data_safely)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folded_processes_share_their_stacks),
+                                       cmocka_unit_test(folding_loses_callers_never_weight),
+                                       cmocka_unit_test(folding_keeps_what_functions_take),
+                                       cmocka_unit_test(merging_is_addition),
+                                       cmocka_unit_test(merging_in_levels_is_the_same),
+                                       cmocka_unit_test(recursion_counts_once),
+                                       cmocka_unit_test(bounded_nodes_keep_the_sum),
+                                       cmocka_unit_test(folded_round_trip),
+                                       cmocka_unit_test(pprof_round_trip),
+                                       cmocka_unit_test(reading_twice_adds),
+                                       cmocka_unit_test(charges_libraries_to_their_callers),
+                                       cmocka_unit_test(pages_hold_their_data_safely)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
