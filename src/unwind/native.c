@@ -522,10 +522,11 @@ static void make_room(struct native_files *files, size_t cost)
     }
 }
 
-static int open_lines(struct native_files *files, struct native_file *file, struct elf *elf)
+static int open_lines(struct native *native, struct native_file *file, struct elf *elf)
 {
+    struct native_files *files = native->files;
     size_t cost = lines_cost(elf);
-    if (cost > LINES_LIMIT) {
+    if (cost > LINES_LIMIT && !native->own_files) { /* of one process, for one answer, it may */
         files->too_large++;
         return -EFBIG;
     }
@@ -549,10 +550,10 @@ int native_line_at(struct native *native, uint64_t pc, bool function, struct lin
         return -ENOENT;
     if (!file->tried_lines) {
         file->tried_lines = true;
-        if (open_lines(native->files, file, file->elf) == -ENOENT) {
+        if (open_lines(native, file, file->elf) == -ENOENT) {
             find_debug(native, file, module);
             if (file->debug)
-                (void)open_lines(native->files, file, file->debug);
+                (void)open_lines(native, file, file->debug);
         }
     }
     return file->lines ? lines_find(file->lines, address, function, ret_position) : -ENOENT;

@@ -217,12 +217,30 @@ static void refuses_what_is_no_elf(void **state)
     assert_null(elf);
 }
 
+static void indexes_can_be_forgotten(void **state)
+{
+    struct elf *elf = NULL;
+    struct elf_symbol symbol, other;
+    assert_int_equal(elf_open("/proc/self/exe", &elf, NULL), 0);
+    assert_int_equal(elf_index_bytes(elf), 0);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 20; k++) /* the first ones need no index */
+            assert_int_equal(elf_find(elf, "elf_landmark", &symbol), 0);
+        assert_int_equal(elf_symbol_at(elf, symbol.value, &other), 0);
+        assert_string_equal(other.name, "elf_landmark");
+        assert_true(elf_index_bytes(elf) >= 16 * elf_function_count(elf));
+        elf_forget_indexes(elf);
+        assert_int_equal(elf_index_bytes(elf), 0);
+    }
+    elf_free(elf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_own_symbols),     cmocka_unit_test(walks_a_prefix),
-        cmocka_unit_test(build_id_is_readelfs),  cmocka_unit_test(reads_a_file_without_sections),
-        cmocka_unit_test(survives_damage),       cmocka_unit_test(survives_being_overwritten),
-        cmocka_unit_test(refuses_what_is_no_elf)};
+        cmocka_unit_test(finds_own_symbols),      cmocka_unit_test(walks_a_prefix),
+        cmocka_unit_test(build_id_is_readelfs),   cmocka_unit_test(reads_a_file_without_sections),
+        cmocka_unit_test(survives_damage),        cmocka_unit_test(survives_being_overwritten),
+        cmocka_unit_test(refuses_what_is_no_elf), cmocka_unit_test(indexes_can_be_forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,9 @@ static void finds_functions_and_lines(void **state)
     int r = lines_open(elf, &lines);
     if (elf_section_named(elf, ".debug_info", &section) < 0) { /* a release build */
         assert_int_equal(r, -ENOENT);
+        assert_int_equal(lines_cost(elf), 0);
     } else {
+        assert_true(lines_cost(elf) >= section.size / 4);
         assert_int_equal(r, 0);
         assert_int_equal(lines_find(lines, address + 1, true, &at), 0);
         assert_int_equal(at.line, LANDMARK_LINE);

@@ -91,6 +91,26 @@ static void is_silent_about_chance(void **state)
     profile_free(p);
 }
 
+/* Many that ended together are no instance, but of their service. */
+static void ended_processes_are_compared_with_nobody(void **state)
+{
+    struct profile *p = NULL, *services = NULL;
+    size_t count;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 8; i++)
+        sampled(p, "cc", 100 + i, NULL, 0, "work", 100);
+    uint32_t ended = profile_child(p, 0, profile_named_frame(p, "cc (" PROFILE_ENDED ")", FRAME_GROUP));
+    uint32_t last = profile_child(p, ended, profile_named_frame(p, "main", FRAME_NATIVE));
+    profile_count(p, profile_child(p, last, profile_named_frame(p, "work", FRAME_NATIVE)), 9000, 90000);
+    struct profile_outlier *o = profile_outliers(p, &count);
+    assert_int_equal(count, 0);
+    free(o);
+    assert_int_equal(profile_by_service(p, &services), 0);
+    assert_int_equal(services->nodes.count, 4); /* the root, cc, main, work */
+    profile_free(services);
+    profile_free(p);
+}
+
 static void reads_group_names(void **state)
 {
     char name[64];
@@ -131,9 +151,11 @@ static void rules_decide_before_the_built_in_ones(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_the_one_that_costs_more), cmocka_unit_test(finds_threads_within_their_pool),
-        cmocka_unit_test(is_silent_about_chance), cmocka_unit_test(reads_group_names),
-        cmocka_unit_test(rules_decide_before_the_built_in_ones)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_the_one_that_costs_more),
+                                       cmocka_unit_test(finds_threads_within_their_pool),
+                                       cmocka_unit_test(is_silent_about_chance),
+                                       cmocka_unit_test(reads_group_names),
+                                       cmocka_unit_test(ended_processes_are_compared_with_nobody),
+                                       cmocka_unit_test(rules_decide_before_the_built_in_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
