@@ -79,7 +79,7 @@ export class App {
         const up = '../'.repeat(file.split('/').length - 1) || './';
         const lines = ["'use strict';"];
         for (const [name, module] of requires) lines.push(`const ${name} = require('${module.startsWith('@/') ? up + module.slice(2) : module}');`);
-        lines.push(`const { note, clock, tick } = require('${up}${this.book}');`, '');
+        lines.push(`const { note, clock } = require('${up}${this.book}');`, '');
         for (const f of functions) {
             for (let i = this.chance.whole(0, 4); i > 0; i--) lines.push(...filler(this.chance), '');
             const first = lines.length + 1;
@@ -132,10 +132,10 @@ export class App {
         return ["'use strict';", "const fs = require('fs');", "const { PerformanceObserver } = require('perf_hooks');", 'const lines = [];', 'let gcMs = 0, sinceMs = Infinity;', '// Collections since there are requests.',
             'const serving = () => (sinceMs = performance.now());',
             "new PerformanceObserver((list) => list.getEntries().forEach((entry) => (gcMs += entry.startTime > sinceMs ? entry.duration : 0))).observe({ entryTypes: ['gc'] });",
-            '// With the processor time of it, which tells of what ran from clock() to note() without anything in between; after tick() not.', 'let before = null;',
-            'const tick = () => process.hrtime.bigint();', 'const clock = () => ((before = process.cpuUsage()), process.hrtime.bigint());',
+            '// With the processor time of it, which tells of what ran from clock() to note() without anything in between.', 'let before = null;',
+            'const clock = () => ((before = process.cpuUsage()), process.hrtime.bigint());',
             'const note = (what, since, until = process.hrtime.bigint()) => {', '    const { user, system } = before ? process.cpuUsage(before) : { user: 0, system: 0 };', '    lines.push([what, Number(since), Number(until), (user + system) * 1000]);', '    before = null;', '};',
-            `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save, serving, tick };', ''].join('\n');
+            `const save = () => fs.writeFileSync(process.env.${this.bookVariable}, JSON.stringify({ lines, gcMs }));`, 'module.exports = { clock, note, save, serving };', ''].join('\n');
     }
 
     // Writes it all below folder, which can see the packages of modules.
