@@ -31,9 +31,8 @@ void clock_fit_init(struct clock_fit *fit)
     nanosleep(&pause, NULL);
     uint64_t ticks, ns;
     anchor(&ticks, &ns);
-    fit->now = (struct clock_line){fit->first_ticks, fit->first_ns,
-                                   (double)(ns - fit->first_ns) / (double)(ticks - fit->first_ticks)};
-    fit->before = fit->now;
+    fit->lines[fit->count++] = (struct clock_line){
+        fit->first_ticks, fit->first_ns, (double)(ns - fit->first_ns) / (double)(ticks - fit->first_ticks)};
 }
 
 void clock_fit_anchor(struct clock_fit *fit)
@@ -42,8 +41,7 @@ void clock_fit_anchor(struct clock_fit *fit)
     anchor(&ticks, &ns);
     uint64_t predicted = clock_fit_ns(fit, ticks);
     double error = (double)ns - (double)predicted;
-    if (fit->before.ticks != fit->now.ticks ||
-        fit->now.ticks != fit->first_ticks) /* the first line is short */
+    if (fit->count > 1) /* the first line is short */
         fit->error_ns_worst = MAX(fit->error_ns_worst, error < 0 ? -error : error);
     /* The long base line gives the slope; what the prediction was off is made good over the next second. */
     double slope = (double)(ns - fit->first_ns) / (double)(ticks - fit->first_ticks);
@@ -52,17 +50,37 @@ void clock_fit_anchor(struct clock_fit *fit)
         correction = 1e-3;
     if (correction < -1e-3)
         correction = -1e-3;
-    fit->before = fit->now;
-    fit->now = (struct clock_line){ticks, predicted, slope * (1 + correction)};
+    fit->lines[fit->count++ % CLOCK_LINES] = (struct clock_line){ticks, predicted, slope * (1 + correction)};
+}
+
+static const struct clock_line *line_of(const struct clock_fit *fit, uint64_t ticks)
+{
+    const struct clock_line *newest = &fit->lines[(fit->count - 1) % CLOCK_LINES];
+    if (ticks >= newest->ticks)
+        return newest;
+    size_t low = fit->count > CLOCK_LINES ? fit->count - CLOCK_LINES : 0, high = fit->count - 1;
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+        if (fit->lines[middle % CLOCK_LINES].ticks <= ticks)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &fit->lines[low % CLOCK_LINES];
 }
 
 uint64_t clock_fit_ns(const struct clock_fit *fit, uint64_t ticks)
 {
-    const struct clock_line *line = ticks >= fit->now.ticks ? &fit->now : &fit->before;
+    const struct clock_line *line = line_of(fit, ticks);
     return line->ns + (uint64_t)(int64_t)((double)(int64_t)(ticks - line->ticks) * line->ns_per_tick);
 }
 
-uint64_t clock_fit_duration_ns(const struct clock_fit *fit, uint64_t ticks)
+uint64_t clock_fit_duration_ns(const struct clock_fit *fit, uint64_t end_ticks, uint64_t ticks)
 {
-    return (uint64_t)((double)ticks * fit->now.ns_per_tick + 0.5);
+    return ticks ? clock_fit_ns(fit, end_ticks) - clock_fit_ns(fit, end_ticks - ticks) : 0;
+}
+
+double clock_fit_ticks_per_ns(const struct clock_fit *fit)
+{
+    return 1 / fit->lines[(fit->count - 1) % CLOCK_LINES].ns_per_tick;
 }

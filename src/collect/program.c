@@ -312,7 +312,7 @@ static uint64_t write_record(struct program_thread *t, const struct clock_fit *f
     if (sizeof(*record) + d->record_size + strings_bytes > size)
         return 0;
     ctf_stream_write(t->stream, (enum sonde_event_id)id, clock_fit_ns(fit, record->end_tsc),
-                     clock_fit_duration_ns(fit, duration), payload, strings);
+                     clock_fit_duration_ns(fit, record->end_tsc, duration), payload, strings);
     return size;
 }
 

@@ -27,22 +27,37 @@ static void durations_are_differences(void **state)
 {
     struct clock_fit fit;
     clock_fit_init(&fit);
-    uint64_t start = fit.now.ticks, ticks = 3000000;
-    int64_t difference = (int64_t)(clock_fit_ns(&fit, start + ticks) - clock_fit_ns(&fit, start)) -
-                         (int64_t)clock_fit_duration_ns(&fit, ticks);
-    assert_in_range(difference + 2, 0, 4);
-    assert_int_equal(clock_fit_duration_ns(&fit, 0), 0);
+    uint64_t start = fit.first_ticks, ticks = 3000000;
+    for (int i = 0; i < 3; i++) {
+        uint64_t from = clock_fit_ns(&fit, start), to = clock_fit_ns(&fit, start + ticks);
+        assert_int_equal(clock_fit_duration_ns(&fit, start + ticks, ticks), to - from);
+        clock_fit_anchor(&fit); /* the span began under another line than it ended */
+        ticks = __rdtsc() - start;
+    }
+    assert_int_equal(clock_fit_duration_ns(&fit, start, 0), 0);
 }
 
-/* A record made before the newest anchor is converted by the line it was made under. */
+/* Converted by the line they were made under, however many have come since, and in order. */
 static void old_ticks_keep_their_time(void **state)
 {
+    enum { ANCHORS = CLOCK_LINES - 2, KEPT = 100 };
     struct clock_fit fit;
+    uint64_t ticks[KEPT], ns[KEPT];
     clock_fit_init(&fit);
-    clock_fit_anchor(&fit);
-    uint64_t ticks = __rdtsc(), ns = clock_fit_ns(&fit, ticks);
-    clock_fit_anchor(&fit);
-    assert_int_equal(clock_fit_ns(&fit, ticks), ns);
+    for (int i = 0; i < ANCHORS; i++) {
+        clock_fit_anchor(&fit);
+        if (i < KEPT) {
+            ticks[i] = __rdtsc();
+            ns[i] = clock_fit_ns(&fit, ticks[i]);
+        }
+    }
+    for (int i = 0; i < KEPT; i++) {
+        assert_int_equal(clock_fit_ns(&fit, ticks[i]), ns[i]);
+        assert_true(i == 0 || ns[i] >= ns[i - 1]);
+    }
+    for (int i = 0; i < KEPT; i++) /* the ring is full: the first are forgotten, and no more than that */
+        clock_fit_anchor(&fit);
+    assert_in_range(clock_fit_ns(&fit, ticks[0]), ns[0] - NS_PER_MS, ns[0] + NS_PER_MS);
 }
 
 int main(void)
