@@ -13,6 +13,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,12 +299,15 @@ static struct run median(const char *what, const char *folder, unsigned threads,
     return print_median(what, all, runs, events);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    return remove(path);
+}
+
 static void remove_folder(const char *folder)
 {
-    char command[400];
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    if (system(command) != 0)
-        fprintf(stderr, "cannot remove %s\n", folder);
+    if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) < 0)
+        fprintf(stderr, "cannot remove %s: %s\n", folder, strerror(errno));
 }
 
 int main(int argc, char **argv)
