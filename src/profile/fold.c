@@ -129,7 +129,7 @@ static int cut_rare(struct profile *p, size_t keep)
     for (int times = 0; times < 2 && r == 0 && p->nodes.count > keep; times++) {
         uint32_t rare = profile_named_frame(p, PROFILE_RARE, FRAME_TRUNCATED);
         uint64_t *totals = profile_totals(p);
-        r = totals && rare ? cut(p, totals, least_of(p, totals, keep / 2), times == 0, rare) : -ENOMEM;
+        r = totals && rare ? cut(p, totals, least_of(p, totals, keep / 3), times == 0, rare) : -ENOMEM;
         free(totals);
     }
     return r;

@@ -511,7 +511,7 @@ static uint32_t ended_frame(void *context, struct profile *profile, uint32_t fra
 static void fold_when_large(struct sampler *s, struct profile *profile)
 {
     if (profile && profile->nodes.count > SAMPLER_NODES)
-        (void)profile_fold(profile, SAMPLER_NODES / 3 * 2, ended_frame, s);
+        (void)profile_fold(profile, SAMPLER_NODES / 2, ended_frame, s);
 }
 
 /* Their end may have been missed, or was met before their last sample. */
