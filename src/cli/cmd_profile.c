@@ -588,6 +588,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     int r = parse(self, argc, argv, &o, &unit);
     if (r)
         return r;
+    if (o.output && o.format && strcmp(o.output, "-") == 0)
+        o.output = NULL; /* a format alone goes to standard output */
     enum profile_format format = o.format   ? profile_format_named(o.format)
                                  : o.output ? profile_format_of_path(o.output)
                                             : FORMAT_FOLDED;

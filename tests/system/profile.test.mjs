@@ -28,7 +28,7 @@ if (fs.existsSync(path.join(debian, 'usr/bin/node')) && process.getuid() === 0)
 
 // Profiles a command; its folded stacks as [[frames], weight].
 function profile(command, options = []) {
-    const result = spawnSync(sonde, ['profile', '-F', '997', '-f', 'folded', ...options, '--', ...command], { encoding: 'utf8', maxBuffer: 1 << 28 });
+    const result = spawnSync(sonde, ['profile', '-F', '997', '-f', 'folded', '-o', '-', ...options, '--', ...command], { encoding: 'utf8', maxBuffer: 1 << 28 });
     assert.equal(result.status, 0, result.stderr);
     const stacks = result.stdout.trim().split('\n').filter(Boolean).map((line) => {
         const at = line.lastIndexOf(' ');
