@@ -61,7 +61,8 @@ struct cache {
 struct copy {
     struct sampler_sample head;
     u64 registers[3];
-    u8 stack[SAMPLER_COPY_BYTES];
+    u8 stack[SAMPLER_COPY_BYTES +
+             SAMPLER_KERNEL * 8]; /* as far as it was read; behind it the kernel's frames */
 };
 
 struct {
@@ -595,6 +596,8 @@ static __always_inline void walk_python(struct walk *w, struct task_struct *task
 
 /* ---- samples ---- */
 
+#define PF_KTHREAD 0x00200000
+
 static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 weight, u64 now_ns)
 {
     u64 id = bpf_get_current_pid_tgid();
@@ -603,7 +606,7 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->pid = id >> 32;
     head->tid = (u32)id;
     head->kind = kind;
-    head->end = END_KERNEL;
+    head->end = END_COMPLETE;
     head->kernel_words = head->user_words = head->python_words = 0;
     head->cpu = bpf_get_smp_processor_id();
     bpf_get_current_comm(head->name, sizeof(head->name));
@@ -626,7 +629,7 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
     sample->mapping = 0;
     sample->window_at = -sizeof(sample->window);
     sample->head.kernel_words = before;
-    if (registers) {
+    if (process && registers) {
         w.pc = registers->ip;
         w.sp = registers->sp;
         w.fp = registers->bp;
@@ -637,6 +640,8 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
             walk_python(&w, task);
         sample->head.python_words = sample->at - before;
         sample->head.end = w.end;
+    } else if (BPF_CORE_READ(task, flags) & PF_KTHREAD) {
+        sample->head.end = END_KERNEL;
     }
     u32 at = sample->at;
     if (at > SAMPLER_WORDS) {
@@ -662,32 +667,39 @@ static __always_inline void send(struct sample *sample, u64 size)
 }
 
 /* Registers and stack of a process without tables. */
-static __always_inline void send_copy(struct pt_regs *registers, u64 weight, u64 now_ns, u32 slot)
+static __always_inline void send_copy(void *ctx, struct pt_regs *registers, int in_kernel, u64 weight,
+                                      u64 now_ns, u32 slot)
 {
     struct copy *copy = bpf_map_lookup_elem(&copies, &slot);
     if (!copy)
         return;
     begin(&copy->head, SAMPLE_COPY, weight, now_ns);
-    u64 size = sizeof(struct sampler_sample) + 24;
-    if (registers) {
-        copy->registers[0] = registers->ip;
-        copy->registers[1] = registers->sp;
-        copy->registers[2] = registers->bp;
-        /* By pages, because some in the middle may never have been touched: those are zero. */
-        u64 from = (registers->sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
-        u64 pages = 0, limit = SAMPLER_COPY_STEPS;
-        /* While the user's half is busy, room for more of them matters more. */
-        u64 waiting_bytes = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
-        if (waiting_bytes > SAMPLER_RING_BYTES / 4)
-            limit = waiting_bytes > SAMPLER_RING_BYTES / 2 ? 1 : 2;
+    copy->registers[0] = registers->ip;
+    copy->registers[1] = registers->sp;
+    copy->registers[2] = registers->bp;
+    /* By pages, because some in the middle may never have been touched: those are zero. */
+    u64 from = (registers->sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
+    u64 pages = 0, limit = SAMPLER_COPY_STEPS;
+    /* While the user's half is busy, room for more of them matters more. */
+    u64 waiting_bytes = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
+    if (waiting_bytes > SAMPLER_RING_BYTES / 4)
+        limit = waiting_bytes > SAMPLER_RING_BYTES / 2 ? 1 : 2;
 #pragma unroll
-        for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++)
-            if (i <= limit && /* the first may hold little of the stack */
-                bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
-                                    (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
-                pages = i + 1;
-        size += pages * SAMPLER_COPY_STEP;
-        copy->head.user_words = (size - sizeof(struct sampler_sample)) / 8;
+    for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++)
+        if (i <= limit && /* the first may hold little of the stack */
+            bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
+                                (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
+            pages = i + 1;
+    HIDE(pages);
+    if (pages > SAMPLER_COPY_STEPS)
+        pages = SAMPLER_COPY_STEPS;
+    HIDE(pages);
+    u64 size = sizeof(struct sampler_sample) + sizeof(copy->registers) + pages * SAMPLER_COPY_STEP;
+    copy->head.user_words = 3 + pages * (SAMPLER_COPY_STEP / 8);
+    if (want_kernel && in_kernel) {
+        long n = bpf_get_stack(ctx, copy->stack + pages * SAMPLER_COPY_STEP, SAMPLER_KERNEL * 8, 0);
+        copy->head.kernel_words = n > 0 ? (u32)n / 8 : 0;
+        size += copy->head.kernel_words * 8;
     }
     HIDE(size);
     if (size > sizeof(*copy))
@@ -705,11 +717,14 @@ static __always_inline int wanted(u32 pid)
     return !only_targets || bpf_map_lookup_elem(&targets, &pid) != 0;
 }
 
+/* None in the kernel's own threads (also while they use a process's memory), in a process that is about to
+ * end, and in io_uring's workers, which never leave the kernel. */
 static __always_inline struct pt_regs *user_registers(struct task_struct *task)
 {
-    if (!BPF_CORE_READ(task, mm))
+    if (BPF_CORE_READ(task, flags) & PF_KTHREAD || !BPF_CORE_READ(task, mm))
         return 0;
-    return (struct pt_regs *)bpf_task_pt_regs(task);
+    struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+    return registers->ip ? registers : 0;
 }
 
 /* What a tick stands for. The clock's period is changed at random all the time, which restarts it; so a tick
@@ -753,18 +768,19 @@ int on_tick(struct bpf_perf_event_data *ctx)
         registers = &copy;
     }
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
-    if (!process) {
-        send_copy(registers, weight, now_ns, slot);
+    int in_kernel = (s64)ip <= 0;
+    if (!process && registers) {
+        send_copy(ctx, registers, in_kernel, weight, now_ns, slot);
         return 0;
     }
-    if (process->ignored)
+    if (process && process->ignored)
         return 0;
     count(COUNT_SAMPLES);
     begin(&sample->head, SAMPLE_CPU, weight, now_ns);
-    u32 size = fill(ctx, sample, process, registers, task, (s64)ip <= 0, slot);
-    if ((sample->head.end == END_NO_MODULE || sample->head.end == END_NO_ROW) && registers &&
+    u32 size = fill(ctx, sample, process, registers, task, in_kernel, slot);
+    if ((sample->head.end == END_NO_MODULE || sample->head.end == END_NO_ROW) && process && registers &&
         now_ns < process->young_until_ns) {
-        send_copy(registers, weight, now_ns, slot);
+        send_copy(ctx, registers, in_kernel, weight, now_ns, slot);
         return 0;
     }
     send(sample, size);
@@ -800,10 +816,12 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
                 copy.ip = registers->ip;
                 copy.sp = registers->sp;
                 copy.bp = registers->bp;
-                send_copy(&copy, 0, bpf_ktime_get_ns(), slot);
+                send_copy(ctx, &copy, 0, 0, bpf_ktime_get_ns(), slot);
             }
             begin(&sample->head, SAMPLE_OFF, 0, bpf_ktime_get_ns());
             fill(ctx, sample, 0, 0, task, 1, slot);
+            if (registers)
+                sample->head.end = END_GONE;
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         }
     }

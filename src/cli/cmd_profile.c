@@ -358,8 +358,11 @@ static long own_memory(void)
 
 static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
 {
-    static const char *const names[FRAME_KINDS] = {
-        [FRAME_NATIVE] = "native", [FRAME_PYTHON] = "Python", [FRAME_JS] = "Node", [FRAME_JAVA] = "Java"};
+    static const char *const names[FRAME_KINDS] = {[FRAME_NATIVE] = "native",
+                                                   [FRAME_KERNEL] = "kernel",
+                                                   [FRAME_PYTHON] = "Python",
+                                                   [FRAME_JS] = "Node",
+                                                   [FRAME_JAVA] = "Java"};
     uint64_t elapsed_ns = clock_monotonic_ns() - start_ns;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -507,12 +510,10 @@ static void explain_nothing(const struct profile_options *o, const struct sample
 /* What runs in each process that was sampled, and what its threads' stacks were walked with. */
 static void print_runtimes(struct sampler *sampler)
 {
-    static const char *const unwinders[FRAME_KINDS] = {[FRAME_NATIVE] = "unwind tables",
-                                                       [FRAME_PYTHON] = "CPython frames",
-                                                       [FRAME_JS] = "V8 frames",
-                                                       [FRAME_JAVA] = "HotSpot frames",
-                                                       [FRAME_GENERATED] =
-                                                           "frame pointers of generated code"};
+    static const char *const unwinders[FRAME_KINDS] = {
+        [FRAME_NATIVE] = "unwind tables",  [FRAME_KERNEL] = "the kernel's own",
+        [FRAME_PYTHON] = "CPython frames", [FRAME_JS] = "V8 frames",
+        [FRAME_JAVA] = "HotSpot frames",   [FRAME_GENERATED] = "frame pointers of generated code"};
     size_t count, shown = 0;
     struct sampler_thread *list = sampler_threads(sampler, &count);
     for (size_t i = 0; list && i < count; i++) {
@@ -520,7 +521,11 @@ static void print_runtimes(struct sampler *sampler)
         const char *separator = "  ";
         if (i == 0 || list[i - 1].pid != t->pid) {
             const char *runtime = sampler_runtime(sampler, t->pid);
-            fprintf(stderr, "process %d: %s\n", t->pid, runtime ? runtime : "ended");
+            bool kernel = t->kinds == 1u << FRAME_KERNEL;
+            fprintf(stderr, "process %d: %s\n", t->pid,
+                    runtime  ? runtime
+                    : kernel ? "one of the kernel's threads"
+                             : "ended");
             shown = 0;
         }
         if (shown++ >= 32)

@@ -47,6 +47,14 @@ static bool is_group(const struct profile *p, const struct profile_node *node)
     return digits && strcmp(open + 1 + digits, ")") == 0;
 }
 
+/* The kernel's threads have their processor and number in their name: "[kworker/0:1]". */
+static void without_instance(char *name)
+{
+    char *slash = *name == '[' ? strchr(name, '/') : NULL;
+    if (slash)
+        strcpy(slash, "]");
+}
+
 int profile_by_service(const struct profile *p, struct profile **ret_profile)
 {
     _cleanup_(profile_freep) struct profile *copy = NULL;
@@ -68,6 +76,7 @@ int profile_by_service(const struct profile *p, struct profile **ret_profile)
         char plain[64];
         if (is_group(p, n)) {
             (void)profile_group_parts(name, plain, sizeof(plain));
+            without_instance(plain);
             name = plain;
             f = (struct profile_frame){.kind = FRAME_GROUP};
         }

@@ -90,7 +90,7 @@ static const char *const ENDS[END_REASONS] = {"",
                                               "",
                                               "generated code that nothing names",
                                               "a Java virtual machine that is not known",
-                                              "the process ended before it was read"};
+                                              "the process was not read in time"};
 
 /* ---- processes ---- */
 
@@ -261,8 +261,9 @@ static uint32_t group_frames(struct sampler *s, struct profile *profile, const s
     char text[64];
     uint32_t node = 0;
     if (s->options.by_process) {
-        snprintf(text, sizeof(text), "%.31s (%u)", process && *process->name ? process->name : sample->name,
-                 sample->pid);
+        bool kernel = sample->end == END_KERNEL;
+        snprintf(text, sizeof(text), kernel ? "[%.31s] (%u)" : "%.31s (%u)",
+                 process && *process->name ? process->name : sample->name, sample->pid);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_GROUP));
     }
     if (s->options.by_thread) {
@@ -287,6 +288,8 @@ static void note_thread(struct sampler *s, const struct profile *profile, const 
     if (added)
         *at = s->threads.count - 1;
     struct sampler_thread *thread = &s->threads.at[*at];
+    if (sample->kernel_words)
+        thread->kinds |= 1u << FRAME_KERNEL;
     thread->stacks++;
     thread->complete += complete;
     for (size_t i = 0; i < s->stack->count; i++)
@@ -331,12 +334,16 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
 {
     uint32_t node = group_frames(s, profile, process, sample);
     char text[96];
-    bool user = sample->user_words > 0;
+    bool user = sample->user_words > 0 || end == END_GONE;
     if (s->stack->end != END_COMPLETE && end != END_NO_MODULE)
         end = s->stack->end;
     if (end >= END_REASONS)
         end = END_NO_ROW;
-    if (user && *ENDS[end]) {
+    if (!user) {
+        end = END_COMPLETE;
+        s->stack->runtime = FRAME_KERNEL;
+    }
+    if (*ENDS[end]) {
         snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_TRUNCATED));
     }
@@ -351,25 +358,30 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     profile_count(profile, node, 1, sample->weight);
     struct profile_sample kept = {sample->time_ns, sample->weight, sample->pid, sample->tid, node};
     profile_keep(profile, &kept);
-    if (user && s->options.threads)
+    if (s->options.threads)
         note_thread(s, profile, sample, end == END_COMPLETE);
     if (!s->first_ns)
         s->first_ns = clock_monotonic_ns();
-    if (user) {
-        s->ends[end]++;
-        s->named++;
-        s->complete += end == END_COMPLETE;
-        s->runtime_named[s->stack->runtime]++;
-        s->runtime_complete[s->stack->runtime] += end == END_COMPLETE;
-    }
+    s->ends[end]++;
+    s->named++;
+    s->complete += end == END_COMPLETE;
+    s->runtime_named[s->stack->runtime]++;
+    s->runtime_complete[s->stack->runtime] += end == END_COMPLETE;
     s->polled++;
 }
 
 static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
     struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
-    struct process *process = process_of(s, (pid_t)sample->pid, sample->time_ns);
-    if (!profile)
+    pid_t pid = (pid_t)sample->pid;
+    struct process *process = NULL;
+    if (sample->end != END_KERNEL) {
+        process = process_of(s, pid, sample->time_ns);
+    } else if (s->options.cgroup && !in_cgroup(s->options.cgroup, pid)) {
+        ignore(s, pid);
+        return;
+    }
+    if (!profile || (s->options.cgroup && !process && sample->end != END_KERNEL))
         return;
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
@@ -386,8 +398,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
 }
 
 /* A process that the kernel's half does not know: this sample is walked here. */
-static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
-                    size_t bytes)
+static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
     struct process *process = process_of(s, (pid_t)sample->pid, sample->time_ns);
     if (process && !process->gone && process->pid == (pid_t)sample->pid)
@@ -397,22 +408,20 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     s->stack->count = 0;
     s->stack->runtime = FRAME_NATIVE;
     s->stack->end = END_COMPLETE;
-    enum sampler_end end = END_KERNEL;
+    enum sampler_end end;
     if (process && sample->user_words > 3) {
         struct registers registers = {words[0], words[1], words[2]};
         struct stack_copy copy = {(words[1] - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull),
-                                  (const uint8_t *)(words + 3), bytes - 24};
+                                  (const uint8_t *)(words + 3), 8 * (sample->user_words - 3ul)};
         process_walk(process, s->on, &registers, &copy, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
         refresh_if_due(s, process);
         if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
             end = END_DEPTH;
-    } else if (process && sample->user_words) {
-        end = END_NO_MEMORY;
-    } else if (sample->user_words) {
-        end = END_GONE;
+    } else {
+        end = process ? END_NO_MEMORY : END_GONE;
     }
-    add_stack(s, s->on, process, sample, NULL, end);
+    add_stack(s, s->on, process, sample, words + sample->user_words, end);
 }
 
 /* Code was mapped: the process is read again before its next stack is named. */
@@ -449,9 +458,8 @@ static int on_event(void *context, void *data, size_t size)
             on_stack(s, sample, words);
         break;
     case SAMPLE_COPY:
-        if (count >= 3) {
-            on_copy(s, sample, words, count * 8);
-        }
+        if (sample->user_words >= 3 && (uint64_t)sample->user_words + sample->kernel_words <= count)
+            on_copy(s, sample, words);
         break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:

@@ -35,11 +35,12 @@ struct sampler_options {
 
 struct sampler_counts {
     uint64_t ticks, samples, lost, copies;
-    uint64_t ends[END_REASONS]; /* of user stacks, as named, by enum sampler_end */
+    uint64_t ends[END_REASONS]; /* of stacks, as named, by enum sampler_end */
     uint64_t first_ns;          /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
     uint64_t complete;          /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
-    /* of user stacks by the runtime that dominates them, named complete and all */
+    /* by the runtime that dominates them, named complete and all; FRAME_KERNEL: no user's part, as those of
+     * the kernel's own threads */
     uint64_t runtime_complete[FRAME_KINDS], runtime_stacks[FRAME_KINDS];
     uint64_t program_ns, program_runs; /* time in the BPF programs, when the kernel counts it */
     uint64_t announcements_lost;       /* of the kernel, about processes and their mappings */

@@ -86,17 +86,18 @@ enum sampler_end {
     END_DEPTH = 4,     /* deeper than SAMPLER_DEPTH */
     END_NO_FRAME = 5,  /* the frame pointer leads nowhere */
     END_KERNEL = 6,    /* a kernel thread: it has none */
-    /* only in user space: */
+    /* the first two only in user space: */
     END_UNKNOWN_CODE = 7, /* generated code that nothing names: its frames are a guess */
     END_UNKNOWN_JAVA = 8, /* that of a virtual machine whose tables are not understood */
-    END_GONE = 9,         /* the process ended before it could be read */
+    END_GONE = 9,         /* the process ended, or waited, before it was read */
     END_REASONS = 10,
 };
 
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_V8 in the top bits, four words follow: *(fp-8), *(fp-16), *(fp-32),
  * *(fp-40); with SAMPLER_JAVA two: method and bytecode pointer. A Python frame is: code, instruction, 1 when
- * a C call begins with it. SAMPLE_COPY: pc, sp, fp, then the bytes of the stack. */
+ * a C call begins with it. SAMPLE_COPY: user_words of pc, sp, fp and the bytes of the stack, then the
+ * kernel's addresses. */
 struct sampler_sample {
     sampler_u64 time_ns; /* CLOCK_MONOTONIC */
     sampler_u64 weight;

@@ -285,6 +285,19 @@ function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } i
     assert.ok(idle.every(([f]) => !/bpf/.test(f.at(-1))), 'the sampler itself is in the stacks');
 });
 
+test("the kernel's own threads, and the kernel's part of a process' first stacks", { skip: skip || (process.getuid() !== 0 && 'needs root') }, () => {
+    // Every switch of a thread happens in the kernel; processes of milliseconds have few others than their first.
+    const args = ['profile', '--all', '-e', 'context-switches', '-f', 'folded', '--', 'sh', '-c', 'for i in $(seq 50); do sleep 0.02; done'];
+    const { stdout, stderr, status } = spawnSync(sonde, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+    assert.ok(status === 0 || status === 4, stderr); // 4: a loaded machine lost some
+    const lines = stdout.trim().split('\n');
+    assert.deepEqual(lines.filter((line) => !/_\[k\] \d+$/.test(line)), [], 'stacks without the kernel');
+    const threads = lines.filter((line) => /^\[[^;]*\] \(\d+\);(?!\[truncated).*\bkthread_\[k\];/.test(line));
+    assert.ok(threads.length, stdout.slice(0, 10000));
+    const [, stacks] = /kernel 100.00 % of (\d+)/.exec(stderr) || assert.fail(stderr);
+    assert.ok(Number(stacks) >= weight(threads.map((line) => [[], Number(line.split(' ').at(-1))])), stderr);
+});
+
 test('short-lived processes and execve storms end in a report', { skip }, () => {
     const { stacks } = profile(['sh', '-c', 'for i in $(seq 200); do /bin/true; done; /usr/bin/env sh -c "exec /bin/echo x" >/dev/null']);
     assert.ok(weight(stacks) > 0);

@@ -111,6 +111,22 @@ static void ended_processes_are_compared_with_nobody(void **state)
     profile_free(p);
 }
 
+/* A kernel's thread is there once for each processor. */
+static void kernel_threads_are_one_service_each(void **state)
+{
+    struct profile *p = NULL, *services = NULL;
+    assert_int_equal(profile_new(&p), 0);
+    sampled(p, "[kworker/0:1]", 20, NULL, 0, "work", 100);
+    sampled(p, "[kworker/u4:2]", 21, NULL, 0, "work", 100);
+    sampled(p, "a/b", 22, NULL, 0, "work", 100);
+    assert_int_equal(profile_by_service(p, &services), 0);
+    assert_string_equal(profile_text(services, services->frames.at[services->nodes.at[1].frame].name),
+                        "[kworker]");
+    assert_int_equal(services->nodes.count, 7); /* the root, and twice: the service, main, work */
+    profile_free(services);
+    profile_free(p);
+}
+
 static void reads_group_names(void **state)
 {
     char name[64];
@@ -154,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(names_the_one_that_costs_more),
                                        cmocka_unit_test(finds_threads_within_their_pool),
                                        cmocka_unit_test(is_silent_about_chance),
+                                       cmocka_unit_test(kernel_threads_are_one_service_each),
                                        cmocka_unit_test(reads_group_names),
                                        cmocka_unit_test(ended_processes_are_compared_with_nobody),
                                        cmocka_unit_test(rules_decide_before_the_built_in_ones)};
