@@ -28,11 +28,17 @@ unsigned long long started_ns; /* when the clock was set */
 unsigned long long kernel_address;
 char kernel_name[SAMPLER_KERNEL_NAME];
 
+struct registers {
+    u64 pc, sp, fp;
+};
+
 struct sample {
     struct sampler_sample head;
     u64 words[SAMPLER_WORDS];
     /* Where the walk stands. Here and not on the stack, because the verifier would follow their every value.
      */
+    struct registers r;
+    u32 end;     /* enum sampler_end */
     u32 at;      /* next free word */
     u32 mapping; /* the last one, tried first */
     u64 tick_ns; /* when this processor's clock ticked last */
@@ -60,7 +66,7 @@ struct cache {
 
 struct copy {
     struct sampler_sample head;
-    u64 registers[3];
+    struct registers registers;
     u8 stack[SAMPLER_COPY_BYTES +
              SAMPLER_KERNEL * 8]; /* as far as it was read; behind it the kernel's frames */
 };
@@ -149,13 +155,9 @@ static __always_inline void count(u32 what)
 
 /* ---- walking ---- */
 
-struct walk {
-    u64 pc, sp, fp;
-    struct sampler_process *process;
-    struct sample *sample;
-    struct cache *cache;
-    u32 end; /* enum sampler_end */
-};
+/* The verifier looks at a function that is not static once, on its own, instead of at every call and for
+ * everything that its caller may have done before. Loading takes as long as it looks. */
+#define VERIFIED_ALONE __attribute__((noinline))
 
 struct search {
     u32 low, high;
@@ -166,16 +168,16 @@ struct search {
 /* Keeps the compiler from reasoning away a bound that the verifier needs to see. */
 #define HIDE(x) asm volatile("" : "+r"(x))
 
-static __always_inline void put(struct walk *w, u64 word)
+static __always_inline void put(struct sample *s, u64 word)
 {
-    u32 at = w->sample->at;
+    u32 at = s->at;
     HIDE(at);
     if (at < SAMPLER_WORDS) {
         u64 index = at;
         HIDE(index);
-        w->sample->words[index] = word;
+        s->words[index] = word;
     }
-    w->sample->at = at + 1;
+    s->at = at + 1;
 }
 
 static long find_mapping(u32 i, void *context)
@@ -209,15 +211,23 @@ static long find_row(u32 i, void *context)
     return 0;
 }
 
-static __always_inline long stop(struct walk *w, u32 end)
+static __always_inline int stop(struct sample *s, u32 end)
 {
-    w->end = end;
+    s->end = end;
     return 1;
 }
 
+static __always_inline int go_to(struct sample *s, u64 pc, u64 sp, u64 fp)
+{
+    s->r.pc = pc;
+    s->r.sp = sp;
+    s->r.fp = fp;
+    return pc ? 0 : stop(s, END_COMPLETE);
+}
+
 /* One word of the stack, into sample->word. Callers' words lie close together, so that many are read at once.
- * Not static, so that the verifier looks at it once instead of at every call. */
-__attribute__((noinline)) int read_stack(struct sample *s, u64 address)
+ */
+VERIFIED_ALONE int read_stack(struct sample *s, u64 address)
 {
     if (!s)
         return -1;
@@ -243,143 +253,139 @@ __attribute__((noinline)) int read_stack(struct sample *s, u64 address)
 }
 
 /* [fp]: the caller's fp, [fp + 8]: the return address. */
-static __always_inline long step_pointer(struct walk *w, u32 why)
+VERIFIED_ALONE int step_pointer(struct sample *s, u32 why)
 {
     u64 pair[2];
-    if (w->fp < w->sp || w->fp & 7)
-        return stop(w, w->fp ? why : END_COMPLETE);
-    if (bpf_probe_read_user(pair, sizeof(pair), (void *)w->fp))
-        return stop(w, END_NO_MEMORY);
-    w->sp = w->fp + 16;
-    w->fp = pair[0];
-    w->pc = pair[1];
-    return w->pc ? 0 : stop(w, END_COMPLETE);
+    if (!s)
+        return 1;
+    u64 fp = s->r.fp;
+    if (fp < s->r.sp || fp & 7)
+        return stop(s, fp ? why : END_COMPLETE);
+    if (bpf_probe_read_user(pair, sizeof(pair), (void *)fp))
+        return stop(s, END_NO_MEMORY);
+    return go_to(s, pair[1], fp + 16, pair[0]);
 }
+
+struct resolve {
+    struct sample *sample;
+    u64 sp;
+};
 
 /* The lazy binder's caller: see CFA_RESOLVE. */
 static long find_resolved(u32 i, void *context)
 {
-    struct walk *w = context;
-    u64 words[3], code = 0, at = (w->sp & ~15ull) + 16ull * i + 8;
+    struct resolve *r = context;
+    u64 words[3], code = 0, at = (r->sp & ~15ull) + 16ull * i + 8;
     if (bpf_probe_read_user(words, sizeof(words), (void *)(at - 16)))
         return 1;
     if (words[0] < 4096 || words[0] & 7 || words[1] >= UNWIND_RESOLVE_INDEX || words[2] < 4096 ||
         bpf_probe_read_user(&code, sizeof(code), (void *)(words[2] - 8)) || !unwind_follows_call(code))
         return 0;
-    w->pc = words[2];
-    w->sp = at + 8;
-    w->end = END_COMPLETE; /* found; step_resolve() puts it back */
+    r->sample->r.pc = words[2];
+    r->sample->r.sp = at + 8;
     return 1;
 }
 
-static __always_inline long step_resolve(struct walk *w)
+VERIFIED_ALONE int step_resolve(struct sample *s)
 {
-    u32 end = w->end;
-    w->end = END_NO_ROW;
-    bpf_loop(UNWIND_RESOLVE_BYTES / 16, find_resolved, w, 0);
-    if (w->end == END_NO_ROW)
+    if (!s)
         return 1;
-    w->end = end;
-    return 0;
+    struct resolve r = {.sample = s, .sp = s->r.sp};
+    bpf_loop(UNWIND_RESOLVE_BYTES / 16, find_resolved, &r, 0);
+    return s->r.sp != r.sp ? 0 : stop(s, END_NO_ROW);
 }
 
 /* Assembly without rules, innermost: what called it lies near the top of the stack. */
-static __always_inline long step_leaf(struct walk *w, u32 why)
+VERIFIED_ALONE int step_leaf(struct sample *s, u32 why)
 {
     u64 words[UNWIND_LEAF_WORDS];
-    if (bpf_probe_read_user(words, sizeof(words), (void *)w->sp))
-        return stop(w, END_NO_MEMORY);
+    if (!s)
+        return 1;
+    if (bpf_probe_read_user(words, sizeof(words), (void *)s->r.sp))
+        return stop(s, END_NO_MEMORY);
 #pragma unroll
     for (u32 i = 0; i < UNWIND_LEAF_WORDS; i++) {
         u64 code = 0;
         if (words[i] < 4096 || bpf_probe_read_user(&code, sizeof(code), (void *)(words[i] - 8)) ||
             !unwind_follows_call(code))
             continue;
-        w->sp += 8 * i + 8;
-        w->pc = words[i];
-        return 0;
+        return go_to(s, words[i], s->r.sp + 8 * i + 8, s->r.fp);
     }
-    return step_pointer(w, why);
+    return step_pointer(s, why);
 }
 
-static __always_inline long step_v8(struct walk *w, u32 first)
+VERIFIED_ALONE int step_v8(struct sample *s, u32 first)
 {
     u64 words[7]; /* fp - 40 ... fp + 8 */
+    if (!s)
+        return 1;
+    u64 pc = s->r.pc, sp = s->r.sp, fp = s->r.fp;
     if (first) {
         u32 code = 0;
-        bpf_probe_read_user(&code, sizeof(code), (void *)w->pc);
+        bpf_probe_read_user(&code, sizeof(code), (void *)pc);
         if ((code & 0xffffff) == 0x894855 ||
             (code & 0xff) == 0xc3) { /* the frame is not there yet, or any more */
-            u64 pc;
-            put(w, w->pc);
-            if (bpf_probe_read_user(&pc, sizeof(pc), (void *)w->sp))
-                return stop(w, END_NO_MEMORY);
-            w->pc = pc;
-            w->sp += 8;
+            put(s, pc);
+            if (bpf_probe_read_user(&pc, sizeof(pc), (void *)sp))
+                return stop(s, END_NO_MEMORY);
+            s->r.pc = pc;
+            s->r.sp = sp + 8;
             return 0;
         }
     }
-    if (w->fp < w->sp || w->fp & 7) {
-        put(w, w->pc);
-        return stop(w, END_NO_FRAME);
+    u32 end = fp < sp || fp & 7                                              ? END_NO_FRAME
+              : bpf_probe_read_user(words, sizeof(words), (void *)(fp - 40)) ? END_NO_MEMORY
+                                                                             : END_COMPLETE;
+    if (end) {
+        put(s, pc);
+        return stop(s, end);
     }
-    if (bpf_probe_read_user(words, sizeof(words), (void *)(w->fp - 40))) {
-        put(w, w->pc);
-        return stop(w, END_NO_MEMORY);
-    }
-    put(w, w->pc | SAMPLER_V8 << SAMPLER_TAG_SHIFT);
-    put(w, words[4]);
-    put(w, words[3]);
-    put(w, words[1]);
-    put(w, words[0]);
-    w->sp = w->fp + 16;
-    w->fp = words[5];
-    w->pc = words[6];
-    return w->pc ? 0 : stop(w, END_COMPLETE);
+    put(s, pc | SAMPLER_V8 << SAMPLER_TAG_SHIFT);
+    put(s, words[4]);
+    put(s, words[3]);
+    put(s, words[1]);
+    put(s, words[0]);
+    return go_to(s, words[6], fp + 16, words[5]);
 }
 
 /* The interpreter: the caller's stack pointer, the method and the position in its bytecodes lie in the frame.
  */
-static __always_inline long step_java_interpreter(struct walk *w)
+VERIFIED_ALONE int step_java_interpreter(struct sample *s)
 {
     u64 words[10]; /* fp - 64 ... fp + 8 */
-    if (w->fp < w->sp || w->fp & 7) {
-        put(w, w->pc);
-        return stop(w, END_NO_FRAME);
+    if (!s)
+        return 1;
+    u64 pc = s->r.pc, sp = s->r.sp, fp = s->r.fp;
+    u32 end = fp < sp || fp & 7                                              ? END_NO_FRAME
+              : bpf_probe_read_user(words, sizeof(words), (void *)(fp - 64)) ? END_NO_MEMORY
+                                                                             : END_COMPLETE;
+    if (end) {
+        put(s, pc);
+        return stop(s, end);
     }
-    if (bpf_probe_read_user(words, sizeof(words), (void *)(w->fp - 64))) {
-        put(w, w->pc);
-        return stop(w, END_NO_MEMORY);
-    }
-    put(w, w->pc | SAMPLER_JAVA << SAMPLER_TAG_SHIFT);
-    put(w, words[5]);
-    put(w, words[0]);
-    w->sp =
-        words[7] > w->fp ? words[7] : w->fp + 16; /* what the sender had, without the callee's parameters */
-    if (w->sp < w->fp + 16)
-        w->sp = w->fp + 16;
-    w->fp = words[8];
-    w->pc = words[9];
-    return w->pc ? 0 : stop(w, END_COMPLETE);
+    put(s, pc | SAMPLER_JAVA << SAMPLER_TAG_SHIFT);
+    put(s, words[5]);
+    put(s, words[0]);
+    sp = words[7] > fp ? words[7] : fp + 16; /* what the sender had, without the callee's parameters */
+    return go_to(s, words[9], sp < fp + 16 ? fp + 16 : sp, words[8]);
 }
 
-/* Before the epilogue's last instructions the frame is partly gone; compiled Java code has no rules for that.
- */
-static __always_inline int java_epilogue(struct walk *w, u64 *cfa)
+/* Before the epilogue's last instructions the frame is partly gone; compiled Java code has no rules for that:
+ * 0, or how far above the stack pointer the frame ends. */
+VERIFIED_ALONE int java_epilogue(struct sample *s)
 {
     u64 bytes = 0;
-    bpf_probe_read_user(&bytes, sizeof(bytes), (void *)w->pc);
+    if (!s)
+        return 0;
+    bpf_probe_read_user(&bytes, sizeof(bytes), (void *)s->r.pc);
     u8 code = (u8)bytes;
     /* ret; cmp rsp, [r15 + n] (the poll for a safepoint) before it; ja behind that */
     if (code == 0xc3 || (bytes & 0xffffff) == 0xa73b49 || (bytes & 0xffffff) == 0x673b49 ||
-        ((bytes & 0xffff) == 0x870f && (u8)(bytes >> 48) == 0xc3)) {
-        *cfa = w->sp + 8;
-        return 1;
-    }
+        ((bytes & 0xffff) == 0x870f && (u8)(bytes >> 48) == 0xc3))
+        return 8;
     if (code == 0x5d) { /* pop rbp */
-        bpf_probe_read_user(&w->fp, 8, (void *)w->sp);
-        *cfa = w->sp + 16;
-        return 1;
+        bpf_probe_read_user(&s->r.fp, 8, (void *)s->r.sp);
+        return 16;
     }
     return 0;
 }
@@ -416,8 +422,7 @@ static __always_inline struct unwind_row *row_at(struct sampler_mapping *m, u64 
 }
 
 /* How the code at pc is stepped through, into *found. */
-__attribute__((noinline)) int find_code(struct sampler_process *p, struct sample *s, struct found_row *found,
-                                        u64 pc)
+VERIFIED_ALONE int find_code(struct sampler_process *p, struct sample *s, struct found_row *found, u64 pc)
 {
     if (!p || !s || !found)
         return -1;
@@ -449,7 +454,7 @@ __attribute__((noinline)) int find_code(struct sampler_process *p, struct sample
 /* Compiled code that compares strings pushes a word meanwhile, of which nothing tells: what seems to be the
  * return address is the caller's rbp then, and the return address (into sample->word) lies above it: behind a
  * call, or in the interpreter. */
-__attribute__((noinline)) int is_pushed(struct sampler_process *p, struct sample *s, u64 cfa, u64 ra)
+VERIFIED_ALONE int is_pushed(struct sampler_process *p, struct sample *s, u64 cfa, u64 ra)
 {
     struct found_row caller;
     u64 code = 0;
@@ -466,87 +471,104 @@ __attribute__((noinline)) int is_pushed(struct sampler_process *p, struct sample
     return caller.code == CODE_JAVA && caller.row.cfa_offset == SAMPLER_JAVA_INTERPRETED;
 }
 
-static long step(u32 i, void *context)
+/* An interrupted function: rbp at 120, rsp at 160, rip at 168 of what the kernel saved. */
+static __always_inline int step_signal(struct sample *s, u64 saved)
 {
-    struct walk *w = context;
-    struct sampler_process *p = w->process;
-    u64 pc = w->pc - (i ? 1 : 0);
+    u64 fp, words[2];
+    if (bpf_probe_read_user(&fp, 8, (void *)(saved + 120)) ||
+        bpf_probe_read_user(words, sizeof(words), (void *)(saved + 160)))
+        return stop(s, END_NO_MEMORY);
+    s->r = (struct registers){.pc = words[1], .sp = words[0], .fp = fp};
+    return 0;
+}
+
+/* From a frame to its caller's; i: how many frames lie further in. Not 0: that was the last one. */
+VERIFIED_ALONE int step_out(struct sampler_process *p, struct sample *s, struct cache *cache, u32 i)
+{
+    if (!p || !s || !cache)
+        return 1;
+    u64 pc = s->r.pc - (i ? 1 : 0), sp = s->r.sp;
     u64 slot = (pc * 0x9e3779b97f4a7c15ull) >> (64 - SAMPLER_CACHE_BITS);
     HIDE(slot);
     if (slot >= 1 << SAMPLER_CACHE_BITS)
         return 1;
     HIDE(slot);
-    struct found_row *found = &w->cache->at[slot];
+    struct found_row *found = &cache->at[slot];
     if (found->pc != pc || found->serial != p->serial)
-        find_code(p, w->sample, found, pc);
+        find_code(p, s, found, pc);
     u32 code = found->code;
     if (code == CODE_V8 || (code == CODE_UNKNOWN && p->has_v8 && pc > 4096))
-        return step_v8(w, i == 0);
+        return step_v8(s, i == 0);
     u32 cfa_rule = found->row.rule & 15, rbp_rule = found->row.rule >> 4;
     s64 offset = found->row.cfa_offset, rbp_offset = (s64)found->row.rbp_offset * 8;
     if (code == CODE_JAVA && cfa_rule == CFA_RBP && offset == SAMPLER_JAVA_INTERPRETED)
-        return step_java_interpreter(w);
-    put(w, w->pc);
+        return step_java_interpreter(s);
+    put(s, s->r.pc);
     if (code == CODE_NO_ROW)
         cfa_rule = CFA_GAP;
     else if (code != CODE_ROWS && code != CODE_JAVA)
-        return step_pointer(w, code == CODE_POINTER ? END_NO_FRAME : END_NO_MODULE);
-    u64 cfa;
-    if (code == CODE_JAVA && i == 0 && java_epilogue(w, &cfa)) {
-        rbp_rule = RBP_SAME;
-    } else if (code == CODE_JAVA && i == 0 && cfa_rule == CFA_RBP && w->fp - w->sp > 1 << 16) {
-        cfa = w->sp + 8; /* a stub that makes no frame */
+        return step_pointer(s, code == CODE_POINTER ? END_NO_FRAME : END_NO_MODULE);
+    u64 cfa, gone = code == CODE_JAVA && i == 0 ? java_epilogue(s) : 0;
+    if (code == CODE_JAVA && i == 0 && !gone && cfa_rule == CFA_RBP && s->r.fp - sp > 1 << 16)
+        gone = 8; /* a stub that makes no frame */
+    if (gone) {
+        cfa = sp + gone;
         rbp_rule = RBP_SAME;
     } else if (cfa_rule == CFA_RSP) {
-        cfa = w->sp + offset;
+        cfa = sp + offset;
     } else if (cfa_rule == CFA_RBP) {
-        cfa = w->fp + offset;
+        cfa = s->r.fp + offset;
     } else if (cfa_rule == CFA_PLT) {
-        cfa = w->sp + 8 + ((w->pc & 15) >= 11 ? 8 : 0);
+        cfa = sp + 8 + ((s->r.pc & 15) >= 11 ? 8 : 0);
     } else if (cfa_rule == CFA_DEREF) {
-        if (bpf_probe_read_user(&cfa, 8, (void *)(w->fp + offset)))
-            return stop(w, END_NO_MEMORY);
+        if (bpf_probe_read_user(&cfa, 8, (void *)(s->r.fp + offset)))
+            return stop(s, END_NO_MEMORY);
     } else if (cfa_rule == CFA_SIGNAL) {
-        u64 c = w->sp + offset, fp;
-        if (bpf_probe_read_user(&fp, 8, (void *)(c + 120)) ||
-            bpf_probe_read_user(&w->sp, 8, (void *)(c + 160)) ||
-            bpf_probe_read_user(&w->pc, 8, (void *)(c + 168)))
-            return stop(w, END_NO_MEMORY);
-        w->fp = fp;
-        return 0;
+        return step_signal(s, sp + offset);
     } else if (cfa_rule == CFA_END) {
-        return stop(w, END_COMPLETE);
+        return stop(s, END_COMPLETE);
     } else if (cfa_rule == CFA_RESOLVE) {
-        return step_resolve(w);
+        return step_resolve(s);
     } else {
         if (code == CODE_JAVA) /* compiled since: the user's half reads it again and walks a copy */
-            return stop(w, END_NO_ROW);
-        return i == 0 ? step_leaf(w, END_NO_ROW) : step_pointer(w, END_NO_ROW);
+            return stop(s, END_NO_ROW);
+        return i == 0 ? step_leaf(s, END_NO_ROW) : step_pointer(s, END_NO_ROW);
     }
+    HIDE(cfa);
     if (rbp_rule != RBP_SAME) { /* below the return address: first */
-        read_stack(w->sample, (rbp_rule == RBP_AT_CFA ? cfa : w->fp) + rbp_offset);
-        w->fp = w->sample->word;
+        read_stack(s, (rbp_rule == RBP_AT_CFA ? cfa : s->r.fp) + rbp_offset);
+        s->r.fp = s->word;
     }
-    if (read_stack(w->sample, cfa - 8))
-        return stop(w, END_NO_MEMORY);
-    u64 ra = w->sample->word;
-    if (code == CODE_JAVA && i == 0 && rbp_rule == RBP_AT_CFA && is_pushed(p, w->sample, cfa, ra)) {
-        w->fp = ra;
-        ra = w->sample->word;
+    if (read_stack(s, cfa - 8))
+        return stop(s, END_NO_MEMORY);
+    u64 ra = s->word;
+    if (code == CODE_JAVA && i == 0 && rbp_rule == RBP_AT_CFA && is_pushed(p, s, cfa, ra)) {
+        s->r.fp = ra;
+        ra = s->word;
         cfa += 8;
     }
-    if (cfa < w->sp || (cfa == w->sp && i)) /* equal: the innermost one took its return address away */
-        return stop(w, END_NO_ROW);
-    w->sp = cfa;
-    w->pc = ra;
-    return ra ? 0 : stop(w, END_COMPLETE);
+    if (cfa < sp || (cfa == sp && i)) /* equal: the innermost one took its return address away */
+        return stop(s, END_NO_ROW);
+    return go_to(s, ra, cfa, s->r.fp);
+}
+
+struct walk {
+    struct sampler_process *process;
+    struct sample *sample;
+    struct cache *cache;
+};
+
+static long step(u32 i, void *context)
+{
+    struct walk *w = context;
+    return step_out(w->process, w->sample, w->cache, i) ? 1 : 0;
 }
 
 /* ---- CPython ---- */
 
 struct python_walk {
     u64 frame;
-    struct walk *w;
+    struct sample *sample;
     struct sampler_python *python;
 };
 
@@ -570,16 +592,16 @@ static long step_python(u32 i, void *context)
         bpf_probe_read_user(&entry, 1, (void *)(c->frame + py->frame_entry));
     else
         entry = 1;
-    put(c->w, code);
-    put(c->w, instruction);
-    put(c->w, entry);
+    put(c->sample, code);
+    put(c->sample, instruction);
+    put(c->sample, entry);
     c->frame = read_word(c->frame + py->frame_previous);
     return 0;
 }
 
-static __always_inline void walk_python(struct walk *w, struct task_struct *task)
+static __always_inline void walk_python(struct sampler_process *p, struct sample *s, struct task_struct *task)
 {
-    struct sampler_python *py = &w->process->python;
+    struct sampler_python *py = &p->python;
     u32 key = 0;
     if (!py->key_address || bpf_probe_read_user(&key, sizeof(key), (void *)py->key_address) || key >= 32)
         return;
@@ -590,7 +612,7 @@ static __always_inline void walk_python(struct walk *w, struct task_struct *task
     u64 frame = read_word(state + py->thread_frame);
     if (py->cframe_frame >= 0 && frame)
         frame = read_word(frame + py->cframe_frame);
-    struct python_walk c = {.frame = frame, .w = w, .python = py};
+    struct python_walk c = {.frame = frame, .sample = s, .python = py};
     bpf_loop(SAMPLER_PYTHON, step_python, &c, 0);
 }
 
@@ -612,11 +634,11 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     bpf_get_current_comm(head->name, sizeof(head->name));
 }
 
-/* Fills in the stacks; the number of bytes to send. */
+/* Fills in the stacks; the number of bytes to send. user: NULL when it has no stack there. */
 static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler_process *process,
-                                struct pt_regs *registers, struct task_struct *task, int in_kernel, u32 slot)
+                                struct registers *user, struct task_struct *task, int in_kernel, u32 slot)
 {
-    struct walk w = {.process = process, .sample = sample, .end = END_DEPTH};
+    struct walk w = {.process = process, .sample = sample};
     u32 before = 0;
     w.cache = bpf_map_lookup_elem(&caches, &slot);
     if (!w.cache)
@@ -629,17 +651,16 @@ static __always_inline u32 fill(void *ctx, struct sample *sample, struct sampler
     sample->mapping = 0;
     sample->window_at = -sizeof(sample->window);
     sample->head.kernel_words = before;
-    if (process && registers) {
-        w.pc = registers->ip;
-        w.sp = registers->sp;
-        w.fp = registers->bp;
+    if (process && user) {
+        sample->r = *user;
+        sample->end = END_DEPTH;
         bpf_loop(SAMPLER_DEPTH, step, &w, 0);
         sample->head.user_words = sample->at - before;
         before = sample->at;
         if (process->python.key_address)
-            walk_python(&w, task);
+            walk_python(process, sample, task);
         sample->head.python_words = sample->at - before;
-        sample->head.end = w.end;
+        sample->head.end = sample->end;
     } else if (BPF_CORE_READ(task, flags) & PF_KTHREAD) {
         sample->head.end = END_KERNEL;
     }
@@ -666,30 +687,39 @@ static __always_inline void send(struct sample *sample, u64 size)
         count(COUNT_LOST);
 }
 
+/* The top of the stack; how many pages of it. By pages, because some in the middle may never have been
+ * touched: those are zero. */
+VERIFIED_ALONE int copy_stack(struct copy *copy)
+{
+    if (!copy)
+        return 0;
+    u64 from = (copy->registers.sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
+    u32 pages = 0, limit = SAMPLER_COPY_STEPS;
+    /* While the user's half is busy, room for more of them matters more. */
+    u64 waiting_bytes = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
+    if (waiting_bytes > SAMPLER_RING_BYTES / 4)
+        limit = waiting_bytes > SAMPLER_RING_BYTES / 2 ? 1 : 2;
+#pragma unroll
+    for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++) {
+        if (i <= limit && /* the first may hold little of the stack */
+            bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
+                                (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
+            pages = i + 1;
+        HIDE(pages);
+    }
+    return pages;
+}
+
 /* Registers and stack of a process without tables. */
-static __always_inline void send_copy(void *ctx, struct pt_regs *registers, int in_kernel, u64 weight,
+static __always_inline void send_copy(void *ctx, struct registers *user, int in_kernel, u64 weight,
                                       u64 now_ns, u32 slot)
 {
     struct copy *copy = bpf_map_lookup_elem(&copies, &slot);
     if (!copy)
         return;
     begin(&copy->head, SAMPLE_COPY, weight, now_ns);
-    copy->registers[0] = registers->ip;
-    copy->registers[1] = registers->sp;
-    copy->registers[2] = registers->bp;
-    /* By pages, because some in the middle may never have been touched: those are zero. */
-    u64 from = (registers->sp - SAMPLER_RED_ZONE) & ~(SAMPLER_COPY_STEP - 1ull);
-    u64 pages = 0, limit = SAMPLER_COPY_STEPS;
-    /* While the user's half is busy, room for more of them matters more. */
-    u64 waiting_bytes = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
-    if (waiting_bytes > SAMPLER_RING_BYTES / 4)
-        limit = waiting_bytes > SAMPLER_RING_BYTES / 2 ? 1 : 2;
-#pragma unroll
-    for (u32 i = 0; i < SAMPLER_COPY_STEPS; i++)
-        if (i <= limit && /* the first may hold little of the stack */
-            bpf_probe_read_user(copy->stack + i * SAMPLER_COPY_STEP, SAMPLER_COPY_STEP,
-                                (void *)(from + i * SAMPLER_COPY_STEP)) == 0)
-            pages = i + 1;
+    copy->registers = *user;
+    u64 pages = copy_stack(copy);
     HIDE(pages);
     if (pages > SAMPLER_COPY_STEPS)
         pages = SAMPLER_COPY_STEPS;
@@ -719,12 +749,13 @@ static __always_inline int wanted(u32 pid)
 
 /* None in the kernel's own threads (also while they use a process's memory), in a process that is about to
  * end, and in io_uring's workers, which never leave the kernel. */
-static __always_inline struct pt_regs *user_registers(struct task_struct *task)
+static __always_inline int user_registers(struct task_struct *task, struct registers *ret_user)
 {
     if (BPF_CORE_READ(task, flags) & PF_KTHREAD || !BPF_CORE_READ(task, mm))
         return 0;
     struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
-    return registers->ip ? registers : 0;
+    *ret_user = (struct registers){.pc = registers->ip, .sp = registers->sp, .fp = registers->bp};
+    return ret_user->pc != 0;
 }
 
 /* What a tick stands for. The clock's period is changed at random all the time, which restarts it; so a tick
@@ -750,40 +781,24 @@ int on_tick(struct bpf_perf_event_data *ctx)
     count(COUNT_TICKS);
     if ((u32)bpf_get_current_pid_tgid() == 0 || !wanted(pid)) /* idle */
         return 0;
-    u64 ip = ctx->regs.ip, sp = ctx->regs.sp, bp = ctx->regs.bp;
-    HIDE(ip);
-    HIDE(sp);
-    HIDE(bp);
     struct task_struct *task = bpf_get_current_task_btf();
-    struct pt_regs copy, *registers = user_registers(task);
-    if (registers) {
-        copy.ip = ip;
-        copy.sp = sp;
-        copy.bp = bp;
-        if ((s64)ip <= 0) { /* it was in the kernel */
-            copy.ip = registers->ip;
-            copy.sp = registers->sp;
-            copy.bp = registers->bp;
-        }
-        registers = &copy;
-    }
+    struct registers user = {.pc = ctx->regs.ip, .sp = ctx->regs.sp, .fp = ctx->regs.bp};
+    int in_kernel = (s64)user.pc <= 0, has_user = !in_kernel || user_registers(task, &user);
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
-    int in_kernel = (s64)ip <= 0;
-    if (!process && registers) {
-        send_copy(ctx, registers, in_kernel, weight, now_ns, slot);
-        return 0;
-    }
     if (process && process->ignored)
         return 0;
-    count(COUNT_SAMPLES);
-    begin(&sample->head, SAMPLE_CPU, weight, now_ns);
-    u32 size = fill(ctx, sample, process, registers, task, in_kernel, slot);
-    if ((sample->head.end == END_NO_MODULE || sample->head.end == END_NO_ROW) && process && registers &&
-        now_ns < process->young_until_ns) {
-        send_copy(ctx, registers, in_kernel, weight, now_ns, slot);
-        return 0;
+    if (process || !has_user) {
+        count(COUNT_SAMPLES);
+        begin(&sample->head, SAMPLE_CPU, weight, now_ns);
+        u32 size = fill(ctx, sample, process, has_user ? &user : 0, task, in_kernel, slot);
+        u32 end = sample->head.end;
+        if (!process || !has_user || (end != END_NO_MODULE && end != END_NO_ROW) ||
+            now_ns >= process->young_until_ns) {
+            send(sample, size);
+            return 0;
+        }
     }
-    send(sample, size);
+    send_copy(ctx, &user, in_kernel, weight, now_ns, slot);
     return 0;
 }
 
@@ -796,32 +811,18 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     if (tid && wanted(pid)) {
         struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
         struct sample *sample = bpf_map_lookup_elem(&scratch, &slot);
-        if (process && !process->ignored && sample) {
+        if (sample && !(process && process->ignored)) {
             struct task_struct *task = bpf_get_current_task_btf();
-            struct pt_regs copy, *registers = user_registers(task);
-            if (registers) {
-                copy.ip = registers->ip;
-                copy.sp = registers->sp;
-                copy.bp = registers->bp;
-                registers = &copy;
-            }
-            begin(&sample->head, SAMPLE_OFF, 0, bpf_ktime_get_ns());
-            fill(ctx, sample, process, registers, task, 1, slot);
-            bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
-        } else if (!process && sample) {
-            struct task_struct *task = bpf_get_current_task_btf();
-            struct pt_regs copy, *registers = user_registers(task);
-            if (registers) { /* the user's half learns of the process; this wait gets the kernel's frames only
-                              */
-                copy.ip = registers->ip;
-                copy.sp = registers->sp;
-                copy.bp = registers->bp;
-                send_copy(ctx, &copy, 0, 0, bpf_ktime_get_ns(), slot);
-            }
-            begin(&sample->head, SAMPLE_OFF, 0, bpf_ktime_get_ns());
-            fill(ctx, sample, 0, 0, task, 1, slot);
-            if (registers)
+            struct registers user = {0};
+            u64 now_ns = bpf_ktime_get_ns();
+            int has_user = user_registers(task, &user);
+            begin(&sample->head, SAMPLE_OFF, 0, now_ns);
+            fill(ctx, sample, process, has_user ? &user : 0, task, 1, slot);
+            if (!process && has_user) {
+                /* The user's half learns of the process; this wait gets the kernel's frames only. */
+                send_copy(ctx, &user, 0, 0, now_ns, slot);
                 sample->head.end = END_GONE;
+            }
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         }
     }
