@@ -1,9 +1,9 @@
 // What the sampler itself takes while programs come and go: `sonde profile --all` beside short processes that start at a fixed
-// rate (node, python3, a C compiler with debug information, and the new program that it made), and two that stay (node, python3).
+// rate (node, python3, a C compiler with debug information and the new program that it made, java), and two that stay (node, python3).
 // Prints, every half minute and at the end, its own memory, its processor time, and how the memory grew over the second half.
 //   node bench/churn.mjs SONDE [MINUTES] [STARTS A SECOND] [FORMAT]
 // SPDX-License-Identifier: Apache-2.0
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -25,12 +25,19 @@ const program = (n) => `#include <stdio.h>\n#include <stdlib.h>\n#include <strin
 static int by_${n}(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 ${Array.from({ length: 40 }, (_, i) => `int work_${n}_${i}(int *at, int count) { for (int k = 0; k < count; k++) at[k] = at[(k * ${i + 3}) % count] ^ rand(); qsort(at, count, sizeof(*at), by_${n}); return at[${i}]; }`).join('\n')}
 int main(void) { static int at[4096]; unsigned sum = 0; for (int r = 0; r < 2; r++) {${Array.from({ length: 40 }, (_, i) => `sum += work_${n}_${i}(at, 4096);`).join(' ')}} printf("%u\\n", sum); }\n`;
+const JAVA = `import java.util.*;
+public class Turn {
+    static int turn(int n) { List<Integer> l = new ArrayList<>(); for (int i = 0; i < 400; i++) l.add((i * 7919 + n) % 1009); Collections.sort(l); return l.toString().hashCode(); }
+    public static void main(String[] a) { long end = System.nanoTime() + 300_000_000L; int sum = 0; while (System.nanoTime() < end) sum += turn(sum); System.out.println(sum); }
+}`;
 const write = (name, text) => fs.writeFileSync(path.join(folder, name), text);
 for (const [stay, ms] of [[0, 60], [1, 1]]) {
     write(`${stay}.js`, NODE.replace('MS', ms).replace('STAY', stay));
     write(`${stay}.py`, PYTHON.replace('MS', ms).replace('STAY', stay));
 }
-const run = (command, ...args) => spawn(command, args, { cwd: folder, stdio: 'ignore' });
+write('Turn.java', JAVA);
+const java = spawnSync('javac', ['-d', folder, path.join(folder, 'Turn.java')]).status === 0; // where there is one
+const run = (command, ...args) => spawn(command, args, { cwd: folder, stdio: 'ignore' }).on('error', () => {}); // the folder goes at the end
 let number = 0;
 const kinds = [() => run(process.execPath, '0.js'), () => run('python3', '0.py'), () => {
     const n = number;
@@ -38,7 +45,7 @@ const kinds = [() => run(process.execPath, '0.js'), () => run('python3', '0.py')
     run('cc', '-O2', '-g', '-o', `p${n}`, `${n}.c`).on('exit', (code) => {
         if (code === 0) run(`./p${n}`).on('exit', () => { for (const f of [`${n}.c`, `p${n}`]) fs.rmSync(path.join(folder, f), { force: true }); });
     });
-}];
+}, ...java ? [() => run('java', '-cp', folder, 'Turn')] : []];
 
 const stay = [run(process.execPath, '1.js'), run('python3', '1.py')];
 const agent = spawn(sonde, ['profile', '--all', '-o', path.join(folder, `x.${format}`)], { stdio: ['ignore', 'inherit', 'pipe'] }), ended = once(agent, 'exit');

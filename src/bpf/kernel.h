@@ -69,14 +69,24 @@ struct files_struct {
     struct fdtable *fdt;
 };
 
+typedef struct {
+    int counter;
+} atomic_t;
+
+struct signal_struct {
+    atomic_t live; /* threads that did not end */
+};
+
 struct task_struct {
     int pid;
     int tgid;
     struct task_struct *group_leader;
     struct pid *thread_pid;
     struct files_struct *files;
+    struct signal_struct *signal;
     struct mm_struct *mm;
     unsigned int flags;
+    unsigned int in_execve : 1;
     struct thread_struct thread;
     char comm[16];
 };

@@ -748,12 +748,17 @@ static __always_inline int wanted(u32 pid)
 }
 
 /* None in the kernel's own threads (also while they use a process's memory), in a process that is about to
- * end, and in io_uring's workers, which never leave the kernel. */
+ * end, in io_uring's workers, which never leave the kernel, and while a new program takes the place of one
+ * whose memory is gone. */
 static __always_inline int user_registers(struct task_struct *task, struct registers *ret_user)
 {
     if (BPF_CORE_READ(task, flags) & PF_KTHREAD || !BPF_CORE_READ(task, mm))
         return 0;
     struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+    u64 word;
+    if (BPF_CORE_READ_BITFIELD_PROBED(task, in_execve) &&
+        bpf_probe_read_user(&word, sizeof(word), (void *)registers->sp))
+        return 0;
     *ret_user = (struct registers){.pc = registers->ip, .sp = registers->sp, .fp = registers->bp};
     return ret_user->pc != 0;
 }
@@ -864,8 +869,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
         return 0;
     /* Until it runs another program, it has what its parent has. */
     struct sampler_process *process = bpf_map_lookup_elem(&processes, &pid);
-    if (process)
-        bpf_map_update_elem(&processes, &new_pid, process, BPF_ANY);
+    if (!process || bpf_map_update_elem(&processes, &new_pid, process, BPF_ANY))
+        bpf_map_delete_elem(&processes, &new_pid); /* of one that had this number before */
     if (only_targets)
         bpf_map_update_elem(&targets, &new_pid, &one, BPF_ANY);
     return 0;
@@ -886,7 +891,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
     u32 pid = BPF_CORE_READ(task, tgid);
-    if (BPF_CORE_READ(task, pid) != (int)pid || !wanted(pid))
+    if (BPF_CORE_READ(task, signal, live.counter) > 0 || !wanted(pid)) /* other threads live on */
         return 0;
     bpf_map_delete_elem(&targets, &pid);
     send_note(SAMPLE_EXIT, pid, 0);

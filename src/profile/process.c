@@ -223,12 +223,15 @@ static void describe_file(struct process *p, struct tables *tables, const struct
 static bool describe_java(struct process *p, struct tables *tables, struct table_range *ret_rows,
                           uint64_t *ret_low, uint64_t *ret_high)
 {
-    enum { ROOM = 160000 };
+    enum { ROOM = 4096 };
     if (!p->hotspot)
         return false;
-    if (!p->java_rows) {
-        p->java_rows = tables_reserve(tables, ROOM);
-        p->java_limit = ROOM;
+    uint32_t need = (uint32_t)hotspot_row_limit(p->hotspot), more = need + need / 2 + ROOM;
+    uint32_t at = need > p->java_limit ? tables_take(tables, more) : 0;
+    if (at) {
+        process_give_rows(p, tables);
+        p->java_rows = at;
+        p->java_limit = more;
     }
     if (!p->java_rows)
         return false;
@@ -238,12 +241,20 @@ static bool describe_java(struct process *p, struct tables *tables, struct table
     return true;
 }
 
+void process_give_rows(struct process *p, struct tables *tables)
+{
+    tables_give(tables, p->java_rows, p->java_limit);
+    p->java_rows = p->java_limit = 0;
+}
+
 void process_describe(struct process *p, struct tables *tables, struct sampler_process *ret_description)
 {
     struct sampler_process *d = ret_description;
     struct table_range java;
     uint64_t java_low = 0, java_high = 0;
     memset(d, 0, sizeof(*d));
+    bool full = tables->full;
+    tables->full = false;
     d->has_v8 = p->v8 != NULL;
     if (p->hotspot) /* it compiles all the time */
         d->young_until_ns = UINT64_MAX;
@@ -264,6 +275,8 @@ void process_describe(struct process *p, struct tables *tables, struct sampler_p
         else
             add_mapping(d, m->start, m->end, p->v8 ? CODE_V8 : CODE_POINTER, NULL, 0);
     }
+    p->lacks_rows = tables->full;
+    tables->full |= full;
 }
 
 int process_refresh(struct process *p)

@@ -44,6 +44,7 @@ struct process {
     struct hotspot *hotspot;
     bool unknown_java;              /* one is there, but is none that can be read */
     uint32_t java_rows, java_limit; /* rows kept for its code cache, which changes all the time */
+    bool lacks_rows;                /* some found no room when it was described last */
     bool has_python;
     struct python python;
     struct perfmap *perfmap;
@@ -74,6 +75,9 @@ void process_read_tables(struct process *process);
 /* Fills in what the kernel needs to walk the process's stacks. */
 void process_describe(struct process *process, struct tables *tables,
                       struct sampler_process *ret_description);
+
+/* Its own rows, which the kernel must not read any more. */
+void process_give_rows(struct process *process, struct tables *tables);
 
 /* Reads the mappings again, and forgets names of code that may have changed. -ESRCH when it ended. */
 int process_refresh(struct process *process);

@@ -36,7 +36,6 @@
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
 #define REFRESH_YOUNG_NS (5 * NS_PER_MS)
 #define JAVA_REFRESH     NS_PER_S
-#define FORGET_NS        (20 * NS_PER_S)
 #define POLL_NS          (100 * NS_PER_MS)
 #define THREAD_LIMIT     65536
 #define REDRAW_NS        (100 * NS_PER_MS)
@@ -60,7 +59,7 @@ struct sampler {
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
     struct process_shared shared;
-    uint64_t forgot_ns, tidied_ns;
+    uint64_t tidied_ns, made_room_ns;
     size_t folded;         /* processes that share a place in the profile with others of their name */
     uint64_t announced_ns; /* its news are known until then */
     struct map processes;  /* pid -> struct process *, or 0: cannot be read */
@@ -111,7 +110,9 @@ static void publish(struct sampler *s, struct process *process)
     process_describe(process, &s->tables, s->description);
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
-    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
+    int map = bpf_map__fd(s->bpf->maps.processes);
+    if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
+        bpf_map_delete_elem(map, &key);
 }
 
 static void ignore(struct sampler *s, pid_t pid)
@@ -128,11 +129,14 @@ static void drop(struct sampler *s, pid_t pid)
 {
     uint64_t *known = map_get(&s->processes, (uint64_t)pid);
     uint32_t key = (uint32_t)pid;
-    if (known) {
-        process_free((struct process *)(uintptr_t)*known);
-        map_remove(&s->processes, (uint64_t)pid);
-    }
     bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
+    if (!known)
+        return;
+    struct process *process = (struct process *)(uintptr_t)*known;
+    if (process)
+        process_give_rows(process, &s->tables);
+    process_free(process);
+    map_remove(&s->processes, (uint64_t)pid);
 }
 
 const char *sampler_end_text(enum sampler_end end)
@@ -470,29 +474,14 @@ static int on_event(void *context, void *data, size_t size)
     return ++s->taken % 64 == 0 && clock_monotonic_ns() - s->now_ns > POLL_NS ? -ECANCELED : 0;
 }
 
-/* Files come and go for hours, but the room for their rows is bounded: when it is used up, everything is
- * forgotten, and what still runs is read again. */
-static void forget_when_full(struct sampler *s)
-{
-    ARRAY(pid_t) pids = {0};
-    struct native_files *files = NULL;
-    if (!s->tables.full || s->now_ns - s->forgot_ns < FORGET_NS || native_files_new(&files) < 0)
-        return;
-    s->forgot_ns = s->now_ns;
-    map_foreach (&s->processes, slot)
-        (void)array_add(&pids, (pid_t)slot->key);
-    array_foreach (&pids, pid)
-        drop(s, *pid);
-    array_done(&pids);
-    native_files_free(s->files);
-    s->files = files;
-    tables_clear(&s->tables);
-}
-
 /* ---- memory ---- */
 
 #define TIDY_NS   (10 * NS_PER_S)
 #define TRIM_KEEP (1u << 20)
+#define ROOM_NS   NS_PER_S
+
+/* Known although nothing has them mapped, so that their rows need not be read again. */
+#define CLOSED_FILES 256
 
 static bool has_ended(pid_t pid)
 {
@@ -534,6 +523,44 @@ static void forget_ended(struct sampler *s)
     array_done(&pids);
 }
 
+/* Children that were never met have their parent's description: of rows that may be others' soon. */
+static void forget_heirs(struct sampler *s)
+{
+    ARRAY(uint32_t) heirs = {0};
+    int map = bpf_map__fd(s->bpf->maps.processes);
+    uint32_t pid, *before = NULL;
+    while (bpf_map_get_next_key(map, before, &pid) == 0) {
+        before = &pid;
+        if (!map_get(&s->processes, pid))
+            (void)array_add(&heirs, pid);
+    }
+    array_foreach (&heirs, heir)
+        bpf_map_delete_elem(map, heir);
+    array_done(&heirs);
+}
+
+/* Files and processes come and go for hours, but the room for their rows is bounded: what was given back is
+ * used again, and who found none gets what he lacked. */
+static void settle(struct sampler *s)
+{
+    bool lacked = s->tables.full && s->now_ns - s->made_room_ns > ROOM_NS;
+    if (lacked) {
+        s->made_room_ns = s->now_ns;
+        native_files_trim(s->files, 0);
+    }
+    if (s->tables.given_rows.count)
+        forget_heirs(s);
+    tables_settle(&s->tables);
+    if (!lacked)
+        return;
+    s->tables.full = false;
+    map_foreach (&s->processes, slot) {
+        struct process *process = (struct process *)(uintptr_t)slot->value;
+        if (process && process->lacks_rows && !process->gone)
+            publish(s, process);
+    }
+}
+
 static void tidy(struct sampler *s)
 {
     fold_when_large(s, s->on);
@@ -543,7 +570,7 @@ static void tidy(struct sampler *s)
         return;
     s->tidied_ns = s->now_ns;
     forget_ended(s);
-    native_files_trim(s->files);
+    native_files_trim(s->files, CLOSED_FILES);
     malloc_trim(TRIM_KEEP);
 }
 
@@ -594,7 +621,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     }
     s->now_ns = clock_monotonic_ns();
     redraw_periods(s);
-    forget_when_full(s);
+    settle(s);
     memory_pages_forget(&s->shared.pages);
     if (s->sideband)
         listen(s);
@@ -661,8 +688,8 @@ static int load(struct sampler *s, struct problem *problem)
     int r = sampler_bpf__load(s->bpf);
     if (r < 0)
         return refused(problem, r, "the kernel refused the BPF program");
-    s->tables.rows = share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
-    s->tables.pages = share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
+    tables_init(&s->tables, share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row)),
+                share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t)));
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), on_event, s, NULL);
     if (!s->tables.rows || !s->tables.pages || !s->ring || kernel_names_new(s->bpf, &s->kernel) < 0)
         return refused(problem, -ENOMEM, "cannot share memory with the kernel");
@@ -770,6 +797,7 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     s->stack = calloc(1, sizeof(*s->stack));
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
+    native_files_on_forget(s->files, tables_drop, &s->tables);
     s->has_loader = pthread_create(&s->loader, NULL, load_beside, s) == 0;
     if (!s->has_loader)
         load_beside(s);
@@ -871,7 +899,7 @@ void sampler_close(struct sampler *s)
         munmap(s->tables.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row));
     if (s->tables.pages)
         munmap(s->tables.pages, (size_t)s->tables.page_limit * sizeof(uint64_t));
-    array_done(&s->tables.ranges);
+    tables_done(&s->tables);
     sampler_bpf__destroy(s->bpf);
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);

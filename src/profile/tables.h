@@ -12,28 +12,46 @@
 #include "unwind/sampler.h"
 
 struct table_range {
-    uint32_t rows_low, rows_high;
-    uint32_t page_base, page_first; /* page_base 0: no index */
-    uint64_t base;                  /* row.pc + base = address in the file */
+    uint32_t rows_low, rows_high;               /* 0: not used */
+    uint32_t page_base, page_first, page_count; /* page_base 0: no index */
+    uint64_t base;                              /* row.pc + base = address in the file */
 };
+
+/* Parts of an array that are free, by place: [low, high). */
+struct room_part {
+    uint32_t low, high;
+};
+typedef ARRAY(struct room_part) room;
 
 struct tables {
     struct unwind_row *rows; /* shared with the kernel */
     uint64_t *pages;
     uint32_t row_limit, page_limit;
-    uint32_t rows_used, pages_used;
-    bool full; /* something found no room */
+    uint32_t rows_used;
+    bool full; /* something found no room; for the user to clear */
+    room free_rows, free_pages;
+    room given_rows, given_pages; /* back, but the kernel's half may still look into them */
     ARRAY(struct table_range)
     ranges; /* the note of a file is its index + 1, or UINT64_MAX when it has none */
 };
 
-/* The rows of a file, added when they are new. NULL when the file has none or there is no more room. */
+/* With both limits set. The arrays must outlive it. */
+void tables_init(struct tables *tables, struct unwind_row *rows, uint64_t *pages);
+void tables_done(struct tables *tables);
+
+/* The rows of a file, added when they are new; until the next call. NULL when the file has none or there is
+ * no room. */
 const struct table_range *tables_of(struct tables *tables, struct native_file *file);
 
-/* Forgets everything; the notes of files must go, too. */
-void tables_clear(struct tables *tables);
+/* Takes back the rows of the file with this note: for native_files_on_forget(), context is the tables. */
+void tables_drop(void *context, uint64_t note);
 
 /* Room for count rows that change; the first's index, or 0 when there is none. */
-uint32_t tables_reserve(struct tables *tables, uint32_t count);
+uint32_t tables_take(struct tables *tables, uint32_t count);
+void tables_give(struct tables *tables, uint32_t at, uint32_t count);
+
+/* What was given back can be taken from now on: when no description that leads there is left in the kernel.
+ */
+void tables_settle(struct tables *tables);
 
 #endif

@@ -543,6 +543,11 @@ static void add_blob(const struct hotspot *h, const struct blob *b, struct unwin
     add_row(rows, limit, count, b->end - h->low, CFA_GAP, 0, 0);
 }
 
+size_t hotspot_row_limit(const struct hotspot *h)
+{
+    return 1 + 4 * h->blobs.count; /* add_compiled() and the end */
+}
+
 size_t hotspot_rows(const struct hotspot *h, struct unwind_row *rows, size_t limit)
 {
     size_t count = 0;

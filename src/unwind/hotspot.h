@@ -27,7 +27,9 @@ int hotspot_refresh(struct hotspot *hotspot);
 /* The addresses that the code cache spans. */
 void hotspot_range(const struct hotspot *hotspot, uint64_t *ret_start, uint64_t *ret_end);
 
-/* Rows for the whole code cache, pc relative to its start; at most limit. How many. */
+/* Rows for the whole code cache, pc relative to its start; at most limit. How many; never more than
+ * hotspot_row_limit(). */
+size_t hotspot_row_limit(const struct hotspot *hotspot);
 size_t hotspot_rows(const struct hotspot *hotspot, struct unwind_row *rows, size_t limit);
 
 /* One frame up, from code in the code cache, on a copy of the stack. ret_method gets the method of an

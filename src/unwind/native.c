@@ -38,6 +38,8 @@ struct native_files {
     struct map index; /* hash of device, inode and start -> struct native_file * */
     uint64_t askings, serials;
     size_t lines_cost, too_large;
+    void (*forget)(void *context, uint64_t note);
+    void *context;
 };
 
 /* Memory for DWARF: one file's at most, or several that together need less than the budget. */
@@ -63,6 +65,23 @@ int native_files_new(struct native_files **ret_files)
         return -ENOMEM;
     *ret_files = files;
     return 0;
+}
+
+void native_files_on_forget(struct native_files *files, void (*forget)(void *context, uint64_t note),
+                            void *context)
+{
+    files->forget = forget;
+    files->context = context;
+}
+
+static void forget_table(struct native_files *files, struct native_file *file)
+{
+    if (file->note && files->forget)
+        files->forget(files->context, file->note);
+    unwind_table_free(file->table);
+    file->table = NULL;
+    file->tried_table = false;
+    file->note = 0;
 }
 
 static void close_lines(struct native_files *files, struct native_file *file)
@@ -126,12 +145,8 @@ static void close_file(struct native_files *files, struct native_file *file)
     elf_free(file->debug);
     file->elf = file->debug = NULL;
     file->tried = file->tried_debug = false;
-    if (!file->table || !file->table->borrowed) {
-        unwind_table_free(file->table);
-        file->table = NULL;
-        file->tried_table = false;
-        file->note = 0;
-    }
+    if (!file->table || !file->table->borrowed)
+        forget_table(files, file);
 }
 
 /* Opened again: is it the one that was closed? */
@@ -139,22 +154,21 @@ static void compare_closed(struct native_files *files, struct native_file *file)
 {
     if (!*file->closed || (file->elf && strcmp(elf_build_id(file->elf), file->closed) == 0))
         return;
-    unwind_table_free(file->table);
-    file->table = NULL;
-    file->tried_table = false;
-    file->note = 0;
+    forget_table(files, file);
     file->serial = ++files->serials;
 }
 
-void native_files_trim(struct native_files *files)
+void native_files_trim(struct native_files *files, size_t closed)
 {
-    size_t unused = 0, bytes = 0, kept = 0;
+    size_t unused = 0, bytes = 0, kept = 0, known = 0;
     if (files->list.count)
         qsort(files->list.at, files->list.count, sizeof(*files->list.at), by_use);
     array_foreach (&files->list, f) {
         unused += !(*f)->users && (*f)->elf;
+        known += !(*f)->users && !(*f)->elf;
         bytes += index_bytes(*f);
     }
+    known += unused > UNUSED_FILES ? unused - UNUSED_FILES : 0;
     map_clear(&files->index);
     array_foreach (&files->list, f) { /* the longest unused first */
         struct native_file *file = *f;
@@ -171,8 +185,10 @@ void native_files_trim(struct native_files *files)
             bytes -= index_bytes(file);
             close_file(files, file);
         }
-        bool forgotten = !file->users && !file->elf && (!*file->closed || !file->note);
-        if (forgotten) {
+        bool ended = !file->users && !file->elf;
+        if (ended && (known > closed || !*file->closed || !file->note)) {
+            known--;
+            forget_table(files, file);
             file_free(files, file);
             continue;
         }

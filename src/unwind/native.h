@@ -40,8 +40,13 @@ DEFINE_FREEP(struct native_files, native_files_free)
 
 /* Gives memory back, to be called now and then: closes files that no native has mapped any more, except the
  * ones used last, and forgets the indexes of symbols that were not used for the longest time as far as all
- * together are too large. Texts that were returned are gone. */
-void native_files_trim(struct native_files *files);
+ * together are too large. Of those that are closed, at most `closed` are still known, with their notes. Texts
+ * that were returned are gone. */
+void native_files_trim(struct native_files *files, size_t closed);
+
+/* What is called when a file is forgotten that has a note, with that. Not by native_files_free(). */
+void native_files_on_forget(struct native_files *files, void (*forget)(void *context, uint64_t note),
+                            void *context);
 
 /* Files whose lines were not read because that would take too much memory. */
 size_t native_files_too_large(const struct native_files *files);

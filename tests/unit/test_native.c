@@ -76,6 +76,12 @@ static void refuses_what_is_outside_the_copy(void **state)
     assert_false(stack_word(&copy, UINT64_MAX - 3, &word));
 }
 
+static void count_forgotten(void *context, uint64_t note)
+{
+    size_t *forgotten = context;
+    assert_int_equal(note, ++*forgotten);
+}
+
 /* A program that nobody runs any more is closed; what was noted of it stays its own, and no other file's. */
 static void unused_files_are_closed(void **state)
 {
@@ -84,6 +90,8 @@ static void unused_files_are_closed(void **state)
     struct native *native = NULL;
     snprintf(program, sizeof(program), "/tmp/sonde-native-%d", getpid());
     assert_int_equal(native_files_new(&files), 0);
+    size_t forgotten = 0;
+    native_files_on_forget(files, count_forgotten, &forgotten);
     uint64_t serial = 0;
     for (int i = 0; i < 40; i++) { /* as many programs: copies of this one */
         int in[2], out[2];
@@ -107,7 +115,7 @@ static void unused_files_are_closed(void **state)
         assert_true(native_file_serial(file) > serial);
         serial = native_file_serial(file);
         *native_file_note(file) = (uint64_t)i + 1;
-        native_files_trim(files);
+        native_files_trim(files, 256);
         struct elf_symbol symbol; /* it runs: still open */
         assert_int_equal(elf_find(native_file_elf(file), "main", &symbol), 0);
         native_free(native);
@@ -118,7 +126,7 @@ static void unused_files_are_closed(void **state)
         waitpid(child, NULL, 0);
         unlink(path);
     }
-    native_files_trim(files);
+    native_files_trim(files, 256);
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[512];
     size_t open = 0;
@@ -126,6 +134,7 @@ static void unused_files_are_closed(void **state)
         open += strstr(line, program) != NULL;
     fclose(maps);
     assert_in_range(open, 1, 35);
+    assert_int_equal(forgotten, 40 - 32); /* the first ones' notes */
     native_files_free(files);
 }
 
