@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -72,20 +73,42 @@ int file_write_all(int fd, const void *data, size_t length)
     return 0;
 }
 
+/* Where what replaces path is written first: a file beside it, or path itself when it is no plain file. */
+static int first_place(const char *path, char *ret_place, size_t size)
+{
+    struct stat st;
+    bool plain = lstat(path, &st) < 0 || S_ISREG(st.st_mode);
+    return snprintf(ret_place, size, "%s%s", path, plain ? ".new" : "") < (int)size ? plain : -ENAMETOOLONG;
+}
+
 int file_replace(const char *path, const void *data, size_t length)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
-        return -ENAMETOOLONG;
-    _cleanup_(file_closep) int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    char place[PATH_MAX];
+    int beside = first_place(path, place, sizeof(place));
+    if (beside < 0)
+        return beside;
+    _cleanup_(file_closep) int fd = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
     int r = file_write_all(fd, data, length);
-    if (r >= 0 && rename(temporary, path) < 0)
+    if (r >= 0 && beside && rename(place, path) < 0)
         r = -errno;
-    if (r < 0)
-        unlink(temporary);
+    if (r < 0 && beside)
+        unlink(place);
     return r;
+}
+
+int file_replaceable(const char *path)
+{
+    char place[PATH_MAX];
+    int beside = first_place(path, place, sizeof(place));
+    if (beside <= 0)
+        return beside < 0 ? beside : access(path, W_OK) == 0 || errno == ENOENT ? 0 : -errno;
+    _cleanup_(file_closep) int fd = open(place, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -errno;
+    unlink(place);
+    return 0;
 }
 
 int file_make_folder(const char *path)

@@ -39,6 +39,16 @@ int cli_help(const struct command *command)
     return EXIT_DONE;
 }
 
+bool cli_number(const char *text, double least, double most, double *ret_value)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least && value <= most))
+        return false;
+    *ret_value = value;
+    return true;
+}
+
 static const char *const STYLE_CODES[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
                                           "\033[33m", "\033[32m", "\033[36m"};
 

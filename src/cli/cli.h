@@ -44,6 +44,9 @@ int cli_usage(const struct command *command, const char *format, ...) _printf_(2
 /* Prints usage, summary and help to stdout; returns EXIT_DONE. */
 int cli_help(const struct command *command);
 
+/* An option's value that is a number from least to most, and nothing else. */
+bool cli_number(const char *text, double least, double most, double *ret_value);
+
 /* The probe's path: SONDE_PROBE, beside the program, or where it was installed. The caller frees. */
 char *cli_probe_path(void);
 

@@ -70,8 +70,14 @@ static int by_change(const void *a, const void *b)
 
 static void print_table(const struct changes *changes, unsigned top)
 {
-    printf("%s%9s %9s %9s  %9s %9s  function%s\n", cli_style(1, STYLE_BOLD), "change", "before", "after",
-           "total", "total", cli_style(1, STYLE_NONE));
+    bool any = changes->list.count && fabs(changes->list.at[0].after - changes->list.at[0].before) >= 0.0005;
+    if (!any)
+        puts(changes->list.count ? "no function's share differs by 0.05 % or more"
+                                 : "neither has any stacks");
+    else
+        printf("%s%9s %9s %9s  %9s %9s  function (its own share; then with what it calls)%s\n",
+               cli_style(1, STYLE_BOLD), "change", "before", "after", "before", "after",
+               cli_style(1, STYLE_NONE));
     array_foreach (&changes->list, c) {
         double change = c->after - c->before;
         if (!top || fabs(change) < 0.0005)

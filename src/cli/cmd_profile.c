@@ -100,6 +100,14 @@ static int read_rules(const struct command *self, struct profile_options *o, con
     return r < 0 ? cli_usage(self, "%s: %s", path, problem.what) : 0;
 }
 
+/* What is no option at optind: a process, or a file to merge; else it begins the command. */
+static bool is_operand(const struct profile_options *o, char **argv)
+{
+    const char *text = argv[optind];
+    return strcmp(argv[optind - 1], "--") != 0 &&
+           (o->merge || (*text && strspn(text, "0123456789") == strlen(text)));
+}
+
 static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
                  const char **ret_unit)
 {
@@ -142,7 +150,22 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"trace", required_argument, NULL, TRACE},
                                          {0}};
     const char *event = "cpu";
-    for (int c; (c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL)) != -1;) {
+    int files = 0;
+    double number;
+    for (;;) {
+        int c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL);
+        if (c == -1 && optind < argc && is_operand(o, argv)) { /* options may come behind it, too */
+            if (o->merge)
+                argv[1 + files++] = argv[optind++];
+            else if (o->sampler.pid_count == ARRAY_SIZE(o->pids))
+                return cli_usage(self, "%zu processes at most; --all and --container watch more",
+                                 ARRAY_SIZE(o->pids));
+            else
+                o->pids[o->sampler.pid_count++] = atoi(argv[optind++]);
+            continue;
+        }
+        if (c == -1)
+            break;
         switch (c) {
         case 'o':
             o->output = optarg;
@@ -151,12 +174,13 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             o->format = optarg;
             break;
         case 'F':
-            o->sampler.frequency = (unsigned)strtoul(optarg, NULL, 10);
-            if (!o->sampler.frequency || o->sampler.frequency > 50000)
+            if (!cli_number(optarg, 1, 50000, &number))
                 return cli_usage(self, "a frequency is 1 to 50000 samples per second");
+            o->sampler.frequency = (unsigned)number;
             break;
         case 'd':
-            o->seconds = strtod(optarg, NULL);
+            if (!cli_number(optarg, 0.001, 1e9, &o->seconds))
+                return cli_usage(self, "--duration takes seconds, not '%s'", optarg);
             break;
         case 'a':
             o->sampler.whole_machine = true;
@@ -169,7 +193,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             event = optarg;
             break;
         case OFF_MIN:
-            o->sampler.off_cpu_min_ns = (uint64_t)(strtod(optarg, NULL) * 1e6);
+            if (!cli_number(optarg, 0, 1e9, &number))
+                return cli_usage(self, "--off-cpu-min takes milliseconds, not '%s'", optarg);
+            o->sampler.off_cpu_min_ns = (uint64_t)(number * 1e6);
             break;
         case NO_KERNEL:
             o->sampler.kernel = false;
@@ -187,7 +213,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             o->sampler.by_thread = true;
             break;
         case 'n':
-            o->top = (unsigned)strtoul(optarg, NULL, 10);
+            if (!cli_number(optarg, 1, 1e9, &number))
+                return cli_usage(self, "--top takes a number of functions, not '%s'", optarg);
+            o->top = (unsigned)number;
             break;
         case MERGE:
             o->merge = true;
@@ -224,19 +252,22 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         return r;
     if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
+    while (o->merge && optind < argc)
+        argv[1 + files++] = argv[optind++];
     if (o->merge) {
-        o->command = argv + optind;
-        return optind < argc ? 0 : cli_usage(self, "which profiles are to be merged?");
+        argv[1 + files] = NULL;
+        o->command = argv + 1;
+        return files ? 0 : cli_usage(self, "which profiles are to be merged?");
     }
-    bool after_dashes = optind > 0 && strcmp(argv[optind - 1], "--") == 0;
-    if (optind < argc && (after_dashes || strspn(argv[optind], "0123456789") != strlen(argv[optind]))) {
-        o->command = argv + optind;
-        return 0;
-    }
-    for (; optind < argc && o->sampler.pid_count < ARRAY_SIZE(o->pids); optind++)
-        o->pids[o->sampler.pid_count++] = atoi(argv[optind]);
     o->sampler.pids = o->pids;
-    if (!o->sampler.pid_count && !o->sampler.whole_machine)
+    if (optind < argc)
+        o->command = argv + optind;
+    if (o->command && o->sampler.pid_count)
+        return cli_usage(self, "processes (PID...) or a command, not both: '%s' is no process number",
+                         *o->command);
+    if (o->sampler.pid_count && o->sampler.whole_machine)
+        return cli_usage(self, "processes (PID...), or --all or --container: one of them");
+    if (!o->command && !o->sampler.pid_count && !o->sampler.whole_machine)
         return cli_usage(self, "which command, processes (PID...) or --all?");
     return 0;
 }
@@ -498,7 +529,10 @@ static int sample(struct profile_options *o, struct sampler *sampler, struct pro
 
 static void explain_nothing(const struct profile_options *o, const struct sampler_counts *c)
 {
-    if (!c->ticks)
+    if (o->sampler.cgroup && !c->processes)
+        fprintf(stderr, "sonde: no samples: no process's cgroup path (/proc/PID/cgroup) contains '%s'\n",
+                o->sampler.cgroup);
+    else if (!c->ticks)
         fprintf(stderr, "sonde: the event '%s' never fired; try --event cpu\n", o->event);
     else
         fprintf(
@@ -577,6 +611,8 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
     for (; *files; files++)
         if (profile_add_file(profile, *files, &problem) < 0)
             return cli_fail(EXIT_FAILED, &problem);
+    if (profile->nodes.count == 1)
+        fprintf(stderr, "sonde: there are no stacks in what was merged\n");
     return deliver(o, profile, NULL);
 }
 
@@ -602,6 +638,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_usage(self,
                          "'%s' names no format; --format is folded, pprof, html, speedscope, firefox or otlp",
                          o.format ? o.format : o.output);
+    if (!o.output && (format == FORMAT_PPROF || format == FORMAT_OTLP) && isatty(1))
+        return cli_usage(self, "%s is no text for a terminal: name a file with -o", o.format);
     if (o.by_service && format == FORMAT_FIREFOX)
         return cli_usage(self, "the Firefox Profiler shows processes one by one: not with --by-service");
     _cleanup_(profile_freep) struct profile *profile = NULL;
@@ -620,6 +658,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     pid_t child = 0;
+    if (o.output && (r = file_replaceable(o.output)) < 0) {
+        problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
+        return cli_fail(EXIT_FAILED, &problem);
+    }
     if (o.merge)
         return merge_files(&o, o.command, profile);
     if (o.trace && (r = ctf_writer_join(o.trace, &trace, &problem)) < 0)
@@ -643,6 +685,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     }
     struct sampler_counts counts;
     sampler_counts(sampler, &counts);
+    if (!counts.stacks && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return 127; /* it could not be started, and why was said */
     if (!o.quiet)
         print_quality(&counts, start);
     if (!o.quiet)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/cli.h"
 
 static bool take_bucket_by(struct diagnose_options *options, const char *value)
 {
@@ -20,16 +21,6 @@ static bool take_bucket_by(struct diagnose_options *options, const char *value)
         if (*key)
             options->bucket_by[options->bucket_by_count++] = key;
     }
-    return true;
-}
-
-static bool take_number(const char *text, double least, double most, double *ret_value)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= least && value <= most))
-        return false;
-    *ret_value = value;
     return true;
 }
 
@@ -54,11 +45,11 @@ bool diagnose_options_take(struct diagnose_options *options, int option, char *v
         options->judge.candidate = value;
         return true;
     case OPT_FDR:
-        return take_number(value, 1e-9, 0.5, &options->judge.regress.false_discovery_rate);
+        return cli_number(value, 1e-9, 0.5, &options->judge.regress.false_discovery_rate);
     case OPT_MINIMUM_RATIO:
-        return take_number(value, 1, 1000, &options->judge.regress.minimum_ratio);
+        return cli_number(value, 1, 1000, &options->judge.regress.minimum_ratio);
     case OPT_MINIMUM_REQUESTS:
-        if (!take_number(value, 2, 1e12, &number))
+        if (!cli_number(value, 2, 1e12, &number))
             return false;
         options->judge.regress.minimum_requests = (uint64_t)number;
         return true;

@@ -178,7 +178,8 @@ int folded_read(struct profile *into, const char *data, size_t length, struct pr
         }
         if (stop > at && *at != '#') {
             if (digits == stop || digits == at || digits[-1] != ' ' || stop - at > UINT32_MAX)
-                r = problem_set(problem, -EBADMSG, "line %zu: not \"frame;frame weight\"", number);
+                r = problem_set(problem, -EBADMSG, "%sline %zu is not \"frame;frame weight\"",
+                                number == 1 ? "neither pprof nor folded text: " : "", number);
             else
                 r = count_line(&table, at, (size_t)(digits - 1 - at), weight);
         }

@@ -418,6 +418,8 @@ static int read_message(struct reader *r, struct slice s)
             e = read_location(r, f.bytes);
     if (e >= 0)
         e = make_frames(r);
+    if (e >= 0 && !r->strings.count) /* the first is "", always: this is something else */
+        e = -EBADMSG;
     for (size_t i = 0; e >= 0 && i < r->samples.count; i++)
         e = read_sample(r, r->samples.at[i]);
     if (e >= 0 && r->value_count) {

@@ -321,16 +321,17 @@ struct sampler_thread *sampler_threads(const struct sampler *s, size_t *ret_coun
     return list;
 }
 
-/* Where a thread left the CPU, the innermost frames are our own program and what called it: how many lie
- * below the scheduler's. */
+/* Where a thread left the CPU, the innermost frames are our own program, what called it, and the scheduler,
+ * in each stack alike: how many they are. The next says what is waited for. */
 static uint32_t switch_frames(struct sampler *s, const uint64_t *kernel, uint32_t count)
 {
-    for (uint32_t i = 0; i < count && i < 8; i++) {
+    uint32_t first = 0;
+    for (uint32_t i = 0; i + 1 < count && i < 8; i++) {
         const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
-        if (name && strcmp(name, "__schedule") == 0)
-            return i;
+        if (name && (strcmp(name, "__schedule") == 0 || (first == i && strcmp(name, "schedule") == 0)))
+            first = i + 1;
     }
-    return 0;
+    return first;
 }
 
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
@@ -802,16 +803,22 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s->has_loader)
         load_beside(s);
     pid_t absent = 0;
+    int reason = 0;
     for (size_t i = 0; i < options->pid_count && !absent; i++)
-        if (!process_of(s, options->pids[i], clock_monotonic_ns()))
+        if (!process_of(s, options->pids[i], clock_monotonic_ns())) {
             absent = options->pids[i];
+            reason = kill(absent, 0) == 0 ? EACCES : errno;
+        }
     if (options->whole_machine)
         read_ahead(s);
     int r = end_load(s, problem);
     if (r < 0)
         return r;
     if (absent)
-        return problem_set(problem, -ESRCH, "process %d does not exist or cannot be read", absent);
+        return problem_set(problem, -ESRCH, "process %d: %s", absent,
+                           reason == ESRCH
+                               ? strerror(reason)
+                               : "its mappings cannot be read: it is the kernel's, or not ours to see");
     for (size_t i = 0; i < options->pid_count; i++)
         sampler_add(s, options->pids[i]);
     *ret_sampler = s;
@@ -946,7 +953,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
                   (size_t)s->tables.page_limit * sizeof(uint64_t) + SAMPLER_RING_BYTES +
                   s->processes.count * sizeof(struct sampler_process);
     c.announcements_lost = s->sideband ? sideband_lost(s->sideband) : 0;
-    c.processes = s->processes.count;
+    map_foreach (&s->processes, slot)
+        c.processes += slot->value != 0;
     c.folded = s->folded;
     c.too_large = native_files_too_large(s->files);
     add_program_time(s->bpf->progs.on_tick, &c);

@@ -98,3 +98,46 @@ test('a full disk leaves what was there', { skip: skip || root }, () => {
     assert.match(result.stdout, /status 1\nbefore\nx\.html\n$/, result.stdout + result.stderr);
     assert.match(result.stderr, /No space left/);
 });
+
+test('what cannot work is said before anything is sampled', { skip }, () => {
+    const marker = path.join(folder, 'marker'), missing = path.join(folder, 'missing', 'x.html');
+    const refused = profile('-o', missing, '--', 'touch', marker);
+    assert.equal(refused.status, 1);
+    assert.match(refused.stderr, /missing\/x\.html: No such file or directory/);
+    assert.equal(fs.existsSync(marker), false, 'the command was run for a profile that cannot be written');
+    for (const wrong of [['-d', '0'], ['-d', 'soon'], ['-n', 'many'], ['--all', String(process.pid)], [String(process.pid), '--', 'true']])
+        assert.equal(profile(...wrong).status, 2, wrong.join(' '));
+    assert.match(profile('999999999').stderr, /process 999999999: No such process/);
+});
+
+test('options after processes and files', { skip }, () => {
+    const own = profile(String(process.pid), '-d', '0.1', '-f', 'folded');
+    assert.equal(own.status, 0, own.stderr);
+    const file = path.join(folder, 'part.folded');
+    fs.writeFileSync(file, 'a;b 3\n');
+    assert.equal(profile('--merge', file, file, '-f', 'folded').stdout, 'a;b 6\n');
+});
+
+test('a link and a pipe that are written to stay what they are', () => {
+    const link = path.join(folder, 'link.folded'), target = path.join(folder, 'target.folded'), from = path.join(folder, 'from.folded'), pipe = path.join(folder, 'pipe.folded');
+    fs.writeFileSync(from, 'a;b 3\n');
+    fs.writeFileSync(target, 'before');
+    fs.symlinkSync(target, link);
+    assert.equal(profile('--merge', '-o', link, from).status, 0);
+    assert.ok(fs.lstatSync(link).isSymbolicLink());
+    assert.equal(fs.readFileSync(target, 'utf8'), 'a;b 3\n');
+    execFileSync('mkfifo', [pipe]);
+    const read = execFileSync('sh', ['-c', `cat ${pipe} & ${sonde} profile --merge -o ${pipe} ${from}; wait`], { encoding: 'utf8', timeout: 60_000 });
+    assert.equal(read, 'a;b 3\n');
+    assert.ok(fs.lstatSync(pipe).isFIFO());
+});
+
+test('files that are no profiles', () => {
+    const nothing = path.join(folder, 'nothing.folded'), other = path.join(folder, 'other'), spans = path.join(folder, 'some.otlp');
+    fs.writeFileSync(nothing, '');
+    fs.writeFileSync(other, '{"a": 1}\n');
+    fs.writeFileSync(spans, Buffer.from([0x0a, 0x02, 0x08, 0x01])); // a message, but without pprof's table of strings
+    assert.match(profile('--merge', nothing).stderr, /there are no stacks/);
+    assert.match(profile('--merge', other).stderr, /neither pprof nor folded text/);
+    assert.match(profile('--merge', spans).stderr, /not a pprof profile/);
+});
