@@ -486,16 +486,6 @@ static int write_output(const struct profile_options *o, const struct profile *p
 
 /* ---- sampling ---- */
 
-static bool targets_alive(const struct profile_options *o)
-{
-    if (o->sampler.whole_machine || !o->sampler.pid_count)
-        return true;
-    for (size_t i = 0; i < o->sampler.pid_count; i++)
-        if (kill(o->pids[i], 0) == 0 || errno == EPERM)
-            return true;
-    return false;
-}
-
 static int sample(struct profile_options *o, struct sampler *sampler, struct profile *profile, pid_t child,
                   int gate, int *ret_status, struct problem *problem)
 {
@@ -508,7 +498,7 @@ static int sample(struct profile_options *o, struct sampler *sampler, struct pro
     profile->start_ns = clock_realtime_ns();
     if (gate >= 0 && write(gate, "g", 1) != 1)
         return -errno;
-    while (!interrupted && clock_monotonic_ns() < end && (child > 0 ? running : targets_alive(o))) {
+    while (!interrupted && clock_monotonic_ns() < end && (child > 0 ? running : !sampler_ended(sampler))) {
         r = sampler_poll(sampler, 20, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL);
         if (r < 0)
             return problem_set(problem, r, "sampling failed: %s", strerror(-r));

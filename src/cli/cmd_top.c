@@ -33,6 +33,7 @@ struct top {
     enum view view;
     bool show_off, paused, quit, measured;
     size_t selected;
+    char *chosen; /* the name of the selected row once it was chosen: it moves, and the choice with it */
     char *inside; /* the function whose callers and callees are shown; NULL: all */
     unsigned interval_ms, rounds;
     bool terminal;
@@ -97,8 +98,10 @@ static void group_rows(struct top *t, const struct profile *p, unsigned level)
         bool wanted = level == 1 ? parent == 0 : parent != 0 && p->nodes.at[parent].parent == 0;
         if (!wanted || p->frames.at[p->nodes.at[i].frame].kind != FRAME_GROUP)
             continue;
+        const char *name = profile_text(p, p->frames.at[p->nodes.at[i].frame].name);
         const char *process = level == 1 ? "" : profile_text(p, p->frames.at[p->nodes.at[parent].frame].name);
-        add_row(t, profile_text(p, p->frames.at[p->nodes.at[i].frame].name), process, totals[i], totals[i]);
+        bool prefixed = level == 2 && strncmp(name, "thread ", 7) == 0;
+        add_row(t, name + (prefixed ? 7 : 0), process, totals[i], totals[i]);
     }
     free(totals);
     if (t->rows.count)
@@ -139,6 +142,33 @@ static void neighbour_rows(struct top *t, const struct profile *p)
         qsort(t->rows.at, t->rows.count, sizeof(*t->rows.at), by_weight);
 }
 
+/* The rows are others each second: what was chosen is chosen still. */
+static void keep_choice(struct top *t)
+{
+    for (size_t i = 0; t->chosen && i < t->rows.count; i++)
+        if (strcmp(t->rows.at[i].name, t->chosen) == 0)
+            t->selected = i;
+    if (t->selected >= t->rows.count)
+        t->selected = t->rows.count ? t->rows.count - 1 : 0;
+}
+
+/* The first row is whatever is first. */
+static void choose(struct top *t, size_t row)
+{
+    free(t->chosen);
+    t->selected = row;
+    t->chosen = row && row < t->rows.count ? strdup(t->rows.at[row].name) : NULL;
+}
+
+/* inside is taken. */
+static void show(struct top *t, enum view view, char *inside)
+{
+    free(t->inside);
+    t->inside = inside;
+    t->view = view;
+    choose(t, 0);
+}
+
 static void make_rows(struct top *t)
 {
     const struct profile *p = t->show_off ? t->off : t->on;
@@ -149,8 +179,7 @@ static void make_rows(struct top *t)
         function_rows(t, p);
     else
         group_rows(t, p, t->view == VIEW_PROCESSES ? 1 : 2);
-    if (t->selected >= t->rows.count)
-        t->selected = t->rows.count ? t->rows.count - 1 : 0;
+    keep_choice(t);
 }
 
 /* ---- the screen ---- */
@@ -172,24 +201,34 @@ static void print_line(const struct top *t, unsigned width, const char *style, c
     text_done(&clean);
 }
 
+/* A share of one CPU. A wait is known when it ends, and may have begun long before: its time says more. */
+static const char *weight_text(const struct top *t, uint64_t weight, char *buffer, size_t size)
+{
+    if (t->show_off)
+        return clock_format_duration(weight, buffer, size);
+    snprintf(buffer, size, "%.1f%%", 100.0 * (double)weight / ((double)t->interval_ms * 1e6));
+    return buffer;
+}
+
 static void print_rows(struct top *t, unsigned height, unsigned width)
 {
-    double all = (double)t->interval_ms * 1e6;
     unsigned shown = 0;
     size_t first = t->selected >= height ? t->selected - height + 1 : 0;
     for (size_t i = first; i < t->rows.count && shown < height; i++, shown++) {
         const struct row *r = &t->rows.at[i];
+        char self[24], total[24];
         print_line(t, width, t->terminal && i == t->selected ? "\x1b[7m" : "", "\n",
-                   "%7.1f%% %7.1f%%  %.200s  %.200s", 100.0 * (double)r->self / all,
-                   100.0 * (double)r->total / all, r->name, r->place);
+                   "%8s %8s  %.200s  %.200s", weight_text(t, r->self, self, sizeof(self)),
+                   weight_text(t, r->total, total, sizeof(total)), r->name, r->place);
     }
     if (t->rows.count)
         return;
     print_line(t, width, "", "\n", "  %s",
-               t->inside      ? "it was not met in this interval; Escape shows what was"
-               : !t->measured ? "the first figures come in a moment"
-               : t->show_off  ? "nothing waited longer than the threshold in this interval"
-                              : "nothing that is watched ran on a CPU in this interval; `o` shows waits");
+               sampler_ended(t->sampler) ? "what was watched has ended"
+               : t->inside               ? "it was not met in this interval; Escape shows what was"
+               : !t->measured            ? "the first figures come in a moment"
+               : t->show_off             ? "no wait of a millisecond or more ended in this interval"
+                             : "nothing that is watched ran on a CPU in this interval; `o` shows waits");
 }
 
 static void draw(struct top *t)
@@ -207,7 +246,7 @@ static void draw(struct top *t)
                t->show_off ? " off the CPU" : "", t->paused ? " (paused)" : "", (unsigned long long)c.stacks,
                c.stacks ? 100.0 * (double)c.complete / (double)c.stacks : 0.0, (unsigned long long)c.lost);
     print_line(t, size.ws_col, cli_style(1, STYLE_DIM), "\n", "%8s %8s  %s", "self", "total",
-               "% of one CPU; off the CPU: of one thread's time");
+               t->show_off ? "time of the waits that ended in this interval" : "% of one CPU");
     make_rows(t);
     print_rows(t, size.ws_row > 4 ? size.ws_row - 3u : 1, size.ws_col);
     if (t->terminal) {
@@ -220,14 +259,15 @@ static void draw(struct top *t)
     fflush(stdout);
 }
 
-static void on_key(struct top *t, const char *keys, ssize_t n)
+/* One key at the beginning of what was typed; how long it is. */
+static ssize_t on_key(struct top *t, const char *keys, ssize_t n)
 {
     if (n >= 3 && keys[0] == '\x1b' && keys[1] == '[') {
         if (keys[2] == 'A' && t->selected)
-            t->selected--;
-        else if (keys[2] == 'B')
-            t->selected++;
-        return;
+            choose(t, t->selected - 1);
+        else if (keys[2] == 'B' && t->selected + 1 < t->rows.count)
+            choose(t, t->selected + 1);
+        return 3;
     }
     switch (keys[0]) {
     case 'q':
@@ -236,8 +276,7 @@ static void on_key(struct top *t, const char *keys, ssize_t n)
     case 'f':
     case 'p':
     case 't':
-        t->view = keys[0] == 'f' ? VIEW_FUNCTIONS : keys[0] == 'p' ? VIEW_PROCESSES : VIEW_THREADS;
-        t->selected = 0;
+        show(t, keys[0] == 'f' ? VIEW_FUNCTIONS : keys[0] == 'p' ? VIEW_PROCESSES : VIEW_THREADS, NULL);
         break;
     case 'o':
         t->show_off = !t->show_off;
@@ -247,18 +286,14 @@ static void on_key(struct top *t, const char *keys, ssize_t n)
         break;
     case '\n':
     case '\r':
-        if (t->selected < t->rows.count && (t->inside || t->view == VIEW_FUNCTIONS)) {
-            char *name = strdup(t->rows.at[t->selected].name);
-            free(t->inside);
-            t->inside = name;
-            t->selected = 0;
-        }
+        if (t->selected < t->rows.count && t->view == VIEW_FUNCTIONS)
+            show(t, t->view, strdup(t->rows.at[t->selected].name));
         break;
     case '\x1b':
-        free(t->inside);
-        t->inside = NULL;
+        show(t, t->view, NULL);
         break;
     }
+    return 1;
 }
 
 static void raw_terminal(struct top *t, bool on)
@@ -288,10 +323,10 @@ static int interval(struct top *t)
         if (poll(&input, 1, 40) > 0) {
             char keys[16];
             ssize_t n = read(0, keys, sizeof(keys));
-            if (n > 0) {
-                on_key(t, keys, n);
+            for (ssize_t at = 0; at < n; at += on_key(t, keys + at, n - at))
+                ;
+            if (n > 0)
                 draw(t);
-            }
         }
         r = sampler_poll(t->sampler, 0, on, off);
     }
@@ -316,6 +351,8 @@ static int watch(struct top *t)
         t->measured = true;
         if (r == 0)
             draw(t);
+        if (!t->terminal && (sampler_ended(t->sampler) || ferror(stdout)))
+            break;
     }
     raw_terminal(t, false);
     profile_free(t->on);
@@ -323,7 +360,17 @@ static int watch(struct top *t)
     clear_rows(t);
     array_done(&t->rows);
     free(t->inside);
+    free(t->chosen);
     return r;
+}
+
+/* By name, or its first letters. VIEWS: there is none. */
+static enum view view_named(const char *name)
+{
+    enum view view = VIEW_FUNCTIONS;
+    while (view < VIEWS && (!*name || strncmp(VIEW_NAMES[view], name, strlen(name)) != 0))
+        view++;
+    return view;
 }
 
 static int run_top(const struct command *self, int argc, char **argv)
@@ -344,23 +391,28 @@ static int run_top(const struct command *self, int argc, char **argv)
                                       .event_config = PERF_COUNT_SW_CPU_CLOCK};
     struct top top = {.interval_ms = 1000, .terminal = isatty(0) && isatty(1)};
     pid_t pids[256];
+    double number;
     for (int c; (c = getopt_long(argc, argv, "F:i:n:ov:", LONG, NULL)) != -1;) {
         if (c == 'F')
-            options.frequency = (unsigned)strtoul(optarg, NULL, 10);
+            options.frequency = cli_number(optarg, 1, 10000, &number) ? (unsigned)number : 0;
         else if (c == 'i')
-            top.interval_ms = (unsigned)(strtod(optarg, NULL) * 1000);
+            top.interval_ms = cli_number(optarg, 0.1, 3600, &number) ? (unsigned)(number * 1000) : 0;
+        else if (c == 'n' && cli_number(optarg, 1, 1e9, &number))
+            top.rounds = (unsigned)number;
         else if (c == 'n')
-            top.rounds = (unsigned)strtoul(optarg, NULL, 10);
+            return cli_usage(self, "--count takes a number of intervals, not '%s'", optarg);
         else if (c == 'o')
             top.show_off = true;
-        else if (c == 'v' && (optarg[0] == 'f' || optarg[0] == 'p' || optarg[0] == 't'))
-            top.view = optarg[0] == 'f' ? VIEW_FUNCTIONS : optarg[0] == 'p' ? VIEW_PROCESSES : VIEW_THREADS;
-        else
+        else if (c == 'v' && (top.view = view_named(optarg)) == VIEWS)
+            return cli_usage(self, "--view is functions, processes or threads, not '%s'", optarg);
+        else if (c != 'v')
             return cli_usage(self, "unknown option");
     }
-    if (!options.frequency || options.frequency > 10000 || top.interval_ms < 100)
+    if (!options.frequency || !top.interval_ms)
         return cli_usage(self, "1 to 10000 samples per second, intervals from 0.1 s");
-    for (; optind < argc && options.pid_count < ARRAY_SIZE(pids); optind++) {
+    if (argc - optind > (int)ARRAY_SIZE(pids))
+        return cli_usage(self, "%zu processes at most", ARRAY_SIZE(pids));
+    for (; optind < argc; optind++) {
         pids[options.pid_count] = atoi(argv[optind]);
         if (pids[options.pid_count++] <= 0)
             return cli_usage(self, "'%s' is not a process number", argv[optind]);
@@ -396,10 +448,10 @@ const struct command command_top = {
     "interval is printed.\n\n"
     "Options:\n"
     "  -F, --frequency N       samples per second and CPU (99)\n"
-    "  -i, --interval SECONDS  (1)\n"
+    "  -i, --interval SECONDS  how often to show (1)\n"
     "  -n, --count N           stop after N intervals\n"
     "  -v, --view VIEW         functions, processes or threads\n"
-    "  -o, --off-cpu           show waits\n\n"
+    "  -o, --off-cpu           show waits of at least a millisecond, when they end\n\n"
     "Examples:\n"
     "  sonde top\n"
     "  sonde top --view threads 4711\n"

@@ -928,6 +928,26 @@ static void add_program_time(struct bpf_program *program, struct sampler_counts 
     }
 }
 
+/* One that ended and that its parent has not asked for is still listed. */
+static bool is_alive(pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    if (file_read(path, 1 << 12, &text, NULL) < 0)
+        return false;
+    const char *state = strrchr(text, ')');
+    return state && state[1] == ' ' && !strchr("ZX", state[2]);
+}
+
+bool sampler_ended(const struct sampler *s)
+{
+    for (size_t i = 0; i < s->options.pid_count; i++)
+        if (is_alive(s->options.pids[i]))
+            return false;
+    return s->options.pid_count > 0;
+}
+
 void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
 {
     struct sampler_counts c = {0};

@@ -74,6 +74,9 @@ void sampler_stop(struct sampler *sampler);
  * for waits. The number of samples, or a negative errno. */
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
 
+/* Whether processes were named and none of them is there any more. */
+bool sampler_ended(const struct sampler *sampler);
+
 void sampler_counts(struct sampler *sampler, struct sampler_counts *ret_counts);
 
 /* Why a stack is truncated, for people; "" for the reasons that are none. */

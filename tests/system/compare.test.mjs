@@ -56,7 +56,7 @@ test('merging adds up, through files and levels', () => {
 });
 
 test('wrong input is named', () => {
-    assert.match(at('diff', before, file('x', 'no number here\n')).stderr, /x: line 1/);
+    assert.match(at('diff', before, file('x', 'no number here\n')).stderr, /x: neither pprof nor folded text: line 1 /);
     assert.match(at('diff', before, '/nonexistent').stderr, /nonexistent/);
     assert.equal(at('diff', before).status, 2);
     assert.equal(at('diff', before, file('bad.pb.gz', Buffer.from([0x1f, 0x8b, 8, 0, 1, 2, 3]))).status, 1);
@@ -97,4 +97,42 @@ test('top without a terminal', (t) => {
     } finally {
         child.kill('SIGKILL');
     }
+});
+
+test('top and profile end with what they watch, also when its parent has not asked for it yet', (t) => {
+    for (const command of ['top', 'profile']) {
+        const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 1500)']);
+        try {
+            const result = spawnSync(sonde, [command, String(child.pid)], { encoding: 'utf8', timeout: 120_000 });
+            if (result.status === 3) return t.skip('needs the right to load BPF programs');
+            assert.equal(result.status, 0, result.stderr);
+        } finally {
+            child.kill('SIGKILL');
+        }
+    }
+    assert.equal(at('top', '--view', 'everything').status, 2);
+    assert.equal(at('top', '-n', 'many').status, 2);
+});
+
+test('top: the keys of the views lead out of a function', async (t) => {
+    const child = spawn(process.execPath, ['-e', 'function hotSpot(){let s=0;for(let i=0;i<1e6;i++)s+=i;return s} for(;;)hotSpot()']);
+    const top = spawn('script', ['-qec', `stty cols 100 rows 20; '${sonde}' top -i 0.3 -F 199 ${child.pid}`, '/dev/null']);
+    t.after(() => [child, top].forEach((p) => p.kill('SIGKILL')));
+    let screen = '', ended = false;
+    top.stdout.on('data', (text) => (screen += text));
+    top.on('exit', () => (ended = true));
+    const shown = async (pattern) => {
+        for (let i = 0; i < 600 && !pattern.test(screen) && !ended; i++) await new Promise((done) => setTimeout(done, 100));
+        if (/needs the right|CAP_BPF|not permitted/.test(screen)) return false;
+        assert.match(screen, pattern);
+        screen = '';
+        return true;
+    };
+    if (!(await shown(/%  hotSpot/))) return t.skip('needs the right to load BPF programs');
+    top.stdin.write('\r');
+    await shown(/sonde top {2}around \S/);
+    top.stdin.write('p');
+    await shown(new RegExp(`sonde top {2}processes[^]*node \\(${child.pid}\\)`));
+    top.stdin.write('o\x1b[B\x1b[Bq');
+    await new Promise((done) => (ended ? done() : top.on('exit', done)));
 });

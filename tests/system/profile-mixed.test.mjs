@@ -83,3 +83,26 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     assert.deepEqual(trouble, []);
     assert.deepEqual(loaded, [`file://${page}`], 'it needs nothing else');
 });
+
+test('stacks of 6,000 calls in the page', { skip: !browser && 'needs chromium' }, async (t) => {
+    const file = path.join(folder, 'deep.folded'), deep = path.join(folder, 'deep.html');
+    const stack = (name, depth) => Array.from({ length: depth }, (_, i) => `${name}${i}`).join(';');
+    fs.writeFileSync(file, `${stack('deep', 6000)} 300\n${stack('flat', 3)} 100\n`);
+    assert.equal(spawnSync(sonde, ['profile', '--merge', '-o', deep, file]).status, 0);
+    const chrome = await chromium.launch({ executablePath: browser, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+    t.after(() => chrome.close());
+    const tab = await chrome.newPage({ viewport: { width: 1200, height: 700 } }), trouble = [];
+    tab.on('pageerror', (error) => trouble.push(String(error)));
+    await tab.goto(`file://${deep}`);
+    const painted = () => tab.waitForFunction(() => document.querySelector('#graph canvas').getContext('2d').getImageData(9, 9, 1, 1).data[3] > 0);
+    await painted();
+    await tab.evaluate(() => scrollTo(0, 0)); // the innermost calls
+    await painted();
+    for (const press of ['i', 's', 't']) await tab.keyboard.press(press);
+    assert.ok((await tab.$$('#list tr')).length > 100);
+    await tab.keyboard.press('Escape');
+    for (let i = 0; i < 60; i++) await tab.keyboard.press('ArrowDown'); // far from the outermost call, what is zoomed into is in the window
+    const [depth, scrolled] = await tab.evaluate(() => [new URLSearchParams(location.hash.slice(1)).get('z').split(' ').length, scrollY]);
+    assert.ok(depth === 60 && scrolled > 0, `${depth} deep, scrolled by ${scrolled}`);
+    assert.deepEqual(trouble, []);
+});
