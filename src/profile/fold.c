@@ -17,7 +17,7 @@
 /* The profile's next nodes, while they are made from the present ones. */
 struct copy {
     const struct profile *from;
-    struct profile nodes; /* only nodes and node_ids of it are used */
+    struct profile nodes; /* only nodes and their index are used */
     uint32_t *moved;      /* the new place of each node */
     uint32_t *rare; /* of a node that is cut off, and of those below it: their "[rare stacks]"; else NONE */
 };
@@ -25,7 +25,7 @@ struct copy {
 static void copy_done(struct copy *c)
 {
     array_done(&c->nodes.nodes);
-    map_done(&c->nodes.node_ids);
+    free(c->nodes.node_index.slots);
     free(c->moved);
     free(c->rare);
 }
@@ -56,29 +56,34 @@ static int copy_finish(struct profile *p, struct copy *c)
     array_foreach (&p->samples, s)
         s->node = c->moved[s->node];
     array_done(&p->nodes);
-    map_done(&p->node_ids);
+    free(p->node_index.slots);
     p->nodes.at = c->nodes.nodes.at;
     p->nodes.count = c->nodes.nodes.count;
     p->nodes.capacity = c->nodes.nodes.capacity;
-    p->node_ids = c->nodes.node_ids;
+    p->node_index = c->nodes.node_index;
     c->nodes = (struct profile){0};
     copy_done(c);
     return 0;
 }
 
-/* Every frame by another one (or the same). */
+/* Every frame by another one (or the same), in place: a node moves to where it is or before that. */
 static int replace_frames(struct profile *p, const uint32_t *frames)
 {
-    struct copy c;
-    int r = copy_start(p, &c);
-    if (r < 0)
-        return r;
-    for (size_t i = 1; i < p->nodes.count; i++) {
-        const struct profile_node *n = &p->nodes.at[i];
-        c.moved[i] = profile_child(&c.nodes, c.moved[n->parent], frames[n->frame]);
-        profile_count(&c.nodes, c.moved[i], n->count, n->weight);
+    size_t count = p->nodes.count;
+    uint32_t *moved = calloc(count, sizeof(*moved));
+    if (!moved)
+        return -ENOMEM;
+    p->nodes.count = 1;
+    profile_index_again(p);
+    for (size_t i = 1; i < count; i++) {
+        struct profile_node n = p->nodes.at[i];
+        moved[i] = profile_child(p, moved[n.parent], frames[n.frame]);
+        profile_count(p, moved[i], n.count, n.weight);
     }
-    return copy_finish(p, &c);
+    array_foreach (&p->samples, s)
+        s->node = moved[s->node];
+    free(moved);
+    return 0;
 }
 
 /* Nodes with less than `least` at or below them end in "[rare stacks]". */
@@ -100,7 +105,7 @@ static int cut(struct profile *p, const uint64_t *totals, uint64_t least, bool k
             c.moved[i] = profile_child(&c.nodes, above, n->frame);
         } else {
             c.rare[i] = c.rare[n->parent] == NONE ? profile_child(&c.nodes, above, rare) : c.rare[n->parent];
-            c.moved[i] = (keep_functions || totals[i] >= least) && n->count
+            c.moved[i] = (keep_functions || totals[i] >= least) && n->count && n->frame != rare
                              ? profile_child(&c.nodes, c.rare[i], n->frame)
                              : c.rare[i];
         }
@@ -109,27 +114,40 @@ static int cut(struct profile *p, const uint64_t *totals, uint64_t least, bool k
     return copy_finish(p, &c);
 }
 
-/* The least weight that at most `keep` nodes reach, as a power of two. */
+/* The least weight that at most `keep` nodes reach. */
 static uint64_t least_of(const struct profile *p, const uint64_t *totals, size_t keep)
 {
-    size_t reach[65] = {0}, sum = 0;
-    for (size_t i = 1; i < p->nodes.count; i++)
-        reach[totals[i] ? 64 - __builtin_clzll(totals[i]) : 0]++;
-    for (int bits = 64; bits > 0; bits--) {
-        sum += reach[bits];
-        if (sum > keep)
-            return bits == 64 ? UINT64_MAX : 1ull << bits;
+    uint64_t low = 1, high = totals[0] + 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        size_t reach = 0;
+        for (size_t i = 1; i < p->nodes.count; i++)
+            reach += totals[i] >= middle;
+        if (reach > keep)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return 1;
+    return low;
 }
 
+/* What is cut off leaves its functions and "[rare stacks]": how many is not known before. */
 static int cut_rare(struct profile *p, size_t keep)
 {
+    static const struct {
+        size_t sixths;
+        bool functions;
+    } TRIES[] = {{5, true}, {4, true}, {3, true}, {2, true}, {2, false}};
     int r = 0;
-    for (int times = 0; times < 2 && r == 0 && p->nodes.count > keep; times++) {
+    for (size_t i = 0; i < ARRAY_SIZE(TRIES) && r == 0 && p->nodes.count > keep; i++) {
         uint32_t rare = profile_named_frame(p, PROFILE_RARE, FRAME_TRUNCATED);
-        uint64_t *totals = profile_totals(p);
-        r = totals && rare ? cut(p, totals, least_of(p, totals, keep / 3), times == 0, rare) : -ENOMEM;
+        uint64_t *totals = profile_totals(p), least;
+        if (!totals || !rare) {
+            free(totals);
+            return -ENOMEM;
+        }
+        least = least_of(p, totals, keep * TRIES[i].sixths / 6);
+        r = cut(p, totals, least, TRIES[i].functions, rare);
         free(totals);
     }
     return r;
@@ -160,14 +178,7 @@ static int forget_unused(struct profile *p)
     }
     for (size_t i = 1; i < p->nodes.count && !failed; i++)
         p->nodes.at[i].frame = frames[p->nodes.at[i].frame];
-    /* Nodes are found by their frames' ids. */
-    map_clear(&p->node_ids);
-    for (size_t i = 1; i < p->nodes.count; i++) {
-        uint64_t *id =
-            map_put(&p->node_ids, (uint64_t)p->nodes.at[i].parent << 32 | p->nodes.at[i].frame, NULL);
-        if (id) /* there is room: it held as many */
-            *id = i;
-    }
+    profile_index_again(p); /* nodes are found by their frames' ids */
     struct profile *unused = failed ? &next : p;
     arena_done(&unused->texts);
     array_done(&unused->strings);

@@ -52,7 +52,7 @@ void profile_free(struct profile *p)
     array_done(&p->samples);
     map_done(&p->string_ids);
     map_done(&p->frame_ids);
-    map_done(&p->node_ids);
+    free(p->node_index.slots);
     free(p);
 }
 
@@ -119,24 +119,57 @@ uint32_t profile_named_frame(struct profile *p, const char *name, enum profile_f
     return profile_add_frame(p, &frame);
 }
 
+/* The place of a node: its own, or the free one where it would be. */
+static uint32_t *node_slot(const struct profile *p, uint32_t parent, uint32_t frame)
+{
+    const struct profile_node_index *x = &p->node_index;
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    size_t i = (size_t)((key * 0x9E3779B97F4A7C15ull) >> 32) & (x->capacity - 1);
+    while (x->slots[i]) {
+        const struct profile_node *n = &p->nodes.at[x->slots[i]];
+        if (n->parent == parent && n->frame == frame)
+            break;
+        i = (i + 1) & (x->capacity - 1);
+    }
+    return &x->slots[i];
+}
+
+void profile_index_again(struct profile *p)
+{
+    if (!p->node_index.capacity)
+        return;
+    memset(p->node_index.slots, 0, p->node_index.capacity * sizeof(*p->node_index.slots));
+    for (size_t i = 1; i < p->nodes.count; i++)
+        *node_slot(p, p->nodes.at[i].parent, p->nodes.at[i].frame) = (uint32_t)i;
+}
+
+/* Room for one more node, at most three quarters full. */
+static bool index_reserve(struct profile *p)
+{
+    struct profile_node_index *x = &p->node_index;
+    if (p->nodes.count * 4 <= x->capacity * 3)
+        return true;
+    size_t capacity = x->capacity ? x->capacity * 2 : 16;
+    uint32_t *slots = calloc(capacity, sizeof(*slots));
+    if (!slots)
+        return false;
+    free(x->slots);
+    *x = (struct profile_node_index){slots, capacity};
+    profile_index_again(p);
+    return true;
+}
+
 uint32_t profile_child(struct profile *p, uint32_t node, uint32_t frame)
 {
-    bool added;
-    uint64_t *id = map_put(&p->node_ids, (uint64_t)node << 32 | frame, &added);
-    if (!id) {
-        p->failed = true;
-        return node;
-    }
-    if (!added)
-        return (uint32_t)*id;
+    uint32_t *slot = index_reserve(p) ? node_slot(p, node, frame) : NULL;
+    if (slot && *slot)
+        return *slot;
     struct profile_node child = {.parent = node, .frame = frame};
-    if (p->nodes.count >= p->node_limit || array_add(&p->nodes, child) < 0) {
+    if (!slot || p->nodes.count >= p->node_limit || array_add(&p->nodes, child) < 0) {
         p->failed = true;
-        map_remove(&p->node_ids, (uint64_t)node << 32 | frame);
         return node;
     }
-    *id = p->nodes.count - 1;
-    return (uint32_t)*id;
+    return *slot = (uint32_t)(p->nodes.count - 1);
 }
 
 void profile_count(struct profile *p, uint32_t node, uint64_t count, uint64_t weight)

@@ -43,6 +43,12 @@ struct profile_node {
     uint64_t weight; /* their weight, in the profile's unit */
 };
 
+/* Nodes are many: found by parent and frame, with less memory than a map takes. */
+struct profile_node_index {
+    uint32_t *slots; /* 0: free */
+    size_t capacity; /* a power of two, or 0 */
+};
+
 /* One sample, kept when asked for: for timelines, and for the spans of traces to find what ran in them. */
 struct profile_sample {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -56,7 +62,8 @@ struct profile {
     ARRAY(const char *) strings;
     ARRAY(struct profile_frame) frames;
     ARRAY(struct profile_node) nodes; /* parents before children; [0] is the root */
-    struct map string_ids, frame_ids, node_ids;
+    struct map string_ids, frame_ids;
+    struct profile_node_index node_index;
     ARRAY(struct profile_sample) samples;
     size_t sample_limit;       /* 0: samples are not kept */
     size_t node_limit;         /* what does not fit counts for the node above */
@@ -106,6 +113,9 @@ int profile_merge(struct profile *into, const struct profile *from);
 int profile_fold(struct profile *profile, size_t keep,
                  uint32_t (*replace)(void *context, struct profile *profile, uint32_t frame), void *context);
 uint32_t profile_next_serial(void);
+
+/* After nodes' parents or frames were changed in place. There are no more of them than there were. */
+void profile_index_again(struct profile *profile);
 
 /* The weight in PROFILE_RARE. totals: of profile_totals(), NULL gives 0. */
 uint64_t profile_rare(const struct profile *profile, const uint64_t *totals);

@@ -571,7 +571,8 @@ static void tidy(struct sampler *s)
         return;
     s->tidied_ns = s->now_ns;
     forget_ended(s);
-    native_files_trim(s->files, CLOSED_FILES);
+    bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
+    native_files_trim(s->files, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
     malloc_trim(TRIM_KEEP);
 }
 

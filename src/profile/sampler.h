@@ -52,8 +52,8 @@ struct sampler_counts {
 };
 
 /* A profile with more nodes than this is folded (profile_fold()): processes that ended become one for each
- * name, then rare stacks lose their callers. About 15 MB. */
-#define SAMPLER_NODES 180000
+ * name, then rare stacks lose their callers. About 12 MB, and as much again for a moment. */
+#define SAMPLER_NODES 390000
 
 struct sampler;
 

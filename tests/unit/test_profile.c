@@ -138,6 +138,25 @@ static void folding_keeps_what_functions_take(void **state)
     profile_free(p);
 }
 
+/* Half as many stacks would be a waste of the room. */
+static void folding_uses_its_room(void **state)
+{
+    struct profile *p;
+    char stack[128];
+    uint64_t all = 0;
+    assert_int_equal(profile_new(&p), 0);
+    for (int i = 0; i < 20000; all += (uint64_t)++i) {
+        snprintf(stack, sizeof(stack), "a;c%d;d%d;leaf%d", i, i, i % 5);
+        add(p, stack, (uint64_t)i + 1);
+    }
+    assert_int_equal(profile_fold(p, 2000, NULL, NULL), 0);
+    assert_in_range(p->nodes.count, 1500, 2000);
+    uint64_t *totals = profile_totals(p);
+    assert_int_equal(totals[0], all);
+    free(totals);
+    profile_free(p);
+}
+
 static void merging_is_addition(void **state)
 {
     struct profile *a, *b, *ab, *ba;
@@ -373,6 +392,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(folded_processes_share_their_stacks),
                                        cmocka_unit_test(folding_loses_callers_never_weight),
                                        cmocka_unit_test(folding_keeps_what_functions_take),
+                                       cmocka_unit_test(folding_uses_its_room),
                                        cmocka_unit_test(merging_is_addition),
                                        cmocka_unit_test(merging_in_levels_is_the_same),
                                        cmocka_unit_test(recursion_counts_once),
