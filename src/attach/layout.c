@@ -10,7 +10,10 @@
 #include <Zydis/Zydis.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/file.h"
 
 #define PORT_CALLED                                                                         \
     "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
@@ -469,6 +472,28 @@ static void node_layout(struct target *target, struct sonde_config *config)
                     "Use an official build of Node.");
 }
 
+/* What Node leaves in a start-up snapshot must be plain JavaScript: it ends with an error when it meets a
+ * script's memory and functions that a library brought in. An argument of the program's own that is called
+ * like the option only costs precision. */
+static bool builds_snapshot(pid_t pid)
+{
+    static const char *const OPTIONS[] = {"--build-snapshot", "--experimental-sea-config", "--build-sea"};
+    char path[32];
+    _cleanup_(freep) char *line = NULL;
+    size_t length = 0;
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+    (void)file_read(path, 1 << 20, &line, &length);
+    for (char *arg = line; arg && arg < line + length; arg += strlen(arg) + 1) {
+        for (char *c = arg; *c && *c != '='; c++)
+            if (*c == '_')
+                *c = '-'; /* Node takes both */
+        for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
+            if (strncmp(arg, OPTIONS[i], strlen(OPTIONS[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
 /* The functions by which the probe runs its script; without one of them it runs none. */
 static void find_script_functions(struct target *target, struct sonde_config *config)
 {
@@ -525,7 +550,17 @@ void target_layout(struct target *target, enum sonde_context context, struct son
         redis_layout(target, &config);
     else if (target->runtime == RUNTIME_NODE)
         node_layout(target, &config);
-    if (target->runtime == RUNTIME_NODE && context >= SONDE_CONTEXT_NATIVE)
-        find_script_functions(target, &config);
+    if (target->runtime == RUNTIME_NODE && context >= SONDE_CONTEXT_NATIVE) {
+        if (builds_snapshot(target->pid)) {
+            target_miss(
+                target, "request contexts",
+                "it builds a start-up snapshot, which Node refuses to write with a script of sonde's in "
+                "it: requests are told apart by asynchronous ids alone",
+                "None is needed: what starts from the snapshot is not concerned.");
+            config.context = SONDE_CONTEXT_BOUNDED;
+        } else {
+            find_script_functions(target, &config);
+        }
+    }
     *ret_config = config;
 }
