@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
 #include <linux/perf_event.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -26,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "profile/busiest.h"
 #include "profile/kernel_names.h"
 #include "profile/outlier.h"
 #include "profile/process.h"
@@ -524,7 +524,8 @@ static void forget_ended(struct sampler *s)
     array_done(&pids);
 }
 
-/* Children that were never met have their parent's description: of rows that may be others' soon. */
+/* Children that were never met have their parent's description: of rows that may be others' soon. And nobody
+ * would miss them when the news of their end was lost. */
 static void forget_heirs(struct sampler *s)
 {
     ARRAY(uint32_t) heirs = {0};
@@ -571,6 +572,7 @@ static void tidy(struct sampler *s)
         return;
     s->tidied_ns = s->now_ns;
     forget_ended(s);
+    forget_heirs(s);
     bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
     native_files_trim(s->files, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
     malloc_trim(TRIM_KEEP);
@@ -706,49 +708,15 @@ static int load(struct sampler *s, struct problem *problem)
 #define READ_AHEAD_HZ  1000
 #define READ_AHEAD_MAX 256
 
-struct busy {
-    pid_t pid;
-    uint64_t ticks; /* of processor time */
-};
-
-static int by_ticks(const void *a, const void *b)
-{
-    const struct busy *x = a, *y = b;
-    return x->ticks > y->ticks ? -1 : x->ticks < y->ticks;
-}
-
-static bool processor_time(pid_t pid, uint64_t *ret_ticks)
-{
-    char path[64];
-    unsigned long user, system;
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const char *at = file_read(path, 4096, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-        return false;
-    *ret_ticks = user + system;
-    return true;
-}
-
 static void read_ahead(struct sampler *s)
 {
-    ARRAY(struct busy) list = {0};
     uint64_t end = clock_monotonic_ns() + READ_AHEAD_NS;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct busy busy = {.pid = atoi(e->d_name)};
-        if (busy.pid > 0 && busy.pid != getpid() && processor_time(busy.pid, &busy.ticks) && busy.ticks)
-            (void)array_add(&list, busy);
-    }
-    if (dir)
-        closedir(dir);
-    if (list.count)
-        qsort(list.at, list.count, sizeof(*list.at), by_ticks);
+    size_t count;
+    pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
     bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
-    for (size_t i = 0;
-         i < list.count && i < READ_AHEAD_MAX && clock_monotonic_ns() < end && (fast || !s->load_ended); i++)
-        process_of(s, list.at[i].pid, clock_monotonic_ns());
-    array_done(&list);
+    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end && (fast || !s->load_ended); i++)
+        process_of(s, pids[i], clock_monotonic_ns());
+    free(pids);
 }
 
 static void *load_beside(void *context)
