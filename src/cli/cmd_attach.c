@@ -108,10 +108,12 @@ static int add_target(const struct command *self, struct attach_options *options
 
 /* ---- attaching ---- */
 
+/* picky: what is neither Node nor Redis is told of. */
 static int attach_all(struct recording *recording, const struct attach_options *options, bool picky,
-                      struct problem *problem)
+                      int *ret_attached, struct problem *problem)
 {
     int attached = 0, last = -ESRCH;
+    *ret_attached = 0;
     array_foreach (&options->pids, pid) {
         int r = session_attach(recording->session, *pid, problem);
         if (r >= 0) {
@@ -119,27 +121,29 @@ static int attach_all(struct recording *recording, const struct attach_options *
             continue;
         }
         last = r;
+        if (r == -ESRCH && attached) /* one of a name or a container that ended meanwhile */
+            continue;
         if ((picky || r != -ENOTSUP) && options->pids.count > 1)
             fprintf(stderr, "sonde: %s\n", problem->what);
     }
     if (!attached && !options->pids.count)
         problem_set(problem, -ESRCH, "no node or redis-server runs here that could be attached to");
+    *ret_attached = attached;
     return attached ? 0 : last;
 }
 
 static int attach(struct recording *recording, const struct attach_options *options)
 {
     struct problem problem = {0};
-    int ignored = 0, r = recording_open(recording, &problem);
+    int ignored = 0, attached = 0, r = recording_open(recording, &problem);
     recording_hold_signals();
     if (r >= 0)
-        r = attach_all(recording, options, !options->all, &problem);
+        r = attach_all(recording, options, !options->all, &attached, &problem);
     uint64_t deadline_ns = 0;
     if (options->seconds > 0)
         deadline_ns = clock_monotonic_ns() + (uint64_t)(options->seconds * (double)NS_PER_S);
     if (r >= 0 && !recording->quiet)
-        fprintf(stderr, "sonde: attached to %zu process%s; %s\n", options->pids.count,
-                options->pids.count == 1 ? "" : "es",
+        fprintf(stderr, "sonde: attached to %d process%s; %s\n", attached, attached == 1 ? "" : "es",
                 deadline_ns ? "Ctrl-C ends earlier" : "Ctrl-C ends and reports");
     if (r >= 0)
         r = recording_loop(recording, 0, deadline_ns, &ignored, &problem);

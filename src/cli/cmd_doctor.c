@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "profile/process.h"
+#include "profile/sampler.h"
 #include "symbol/demangle.h"
 
 enum verdict { WORKS, LIMITED, FAILS };
@@ -161,8 +162,7 @@ static void check_bpf(struct answer *answer)
         fails(check, FAILS, "Use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as distributions do.");
     } else if (!allowed) {
         because(check, "this user may not load eBPF programs");
-        fails(check, FAILS,
-              "sudo sonde ...   or   sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(command -v sonde)");
+        fails(check, FAILS, "sudo sonde ...   or   sudo setcap " SAMPLER_CAPABILITIES " $(command -v sonde)");
     } else {
         because(check, "the kernel describes its types, and this user may load programs");
     }

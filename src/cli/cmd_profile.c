@@ -642,6 +642,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     snprintf(profile->event, sizeof(profile->event), "%s", o.event);
     snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
     profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
+    profile->by_line = o.sampler.lines;
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
     o.sampler.source = format != FORMAT_FOLDED || o.json;
     struct sigaction action = {.sa_handler = on_signal};

@@ -356,7 +356,7 @@ int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_n
     }
     program->midway = program->attached = true;
     session_tell_start(session, program);
-    (void)session_write_manifest(session, false);
+    session->manifest_wanted = true;
     return 0;
 }
 

@@ -22,6 +22,8 @@
 
 #include "base/clock.h"
 
+#define MANIFEST_PAUSE 50 /* times what writing it took: 2 % of a processor at most */
+
 /* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
 enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };
 
@@ -409,7 +411,8 @@ int session_step(struct session *session, int *ret_status)
                 free_slots(*p);
     }
     session_follow(session, now);
-    if (now - session->manifest_ns > 2 * NS_PER_S)
+    if (now - session->manifest_ns > (session->manifest_wanted ? 0 : 2 * NS_PER_S) &&
+        now - session->manifest_ns > MANIFEST_PAUSE * session->manifest_took_ns)
         (void)session_write_manifest(session, false);
     if (session->child && !command_ended(session, now))
         return 1;

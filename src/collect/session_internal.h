@@ -73,6 +73,8 @@ struct session {
     uint64_t followed_ns;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
     uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;
+    uint64_t manifest_took_ns; /* of a processor, the last one: with thousands of processes it is much */
+    bool manifest_wanted;      /* it lacks somebody */
     uint64_t lost_reported;
     unsigned idle_us; /* how long the next step may sleep */
     bool finished;

@@ -214,5 +214,5 @@ void session_welcome(struct session *session)
     }
     if (guest.shared_fd >= 0)
         close(guest.shared_fd);
-    (void)session_write_manifest(session, false);
+    session->manifest_wanted = true;
 }

@@ -17,6 +17,8 @@ static void add_name(const struct profile *p, uint32_t frame, struct text *out)
         char safe = *c == ';' ? ':' : *c == '\n' || *c == '\r' ? ' ' : *c;
         text_add_bytes(out, &safe, 1);
     }
+    if (p->by_line && f->line)
+        text_addf(out, ":%u", f->line);
     if (f->kind == FRAME_KERNEL)
         text_add(out, "_[k]");
     else if (f->kind == FRAME_GENERATED || f->kind == FRAME_JAVA || f->kind == FRAME_JS)
@@ -25,14 +27,14 @@ static void add_name(const struct profile *p, uint32_t frame, struct text *out)
 
 void folded_stack(const struct profile *p, uint32_t node, struct text *out)
 {
-    uint32_t path[2048];
-    size_t depth = 0;
-    for (; node && depth < ARRAY_SIZE(path); node = p->nodes.at[node].parent)
-        path[depth++] = p->nodes.at[node].frame;
-    while (depth-- > 0) {
-        add_name(p, path[depth], out);
+    ARRAY(uint32_t) path = {0};
+    for (; node && !out->failed; node = p->nodes.at[node].parent)
+        out->failed = array_add(&path, p->nodes.at[node].frame) < 0;
+    for (size_t depth = path.count; depth-- > 0;) {
+        add_name(p, path.at[depth], out);
         text_add(out, depth ? ";" : "");
     }
+    array_done(&path);
 }
 
 int folded_write(const struct profile *p, struct text *out)

@@ -66,6 +66,7 @@ int profile_by_service(const struct profile *p, struct profile **ret_profile)
     strcpy(copy->event, p->event);
     strcpy(copy->unit, p->unit);
     copy->period = p->period;
+    copy->by_line = p->by_line;
     copy->start_ns = p->start_ns;
     copy->end_ns = p->end_ns;
     profile_count(copy, 0, p->nodes.at[0].count, p->nodes.at[0].weight);

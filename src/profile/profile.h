@@ -71,6 +71,7 @@ struct profile {
     uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
     char event[32];            /* "cpu", "off-cpu", "page-faults" */
     char unit[16];             /* of weights: "nanoseconds", "count", "samples" */
+    bool by_line;              /* lines of one function are told apart in lists and folded text, too */
     bool failed;               /* memory ran out: the profile lacks something */
     uint32_t serial;           /* ids are of this one; no two profiles ever share it */
 };

@@ -649,9 +649,9 @@ static int refused(struct problem *problem, int error, const char *what)
     problem_set(problem, error, "%s: %s", what, strerror(-error));
     if (error == -EPERM || error == -EACCES)
         problem_remedy(problem,
-                       "Run as root, or grant it once: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,"
-                       "cap_dac_read_search=ep on the sonde binary. Without it, profiles that others "
-                       "took (pprof, folded text) can be read: sonde profile --merge, sonde diff.");
+                       "Run as root, or grant it once: setcap " SAMPLER_CAPABILITIES
+                       " on the sonde binary. Without it, profiles that others took (pprof, folded text) can "
+                       "be read: sonde profile --merge, sonde diff.");
     return error;
 }
 

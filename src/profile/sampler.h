@@ -55,6 +55,10 @@ struct sampler_counts {
  * name, then rare stacks lose their callers. About 12 MB, and as much again for a moment. */
 #define SAMPLER_NODES 390000
 
+/* What a sampler that is not root's needs; the last for the code of files that were deleted or replaced. */
+#define SAMPLER_CAPABILITIES \
+    "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_checkpoint_restore=ep"
+
 struct sampler;
 
 /* -EPERM with what to grant when the kernel refuses. */
