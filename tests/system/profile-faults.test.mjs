@@ -116,6 +116,9 @@ test('options after processes and files', { skip }, () => {
     const file = path.join(folder, 'part.folded');
     fs.writeFileSync(file, 'a;b 3\n');
     assert.equal(profile('--merge', file, file, '-f', 'folded').stdout, 'a;b 6\n');
+    const deep = `${Array.from({ length: 3000 }, (_, i) => `f${i}`).join(';')} 5\n`;
+    fs.writeFileSync(file, deep);
+    assert.equal(profile('--merge', file, '-f', 'folded').stdout, deep, 'the outermost calls are there');
 });
 
 test('a link and a pipe that are written to stay what they are', () => {
@@ -130,6 +133,12 @@ test('a link and a pipe that are written to stay what they are', () => {
     const read = execFileSync('sh', ['-c', `cat ${pipe} & ${sonde} profile --merge -o ${pipe} ${from}; wait`], { encoding: 'utf8', timeout: 60_000 });
     assert.equal(read, 'a;b 3\n');
     assert.ok(fs.lstatSync(pipe).isFIFO());
+});
+
+test('lines of one function are told apart when that is asked for', { skip }, () => {
+    const program = compile('lines', BUSY.replace('sink += i * i;', '\n{ sink += i * i;\nsink ^= i; }'), '-g');
+    const lines = new Set([...profile('-q', '--lines', '-f', 'folded', '--', program).stdout.matchAll(/;busy:(\d+)[ ;]/g)].map((m) => m[1]));
+    assert.ok(lines.size > 1, [...lines].join());
 });
 
 test('files that are no profiles', () => {
