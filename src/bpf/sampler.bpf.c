@@ -809,7 +809,7 @@ int on_tick(struct bpf_perf_event_data *ctx)
 
 /* ---- off the CPU ---- */
 
-SEC("tp_btf/sched_switch")
+SEC("raw_tp/sched_switch")
 int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
 {
     u32 pid = BPF_CORE_READ(previous, tgid), tid = BPF_CORE_READ(previous, pid), slot = 1;
@@ -861,7 +861,7 @@ static __always_inline void send_note(u32 kind, u32 pid, u64 value)
     bpf_ringbuf_submit(head, 0);
 }
 
-SEC("tp_btf/sched_process_fork")
+SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
     u32 pid = BPF_CORE_READ(parent, tgid), new_pid = BPF_CORE_READ(child, tgid), one = 1;
@@ -876,7 +876,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
     return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
+SEC("raw_tp/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
     u32 pid = BPF_CORE_READ(task, tgid);
@@ -887,7 +887,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
     return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
+SEC("raw_tp/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
     u32 pid = BPF_CORE_READ(task, tgid);

@@ -21,12 +21,14 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "profile/busiest.h"
 #include "profile/kernel_names.h"
+#include "profile/kernel_types.h"
 #include "profile/outlier.h"
 #include "profile/process.h"
 #include "profile/sideband.h"
@@ -668,11 +670,39 @@ static int no_output(enum libbpf_print_level level, const char *format, va_list 
     return 0;
 }
 
+/* Where the kernel's structures have their members, into a file for libbpf. */
+static int write_types(const struct btf *btf, int fd)
+{
+    uint32_t size;
+    const void *own = btf__raw_data(btf, &size);
+    _cleanup_(freep) void *types = own ? malloc(size) : NULL;
+    if (!types)
+        return -ENOMEM;
+    memcpy(types, own, size);
+    int r = kernel_types_correct_running(types, size, kernel_types_sampled);
+    return r < 0 ? r : file_write_all(fd, types, size);
+}
+
+/* Opens the program; *ret_types is kept open until it is loaded. */
+static struct sampler_bpf *open_program(int *ret_types)
+{
+    char path[32];
+    int fd = *ret_types = memfd_create("sonde-types", MFD_CLOEXEC);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = path);
+    struct sampler_bpf *bpf = fd < 0 ? NULL : sampler_bpf__open_opts(&options);
+    if (bpf && write_types(bpf_object__btf(bpf->obj), fd) == 0)
+        return bpf;
+    sampler_bpf__destroy(bpf);
+    return sampler_bpf__open(); /* libbpf finds out itself */
+}
+
 static int load(struct sampler *s, struct problem *problem)
 {
     const struct sampler_options *o = &s->options;
+    _cleanup_(file_closep) int types = -1;
     libbpf_set_print(no_output);
-    s->bpf = sampler_bpf__open();
+    s->bpf = open_program(&types);
     if (!s->bpf)
         return refused(problem, -errno, "cannot open the BPF program");
     s->tables.row_limit = (uint32_t)((o->map_bytes ? o->map_bytes : 32u << 20) / sizeof(struct unwind_row));
