@@ -18,14 +18,12 @@ static size_t value_of(struct keyed item, unsigned digit)
     return item.key >> (DIGIT_BITS * digit) & (VALUES - 1);
 }
 
-/* One digit, unless all keys have the same; where the keys are afterwards. */
+/* One digit; where the keys are afterwards. */
 static struct keyed *sort_digit(struct keyed *from, struct keyed *to, size_t count, unsigned digit)
 {
     size_t at[VALUES] = {0}, sum = 0;
     for (size_t i = 0; i < count; i++)
         at[value_of(from[i], digit)]++;
-    if (at[value_of(from[0], digit)] == count)
-        return from;
     for (size_t v = 0; v < VALUES; v++) {
         size_t n = at[v];
         at[v] = sum;
@@ -57,10 +55,14 @@ int sort_by_key(void *items, size_t count, size_t size, uint64_t (*key)(const vo
         free(copy);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < count; i++)
+    uint64_t differ = 0;
+    for (size_t i = 0; i < count; i++) {
         keys[i] = (struct keyed){key((uint8_t *)items + i * size), (uint32_t)i};
+        differ |= keys[i].key ^ keys[0].key;
+    }
     for (unsigned digit = 0; digit < DIGITS; digit++)
-        sorted = sort_digit(sorted, sorted == keys ? keys + count : keys, count, digit);
+        if (value_of((struct keyed){.key = differ}, digit)) /* else all have the same */
+            sorted = sort_digit(sorted, sorted == keys ? keys + count : keys, count, digit);
     memcpy(copy, items, count * size);
     for (size_t i = 0; i < count; i++)
         memcpy((uint8_t *)items + i * size, copy + sorted[i].place * size, size);

@@ -43,9 +43,9 @@
 #define REDRAW_NS        (100 * NS_PER_MS)
 #define REDRAW_TICKS     16
 #define EAGER_NS         (200 * NS_PER_MS)
-#define EAGER_MS         2
+#define EAGER_MS         1
 #define MAPPED_BYTES     (128 << 10) /* from this size on, freed memory goes back at once */
-#define FIRST_TICK_NS    (2 * NS_PER_MS)
+#define FIRST_TICK_NS    NS_PER_MS
 
 struct sampler {
     struct sampler_options options;
@@ -604,7 +604,7 @@ static uint64_t draw_period(uint64_t period_ns)
 static void redraw_periods(struct sampler *s)
 {
     uint64_t period = clock_period(&s->options);
-    bool early = s->redrawn_ns == s->started_ns && s->now_ns - s->started_ns > 2 * FIRST_TICK_NS;
+    bool early = s->redrawn_ns == s->started_ns && s->now_ns - s->started_ns > FIRST_TICK_NS;
     if (!period || (!early && s->now_ns - s->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * period)))
         return;
     s->redrawn_ns = s->now_ns;

@@ -592,8 +592,8 @@ static bool is_code(const struct elf *elf, const Elf64_Sym *s)
     }
 }
 
-/* Of several names at one address the best comes last, where the search ends: sized after unsized, functions
- * after labels, global after weak after local, then the longer size, then the shorter name's table order. */
+/* Of several names at one address the best is kept: sized before unsized, functions before labels, global
+ * before weak before local, then the first in the tables. */
 static int rank(const Elf64_Sym *s)
 {
     int binding = ELF64_ST_BIND(s->st_info);
@@ -608,16 +608,14 @@ static uint64_t value_of(const void *item)
     return ((const struct function *)item)->value;
 }
 
-static int by_rank(const void *a, const void *b, void *context)
+/* Of two at one address: is a the better one? */
+static bool better(const struct elf *elf, const struct function *a, const struct function *b)
 {
-    const struct function *x = a, *y = b;
-    Elf64_Sym sx, sy;
-    raw_symbol(context, x->where, &sx);
-    raw_symbol(context, y->where, &sy);
-    int rx = rank(&sx), ry = rank(&sy);
-    if (rx != ry)
-        return rx < ry ? -1 : 1;
-    return x->where > y->where ? -1 : x->where < y->where;
+    Elf64_Sym sa, sb;
+    raw_symbol(elf, a->where, &sa);
+    raw_symbol(elf, b->where, &sb);
+    int ra = rank(&sa), rb = rank(&sb);
+    return ra != rb ? ra > rb : a->where < b->where;
 }
 
 static int build_functions(struct elf *elf)
@@ -640,16 +638,13 @@ static int build_functions(struct elf *elf)
         array_done(&found);
         return -ENOMEM;
     }
-    for (size_t i = 0, next; i < found.count; i = next) { /* several names of one address */
-        for (next = i + 1; next < found.count && found.at[next].value == found.at[i].value;)
-            next++;
-        if (next > i + 1)
-            qsort_r(found.at + i, next - i, sizeof(*found.at), by_rank, elf);
-    }
-    size_t kept = 0; /* one per address: the last */
-    for (size_t i = 0; i < found.count; i++)
-        if (i + 1 == found.count || found.at[i + 1].value != found.at[i].value)
+    size_t kept = 0; /* one per address */
+    for (size_t i = 0; i < found.count; i++) {
+        if (kept == 0 || found.at[kept - 1].value != found.at[i].value)
             found.at[kept++] = found.at[i];
+        else if (better(elf, &found.at[i], &found.at[kept - 1]))
+            found.at[kept - 1] = found.at[i];
+    }
     elf->functions = found.at;
     elf->function_count = kept;
     elf->functions_built = true;
