@@ -102,7 +102,8 @@ static int add_target(const struct command *self, struct attach_options *options
     if (found < 0)
         return cli_usage(self, "%s is no cgroup folder (it has no cgroup.procs)", text);
     if (found == 0)
-        return cli_usage(self, "no process runs a program named %s", text);
+        return cli_usage(
+            self, strchr(text, '/') ? "no process is in %s" : "no process runs a program named %s", text);
     return 0;
 }
 
