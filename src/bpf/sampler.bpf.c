@@ -516,6 +516,8 @@ VERIFIED_ALONE int step_out(struct sampler_process *p, struct sample *s, struct 
         rbp_rule = RBP_SAME;
     } else if (cfa_rule == CFA_RSP) {
         cfa = sp + offset;
+    } else if (cfa_rule == CFA_RSP_WORDS) {
+        cfa = sp + 8 * offset;
     } else if (cfa_rule == CFA_RBP) {
         cfa = s->r.fp + offset;
     } else if (cfa_rule == CFA_PLT) {

@@ -163,6 +163,10 @@ static void add_row(struct reader *r, uint64_t pc, uint8_t cfa, int64_t cfa_offs
         return;
     }
     int64_t words = rbp_offset / 8;
+    if (cfa == CFA_RSP && cfa_offset > INT16_MAX && cfa_offset % 8 == 0) {
+        cfa = CFA_RSP_WORDS;
+        cfa_offset /= 8;
+    }
     if (cfa_offset < INT16_MIN || cfa_offset > INT16_MAX ||
         (rbp != RBP_SAME && (words < INT8_MIN || words > INT8_MAX || rbp_offset % 8 != 0)))
         cfa = CFA_GAP;

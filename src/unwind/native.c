@@ -464,6 +464,9 @@ enum native_step native_step(struct native *native, const struct stack_copy *sta
     case CFA_RSP:
         cfa = r.sp + (uint64_t)(int64_t)row->cfa_offset;
         break;
+    case CFA_RSP_WORDS:
+        cfa = r.sp + 8 * (uint64_t)(int64_t)row->cfa_offset;
+        break;
     case CFA_RBP:
         cfa = r.fp + (uint64_t)(int64_t)row->cfa_offset;
         break;

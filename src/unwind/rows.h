@@ -15,6 +15,7 @@ enum unwind_cfa {
     CFA_SIGNAL = 6,  /* a signal frame: the interrupted registers lie at rsp + cfa_offset */
     CFA_RESOLVE = 7, /* the lazy binder, which realigns its stack by a register that is not followed: above it
                         lie the module's link_map, a small number, and the return address */
+    CFA_RSP_WORDS = 8, /* rsp + 8 * cfa_offset: frames of more than 32 KB */
 };
 
 /* Where the caller's rbp is. */

@@ -60,7 +60,7 @@ struct Shop {
     volatile unsigned long sink = 0;
     __attribute__((noinline)) void spin(long n) { for (long i = 0; i < n; i++) sink += i * i; asm volatile(""); }
     __attribute__((noinline)) void heavy(long n) { spin(3 * n); asm volatile(""); }
-    __attribute__((noinline)) void light(long n) { spin(n); asm volatile(""); }
+    __attribute__((noinline)) void light(long n) { char large[50000]; asm volatile("" :: "r"(large) : "memory"); spin(n); asm volatile(""); } // a frame of more than 32 KB
 };
 int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 3;) { long n = 20000 + rand() % 160000; shop.heavy(n); shop.light(n); } }
 `);
@@ -287,7 +287,7 @@ function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } i
 
 test("the kernel's own threads, and the kernel's part of a process' first stacks", { skip: skip || (process.getuid() !== 0 && 'needs root') }, () => {
     // Every switch of a thread happens in the kernel; processes of milliseconds have few others than their first.
-    const args = ['profile', '--all', '-e', 'context-switches', '-f', 'folded', '--', 'sh', '-c', 'for i in $(seq 50); do sleep 0.02; done'];
+    const args = ['profile', '--all', '-e', 'context-switches', '-f', 'folded', '--', 'sh', '-c', 'for i in $(seq 20); do sleep 0.02; done'];
     const { stdout, stderr, status } = spawnSync(sonde, args, { encoding: 'utf8', maxBuffer: 1 << 28 });
     assert.ok(status === 0 || status === 4, stderr); // 4: a loaded machine lost some
     const lines = stdout.trim().split('\n');
