@@ -7,16 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <linux/perf_event.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +29,7 @@
 #include "profile/process.h"
 #include "profile/sideband.h"
 #include "profile/tables.h"
+#include "profile/ticks.h"
 #include "sampler.skel.h"
 
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
@@ -40,12 +37,9 @@
 #define JAVA_REFRESH     NS_PER_S
 #define POLL_NS          (100 * NS_PER_MS)
 #define THREAD_LIMIT     65536
-#define REDRAW_NS        (100 * NS_PER_MS)
-#define REDRAW_TICKS     16
 #define EAGER_NS         (200 * NS_PER_MS)
 #define EAGER_MS         1
 #define MAPPED_BYTES     (128 << 10) /* from this size on, freed memory goes back at once */
-#define FIRST_TICK_NS    NS_PER_MS
 
 struct sampler {
     struct sampler_options options;
@@ -68,9 +62,8 @@ struct sampler {
     struct sampler_process *description; /* scratch: it is large */
     uint32_t serial;                     /* of the last description that was published */
     struct process_stack *stack;
-    int *events;
-    size_t event_count;
-    uint64_t started_ns, redrawn_ns;
+    struct ticks ticks;
+    uint64_t started_ns;
     int stats_fd;
     struct profile *on, *off; /* during a poll */
     uint64_t now_ns;
@@ -580,39 +573,7 @@ static void tidy(struct sampler *s)
     malloc_trim(TRIM_KEEP);
 }
 
-/* ---- the clock ---- */
-
-/* On average; 0 when it is no clock that ticks. */
-static uint64_t clock_period(const struct sampler_options *o)
-{
-    bool clock = o->event_type == PERF_TYPE_SOFTWARE &&
-                 (o->event_config == PERF_COUNT_SW_CPU_CLOCK || o->event_config == PERF_COUNT_SW_TASK_CLOCK);
-    return clock && !o->event_period ? NS_PER_S / MAX(o->frequency, 1u) : 0;
-}
-
-/* Between three and five quarters of it. */
-static uint64_t draw_period(uint64_t period_ns)
-{
-    uint32_t random = UINT32_MAX / 2;
-    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
-    return period_ns * 3 / 4 + (period_ns / 2 * random >> 32);
-}
-
-/* A clock with a fixed period sees the same part of a program that keeps step with it, again and again. So
- * each processor's gets another period now and then. That restarts it, hence not too often; a tick's weight
- * is the time that it stands for, whatever the period. */
-static void redraw_periods(struct sampler *s)
-{
-    uint64_t period = clock_period(&s->options);
-    bool early = s->redrawn_ns == s->started_ns && s->now_ns - s->started_ns > FIRST_TICK_NS;
-    if (!period || (!early && s->now_ns - s->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * period)))
-        return;
-    s->redrawn_ns = s->now_ns;
-    for (size_t i = 0; i < s->event_count; i++) {
-        uint64_t drawn = draw_period(period);
-        ioctl(s->events[i], PERF_EVENT_IOC_PERIOD, &drawn);
-    }
-}
+/* ---- polling ---- */
 
 int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct profile *off)
 {
@@ -626,7 +587,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         nanosleep(&pause, NULL);
     }
     s->now_ns = clock_monotonic_ns();
-    redraw_periods(s);
+    ticks_redraw(&s->ticks, s->now_ns);
     settle(s);
     memory_pages_forget(&s->shared.pages);
     if (s->sideband)
@@ -713,7 +674,7 @@ static int load(struct sampler *s, struct problem *problem)
     s->bpf->rodata->want_kernel = o->kernel;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
-    s->bpf->rodata->clock_period_ns = clock_period(o);
+    s->bpf->rodata->clock_period_ns = ticks_period(o);
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
     bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
@@ -825,26 +786,9 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     return 0;
 }
 
-static int open_event(const struct sampler_options *o, int cpu)
-{
-    struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
-    if (o->event_period) {
-        attr.sample_period = o->event_period;
-    } else if (clock_period(o)) {
-        attr.sample_period = MIN(draw_period(clock_period(o)), FIRST_TICK_NS);
-    } else {
-        attr.freq = 1;
-        attr.sample_freq = MAX(o->frequency, 1u);
-    }
-    return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-}
-
 int sampler_start(struct sampler *s, struct problem *problem)
 {
-    int cpus = libbpf_num_possible_cpus();
-    s->events = calloc((size_t)MAX(cpus, 1), sizeof(*s->events));
-    if (!s->events)
-        return -ENOMEM;
+    const char *what;
     s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (!s->sideband && sideband_open(&s->sideband) < 0)
         s->sideband = NULL;
@@ -855,35 +799,22 @@ int sampler_start(struct sampler *s, struct problem *problem)
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;
-    s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
-    s->now_ns = s->redrawn_ns = s->started_ns; /* the first ticks come early, and are waited for */
-    for (int cpu = 0; s->options.on_cpu && cpu < cpus; cpu++) {
-        int fd = open_event(&s->options, cpu);
-        if (fd < 0 && (errno == ENODEV || errno == ENXIO)) /* this CPU is off */
-            continue;
-        if (fd < 0) {
-            int e = errno;
-            refused(problem, -e, "cannot open the event");
-            if (e == ENOENT || e == EOPNOTSUPP)
-                problem_remedy(
-                    problem,
-                    "This machine does not count it (virtual machines often lack hardware counters); "
-                    "use --event cpu.");
-            return -e;
-        }
-        if (!bpf_program__attach_perf_event(s->bpf->progs.on_tick, fd)) {
-            close(fd);
-            return refused(problem, -errno, "cannot attach to the event");
-        }
-        s->events[s->event_count++] = fd;
-    }
-    return 0;
+    s->now_ns = s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
+    int r = s->options.on_cpu
+                ? ticks_open(&s->ticks, &s->options, s->bpf->progs.on_tick, s->started_ns, &what)
+                : 0;
+    if (r >= 0)
+        return 0;
+    refused(problem, r, what);
+    if (r == -ENOENT || r == -EOPNOTSUPP)
+        problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
+                                "counters); use --event cpu.");
+    return r;
 }
 
 void sampler_stop(struct sampler *s)
 {
-    while (s->event_count > 0) /* closing takes the program off, too */
-        close(s->events[--s->event_count]);
+    ticks_close(&s->ticks);
 }
 
 void sampler_close(struct sampler *s)
@@ -910,7 +841,6 @@ void sampler_close(struct sampler *s)
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
     array_done(&s->threads);
-    free(s->events);
     free(s->description);
     free(s->stack);
     free(s);
