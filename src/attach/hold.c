@@ -33,6 +33,7 @@ enum {
     STOP_ALL_RUNNABLE_MS = 100,
     CALL_TIMEOUT_MS = 10000,
     WAKE_MS = 1, /* a look without having been called */
+    LOOK_MS = 5, /* on the way to a safe point */
 };
 
 /* ---- our own turn ---- */
@@ -402,30 +403,6 @@ static bool in_generated_code(const struct modules *modules, uint64_t address)
     return mapping && mapping->executable && mapping->module == UINT32_MAX;
 }
 
-/* Runs from system call to system call until one that waits for events returns. */
-static int run_to_wait(pid_t pid, uint64_t deadline_ns)
-{
-    int deliver = 0;
-    bool entering = true; /* the first stop we see is an entry */
-    for (;;) {
-        struct user_regs_struct regs;
-        int status, r;
-        if (ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
-            return -errno;
-        r = wait_stop(pid, deadline_ns, &status);
-        if (r < 0)
-            return r;
-        deliver = pending_signal(status);
-        if (!is_syscall_stop(status))
-            continue;
-        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-            return -errno;
-        entering = (long)regs.rax == -ENOSYS;
-        if (!entering && waits_for_events(&regs))
-            return 0;
-    }
-}
-
 /* A restartable sequence (rseq) would go on as if nothing had come between. Kernels before 5.13 do not tell.
  */
 static bool in_restartable_sequence(pid_t pid)
@@ -464,6 +441,51 @@ static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_
            is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
 }
 
+/* To a safe point: from system call to system call until one that waits for events returns, or wherever it
+ * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
+ * of the processor would find a function without stepping from call to call, but the kernel leaves them in
+ * place when we are killed, and then they kill the program. */
+static int run_to_safe_point(pid_t pid, const struct modules *modules, const struct hold_freely *freely,
+                             uint64_t deadline_ns)
+{
+    int deliver = 0;
+    for (uint64_t look_ns = in_ms(LOOK_MS);;) {
+        struct user_regs_struct regs;
+        uint64_t at;
+        int status = 0, r;
+        /* Who makes one call after the other is let run for a moment, to be met between two. */
+        bool looks = clock_monotonic_ns() >= look_ns;
+        if (looks)
+            look_ns = in_ms(WAKE_MS);
+        if (ptrace(looks ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
+            return -errno;
+        while ((r = wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
+               clock_monotonic_ns() < deadline_ns && is_asleep(pid, pid, &at))
+            look_ns = in_ms(WAKE_MS);
+        if (r == -ETIMEDOUT) {
+            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
+            r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
+            if (r < 0 || is_safe(pid, modules, freely))
+                return r;
+            if (clock_monotonic_ns() >= deadline_ns)
+                return -ETIMEDOUT;
+            look_ns = in_ms(LOOK_MS);
+            deliver = 0;
+            continue;
+        }
+        if (r < 0)
+            return r;
+        deliver = pending_signal(status);
+        if (!is_syscall_stop(status))
+            continue;
+        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+            return -errno;
+        bool entering = (long)regs.rax == -ENOSYS;
+        if (!entering && waits_for_events(&regs))
+            return 0;
+    }
+}
+
 int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
 {
     struct hold hold = {.pid = pid};
@@ -477,8 +499,6 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
     return 0;
 }
 
-/* Breakpoints of the processor would find a function without stepping from call to call, but the kernel
- * leaves them in place when we are killed, and then they kill the program. */
 int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,
               struct hold *ret_hold, struct problem *problem)
 {
@@ -486,14 +506,8 @@ int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely
     int r = hold_one(pid, &hold, problem);
     if (r < 0)
         return r;
-    if (!is_safe(pid, modules, freely)) {
-        r = run_to_wait(pid, clock_monotonic_ns() + timeout_ns);
-        if (r == -ETIMEDOUT) { /* it computes: is it in generated code now? */
-            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
-            r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
-            r = r == 0 && !is_safe(pid, modules, freely) ? -ETIMEDOUT : r;
-        }
-    }
+    if (!is_safe(pid, modules, freely))
+        r = run_to_safe_point(pid, modules, freely, clock_monotonic_ns() + timeout_ns);
     if (r < 0) {
         hold_release(&hold);
         problem_set(problem, r, "process %d: its main thread reached no safe point: %s", pid, strerror(-r));

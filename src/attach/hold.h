@@ -41,7 +41,8 @@ struct hold_freely {
 
 /* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
  * compiled JavaScript, never inside the allocator or the loader; freely (may be NULL) says where else. The
- * way to a safe point leads from system call to system call, which takes a busy program some milliseconds.
+ * way to a safe point leads from system call to system call, or from look to look while it computes, which
+ * takes a busy program some milliseconds.
  * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
  * already. */
 int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,

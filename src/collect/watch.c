@@ -349,24 +349,41 @@ static void watch_thread(struct session *session, struct program *program, struc
     }
 }
 
-/* The main thread of a program that we attached to and that has not shown itself since: when it computes all
- * the time it is stuck in a callback that began before we came. */
+/* The main thread of a program that we attached to, until it begins a callback: when it computes all the time
+ * it is stuck in one that began before we came. It may show itself meanwhile, as by its collections; then it
+ * takes more to believe that, since short callbacks may begin and end between our looks. */
+enum { LOOKS_MIN = 30 };
+static const double STUCK_LOAD = 0.5;
+
+static const struct program_thread *main_thread(const struct program *program)
+{
+    for (uint32_t i = 0; i < program->thread_count; i++)
+        if (program->threads[i].tid == (uint32_t)program->pid)
+            return &program->threads[i];
+    return NULL;
+}
+
 static void watch_unseen(struct session *session, struct program *program, uint64_t now_ns)
 {
     struct program_thread *t = &program->unseen;
+    const struct program_thread *shown = main_thread(program);
     uint64_t run_ns, wait_ns, elapsed_ns = now_ns - program->started_ns;
-    for (uint32_t i = 0; i < program->thread_count; i++)
-        if (program->threads[i].tid == (uint32_t)program->pid) {
-            program->midway = false;
-            return;
-        }
+    struct sonde_open_span open;
+    if (shown && find_callback(shown, &open)) {
+        program->midway = false;
+        return;
+    }
+    t->glances++;
     if (t->sched_fd < 0) {
         program_thread_open(program, t, (uint32_t)program->pid);
         (void)read_sched(t, &t->stall_run_ns, &t->sched_wait_ns);
         t->stall_next_ns = program->started_ns + 2 * session->options.stall_ns;
     }
     if (now_ns < t->stall_next_ns || !read_sched(t, &run_ns, &wait_ns) ||
-        run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns < elapsed_ns / 2)
+        (shown && (t->glances < LOOKS_MIN || elapsed_ns < NOTE_MS * NS_PER_MS)))
+        return;
+    double load = (double)(run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns) / (double)elapsed_ns;
+    if (load < STUCK_LOAD)
         return;
     struct record_open_span record = {.since_ns = program->started_ns,
                                       .pid = (uint32_t)program->pid,

@@ -147,6 +147,22 @@ test('a loop that is stuck in a regular expression can be attached to, and is ex
     kill(node.pid, 'SIGKILL');
 });
 
+test('a loop that is stuck while it allocates, collects and calls the system can be attached to, and is explained', async (t) => {
+    const folder = temporary(t), script = path.join(folder, 'stuck.js'), trace = path.join(folder, 'trace');
+    fs.writeFileSync(script, `
+        const fs = require('fs');
+        setTimeout(() => { console.log('stuck'); (function churn() { for (let i = 0, kept = []; ; i++) {
+            kept.push({ i, text: 'x' + i });
+            if (kept.length > 1e5) { kept = []; fs.existsSync('/nowhere'); }
+        } })(); });`);
+    const node = start(t, process.execPath, [script]);
+    await node.until(/stuck/, { stream: 'stdout' });
+    const { status, stderr } = await finish(t, SONDE, ['attach', '-o', trace, '--duration', '5', node.pid]);
+    assert.equal(status, 0, stderr);
+    assert.match(stderr, /event loop blocked for .* in churn \(.*stuck\.js:\d+:\d+\)/);
+    kill(node.pid, 'SIGKILL');
+});
+
 test('a second sonde is told of the first; what a killed one left is taken out by the next', async (t) => {
     const folder = temporary(t), script = path.join(folder, 'service.js');
     fs.writeFileSync(script, `setInterval(() => require('fs').stat(__filename, () => {}), 1); console.log('up');`);
