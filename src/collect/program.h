@@ -64,8 +64,8 @@ struct program {
     uint64_t shared_inode;
     struct program_thread threads[SONDE_THREADS];
     uint32_t thread_count;
-    /* Attached to while it ran: its main thread, until it begins a callback. It may be stuck in one that began
-     * before we came, and then no slot tells of that. */
+    /* Attached to while it ran: its main thread, until it begins a callback. It may be stuck in one that
+     * began before we came, and then no slot tells of that. */
     bool midway;
     bool children_checked;
     bool attached;        /* not started under us: neither are its children */
