@@ -644,28 +644,22 @@ static int write_types(const struct btf *btf, int fd)
     return r < 0 ? r : file_write_all(fd, types, size);
 }
 
-/* Opens the program; *ret_types is kept open until it is loaded. */
-static struct sampler_bpf *open_program(int *ret_types)
+/* With the places of the kernel's structures in the file types; or without one, when libbpf finds them. */
+static struct sampler_bpf *open_program(int types)
 {
     char path[32];
-    int fd = *ret_types = memfd_create("sonde-types", MFD_CLOEXEC);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = path);
-    struct sampler_bpf *bpf = fd < 0 ? NULL : sampler_bpf__open_opts(&options);
-    if (bpf && write_types(bpf_object__btf(bpf->obj), fd) == 0)
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", types);
+    LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = types < 0 ? NULL : path);
+    struct sampler_bpf *bpf = sampler_bpf__open_opts(&options);
+    if (!bpf || types < 0 || write_types(bpf_object__btf(bpf->obj), types) == 0)
         return bpf;
     sampler_bpf__destroy(bpf);
-    return sampler_bpf__open(); /* libbpf finds out itself */
+    return sampler_bpf__open();
 }
 
-static int load(struct sampler *s, struct problem *problem)
+static void configure(struct sampler *s)
 {
     const struct sampler_options *o = &s->options;
-    _cleanup_(file_closep) int types = -1;
-    libbpf_set_print(no_output);
-    s->bpf = open_program(&types);
-    if (!s->bpf)
-        return refused(problem, -errno, "cannot open the BPF program");
     s->tables.row_limit = (uint32_t)((o->map_bytes ? o->map_bytes : 32u << 20) / sizeof(struct unwind_row));
     s->tables.page_limit = s->tables.row_limit / 4;
     s->bpf->rodata->row_limit = s->tables.row_limit;
@@ -680,7 +674,24 @@ static int load(struct sampler *s, struct problem *problem)
     bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
     bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
-    int r = sampler_bpf__load(s->bpf);
+}
+
+static int load(struct sampler *s, struct problem *problem)
+{
+    libbpf_set_print(no_output);
+    _cleanup_(file_closep) int types = memfd_create("sonde-types", MFD_CLOEXEC);
+    int r = -EINVAL;
+    /* A kernel that refuses it with what we found out of its structures gets what libbpf finds. */
+    for (bool ours = types >= 0, last = false; r < 0 && !last; ours = false) {
+        last = !ours;
+        sampler_bpf__destroy(s->bpf);
+        s->bpf = open_program(ours ? types : -1);
+        if (!s->bpf)
+            return refused(problem, -errno, "cannot open the BPF program");
+        configure(s);
+        r = sampler_bpf__load(s->bpf);
+        last |= r == -EPERM;
+    }
     if (r < 0)
         return refused(problem, r, "the kernel refused the BPF program");
     tables_init(&s->tables, share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row)),
