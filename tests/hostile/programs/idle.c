@@ -1,0 +1,20 @@
+/* A program that sonde takes for Node, because it has its main function: it waits for events, and none come.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/epoll.h>
+
+__attribute__((visibility("default"))) int node_start(int count,
+                                                      char **arguments) __asm__("_ZN4node5StartEiPPc");
+int node_start(int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    return 0;
+}
+
+int main(void)
+{
+    struct epoll_event event;
+    for (int events = epoll_create1(0);;)
+        epoll_wait(events, &event, 1, 100);
+}
