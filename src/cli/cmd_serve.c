@@ -15,11 +15,16 @@
 #include "serve/clickhouse.h"
 #include "serve/receiver.h"
 
+#define HOSTS_MAX 16
+
 struct options {
     struct diagnose_options common;
     const char *listen, *folder, *token_file, *clickhouse;
     bool no_store;
     double keep_gb, keep_days, store_gb, look_s, idle_s;
+    unsigned connections_max;
+    const char *hosts[HOSTS_MAX + 1]; /* ends with NULL */
+    size_t host_count;
 };
 
 enum {
@@ -31,13 +36,17 @@ enum {
     OPT_STORE_GB,
     OPT_LOOK,
     OPT_IDLE,
-    OPT_CLICKHOUSE
+    OPT_CLICKHOUSE,
+    OPT_ALLOW_HOST,
+    OPT_CONNECTIONS
 };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"listen", required_argument, NULL, OPT_LISTEN},
                                              {"data", required_argument, NULL, 'd'},
                                              {"no-store", no_argument, NULL, OPT_NO_STORE},
+                                             {"allow-host", required_argument, NULL, OPT_ALLOW_HOST},
+                                             {"max-connections", required_argument, NULL, OPT_CONNECTIONS},
                                              {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
                                              {"keep-gb", required_argument, NULL, OPT_KEEP},
                                              {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
@@ -52,6 +61,7 @@ struct serve {
     struct diagnosis *diagnosis;
     struct receiver *receiver;
     struct span_store *store;
+    struct http_server *http; /* atomic: requests may come before it is here */
 };
 
 static void set_json(struct http_response *response, json_t *json)
@@ -95,6 +105,10 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     struct text text = {0};
     struct diagnosis_oddity odd[DIAGNOSIS_ODDITIES];
     struct report losses = {0};
+    const struct http_server *server = __atomic_load_n(&serve->http, __ATOMIC_ACQUIRE);
+    struct http_counts http = {0};
+    if (server)
+        http_server_get_counts(server, &http);
     receiver_get_counts(serve->receiver, &c);
     uint64_t stored = stored_spans(serve);
     receiver_lock(serve->receiver);
@@ -118,6 +132,12 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
                  {"sonde_store_expirations_total", "", c.store.expirations},
                  {"sonde_journal_undecodable_batches_total", "", c.store.undecodable},
                  {"sonde_stored_spans", "", stored},
+                 {"sonde_http_connections", "", http.connections},
+                 {"sonde_http_connections_max", "", http.connections_max},
+                 {"sonde_http_refused_connections_total", "", http.refused_connections},
+                 {"sonde_http_refused_requests_total", "{reason=\"host\"}", http.refused_hosts},
+                 {"sonde_http_refused_requests_total", "{reason=\"origin\"}", http.refused_origins},
+                 {"sonde_http_refused_requests_total", "{reason=\"token\"}", http.refused_tokens},
                  {"sonde_requests_total", "", requests},
                  {"sonde_diagnosis_bytes", "", held}};
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
@@ -305,11 +325,16 @@ static int run(struct options *options, const char *token, struct problem *probl
     serve.receiver = receiver;
     serve.store = store;
     _cleanup_(http_server_stopp) struct http_server *server = NULL;
-    struct http_settings http = {
-        .address = options->listen, .handle = handle, .context = &serve, .token = token};
+    struct http_settings http = {.address = options->listen,
+                                 .handle = handle,
+                                 .context = &serve,
+                                 .token = token,
+                                 .connections_max = options->connections_max,
+                                 .names = options->hosts};
     r = http_server_start(&http, &server, problem);
     if (r < 0)
         return r;
+    __atomic_store_n(&serve.http, server, __ATOMIC_RELEASE);
     fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces); /api/diagnosis and /evidence answer\n",
             http_server_port(server));
     wait_for_end();
@@ -338,6 +363,10 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->clickhouse = optarg;
         else if (c == OPT_LOOK)
             options->look_s = strtod(optarg, NULL);
+        else if (c == OPT_CONNECTIONS && (options->connections_max = (unsigned)strtoul(optarg, NULL, 10)))
+            continue;
+        else if (c == OPT_ALLOW_HOST && options->host_count < HOSTS_MAX)
+            options->hosts[options->host_count++] = optarg;
         else if (c == OPT_IDLE)
             options->idle_s = strtod(optarg, NULL);
         else if (!diagnose_options_take(&options->common, c, optarg))
@@ -397,6 +426,11 @@ const struct command command_serve = {
         "  --idle-seconds N            a trace whose root came is complete when it got no spans for so long "
         "(default\n"
         "                              10); others wait ten minutes longer\n"
+        "  --allow-host NAME           answer to this host name too, beside the address and localhost; "
+        "several "
+        "times\n"
+        "                              for several names\n"
+        "  --max-connections N         close further ones at once (default 4096, or what the system allows)\n"
         "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
         "\n"
         "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"

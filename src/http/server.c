@@ -10,21 +10,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "http/guard.h"
 
-#define THREADS   8
-#define BODY_MAX  ((size_t)64 << 20)
-#define HELD_MAX  ((size_t)512 << 20)
-#define TIMEOUT_S 30
+#define THREADS         8
+#define BODY_MAX        ((size_t)64 << 20)
+#define HELD_MAX        ((size_t)512 << 20)
+#define CONNECTIONS_MAX 4096
+#define POOL_BYTES      ((size_t)32 << 10) /* of a connection: its header and what was read of its body */
+#define TIMEOUT_S       30                 /* without a byte in either direction */
 
 struct http_server {
     struct http_settings settings;
+    struct http_guard guard;
     struct MHD_Daemon *daemon;
     uint16_t port;
-    size_t held; /* atomic: bytes of bodies being received */
+    size_t held;               /* atomic: bytes of bodies being received */
+    struct http_counts counts; /* atomic */
 };
 
 /* One request while its body arrives. */
@@ -108,6 +114,36 @@ static bool token_matches(const char *token, const char *authorization)
     return !different;
 }
 
+static void count(uint64_t *counter)
+{
+    __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether the request may be handled; a refusal is written into the response. */
+static bool admit(struct http_server *server, struct MHD_Connection *connection,
+                  const struct http_request *request, struct http_response *response)
+{
+    const struct http_asker asker = {.host = header(connection, "Host"),
+                                     .origin = header(connection, "Origin"),
+                                     .fetch_site = header(connection, "Sec-Fetch-Site"),
+                                     .fetch_mode = header(connection, "Sec-Fetch-Mode")};
+    enum http_verdict verdict = http_guard_check(&server->guard, &asker);
+    if (verdict == HTTP_FOREIGN_HOST) {
+        count(&server->counts.refused_hosts);
+        response->status = MHD_HTTP_MISDIRECTED_REQUEST;
+        set_text(response, "not a name of this server; sonde serve --allow-host NAME adds one\n");
+    } else if (verdict == HTTP_FOREIGN_ORIGIN) {
+        count(&server->counts.refused_origins);
+        response->status = MHD_HTTP_FORBIDDEN;
+        set_text(response, "pages of other sites are not answered\n");
+    } else if (server->settings.token && !token_matches(server->settings.token, request->authorization)) {
+        count(&server->counts.refused_tokens);
+        response->status = MHD_HTTP_UNAUTHORIZED;
+        set_text(response, "a token is needed: Authorization: Bearer TOKEN\n");
+    }
+    return response->status == MHD_HTTP_OK;
+}
+
 static enum MHD_Result answer(struct http_server *server, struct MHD_Connection *connection, const char *path,
                               const char *method, struct incoming *in)
 {
@@ -120,10 +156,9 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
                                    .body = in->body,
                                    .length = in->length,
                                    .connection = connection};
-    if (server->settings.token && !token_matches(server->settings.token, request.authorization)) {
-        response.status = MHD_HTTP_UNAUTHORIZED;
-        set_text(&response, "a token is needed: Authorization: Bearer TOKEN\n");
-    } else if (in->refused) {
+    if (!admit(server, connection, &request, &response))
+        return send_response(connection, &response);
+    if (in->refused) {
         response.status = in->refused;
         response.retry_after_s = in->refused == MHD_HTTP_SERVICE_UNAVAILABLE;
         set_text(&response, in->refused == MHD_HTTP_CONTENT_TOO_LARGE ? "the body is too large\n"
@@ -165,23 +200,57 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     *state = NULL;
 }
 
-static int parse_address(const char *text, struct sockaddr_storage *ret_address, bool *ret_loopback)
+/* The threads may let in a few more than the limit at the same moment; room for those is kept. */
+static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t length)
 {
-    char host[64] = "127.0.0.1";
+    struct http_server *server = context;
+    if (__atomic_load_n(&server->counts.connections, __ATOMIC_RELAXED) < server->counts.connections_max)
+        return MHD_YES;
+    count(&server->counts.refused_connections);
+    return MHD_NO;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = context;
+    __atomic_add_fetch(&server->counts.connections, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1,
+                       __ATOMIC_RELAXED);
+}
+
+/* As many as asked for, if there can be so many descriptors beside those that the rest of the program uses.
+ */
+static uint64_t allowed_connections(unsigned wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return wanted;
+    if (limit.rlim_cur < limit.rlim_max) {
+        struct rlimit raised = {limit.rlim_max, limit.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+            limit = raised;
+    }
+    rlim_t others = MIN(limit.rlim_cur / 4, 256);
+    return MAX(MIN(wanted, limit.rlim_cur - others), 1);
+}
+
+static int parse_address(const char *text, struct sockaddr_storage *ret_address, char host[64],
+                         bool *ret_loopback)
+{
     const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
     size_t length = colon ? (size_t)(colon - text) : 0;
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
     char *end;
     unsigned long number = strtoul(port, &end, 10);
-    if (!*port || *end || number > 65535 || length >= sizeof(host))
+    if (!*port || *end || number > 65535 || length >= 64)
         return -EINVAL;
     if (length && text[0] == '[' && text[length - 1] == ']')
-        snprintf(host, sizeof(host), "%.*s", (int)length - 2, text + 1);
-    else if (length)
-        snprintf(host, sizeof(host), "%.*s", (int)length, text);
-    if (strcmp(host, "localhost") == 0)
-        snprintf(host, sizeof(host), "127.0.0.1");
+        snprintf(host, 64, "%.*s", (int)length - 2, text + 1);
+    else
+        snprintf(host, 64, "%.*s", (int)length, text);
+    if (!length || strcmp(host, "localhost") == 0)
+        snprintf(host, 64, "127.0.0.1");
     memset(ret_address, 0, sizeof(*ret_address));
     if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
         v4.sin_port = htons((uint16_t)number);
@@ -197,14 +266,15 @@ static int parse_address(const char *text, struct sockaddr_storage *ret_address,
     return 0;
 }
 
-static int open_socket(const struct http_settings *settings, uint16_t *ret_port, int *ret_fd,
-                       struct problem *problem)
+static int open_socket(const struct http_settings *settings, struct http_guard *ret_guard, uint16_t *ret_port,
+                       int *ret_fd, struct problem *problem)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof(address);
     bool loopback;
     int on = 1;
-    if (parse_address(settings->address, &address, &loopback) < 0) {
+    char host[64];
+    if (parse_address(settings->address, &address, host, &loopback) < 0) {
         problem_set(problem, -EINVAL, "'%s' is no address to listen on", settings->address);
         problem_remedy(problem, "Use ADDRESS:PORT, such as 127.0.0.1:4318 or [::1]:4318.");
         return -EINVAL;
@@ -228,6 +298,9 @@ static int open_socket(const struct http_settings *settings, uint16_t *ret_port,
     *ret_port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
                                                    : ((struct sockaddr_in6 *)&address)->sin6_port);
     *ret_fd = fd;
+    memcpy(ret_guard->address, host, sizeof(host));
+    ret_guard->any_address = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+    ret_guard->names = settings->names;
     return 0;
 }
 
@@ -242,16 +315,22 @@ int http_server_start(const struct http_settings *settings, struct http_server *
     server->settings.threads = settings->threads ? settings->threads : THREADS;
     server->settings.body_max = settings->body_max ? settings->body_max : BODY_MAX;
     server->settings.held_max = settings->held_max ? settings->held_max : HELD_MAX;
-    int r = open_socket(settings, &server->port, &fd, problem);
+    server->counts.connections_max =
+        allowed_connections(settings->connections_max ? settings->connections_max : CONNECTIONS_MAX);
+    int r = open_socket(settings, &server->guard, &server->port, &fd, problem);
     if (r < 0) {
         free(server);
         return r;
     }
-    server->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO, 0, NULL, NULL, on_request, server,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, server->settings.threads,
-                         MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-                         server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)128 << 10, MHD_OPTION_END);
+    /* The library's own limit makes connections wait without end, so it is never reached: each of its threads
+     * may have as many as we allow altogether. */
+    unsigned library_max = (unsigned)(server->counts.connections_max + 64) * server->settings.threads;
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO, 0, on_accept, server, on_request, server,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, server->settings.threads,
+        MHD_OPTION_CONNECTION_TIMEOUT, TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_LIMIT, library_max,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, POOL_BYTES, MHD_OPTION_END);
     if (!server->daemon) {
         close(fd);
         free(server);
@@ -264,6 +343,13 @@ int http_server_start(const struct http_settings *settings, struct http_server *
 uint16_t http_server_port(const struct http_server *server)
 {
     return server->port;
+}
+
+void http_server_get_counts(const struct http_server *server, struct http_counts *ret_counts)
+{
+    const uint64_t *from = (const uint64_t *)&server->counts;
+    for (size_t i = 0; i < sizeof(*ret_counts) / sizeof(*from); i++)
+        ((uint64_t *)ret_counts)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
 const char *http_query(const struct http_request *request, const char *name)

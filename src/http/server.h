@@ -1,5 +1,7 @@
 /* A small HTTP server on libmicrohttpd: requests with their whole body to one handler, on a pool of threads.
  * Bodies above the limit, and requests above what may be held at once, are refused before they take memory.
+ * Connections above the limit are closed at once, idle ones after 30 s. Names and pages of others are refused
+ * (see guard.h).
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HTTP_SERVER_H
@@ -29,23 +31,34 @@ struct http_response {
 };
 
 struct http_settings {
-    const char *address; /* "127.0.0.1:4318", "[::1]:0" (any free port) */
-    unsigned threads;    /* 0: 8 */
-    size_t body_max;     /* bytes; 0: 64 MiB. Above: 413 */
-    size_t held_max;     /* of all bodies being received; 0: 512 MiB. Above: 503 */
-    const char *token;   /* "Authorization: Bearer TOKEN" is asked for; NULL: only on loopback */
+    const char *address;      /* "127.0.0.1:4318", "[::1]:0" (any free port) */
+    unsigned threads;         /* 0: 8 */
+    size_t body_max;          /* bytes; 0: 64 MiB. Above: 413 */
+    size_t held_max;          /* of all bodies being received; 0: 512 MiB. Above: 503 */
+    const char *token;        /* "Authorization: Bearer TOKEN" is asked for; NULL: only on loopback */
+    unsigned connections_max; /* 0: 4096. Never more than the process may have descriptors for */
+    const char *const *names; /* host names it answers to beside its address, ends with NULL; or NULL */
     void (*handle)(void *context, const struct http_request *request, struct http_response *response);
     void *context;
 };
 
+struct http_counts {
+    uint64_t connections, connections_max;                   /* open now, and at most */
+    uint64_t refused_connections;                            /* closed at once, above the limit */
+    uint64_t refused_hosts, refused_origins, refused_tokens; /* requests that were not handled */
+};
+
 struct http_server;
 
-/* -EPERM for an address beyond loopback without a token; -EADDRINUSE and the like with words. */
+/* Raises the process' soft limit of descriptors to its hard one.
+ * -EPERM for an address beyond loopback without a token; -EADDRINUSE and the like with words. */
 int http_server_start(const struct http_settings *settings, struct http_server **ret_server,
                       struct problem *problem);
 
 /* The port that it listens on. */
 uint16_t http_server_port(const struct http_server *server);
+
+void http_server_get_counts(const struct http_server *server, struct http_counts *ret_counts);
 
 /* A query parameter's value, or NULL; borrowed from the request. */
 const char *http_query(const struct http_request *request, const char *name);

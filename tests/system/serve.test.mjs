@@ -3,9 +3,11 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
 import path from 'node:path';
 import zlib from 'node:zlib';
-import { eventually, isRoot, kill, smallDisk, sonde, temporary } from './helper.mjs';
+import { eventually, isRoot, kill, smallDisk, SONDE, sonde, start, temporary } from './helper.mjs';
 import { diskRequests, get, metric, post, resourceSpans } from './spans.mjs';
 
 async function serve(t, ...args) {
@@ -195,4 +197,64 @@ test('beyond loopback a token is needed', async (t) => {
     const { port } = await serve(t, '--token-file', file);
     assert.equal((await post(port, batch(0, 1))).status, 401);
     assert.equal((await post(port, batch(0, 1), { Authorization: 'Bearer secret' })).status, 200);
+});
+
+// A request with any headers, which fetch() does not allow; the answer's status.
+const ask = (port, headers, { method = 'GET', path = '/metrics' } = {}) => new Promise((resolve, reject) => {
+    const request = http.request({ host: '127.0.0.1', port, path, method, headers }, (answer) => answer.resume().on('end', () => resolve(answer.statusCode)));
+    request.on('error', reject).end();
+});
+
+test('names and pages of others are refused, whatever they ask for', async (t) => {
+    const { port } = await serve(t, '--allow-host', 'sonde.example');
+    for (const Host of ['evil.example', `evil.example:${port}`, 'localhost.evil.example', '10.1.2.3', '127.1'])
+        for (const path of ['/metrics', '/api/diagnosis', '/evidence', '/nothing']) assert.equal(await ask(port, { Host }, { path }), 421, `${Host} ${path}`);
+    assert.equal(await ask(port, { Host: 'evil.example' }, { path: '/v1/traces', method: 'POST' }), 421);
+    for (const Host of [`localhost:${port}`, '127.0.0.1', '[::1]:1', 'sonde.example']) assert.equal(await ask(port, { Host }), 200, Host);
+    const Host = `127.0.0.1:${port}`;
+    for (const Origin of ['http://evil.example', 'null', 'http://localhost:1', 'file://'])
+        for (const method of ['GET', 'POST', 'OPTIONS']) assert.equal(await ask(port, { Host, Origin }, { method, path: '/v1/traces' }), 403, `${method} ${Origin}`);
+    assert.equal(await ask(port, { Host, 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'no-cors' }), 403);
+    assert.equal(await ask(port, { Host, 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate' }), 200, 'a link may be followed');
+    assert.equal(await ask(port, { Host, Origin: `http://${Host}` }), 200);
+    const { text } = await get(port, '/metrics');
+    assert.match(text, /refused_requests_total{reason="host"} 21\n/);
+    assert.match(text, /refused_requests_total{reason="origin"} 13\n/);
+});
+
+// A connection that says nothing yet.
+const connect = (t, port) => new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1', () => resolve(socket));
+    socket.on('error', reject).resume();
+    t.after(() => socket.destroy());
+});
+
+// More clients than the server lets in: each is served or closed at once, none waits, and there is room again when they go.
+async function crowd(t, port, limit) {
+    const sockets = [];
+    for (let i = 0; i < limit + 40; i++) sockets.push(await connect(t, port).catch(() => null));
+    const answers = await Promise.all(sockets.map((socket) => new Promise((resolve) => {
+        if (!socket || socket.destroyed) return resolve('closed');
+        socket.once('data', (data) => resolve(String(data).split('\r\n')[0])).once('close', () => resolve('closed'));
+        socket.write('GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    })));
+    const served = answers.filter((answer) => answer === 'HTTP/1.1 404 Not Found').length, closed = answers.filter((answer) => answer === 'closed').length;
+    assert.equal(served + closed, answers.length, String(answers));
+    assert.ok(Math.abs(served - limit) <= 8, `${served} of ${limit} served`); // several threads may let one in at the same moment
+    for (const socket of sockets) socket?.destroy();
+    const refused = await eventually('room again', () => metric(port, 'sonde_http_refused_connections_total').catch(() => 0));
+    assert.ok(refused >= closed, `${refused} refused, ${closed} closed`);
+}
+
+test('connections above the limit are closed at once and counted', async (t) => {
+    const { port } = await serve(t, '--max-connections', '40');
+    await crowd(t, port, 40);
+});
+
+test('as many connections as the limit of open files allows, and no client hangs', async (t) => {
+    const running = start(t, 'prlimit', ['--nofile=200:200', SONDE, 'serve', '--listen', '127.0.0.1:0']);
+    const [, port] = await running.until(/receiving OTLP on port (\d+)/);
+    const limit = await metric(port, 'sonde_http_connections_max');
+    assert.equal(limit, 150);
+    await crowd(t, Number(port), limit);
 });
