@@ -650,6 +650,7 @@ enum sonde_event_id {
 #undef E
         SONDE_EVENT_COUNT
 };
+_Static_assert(SONDE_EVENT_COUNT <= 256, "a record has 8 bits for it (ring.h)");
 
 /* A field's index in values[] of a decoded event: FIELD_redis_command_fd. Index 0 is the duration in ns,
  * absent from instants. */
