@@ -36,6 +36,10 @@ struct analyze_options {
     const char *request;
     /* Sum up what the latency of each endpoint consists of (breakdown.h). */
     bool breakdown;
+    /* Gets every request once all is known of it, also those that are not kept. A negative errno ends the
+     * reading. */
+    int (*on_request)(void *context, const struct request *request);
+    void *on_request_context;
     /* The folder that findings name in their link to the worst request; NULL: "DIR". */
     const char *folder;
 };

@@ -333,6 +333,8 @@ static void complete(struct analysis *a, struct request *request)
         endpoint->endpoint.worst_ns = MAX(endpoint->endpoint.worst_ns, request_latency_ns(request));
     breakdown_request(a, request);
     keep(a, request, endpoint);
+    if (a->options.on_request && a->options.on_request(a->options.on_request_context, request) < 0)
+        a->failed = true;
     struct request *caller = request->caller;
     request_unref(a, request);
     if (caller && caller->finishing && !waits_for_callees(caller))

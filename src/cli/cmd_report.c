@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/attl.h"
+#include "analyze/folder.h"
 #include "analyze/function.h"
 #include "analyze/ipc.h"
 #include "analyze/loop.h"
@@ -310,35 +310,6 @@ static void print_text(struct analysis *analysis, const struct report *report, c
 
 /* ---- for programs ---- */
 
-static json_t *endpoints_json(struct analysis *analysis)
-{
-    size_t count;
-    const struct endpoint *e = analysis_endpoints(analysis, &count);
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++, e++)
-        json_array_append_new(
-            array,
-            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", e->service, "method",
-                      e->method, "route", e->route, "count", (json_int_t)e->count, "unfinished_count",
-                      (json_int_t)e->unfinished, "errors_count", (json_int_t)e->errors, "p50_ns",
-                      (json_int_t)sketch_quantile(&e->latency, 0.50), "p95_ns",
-                      (json_int_t)sketch_quantile(&e->latency, 0.95), "p99_ns",
-                      (json_int_t)sketch_quantile(&e->latency, 0.99), "worst_ns", (json_int_t)e->worst_ns));
-    return array;
-}
-
-static json_t *counts_json(const struct analysis_counts *c)
-{
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
-                     (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
-                     (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
-                     (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
-                     "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
-                     (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined, "context_count",
-                     (json_int_t)c->told, "handover_count", (json_int_t)c->handovers, "begun_before_count",
-                     (json_int_t)c->begun_before);
-}
-
 /* Compact: the last of the documents that --follow printed. */
 static int print_json(struct analysis *analysis, struct report *report, bool compact)
 {
@@ -347,11 +318,8 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
     report->requests = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(report->requests, vertical_json(requests[i], analysis_samples(analysis)));
-    report->extra =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
-                  counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
-                  "operations", analysis_operations_json(analysis), "channels",
-                  analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
+    if (folder_extend(report, analysis) < 0)
+        return -ENOMEM;
     if (!compact)
         return reading_print_json(report_json(report));
     json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", report_json(report));

@@ -1,0 +1,302 @@
+/* See folder.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "analyze/attl.h"
+#include "analyze/function.h"
+#include "analyze/ipc.h"
+#include "analyze/loop.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "trace/pass.h"
+#include "trace/trace.h"
+
+enum { MANIFEST_MAX = 64 << 20 };
+
+/* ---- what the recorder and the reader say ---- */
+
+static int add_once(struct report *report, const char *what, const char *why, const char *remedy)
+{
+    array_foreach (&report->missing, m)
+        if (strcmp(m->what, what) == 0 && strcmp(m->why, why) == 0)
+            return 0; /* the same in another process */
+    return report_add_missing(report, what, why, remedy && *remedy ? remedy : NULL);
+}
+
+/* The manifest counts at least what the events say, and what could not be written among them. */
+static void add_manifest_losses(struct report *report, const json_t *losses)
+{
+    size_t i;
+    json_t *loss;
+    json_array_foreach (losses, i, loss) {
+        const char *reason = json_string_value(json_object_get(loss, "reason"));
+        uint64_t count = (uint64_t)json_integer_value(json_object_get(loss, "count")), known = 0, all = 0;
+        if (!reason)
+            continue;
+        array_foreach (&report->losses, other)
+            known += strcmp(other->reason, reason) == 0 ? other->count : 0;
+        size_t k;
+        json_t *same;
+        json_array_foreach (losses, k, same) {
+            const char *its = json_string_value(json_object_get(same, "reason"));
+            if (its && strcmp(its, reason) == 0 && k < i)
+                count = 0; /* taken with the first of this reason */
+            else if (its && strcmp(its, reason) == 0)
+                all += (uint64_t)json_integer_value(json_object_get(same, "count"));
+        }
+        if (count && all > known)
+            report_add_loss(report, reason, NULL, all - known);
+    }
+}
+
+static void add_missing(struct report *report, const json_t *all)
+{
+    size_t i;
+    json_t *missing;
+    json_array_foreach (all, i, missing) {
+        const char *what = json_string_value(json_object_get(missing, "what"));
+        const char *why = json_string_value(json_object_get(missing, "why"));
+        if (what && why)
+            add_once(report, what, why, json_string_value(json_object_get(missing, "remedy")));
+    }
+}
+
+static void add_manifest_processes(struct report *report, const json_t *processes)
+{
+    size_t i;
+    json_t *process;
+    json_array_foreach (processes, i, process)
+        add_missing(report, json_object_get(process, "missing"));
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+/* What tracing took while it went on. Shares are of one processor, but for tracing_cpu_share: of all. */
+static void add_overhead(struct report *report, const json_t *overhead, double took_ns)
+{
+    double probe_ns = number_of(overhead, "probe_cpu_ns"), kernel_ns = number_of(overhead, "kernel_cpu_ns");
+    double collector_ns = number_of(overhead, "collector_cpu_ns"),
+           processors = number_of(overhead, "processors");
+    if (!overhead || took_ns <= 0 || processors < 1)
+        return;
+    report_add_overhead(report, "probe_cpu_share", probe_ns / took_ns);
+    report_add_overhead(report, "kernel_cpu_share", kernel_ns / took_ns);
+    report_add_overhead(report, "tracing_cpu_share",
+                        (probe_ns + kernel_ns + collector_ns) / took_ns / processors);
+    report_add_overhead(report, "setup_cpu_ns", number_of(overhead, "setup_cpu_ns"));
+    report_add_overhead(report, "tracing_memory_bytes", number_of(overhead, "memory_bytes"));
+    report_add_overhead(report, "budget_cpu_share", number_of(overhead, "budget_cpu_share"));
+    report_add_overhead(report, "budget_memory_bytes", number_of(overhead, "budget_memory_bytes"));
+}
+
+static void add_manifest(struct report *report, const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/manifest.json", folder);
+    _cleanup_(freep) char *text = NULL;
+    if (file_read(path, MANIFEST_MAX, &text, NULL) < 0)
+        return;
+    json_t *manifest = json_loads(text, 0, NULL);
+    if (!manifest) {
+        add_once(report, "manifest.json", "it is damaged", NULL);
+        return;
+    }
+    add_manifest_losses(report, json_object_get(manifest, "losses"));
+    add_manifest_processes(report, json_object_get(manifest, "processes"));
+    add_missing(report, json_object_get(manifest, "missing"));
+    size_t i;
+    json_t *untraced;
+    json_array_foreach (json_object_get(manifest, "untraced"), i, untraced) {
+        if (json_is_string(untraced))
+            add_once(report, json_string_value(untraced), "it was not traced", NULL);
+    }
+    if (json_is_false(json_object_get(manifest, "complete")))
+        add_once(report, "the end of the recording",
+                 "the recorder was stopped before it could finish the trace, or "
+                 "it is still at work",
+                 NULL);
+    double cpu = (double)json_integer_value(json_object_get(manifest, "collector_cpu_ns"));
+    double took = (double)(json_integer_value(json_object_get(manifest, "end_ns")) -
+                           json_integer_value(json_object_get(manifest, "start_ns")));
+    if (took > 0 && json_is_true(json_object_get(manifest, "complete")))
+        report_add_overhead(report, "collector_cpu_share", cpu / took);
+    add_overhead(report, json_object_get(manifest, "overhead"), took);
+    report_add_overhead(report, "trace_bytes",
+                        (double)json_integer_value(json_object_get(manifest, "bytes")));
+    json_decref(manifest);
+}
+
+static void add_reader_losses(struct report *report, const struct trace *trace)
+{
+    static const char *const REASONS[] = {[LOSS_DISCARDED_EVENTS] = "discarded-events",
+                                          [LOSS_DISCARDED_PACKETS] = "discarded-packets",
+                                          [LOSS_TRUNCATED] = "truncated-file",
+                                          [LOSS_UNREADABLE] = "unreadable-data",
+                                          [LOSS_METADATA] = "truncated-metadata"};
+    size_t count;
+    const struct trace_loss *losses = trace_losses(trace, &count);
+    for (size_t i = 0; i < count; i++) {
+        char where[256];
+        const char *name = strrchr(losses[i].path, '/');
+        name = name ? name + 1 : losses[i].path;
+        bool bytes = losses[i].kind == LOSS_TRUNCATED || losses[i].kind == LOSS_UNREADABLE ||
+                     losses[i].kind == LOSS_METADATA;
+        if (bytes) {
+            snprintf(where, sizeof(where), "%s at byte %llu, %llu bytes%s%s", name,
+                     (unsigned long long)losses[i].offset, (unsigned long long)losses[i].count,
+                     losses[i].what[0] ? ": " : "", losses[i].what);
+            report_add_loss(report, REASONS[losses[i].kind], where, 1);
+        } else if (losses[i].kind == LOSS_DISCARDED_PACKETS) {
+            report_add_loss(report, REASONS[losses[i].kind], name, losses[i].count);
+        } else if (!report->losses.count) { /* else counted by reason already */
+            report_add_loss(report, REASONS[losses[i].kind], name, losses[i].count);
+        }
+    }
+}
+
+/* ---- reading ---- */
+
+static int on_event(void *self, const struct event *event)
+{
+    return analysis_event(self, event);
+}
+
+static int on_finish(void *self)
+{
+    return analysis_finish(self);
+}
+
+/* The history of states begins with the first event. */
+static int start_states(struct trace *trace, const struct folder_reading *reading, struct emit *emit,
+                        struct states **ret_states)
+{
+    const struct event *first;
+    struct history_options options = {.size = sizeof(options)};
+    int r = trace_next(trace, &first);
+    if (r <= 0)
+        return r;
+    options.start_ns = first->time_ns;
+    r = trace_rewind(trace);
+    if (r >= 0)
+        r = history_create(reading->states, &options, &emit->states, &emit->problem);
+    return r < 0 ? r : states_new(emit, trace, ret_states);
+}
+
+struct ending {
+    const struct folder_reading *reading;
+    struct analysis *analysis;
+};
+
+static int on_progress(void *context, uint64_t done, uint64_t total)
+{
+    const struct ending *e = context;
+    return e->reading->progress ? e->reading->progress(e->reading->context, e->analysis, done, total) : 0;
+}
+
+static int read_all(struct trace *trace, const struct folder_reading *reading, struct analysis *analysis,
+                    struct problem *problem)
+{
+    struct emit emit = {0};
+    struct ending ending = {reading, analysis};
+    _cleanup_(states_freep) struct states *states = NULL;
+    struct pass passes[2] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis}};
+    int r = reading->states ? start_states(trace, reading, &emit, &states) : 0;
+    if (states)
+        passes[1] = states_pass(states);
+    if (r >= 0)
+        r = trace_run(trace, passes, states ? 2 : 1, on_progress, &ending);
+    if (r >= 0 && emit.states)
+        r = history_close(emit.states, analysis_counts(analysis)->last_ns + 1, &emit.problem);
+    history_free(emit.states);
+    if (r < 0 && emit.problem.what[0] && problem)
+        *problem = emit.problem;
+    return r < 0 && !(problem && problem->what[0])
+               ? problem_set(problem, r, "reading the trace: %s", strerror(-r))
+               : r;
+}
+
+int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
+                struct analysis **ret_analysis, struct report *ret_report)
+{
+    _cleanup_(trace_closep) struct trace *trace = NULL;
+    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    struct report report = {0};
+    uint64_t started_ns = clock_monotonic_ns();
+    reading->analyze->folder = folder;
+    int r = trace_open(folder, NULL, problem, &trace);
+    if (r < 0) {
+        if (problem && !problem->remedy[0])
+            problem_remedy(problem, "`sonde run -o DIR -- COMMAND` records one.");
+        return r;
+    }
+    r = analysis_new(reading->analyze, &analysis);
+    if (r >= 0)
+        r = read_all(trace, reading, analysis, problem);
+    if (r >= 0)
+        r = analysis_report(analysis, &report);
+    if (r < 0) {
+        report_done(&report);
+        return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
+    }
+    add_manifest(&report, folder);
+    add_reader_losses(&report, trace);
+    report_add_overhead(&report, "events_count", (double)analysis_counts(analysis)->events);
+    report_add_overhead(&report, "analysis_ns", (double)(clock_monotonic_ns() - started_ns));
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    report_add_overhead(&report, "peak_memory_bytes", (double)usage.ru_maxrss * 1024);
+    *ret_analysis = analysis;
+    analysis = NULL;
+    *ret_report = report;
+    return 0;
+}
+
+/* ---- the document ---- */
+
+static json_t *endpoints_json(struct analysis *analysis)
+{
+    size_t count;
+    const struct endpoint *e = analysis_endpoints(analysis, &count);
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++, e++)
+        json_array_append_new(
+            array,
+            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", e->service, "method",
+                      e->method, "route", e->route, "count", (json_int_t)e->count, "unfinished_count",
+                      (json_int_t)e->unfinished, "errors_count", (json_int_t)e->errors, "p50_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.50), "p95_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.95), "p99_ns",
+                      (json_int_t)sketch_quantile(&e->latency, 0.99), "worst_ns", (json_int_t)e->worst_ns));
+    return array;
+}
+
+static json_t *counts_json(const struct analysis_counts *c)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "requests_count",
+                     (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
+                     (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
+                     (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
+                     "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
+                     (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined, "context_count",
+                     (json_int_t)c->told, "handover_count", (json_int_t)c->handovers, "begun_before_count",
+                     (json_int_t)c->begun_before);
+}
+
+int folder_extend(struct report *report, struct analysis *analysis)
+{
+    json_decref(report->extra);
+    report->extra =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
+                  counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
+                  "operations", analysis_operations_json(analysis), "channels",
+                  analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
+    return report->extra ? 0 : -ENOMEM;
+}

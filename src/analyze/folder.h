@@ -1,0 +1,29 @@
+/* Reading a recording's folder: the trace through the analysis (and into a history of states), with what the
+ * manifest beside the trace knows: losses, what could not be hooked, the cost of recording. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ANALYZE_FOLDER_H
+#define ANALYZE_FOLDER_H
+
+#include "analyze/analyze.h"
+#include "analyze/states.h"
+#include "base/problem.h"
+
+struct folder_reading {
+    struct analyze_options *analyze; /* its folder is set */
+    const char *states;              /* the file that gets the history of states; NULL: none is made */
+    /* Called now and then with bytes read and in all, and the analysis as far as it has come, which may be
+     * copied (fork) and not changed. A value other than 0 ends the reading. NULL: nobody is told. */
+    int (*progress)(void *context, struct analysis *analysis, uint64_t done_bytes, uint64_t total_bytes);
+    void *context;
+};
+
+/* Reads the trace to its end. 0 or a negative errno with problem set. The report has findings, losses,
+ * overhead and what is missing; the caller frees both. */
+int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
+                struct analysis **ret_analysis, struct report *ret_report);
+
+/* Puts endpoints, event loops, operations, channels and functions into the report's document. 0 or -ENOMEM.
+ */
+int folder_extend(struct report *report, struct analysis *analysis);
+
+#endif
