@@ -8,29 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/kernel_states.h"
 #include "base/array.h"
 #include "base/map.h"
 #include "event/event.h"
 #include "trace/event_names.h"
-
-/* What an event of a foreign class says about threads, and in which fields. */
-enum kernel_kind { KERNEL_OTHER, KERNEL_SWITCH, KERNEL_WAKEUP, KERNEL_ENTRY, KERNEL_EXIT };
-
-struct kernel_class {
-    enum kernel_kind kind;
-    int previous_tid, previous_state, previous_name, next_tid, next_name, tid; /* fields; -1: none */
-    int cpu;                                                                   /* of the packet's context */
-    char call[64];                                                             /* a system call's name */
-};
-
-/* A thread's attributes, made when they are first needed. */
-struct thread {
-    uint32_t base, state, call, name;
-};
-
-struct host_attributes {
-    uint32_t root, threads, processors, redis, node; /* EMIT_NONE: not there yet */
-};
 
 /* The thread pool of a Node process: operations in it, and those done that the loop has not taken. */
 struct pool {
@@ -46,15 +28,9 @@ struct loop {
 
 struct states {
     struct emit *emit;
-    const struct trace *trace;
-    ARRAY(struct host_attributes) hosts;
-    ARRAY(struct thread) threads;
-    ARRAY(struct kernel_class) classes;
-    struct map thread_of; /* host and tid -> index into threads */
-    struct map class_of;  /* the class's address -> index into classes */
-    struct map running;   /* host and processor -> tid */
-    struct map processor; /* host and processor -> attribute */
-    struct map clients;   /* host, pid and client -> attribute */
+    struct state_places places;
+    struct kernel_states *kernel;
+    struct map clients; /* host, pid and client -> attribute */
     ARRAY(struct pool) pools;
     ARRAY(struct loop) loops;
     struct map pool_of; /* host and pid -> index into pools */
@@ -65,282 +41,25 @@ struct states {
 
 /* ---- attributes ---- */
 
-static uint64_t key_of(uint32_t host, uint64_t number)
-{
-    return (uint64_t)host << 48 ^ number;
-}
-
-static int below(struct states *s, uint32_t parent, uint32_t *quark, const char *name)
-{
-    return *quark == EMIT_NONE ? emit_attribute(s->emit, parent, name, quark) : 0;
-}
-
-static int host_at(struct states *s, uint32_t host, struct host_attributes **ret_host)
-{
-    while (s->hosts.count <= host) {
-        struct host_attributes h = {HISTORY_ROOT, EMIT_NONE, EMIT_NONE, EMIT_NONE, EMIT_NONE};
-        uint32_t number = (uint32_t)s->hosts.count;
-        if (s->trace && trace_host_count(s->trace) > 1) {
-            int r = emit_attribute(s->emit, HISTORY_ROOT, trace_host_at(s->trace, number)->name, &h.root);
-            if (r < 0)
-                return r;
-        }
-        if (array_add(&s->hosts, h) < 0)
-            return -ENOMEM;
-    }
-    *ret_host = &s->hosts.at[host];
-    return 0;
-}
-
-static int thread_at(struct states *s, uint32_t host, int64_t tid, struct thread **ret_thread)
-{
-    bool is_new;
-    uint64_t *place = map_put(&s->thread_of, key_of(host, (uint64_t)tid), &is_new);
-    if (!place)
-        return -ENOMEM;
-    if (is_new) {
-        struct thread t = {EMIT_NONE, EMIT_NONE, EMIT_NONE, EMIT_NONE};
-        struct host_attributes *h;
-        char name[24];
-        snprintf(name, sizeof(name), "%" PRId64, tid);
-        int r = host_at(s, host, &h);
-        if (r >= 0)
-            r = below(s, h->root, &h->threads, "Threads");
-        if (r >= 0)
-            r = emit_attribute(s->emit, h->threads, name, &t.base);
-        if (r >= 0)
-            r = emit_attribute(s->emit, t.base, "State", &t.state);
-        if (r >= 0 && array_add(&s->threads, t) < 0)
-            r = -ENOMEM;
-        if (r < 0) {
-            map_remove(&s->thread_of, key_of(host, (uint64_t)tid));
-            return r;
-        }
-        *place = s->threads.count - 1;
-    }
-    *ret_thread = &s->threads.at[*place];
-    return 0;
-}
-
 static int set_state(struct states *s, const struct event *e, int64_t tid, uint64_t time_ns,
                      const char *state)
 {
-    struct thread *t;
+    struct state_thread *t;
     if (tid <= 0) /* each processor's idle thread is 0 */
         return 0;
-    int r = thread_at(s, e->trace, tid, &t);
+    int r = state_thread_at(&s->places, e->trace, tid, &t);
     return r < 0 ? r : emit_state(s->emit, time_ns, t->state, history_string(state));
 }
 
 static int set_call(struct states *s, const struct event *e, int64_t tid, uint64_t time_ns, const char *call)
 {
-    struct thread *t;
+    struct state_thread *t;
     if (tid <= 0)
         return 0;
-    int r = thread_at(s, e->trace, tid, &t);
+    int r = state_thread_at(&s->places, e->trace, tid, &t);
     if (r >= 0)
-        r = below(s, t->base, &t->call, "System call");
+        r = state_below(&s->places, t->base, &t->call, "System call");
     return r < 0 ? r : emit_state(s->emit, time_ns, t->call, call ? history_string(call) : history_null());
-}
-
-static int set_name(struct states *s, const struct event *e, int64_t tid, const struct value *name)
-{
-    struct thread *t;
-    char text[64];
-    if (tid <= 0 || name->absent)
-        return 0;
-    int r = thread_at(s, e->trace, tid, &t);
-    if (r >= 0)
-        r = below(s, t->base, &t->name, "Name");
-    snprintf(text, sizeof(text), "%.*s", (int)name->length, name->s);
-    return r < 0 ? r : emit_state(s->emit, e->time_ns, t->name, history_string(text));
-}
-
-static int set_processor(struct states *s, const struct event *e, uint64_t cpu, int64_t tid)
-{
-    bool is_new;
-    uint64_t *place = map_put(&s->processor, key_of(e->trace, cpu), &is_new);
-    if (!place)
-        return -ENOMEM;
-    if (is_new) {
-        struct host_attributes *h;
-        uint32_t quark = EMIT_NONE, thread = EMIT_NONE;
-        char name[24];
-        snprintf(name, sizeof(name), "%" PRIu64, cpu);
-        int r = host_at(s, e->trace, &h);
-        if (r >= 0)
-            r = below(s, h->root, &h->processors, "Processors");
-        if (r >= 0)
-            r = emit_attribute(s->emit, h->processors, name, &quark);
-        if (r >= 0)
-            r = emit_attribute(s->emit, quark, "Thread", &thread);
-        *place = thread;
-        if (r < 0) {
-            map_remove(&s->processor, key_of(e->trace, cpu));
-            return r;
-        }
-    }
-    return emit_state(s->emit, e->time_ns, (uint32_t)*place, history_int(tid));
-}
-
-/* ---- kernel events of other tracers ---- */
-
-static int field(const struct event_class *class, const char *name, const char *otherwise)
-{
-    int i = event_class_find(class, name);
-    return i < 0 && otherwise ? event_class_find(class, otherwise) : i;
-}
-
-static int number_field(const struct event_class *class, const char *name, const char *otherwise)
-{
-    int i = field(class, name, otherwise);
-    return i >= 0 && class->fields[i].type <= TYPE_SIGNED ? i : -1;
-}
-
-static int text_field(const struct event_class *class, const char *name)
-{
-    int i = field(class, name, NULL);
-    return i >= 0 && class->fields[i].type == TYPE_STRING ? i : -1;
-}
-
-/* The part of a name behind a prefix, or NULL. */
-static const char *behind(const char *name, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return strncmp(name, prefix, n) == 0 && name[n] ? name + n : NULL;
-}
-
-/* LTTng's names, old ones too ("sys_read", "exit_syscall"), and perf's ("sched:sched_switch"). */
-static struct kernel_class classify(const struct event_class *class)
-{
-    struct kernel_class k = {.cpu = -1};
-    const char *colon = strrchr(class->name, ':'), *name = colon ? colon + 1 : class->name, *call;
-    k.previous_tid = number_field(class, "prev_tid", "prev_pid");
-    k.next_tid = number_field(class, "next_tid", "next_pid");
-    k.previous_state = number_field(class, "prev_state", NULL);
-    k.previous_name = text_field(class, "prev_comm");
-    k.next_name = text_field(class, "next_comm");
-    k.tid = number_field(class, "tid", "pid");
-    for (uint32_t i = 0; i < class->packet_field_count; i++)
-        if (strcmp(class->packet_fields[i].name, "cpu_id") == 0 &&
-            class->packet_fields[i].type <= TYPE_SIGNED)
-            k.cpu = (int)i;
-    if (strcmp(name, "sched_switch") == 0 && k.previous_tid >= 0 && k.next_tid >= 0)
-        k.kind = KERNEL_SWITCH;
-    else if ((strcmp(name, "sched_wakeup") == 0 || strcmp(name, "sched_waking") == 0 ||
-              strcmp(name, "sched_wakeup_new") == 0) &&
-             k.tid >= 0)
-        k.kind = KERNEL_WAKEUP;
-    else if (behind(name, "syscall_exit_") || strcmp(name, "exit_syscall") == 0 ||
-             behind(name, "sys_exit_") || behind(name, "compat_syscall_exit_"))
-        k.kind = KERNEL_EXIT;
-    else if ((call = behind(name, "syscall_entry_")) || (call = behind(name, "compat_syscall_entry_")) ||
-             (call = behind(name, "sys_enter_")) || (call = behind(name, "sys_"))) {
-        k.kind = KERNEL_ENTRY;
-        snprintf(k.call, sizeof(k.call), "%s", call);
-    }
-    return k;
-}
-
-static int class_at(struct states *s, const struct event_class *class, const struct kernel_class **ret_class)
-{
-    bool is_new;
-    uint64_t *place = map_put(&s->class_of, (uint64_t)(uintptr_t) class, &is_new);
-    if (!place)
-        return -ENOMEM;
-    if (is_new) {
-        struct kernel_class k = classify(class);
-        if (array_add(&s->classes, k) < 0) {
-            map_remove(&s->class_of, (uint64_t)(uintptr_t) class);
-            return -ENOMEM;
-        }
-        *place = s->classes.count - 1;
-    }
-    *ret_class = &s->classes.at[*place];
-    return 0;
-}
-
-/* TASK_* of the kernel, without the flags above them. */
-static const char *off_state(int64_t state)
-{
-    state &= 0xff;
-    return state == 0           ? "preempted"
-           : state & 1          ? "blocked"
-           : state & 2          ? "uninterruptible"
-           : state & (4 | 8)    ? "stopped"
-           : state & (16 | 32)  ? "ended"
-           : state & (64 | 128) ? "blocked"
-                                : "preempted";
-}
-
-static int on_switch(struct states *s, const struct event *e, const struct kernel_class *k)
-{
-    const struct value *v = e->values;
-    int64_t previous = v[k->previous_tid].i, next = v[k->next_tid].i;
-    const char *state = k->previous_state >= 0 ? off_state(v[k->previous_state].i) : "blocked";
-    int r = set_state(s, e, previous, e->time_ns, state);
-    if (r >= 0)
-        r = set_state(s, e, next, e->time_ns, "running");
-    if (r >= 0 && k->previous_name >= 0)
-        r = set_name(s, e, previous, &v[k->previous_name]);
-    if (r >= 0 && k->next_name >= 0)
-        r = set_name(s, e, next, &v[k->next_name]);
-    if (r < 0 || k->cpu < 0 || !e->packet)
-        return r;
-    uint64_t cpu = e->packet[k->cpu].u;
-    uint64_t *running = map_put(&s->running, key_of(e->trace, cpu), NULL);
-    if (!running)
-        return -ENOMEM;
-    *running = (uint64_t)next;
-    return set_processor(s, e, cpu, next);
-}
-
-/* The thread that an event happened on: its own context says so, or what runs on its processor. */
-static int64_t current_thread(const struct states *s, const struct event *e, const struct kernel_class *k)
-{
-    if (e->tid > 0)
-        return e->tid;
-    if (k->cpu < 0 || !e->packet)
-        return -1;
-    const uint64_t *running = map_get(&s->running, key_of(e->trace, e->packet[k->cpu].u));
-    return running ? (int64_t)*running : -1;
-}
-
-/* A wakeup of a thread that runs, or was preempted and waits already, changes nothing. */
-static int on_wakeup(struct states *s, const struct event *e, int64_t tid)
-{
-    struct thread *t;
-    struct history_interval latest;
-    if (tid <= 0 || !s->emit->states)
-        return 0;
-    int r = thread_at(s, e->trace, tid, &t);
-    if (r >= 0)
-        r = history_ongoing(s->emit->states, t->state, &latest);
-    if (r < 0)
-        return r;
-    bool ready = latest.value.type == HISTORY_STRING && (strcmp(latest.value.string, "running") == 0 ||
-                                                         strcmp(latest.value.string, "preempted") == 0);
-    return ready ? 0 : set_state(s, e, tid, e->time_ns, "runnable");
-}
-
-static int on_foreign(struct states *s, const struct event *e)
-{
-    const struct kernel_class *k;
-    int r = class_at(s, e->class, &k);
-    if (r < 0)
-        return r;
-    switch (k->kind) {
-    case KERNEL_SWITCH:
-        return on_switch(s, e, k);
-    case KERNEL_WAKEUP:
-        return on_wakeup(s, e, e->values[k->tid].i);
-    case KERNEL_ENTRY:
-        return set_call(s, e, current_thread(s, e, k), e->time_ns, k->call);
-    case KERNEL_EXIT:
-        return set_call(s, e, current_thread(s, e, k), e->time_ns, NULL);
-    default:
-        return 0;
-    }
 }
 
 /* ---- sonde's own events: spans, whose time is their end ---- */
@@ -382,14 +101,14 @@ static int client_at(struct states *s, const struct event *e, uint32_t *ret_quar
     if (!place)
         return -ENOMEM;
     if (is_new) {
-        struct host_attributes *h;
+        struct state_host *h;
         uint32_t quark = EMIT_NONE;
         char pid[24], client[24];
         snprintf(pid, sizeof(pid), "%" PRId64, e->pid);
         snprintf(client, sizeof(client), "%" PRIu64, id);
-        int r = host_at(s, e->trace, &h);
+        int r = state_host_at(&s->places, e->trace, &h);
         if (r >= 0)
-            r = below(s, h->root, &h->redis, "Redis");
+            r = state_below(&s->places, h->root, &h->redis, "Redis");
         if (r >= 0)
             r = emit_attribute(s->emit, h->redis, pid, &quark);
         if (r >= 0)
@@ -424,7 +143,7 @@ static int on_redis_command(struct states *s, const struct event *e)
 static int node_place(const struct event *e, struct map *map, int64_t number, size_t count,
                       uint64_t *ret_index, bool *ret_new)
 {
-    uint64_t *place = map_put(map, key_of(e->trace, (uint64_t)number), ret_new);
+    uint64_t *place = map_put(map, state_key(e->trace, (uint64_t)number), ret_new);
     if (!place)
         return -ENOMEM;
     if (*ret_new)
@@ -435,12 +154,12 @@ static int node_place(const struct event *e, struct map *map, int64_t number, si
 
 static int node_base(struct states *s, const struct event *e, uint32_t *ret_quark)
 {
-    struct host_attributes *h;
+    struct state_host *h;
     char pid[24];
     snprintf(pid, sizeof(pid), "%" PRId64, e->pid);
-    int r = host_at(s, e->trace, &h);
+    int r = state_host_at(&s->places, e->trace, &h);
     if (r >= 0)
-        r = below(s, h->root, &h->node, "Node");
+        r = state_below(&s->places, h->root, &h->node, "Node");
     return r < 0 ? r : emit_attribute(s->emit, h->node, pid, ret_quark);
 }
 
@@ -461,7 +180,7 @@ static int pool_at(struct states *s, const struct event *e, struct pool **ret_po
         if (r >= 0 && array_add(&s->pools, p) < 0)
             r = -ENOMEM;
         if (r < 0)
-            map_remove(&s->pool_of, key_of(e->trace, (uint64_t)e->pid));
+            map_remove(&s->pool_of, state_key(e->trace, (uint64_t)e->pid));
     }
     if (r >= 0)
         *ret_pool = &s->pools.at[index];
@@ -490,7 +209,7 @@ static int loop_at(struct states *s, const struct event *e, struct loop **ret_lo
         if (r >= 0 && array_add(&s->loops, l) < 0)
             r = -ENOMEM;
         if (r < 0)
-            map_remove(&s->loop_of, key_of(e->trace, (uint64_t)e->tid));
+            map_remove(&s->loop_of, state_key(e->trace, (uint64_t)e->tid));
     }
     if (r >= 0)
         *ret_loop = &s->loops.at[index];
@@ -565,7 +284,7 @@ static int on_event(void *self, const struct event *e)
     struct states *s = self;
     switch (e->id) {
     case EVENT_FOREIGN:
-        return on_foreign(s, e);
+        return kernel_states_event(s->kernel, e);
     case SONDE_EVENT_probe_name:
         return event_names_learn(&s->names, e);
     case SONDE_EVENT_redis_command:
@@ -607,7 +326,13 @@ int states_new(struct emit *emit, const struct trace *trace, struct states **ret
     if (!s)
         return -ENOMEM;
     s->emit = emit;
-    s->trace = trace;
+    s->places.emit = emit;
+    s->places.trace = trace;
+    int r = kernel_states_new(&s->places, &s->kernel);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
     *ret_states = s;
     return 0;
 }
@@ -616,13 +341,8 @@ void states_free(struct states *s)
 {
     if (!s)
         return;
-    array_done(&s->hosts);
-    array_done(&s->threads);
-    array_done(&s->classes);
-    map_done(&s->thread_of);
-    map_done(&s->class_of);
-    map_done(&s->running);
-    map_done(&s->processor);
+    kernel_states_free(s->kernel);
+    state_places_done(&s->places);
     map_done(&s->clients);
     array_done(&s->pools);
     array_done(&s->loops);

@@ -2,10 +2,16 @@
  * any kernel trace with the events of Linux (LTTng, perf converted to CTF). The attributes, below the host's
  * name when the trace has several hosts:
  *
- *     Threads/TID/State          "running", "runnable" (woken, waiting for a processor), "preempted",
- * "blocked", "uninterruptible", "stopped", "ended" Threads/TID/System call    its name while in it
- *     Threads/TID/Name           as the scheduler knows it
+ *     Threads/TID/State          "running", "runnable" (woken, waits for a processor), "preempted",
+ * "blocked", "uninterruptible", "idle" (a kernel thread), "stopped", "parked", "ended" Threads/TID/System
+ * call    its name while in it Threads/TID/Name           as the scheduler knows it Threads/TID/Waker while
+ * runnable: the thread, "irq N" or "softirq NAME" that woke it Threads/TID/Priority       the kernel's: 120
+ * is that of nice 0, below 100 is real time Threads/TID/Process, .../Parent         numbers of processes
  *     Processors/N/Thread        the thread that runs there, 0 for none
+ *     Processors/N/System call, .../IRQ, .../Softirq     while it is in one
+ *     Processors/N/Frequency     in kHz
+ *     IRQs/N/Name, .../Processors             how many processors handle it; Softirqs/NAME/Processors
+ *     Disks/MAJOR:MINOR/Name, .../Waiting, .../In flight  requests in the queue, and at the device
  *     Redis/PID/Connections/CLIENT/Command    the command that executes for this connection
  *     Node/PID/Loops/TID/Phase   "timers", "pending", "idle", "prepare", "poll", "check", "closing"
  *     Node/PID/Loops/TID/Ready   during a poll: callbacks of streams, the pool and ports that were ready in

@@ -180,6 +180,29 @@ static int print_state(void *context, const struct history_interval *s)
     return cli_put(stdout, text_get(&line));
 }
 
+/* The last name that the scheduler had for the thread whose attribute this is: in " (NAME)", or nothing. */
+static void add_thread_name(struct states_command *c, const char *path, struct text *out)
+{
+    const char *threads = strncmp(path, "Threads/", 8) == 0 ? path : strstr(path, "/Threads/");
+    const char *number = threads ? threads + 8 + (*threads == '/') : NULL;
+    struct history_info info;
+    struct history_interval name;
+    char attribute[512];
+    uint32_t quark;
+    if (!number)
+        return;
+    int length = (int)(number - path) + (int)strcspn(number, "/");
+    snprintf(attribute, sizeof(attribute), "%.*s/Name", length, path);
+    history_get_info(c->history, &info);
+    if (history_find_path(c->history, attribute, &quark) < 0 || info.end_ns <= info.start_ns ||
+        history_query(c->history, quark, info.end_ns - 1, &name, NULL) < 0 ||
+        name.value.type != HISTORY_STRING)
+        return;
+    text_add(out, " (");
+    text_add_visible(out, name.value.string, strlen(name.value.string));
+    text_add(out, ")");
+}
+
 static int print_attribute(struct states_command *c, uint32_t quark)
 {
     _cleanup_(text_done) struct text line = {0}, path = {0};
@@ -190,6 +213,7 @@ static int print_attribute(struct states_command *c, uint32_t quark)
         text_addf(&line, ",\"quark\":%u}", quark);
     } else {
         text_add(&line, text_get(&path));
+        add_thread_name(c, text_get(&path), &line);
     }
     c->shown++;
     text_add(&line, "\n");
@@ -241,7 +265,40 @@ static int ask(struct states_command *c, const uint32_t *quarks, size_t count)
     return r;
 }
 
-/* Every attribute that a pattern matches, each once, in order. */
+struct attribute {
+    uint32_t quark;
+    char *path;
+};
+
+/* As people sort: "Threads/9" before "Threads/10". */
+static int by_path(const void *a, const void *b)
+{
+    return strverscmp(((const struct attribute *)a)->path, ((const struct attribute *)b)->path);
+}
+
+static int sort_by_path(struct states_command *c, uint32_t *quarks, size_t count)
+{
+    struct attribute *list = calloc(count + 1, sizeof(*list));
+    int r = list ? 0 : -ENOMEM;
+    for (size_t i = 0; r >= 0 && i < count; i++) {
+        struct text path = {0};
+        history_path(c->history, quarks[i], &path);
+        list[i] = (struct attribute){quarks[i], strdup(text_get(&path))};
+        r = list[i].path ? 0 : -ENOMEM;
+        text_done(&path);
+    }
+    if (r >= 0)
+        qsort(list, count, sizeof(*list), by_path);
+    for (size_t i = 0; list && i < count; i++) {
+        if (r >= 0)
+            quarks[i] = list[i].quark;
+        free(list[i].path);
+    }
+    free(list);
+    return r;
+}
+
+/* Every attribute that a pattern matches, each once, by path. */
 static int match(struct states_command *c, uint32_t **ret_quarks, size_t *ret_count)
 {
     uint32_t all = history_count(c->history);
@@ -260,6 +317,8 @@ static int match(struct states_command *c, uint32_t **ret_quarks, size_t *ret_co
     for (uint32_t q = 0; r >= 0 && q < all; q++)
         if (wanted[q])
             quarks[count++] = q;
+    if (r >= 0)
+        r = sort_by_path(c, quarks, count);
     if (r < 0) {
         free(quarks);
         return r;

@@ -133,6 +133,8 @@ static void threads_as_the_naive_account_has_them(void **state)
             send(&pass, &SWITCH, t, cpu, now, OFF[off].number, tid);
             if (now)
                 note(&states[now], t, OFF[off].name);
+            if (now && strcmp(OFF[off].name, "ended") == 0 && calls[now].count)
+                note(&calls[now], t, NULL);
             note(&states[tid], t, "running");
             running[cpu] = tid;
         } else if ((r >> 32) % 3 == 1) {
