@@ -23,20 +23,34 @@ static void states_of_each_layout(void **state)
         int64_t value;
         const char *expected;
     } CASES[] = {
-        {"3.6.11", 0, "preempted"},        {"3.6.11", 1, "blocked"},
-        {"3.6.11", 64, "ended"},           {"3.6.11", 512, "preempted"},
-        {"3.10.0", 512, "parked"},         {"3.10.0", 1024, "preempted"},
-        {"4.4.3", 64, "ended"},            {"4.4.3", 130, "uninterruptible"}, /* killable */
-        {"4.4.3", 2048, "preempted"},      {"4.4.3", 1026, "idle"},
-        {"4.4.3", 512, "parked"},          {"4.4.3", 4, "stopped"},
-        {"4.4.3", 8, "stopped"},           {"4.9.0", 4096, "preempted"},
-        {"4.13.0", 64, "ended"},           {"4.14.0", 64, "parked"},
-        {"4.14.0", 256, "preempted"},      {"4.19.0", 128, "idle"},
-        {"5.10.0", 16, "ended"},           {"5.10.0", 32, "ended"},
-        {"6.1.0-28-amd64", 64, "parked"},  {"6.1.0", 2, "uninterruptible"},
-        {"6.1.0", 258, "uninterruptible"}, {"6.1.0", 1026, "idle"}, /* task->state as it is */
-        {"6.1.0", 144, "ended"},           {"6.12.0", 8193, "blocked"},
-        {NULL, 1, "blocked"},              {NULL, 256, "preempted"},
+        {"3.6.11", 0, "preempted"},
+        {"3.6.11", 1, "blocked"},
+        {"3.6.11", 64, "ended"},
+        {"3.6.11", 512, "preempted"},
+        {"3.10.0", 512, "parked"},
+        {"3.10.0", 1024, "preempted"},
+        {"4.4.3", 64, "ended"},
+        {"4.4.3", 130, "uninterruptible"}, /* killable */
+        {"4.4.3", 2048, "preempted"},
+        {"4.4.3", 1026, "idle"},
+        {"4.4.3", 512, "parked"},
+        {"4.4.3", 4, "stopped"},
+        {"4.4.3", 8, "stopped"},
+        {"4.9.0", 4096, "preempted"},
+        {"4.13.0", 64, "ended"},
+        {"4.14.0", 64, "parked"},
+        {"4.14.0", 256, "preempted"},
+        {"4.19.0", 128, "idle"},
+        {"5.10.0", 16, "ended"},
+        {"5.10.0", 32, "ended"},
+        {"6.1.0-28-amd64", 64, "parked"},
+        {"6.1.0", 2, "uninterruptible"},
+        {"6.1.0", 258, "uninterruptible"},
+        {"6.1.0", 1026, "idle"}, /* task->state as it is */
+        {"6.1.0", 144, "ended"},
+        {"6.12.0", 8193, "blocked"},
+        {NULL, 1, "blocked"},
+        {NULL, 256, "preempted"},
         {NULL, 32, "ended"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(CASES); i++)
