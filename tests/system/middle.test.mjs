@@ -2,24 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, finish, kill, sonde, start, temporary } from './helper.mjs';
+import { SONDE, finish, kill, root, sonde, start, temporary } from './helper.mjs';
 
-// Holds requests of /held until one of /release comes; then each reads a file and is answered.
-const SERVER = `
-    const http = require('http'), fs = require('fs'), held = [];
-    http.createServer((request, response) => {
-        if (request.url.startsWith('/held')) return held.push(response), console.log(request.url);
-        if (request.url === '/release')
-            for (const one of held.splice(0)) fs.readFile(__filename, () => one.end('held'));
-        response.end('done');
-    }).listen(0, '127.0.0.1', function () { console.log('listening ' + this.address().port); });`;
+const HOLDER = path.join(root, 'tests', 'system', 'programs', 'holder.js');
 
 test('in the middle of requests', async (t) => {
-    const folder = temporary(t), script = path.join(folder, 'holder.js'), trace = path.join(folder, 'trace');
-    fs.writeFileSync(script, SERVER);
-    const node = start(t, process.execPath, [script]);
+    const trace = path.join(temporary(t), 'trace'), node = start(t, process.execPath, [HOLDER]);
     const [, port] = await node.until(/listening (\d+)/, { stream: 'stdout' });
     const ask = (url) => fetch(`http://127.0.0.1:${port}${url}`).then((response) => response.text());
     const before = [ask('/held-1'), ask('/held-2')];
