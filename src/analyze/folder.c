@@ -13,6 +13,7 @@
 #include "analyze/loop.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "redis/model.h"
 #include "trace/pass.h"
 #include "trace/trace.h"
 
@@ -162,6 +163,12 @@ static void add_reader_losses(struct report *report, const struct trace *trace)
     }
 }
 
+void folder_add_limits(struct report *report, const char *folder, const struct trace *trace)
+{
+    add_manifest(report, folder);
+    add_reader_losses(report, trace);
+}
+
 /* ---- reading ---- */
 
 static int on_event(void *self, const struct event *event)
@@ -202,17 +209,18 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
 }
 
 static int read_all(struct trace *trace, const struct folder_reading *reading, struct analysis *analysis,
-                    struct problem *problem)
+                    struct redis_model *redis, struct problem *problem)
 {
     struct emit emit = {0};
     struct ending ending = {reading, analysis};
     _cleanup_(states_freep) struct states *states = NULL;
-    struct pass passes[2] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis}};
+    struct pass passes[3] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis},
+                             redis_model_pass(redis)};
     int r = reading->states ? start_states(trace, reading, &emit, &states) : 0;
     if (states)
-        passes[1] = states_pass(states);
+        passes[2] = states_pass(states);
     if (r >= 0)
-        r = trace_run(trace, passes, states ? 2 : 1, on_progress, &ending);
+        r = trace_run(trace, passes, states ? 3 : 2, on_progress, &ending);
     if (r >= 0 && emit.states)
         r = history_close(emit.states, analysis_counts(analysis)->last_ns + 1, &emit.problem);
     history_free(emit.states);
@@ -228,6 +236,7 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    _cleanup_(redis_model_freep) struct redis_model *redis = NULL;
     struct report report = {0};
     uint64_t started_ns = clock_monotonic_ns();
     reading->analyze->folder = folder;
@@ -239,15 +248,20 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
     }
     r = analysis_new(reading->analyze, &analysis);
     if (r >= 0)
-        r = read_all(trace, reading, analysis, problem);
+        r = redis_model_new(&(struct redis_options){reading->analyze->slow_command_ns}, &redis);
+    if (r >= 0)
+        r = read_all(trace, reading, analysis, redis, problem);
     if (r >= 0)
         r = analysis_report(analysis, &report);
+    if (r >= 0)
+        r = redis_model_report(redis, &report);
+    if (r >= 0)
+        report_sort(&report);
     if (r < 0) {
         report_done(&report);
         return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
     }
-    add_manifest(&report, folder);
-    add_reader_losses(&report, trace);
+    folder_add_limits(&report, folder, trace);
     report_add_overhead(&report, "events_count", (double)analysis_counts(analysis)->events);
     report_add_overhead(&report, "analysis_ns", (double)(clock_monotonic_ns() - started_ns));
     struct rusage usage;

@@ -7,6 +7,7 @@
 #include "analyze/analyze.h"
 #include "analyze/states.h"
 #include "base/problem.h"
+#include "trace/trace.h"
 
 struct folder_reading {
     struct analyze_options *analyze; /* its folder is set */
@@ -21,6 +22,10 @@ struct folder_reading {
  * overhead and what is missing; the caller frees both. */
 int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report);
+
+/* Adds what the manifest and the trace's reader say was lost, what could not be seen, and what tracing cost.
+ * A manifest that is damaged is listed as missing. */
+void folder_add_limits(struct report *report, const char *folder, const struct trace *trace);
 
 /* Puts endpoints, event loops, operations, channels and functions into the report's document. 0 or -ENOMEM.
  */

@@ -29,6 +29,7 @@ static const struct command *const COMMANDS[] = {
     &command_trace,
     &command_report,
     &command_spans,
+    &command_redis,
     &command_convert,
     &command_diagnose,
     &command_watch,

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "collect/exit_status.h"
 
 #define MANIFEST_PAUSE 50 /* times what writing it took: 2 % of a processor at most */
 
@@ -244,7 +245,8 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
 
 static void tell_exit(struct session *session, struct program *program)
 {
-    struct record_process_exit record = {.pid = (uint32_t)program->pid, .status = -1};
+    struct record_process_exit record = {.pid = (uint32_t)program->pid,
+                                         .status = exit_status_of(program->pidfd, program->pid)};
     ctf_stream_write(session->own, SONDE_EVENT_process_exit, clock_monotonic_ns(), 0, &record, NULL);
 }
 

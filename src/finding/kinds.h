@@ -152,7 +152,24 @@
          EVIDENCE("clients_count", "clients that sent it")                                                    \
          EVIDENCE("queued_commands_count", "commands of others that waited behind it")                        \
          EVIDENCE("queued_ns", "their waiting time together, where the sender was traced")                    \
+         EVIDENCE("waiting_clients_count", "other clients that had a request waiting when the call ended")    \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(redis_connection_conflict, "redis-connection-conflict",                                              \
+         "Two threads of a Redis server came to own one connection: queued twice, used at once, freed twice.",\
+         EVIDENCE("client_id", "the client")                                                                  \
+         EVIDENCE("first_added_ns", "when it was put on the list of pending reads")                           \
+         EVIDENCE("second_added_ns", "when it was put there again, before anybody had read it")               \
+         EVIDENCE("added_by_thread", "the thread that put it there again")                                    \
+         EVIDENCE("first_thread", "a thread that then read it")                                               \
+         EVIDENCE("second_thread", "another thread that then read it")                                        \
+         EVIDENCE("overlap_ns", "how long both were inside it at once")                                       \
+         EVIDENCE("tls_left_bytes", "left in its TLS buffer before that")                                     \
+         EVIDENCE("freed_ns", "when it was freed")                                                            \
+         EVIDENCE("freed_again_ns", "when it was freed again"))                                               \
+    KIND(server_killed, "server-killed", "A traced server was ended by a signal.",                            \
+         EVIDENCE("signal", "the signal, \"SIGABRT\"")                                                        \
+         EVIDENCE("ended_ns", "when"))                                                                        \
     KIND(redis_queueing, "redis-queueing", "Commands waited in Redis longer than they ran.", )                \
     KIND(redis_big_reply, "redis-big-reply", "A reply is so large that sending it is the cost.", )            \
     KIND(redis_slow_client, "redis-slow-client", "A client reads its replies too slowly.", )                  \
@@ -162,8 +179,6 @@
     KIND(redis_bus_overload, "redis-bus-overload", "The cluster bus carries more than the clients send.", )   \
     KIND(redis_publish_amplification, "redis-publish-amplification",                                          \
          "A published message is sent to every node of the cluster.", )                                       \
-    KIND(redis_connection_conflict, "redis-connection-conflict",                                              \
-         "Two threads worked on one connection, or it was listed or freed twice.", )                          \
     KIND(redis_tls_cost, "redis-tls-cost", "TLS takes much of the time.", )                                   \
     KIND(hot_function, "hot-function", "A function takes a large share of the processors.",                   \
          EVIDENCE("function", "the function, of the application where one is on the stack")                   \

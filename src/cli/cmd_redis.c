@@ -1,0 +1,306 @@
+/* `sonde redis`: what the Redis servers in a recording did, who sent it, and who waited behind what. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/folder.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/reading.h"
+#include "redis/summary.h"
+#include "trace/trace.h"
+
+enum { ROWS = 12, DURATION = 32, BYTES = 24 };
+
+/* ---- text ---- */
+
+static const char *say_ns(uint64_t ns, char text[static DURATION])
+{
+    return clock_format_duration(ns, text, DURATION);
+}
+
+static const char *say_bytes(uint64_t bytes, char text[static BYTES])
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < ARRAY_SIZE(UNITS)) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(text, BYTES, unit && value < 10 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
+    return text;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct redis_command *x = *(struct redis_command *const *)a, *y = *(struct redis_command *const *)b;
+    return x->time_ns == y->time_ns ? strcmp(x->name, y->name) : x->time_ns > y->time_ns ? -1 : 1;
+}
+
+static int by_caller_time(const void *a, const void *b)
+{
+    const struct redis_caller *x = a, *y = b;
+    return x->time_ns == y->time_ns ? strcmp(x->name, y->name) : x->time_ns > y->time_ns ? -1 : 1;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void add_rest(struct text *to, size_t count, const char *what)
+{
+    if (count > ROWS)
+        text_addf(to, "   ... and %zu more %s (--json lists all)\n", count - ROWS, what);
+}
+
+static void add_commands(struct text *to, struct redis_server *server, double seconds,
+                         const struct prose_style *style)
+{
+    char p50[DURATION], p99[DURATION], worst[DURATION], bytes[BYTES];
+    if (!server->commands.count)
+        return;
+    qsort(server->commands.at, server->commands.count, sizeof(*server->commands.at), by_time);
+    text_addf(to, "\n   %s%-20s %10s %10s %8s %9s %9s %9s %10s%s\n", style->dim, "command", "calls",
+              "calls/s", "time", "p50", "p99", "worst", "arguments", style->none);
+    for (size_t i = 0; i < MIN(server->commands.count, (size_t)ROWS); i++) {
+        const struct redis_command *c = server->commands.at[i];
+        char name[21];
+        size_t n = 0;
+        for (; c->name[n] && n < sizeof(name) - 1; n++)
+            name[n] = (char)(c->name[n] == '|' ? ' ' : toupper((unsigned char)c->name[n]));
+        name[n] = '\0';
+        text_addf(to, "   %-20s %10" PRIu64 " %10.0f %6.1f %% %9s %9s %9s %10s\n", name, c->calls,
+                  seconds > 0 ? (double)c->calls / seconds : 0, share(c->time_ns, server->command_ns),
+                  say_ns((uint64_t)sketch_quantile(&c->latency, 0.5), p50),
+                  say_ns((uint64_t)sketch_quantile(&c->latency, 0.99), p99), say_ns(c->worst_ns, worst),
+                  say_bytes(c->argument_bytes, bytes));
+    }
+    add_rest(to, server->commands.count, "commands");
+}
+
+static void add_callers(struct text *to, struct redis_server *server, const struct prose_style *style)
+{
+    char bytes[BYTES];
+    if (!server->callers.count)
+        return;
+    qsort(server->callers.at, server->callers.count, sizeof(*server->callers.at), by_caller_time);
+    text_addf(to, "\n   %s%-36s %12s %10s %8s %10s%s\n", style->dim, "caller", "connections", "commands",
+              "time", "arguments", style->none);
+    for (size_t i = 0; i < MIN(server->callers.count, (size_t)ROWS); i++) {
+        const struct redis_caller *c = &server->callers.at[i];
+        char name[64];
+        snprintf(name, sizeof(name), "%s%s", c->name, c->traced ? "" : " (not traced)");
+        text_addf(to, "   %-36s %12" PRIu64 " %10" PRIu64 " %6.1f %% %10s\n", name, c->clients, c->commands,
+                  share(c->time_ns, server->command_ns), say_bytes(c->argument_bytes, bytes));
+    }
+    add_rest(to, server->callers.count, "callers");
+}
+
+static void add_loop(struct text *to, const struct redis_server *server, uint64_t took_ns)
+{
+    char longest[DURATION];
+    if (!server->iterations)
+        return;
+    text_addf(to,
+              "\n   Event loop: %" PRIu64
+              " iterations with work, busy %.0f %% of the time, the longest %s. Connections ready an "
+              "iteration:\n   half %.0f at most, 99 %% %.0f at most, most %.0f.\n",
+              server->iterations, share(server->busy_ns, took_ns), say_ns(server->longest_ns, longest),
+              sketch_quantile(&server->ready, 0.5), sketch_quantile(&server->ready, 0.99),
+              sketch_quantile(&server->ready, 1));
+}
+
+static void add_threads(struct text *to, const struct redis_server *server, const struct prose_style *style)
+{
+    char read[DURATION], reply[DURATION], command[DURATION];
+    if (server->thread_count < 2)
+        return;
+    text_addf(to, "\n   %s%-10s %10s %9s %10s %9s %10s %9s%s\n", style->dim, "thread", "reads", "time",
+              "replies", "time", "commands", "time", style->none);
+    for (unsigned i = 0; i < server->thread_count; i++) {
+        const struct redis_thread *t = &server->threads[i];
+        text_addf(to, "   %-10" PRId64 " %10" PRIu64 " %9s %10" PRIu64 " %9s %10" PRIu64 " %9s\n", t->tid,
+                  t->reads, say_ns(t->read_ns, read), t->replies, say_ns(t->reply_ns, reply), t->commands,
+                  say_ns(t->command_ns, command));
+    }
+}
+
+static void add_bus(struct text *to, const struct redis_server *server, const struct prose_style *style)
+{
+    enum { PUBLISH = 4 };
+    char sent[BYTES], received[BYTES];
+    bool any = false;
+    for (unsigned type = 0; type < REDIS_BUS_TYPES; type++) {
+        const struct redis_traffic *t = &server->bus[type];
+        if (!t->sent && !t->received)
+            continue;
+        if (!any)
+            text_addf(to, "\n   %s%-22s %10s %10s %10s %10s%s\n", style->dim, "cluster bus", "sent", "bytes",
+                      "received", "bytes", style->none);
+        any = true;
+        text_addf(to, "   %-22s %10" PRIu64 " %10s %10" PRIu64 " %10s\n", redis_bus_type(type), t->sent,
+                  say_bytes(t->sent_bytes, sent), t->received, say_bytes(t->received_bytes, received));
+    }
+    if (server->publish_bytes && server->bus[PUBLISH].sent_bytes)
+        text_addf(to, "   PUBLISH put %.1f times its arguments on the bus.\n",
+                  (double)server->bus[PUBLISH].sent_bytes / (double)server->publish_bytes);
+}
+
+static void add_server(struct text *to, struct redis_server *server, const struct prose_style *style)
+{
+    const struct redis_model *model = server->model;
+    uint64_t from = MAX(server->started_ns, model->first_ns);
+    uint64_t until = server->ended_ns ? server->ended_ns : model->last_ns;
+    uint64_t took_ns = until > from ? until - from : 0;
+    double seconds = (double)took_ns / 1e9;
+    char took[DURATION], ran[DURATION];
+    text_addf(to, "\n%s%s%s (process %" PRId64 "): ", style->bold, server->name, style->none, server->pid);
+    prose_count(to, server->commands_count, "command");
+    text_add(to, " from ");
+    prose_count(to, server->clients_count, "connection");
+    text_addf(to, " in %s; executing took %s, %.1f %% of the time.\n", say_ns(took_ns, took),
+              say_ns(server->command_ns, ran), share(server->command_ns, took_ns));
+    if (server->lost) {
+        text_add(to, "   ");
+        prose_count(to, server->lost, "event");
+        text_add(to, " of this server were lost: every figure here is too small by what they held.\n");
+    }
+    add_commands(to, server, seconds, style);
+    add_callers(to, server, style);
+    add_loop(to, server, took_ns);
+    add_threads(to, server, style);
+    add_bus(to, server, style);
+}
+
+static void print_text(struct redis_model *model, const struct report *report)
+{
+    const struct prose_style *style = reading_style(1);
+    unsigned width = reading_width(1);
+    struct text out = {0}, limits = {0};
+    struct report seen = *report;
+    if (model->list.count)
+        prose_findings(&out, report, style, width);
+    else
+        text_addf(&out, "No Redis server is in this recording. Record one with `sonde run -- redis-server "
+                        "...`, or attach to "
+                        "the\nprocess of one that runs: `sonde attach PID`.\n");
+    array_foreach (&model->list, server)
+        add_server(&out, *server, style);
+    seen.overhead.count = 0;
+    prose_limits(&limits, &seen, style, width);
+    if (limits.length)
+        text_addf(&out, "\n%s", text_get(&limits));
+    cli_put(stdout, text_get(&out));
+    text_done(&out);
+    text_done(&limits);
+}
+
+/* ---- reading ---- */
+
+static int show_progress(void *context, uint64_t done, uint64_t total)
+{
+    progress_show(context, done, total);
+    return 0;
+}
+
+static int read_pass(struct trace *trace, struct redis_model *model, struct progress *progress)
+{
+    struct pass pass = redis_model_pass(model);
+    return trace_run(trace, &pass, 1, show_progress, progress);
+}
+
+static int read_model(const char *folder, const struct analyze_options *options, struct problem *problem,
+                      struct redis_model **ret_model, struct report *report)
+{
+    _cleanup_(trace_closep) struct trace *trace = NULL;
+    _cleanup_(redis_model_freep) struct redis_model *model = NULL;
+    struct progress progress = {0};
+    int r = trace_open(folder, NULL, problem, &trace);
+    if (r < 0)
+        return r;
+    r = redis_model_new(&(struct redis_options){options->slow_command_ns}, &model);
+    if (r >= 0)
+        r = read_pass(trace, model, &progress);
+    progress_clear(&progress);
+    if (r >= 0)
+        r = redis_model_report(model, report);
+    if (r >= 0)
+        r = redis_model_report_slow(model, report);
+    if (r < 0)
+        return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
+    report->from_ns = model->first_ns;
+    report->to_ns = model->last_ns;
+    report->nothing =
+        "No command took long, no connection was used by two threads, and no server was ended by a "
+        "signal.";
+    report_sort(report);
+    folder_add_limits(report, folder, trace);
+    *ret_model = model;
+    model = NULL;
+    return 0;
+}
+
+/* ---- the command ---- */
+
+static int no_option(const struct command *self, int option, const char *value, void *context)
+{
+    return -1;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct option LONG[] = {READING_OPTIONS, {0}};
+    _cleanup_(redis_model_freep) struct redis_model *model = NULL;
+    struct reading_options options = {.analyze = ANALYZE_DEFAULTS};
+    struct report report = {0};
+    struct problem problem = {0};
+    int r = reading_parse(self, argc, argv, LONG, no_option, NULL, &options);
+    if (r >= 0)
+        return r;
+    r = read_model(options.folder, &options.analyze, &problem, &model, &report);
+    if (r < 0) {
+        report_done(&report);
+        return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    }
+    int status = reading_status(&report);
+    if (options.json) {
+        report.extra = json_pack("{s:o}", "servers", redis_summary_json(model));
+        if (!report.extra || reading_print_json(report_json(&report)) < 0) {
+            problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
+            status = cli_fail(EXIT_FAILED, &problem);
+        }
+    } else {
+        print_text(model, &report);
+    }
+    report_done(&report);
+    return status;
+}
+
+const struct command command_redis = {
+    .name = "redis",
+    .arguments = "[--json] [--slow-command-ms MS] DIR",
+    .summary = "Show what Redis servers did: commands, callers, queueing, threads, cluster bus",
+    .help = "Findings come first: slow commands with the connections that waited behind them, connections "
+            "that two\n"
+            "threads came to own, servers ended by a signal. Then, for each server in the recording, its "
+            "commands,\n"
+            "the callers behind them (traced services by name, others by address), the event loop, the work "
+            "of its\n"
+            "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
+            "with 4\n"
+            "when events were lost, else 0.\n\n"
+            "Options:\n"
+            "      --json                one JSON document: findings, servers\n"
+            "      --slow-command-ms MS  report commands that execute longer (10)\n\n"
+            "Examples:\n"
+            "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
+            "  sonde redis /tmp/trace\n"
+            "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n",
+    .run = run,
+};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "redis_feed.h"
+
+enum { GET = 1, KEYS = 2, WHO = 5 };
+
+static void command(struct redis_feed *feed, uint64_t client, uint32_t name, uint64_t end_ns,
+                    uint64_t took_ns)
+{
+    REDIS_FEED(feed, redis_command, SERVER, MAIN, end_ns, took_ns, .client_id = client, .name = name,
+               .bytes = 10, .argument_count = 2);
+}
+
+static void serve(struct redis_feed *feed, uint64_t client, uint64_t at_ns)
+{
+    command(feed, client, GET, at_ns + US(2), US(1));
+    REDIS_FEED(feed, redis_read_query, SERVER, MAIN, at_ns + US(3), US(3), .client_id = client);
+}
+
+static void iteration(struct redis_feed *feed, uint64_t start_ns, uint64_t end_ns, int ready)
+{
+    REDIS_FEED(feed, redis_loop_phase, SERVER, MAIN, end_ns, end_ns - start_ns, .ready = ready, .phase = 2);
+}
+
+static void known(struct redis_feed *feed, uint64_t client, uint64_t at_ns)
+{
+    REDIS_FEED(feed, net_connection, SERVER, MAIN, at_ns, 0, .key = client, .fd = (int)client, .family = 2,
+               .peer_high = 0, .peer_low = 0x0000ffff7f000001ull, .peer_port = (uint16_t)(1000 + client));
+    REDIS_FEED(feed, redis_write_reply, SERVER, MAIN, at_ns + US(1), US(1), .client_id = client);
+}
+
+/* KEYS of client 1 runs from 100 to 200 ms. In its own iteration client 2 comes after it; in the next one 3
+ * and 4; 4 had got its last reply at 150 ms. 5 was served before, 6 comes an iteration later. */
+static void who_waited(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    redis_feed_name(&feed, GET, "get");
+    redis_feed_name(&feed, KEYS, "keys");
+    for (uint64_t client = 1; client <= 6; client++)
+        known(&feed, client, MS(client));
+    serve(&feed, WHO, MS(99));
+    REDIS_FEED(&feed, redis_write_reply, SERVER, MAIN, MS(150), US(1), .client_id = 4);
+    command(&feed, 1, KEYS, MS(200), MS(100));
+    REDIS_FEED(&feed, redis_read_query, SERVER, MAIN, MS(200) + US(1), MS(100) + US(1), .client_id = 1);
+    serve(&feed, 2, MS(200) + US(10));
+    iteration(&feed, MS(98), MS(200) + US(20), 3);
+    serve(&feed, 3, MS(201));
+    serve(&feed, 4, MS(202));
+    serve(&feed, 3, MS(203)); /* once a client */
+    iteration(&feed, MS(201), MS(204), 2);
+    serve(&feed, 6, MS(205));
+    iteration(&feed, MS(205), MS(206), 1);
+    const struct report *report = redis_feed_finish(&feed);
+    const struct redis_server *server = redis_feed_server(&feed);
+    assert_int_equal(server->queue.slow.count, 1);
+    const struct redis_slow *slow = server->queue.slow.at;
+    assert_int_equal(slow->waiters, 3);
+    assert_int_equal(slow->longest_ns, MS(100));
+    assert_int_equal(slow->waited_ns, MS(250));
+    assert_int_equal(report->findings.count, 1);
+    assert_int_equal(report->findings.at[0]->kind, FINDING_redis_slow_command);
+    assert_int_equal(report->findings.at[0]->severity, SEVERITY_WARNING);
+    assert_int_equal(finding_get_evidence(report->findings.at[0], "waiting_clients_count")->count, 3);
+    assert_non_null(strstr(report->findings.at[0]->title, "KEYS ran for 100"));
+    redis_feed_done(&feed);
+}
+
+static void nobody_waited(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    redis_feed_name(&feed, KEYS, "keys");
+    command(&feed, 1, KEYS, MS(200), MS(100));
+    iteration(&feed, MS(98), MS(201), 1);
+    const struct report *report = redis_feed_finish(&feed);
+    assert_int_equal(report->findings.count, 1);
+    assert_int_equal(report->findings.at[0]->severity, SEVERITY_INFO);
+    assert_int_equal(redis_feed_server(&feed)->queue.slow.at[0].waiters, 0);
+    redis_feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_waited),
+        cmocka_unit_test(nobody_waited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
