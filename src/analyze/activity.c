@@ -164,9 +164,9 @@ static void call_event(struct analysis *a, const struct event *e)
 static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
 {
     uint64_t ready_ns = w->end_ns - w->runnable_ns, blocked_ns = ready_ns - w->start_ns;
-    if (w->reason == ACTIVITY_STOPPED) /* by a look into it, or a debugger */
+    if (w->reason == SONDE_off_reason_stopped) /* by a look into it, or a debugger */
         return blocked_ns;
-    if (w->reason == ACTIVITY_UNINTERRUPTIBLE)
+    if (w->reason == SONDE_off_reason_uninterruptible)
         return maps_memory(w->call) ? blocked_ns : 0;
     const uint64_t *slot =
         blocked_ns >= LINK_NS && w->call == CALL_FUTEX && w->waker_pid == thread->process->pid

@@ -24,10 +24,6 @@ struct activity_call {
     uint8_t outcome;
 };
 
-/* As SONDE_ENUM_off_reason and SONDE_ENUM_woken_by have them. */
-enum activity_reason { ACTIVITY_PREEMPTED, ACTIVITY_BLOCKED, ACTIVITY_UNINTERRUPTIBLE, ACTIVITY_STOPPED };
-enum activity_waker { WAKER_NOBODY, WAKER_THREAD, WAKER_INTERRUPT, WAKER_UNKNOWN };
-
 /* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. held_ns of
  * the rest is the machine's doing, or who stopped it: a look into it; the kernel's lock on the process'
  * memory map; a thread of its process that it waited for (a lock, the collector's threads) and that had no

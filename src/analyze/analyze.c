@@ -188,8 +188,8 @@ static void process_start_event(struct analysis *a, const struct event *e)
     process->runtime = (uint8_t)U(e, process_start_runtime);
     process->parent = (int64_t)U(e, process_start_parent);
     process->started_ns = e->time_ns ? e->time_ns : 1;
-    a->counts.node_processes += process->runtime == 1;
-    a->counts.redis_processes += process->runtime == 2;
+    a->counts.node_processes += process->runtime == SONDE_runtime_node;
+    a->counts.redis_processes += process->runtime == SONDE_runtime_redis;
 }
 
 static void process_exit_event(struct analysis *a, const struct event *e)

@@ -125,9 +125,9 @@ void connection_event(struct analysis *a, struct process *process, const struct 
     c->family = (uint16_t)U(e, net_connection_family);
     c->key = U(e, net_connection_key);
     c->inode = U(e, net_connection_inode);
-    if (process->runtime != 2 && ipc_is(c))
+    if (process->runtime != SONDE_runtime_redis && ipc_is(c))
         ipc_opened(a, c);
-    if (process->runtime == 2 && c->key) {
+    if (process->runtime == SONDE_runtime_redis && c->key) {
         c->protocol = PROTOCOL_REDIS;
         uint64_t *client = map_put(&process->clients, c->key, NULL);
         if (client)
@@ -135,7 +135,7 @@ void connection_event(struct analysis *a, struct process *process, const struct 
         else
             a->failed = true;
     }
-    if (c->local.port && !c->client && process->connecting && process->runtime != 2 &&
+    if (c->local.port && !c->client && process->connecting && process->runtime != SONDE_runtime_redis &&
         !map_get(&process->server_ports, c->local.port)) {
         c->client = 1;
         process->connecting--;

@@ -6,7 +6,7 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { CAUSE_BUILTIN = 3, LOOKS_NEEDED = 5 };
+enum { LOOKS_NEEDED = 5 };
 
 /* A call that takes this long is felt when there are many of them. */
 static const uint64_t FELT_NS = NS_PER_MS;
@@ -69,7 +69,8 @@ bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns)
 
 bool encode_is(const struct look *place)
 {
-    for (unsigned i = 0; place->cause == CAUSE_BUILTIN && place->detail && i < ENCODE_KINDS; i++) {
+    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail && i < ENCODE_KINDS;
+         i++) {
         const char *name = event_label(SONDE_MEANING_encoding, i);
         if (name && strcmp(name, place->detail) == 0)
             return true;

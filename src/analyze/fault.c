@@ -9,11 +9,6 @@ static const uint64_t STUCK_NS = 1000000000;
 
 enum {
     VICTIMS_KEPT = 2000,
-    CAUSE_REGEXP = 1,
-    CAUSE_JAVASCRIPT = 2,
-    CAUSE_BUILTIN = 3,
-    CAUSE_GC = 4,
-    CAUSE_WAITING = 6
 };
 
 struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
@@ -265,7 +260,7 @@ const char *stretch_place(struct analysis *a, const struct stretch *s)
     if (!majority(s, &place, &looks))
         return NULL;
     struct text text = {0};
-    if (place.cause == CAUSE_REGEXP)
+    if (place.cause == SONDE_stall_cause_regexp)
         text_add(&text, "regular expression ");
     if (place.detail)
         text_add(&text, place.detail);
@@ -314,11 +309,11 @@ static const char *called_apart(const struct look *place, bool encodes)
 {
     static const char *const HELPERS[] = {"ArrayFrom", "Prototype", "TimSort",
                                           "StringAdd", "Math",      "Reflect"};
-    if (place->cause == CAUSE_GC || place->cause == CAUSE_WAITING)
-        return place->cause == CAUSE_GC ? "gc" : or_empty(place->detail);
+    if (place->cause == SONDE_stall_cause_gc || place->cause == SONDE_stall_cause_waiting)
+        return place->cause == SONDE_stall_cause_gc ? "gc" : or_empty(place->detail);
     if (encodes)
         return "encoding";
-    if (place->cause != CAUSE_BUILTIN || !place->detail)
+    if (place->cause != SONDE_stall_cause_builtin || !place->detail)
         return "";
     for (size_t i = 0; i < ARRAY_SIZE(HELPERS); i++)
         if (strstr(place->detail, HELPERS[i]))
@@ -338,22 +333,24 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     struct look place = {0};
     uint64_t looks = 0, net_ns = s->end_ns - s->start_ns - run_queue_ns;
     majority(s, &place, &looks);
-    bool regexp = place.cause == CAUSE_REGEXP, javascript = place.cause == CAUSE_JAVASCRIPT, encodes = false;
+    bool regexp = place.cause == SONDE_stall_cause_regexp,
+         javascript = place.cause == SONDE_stall_cause_javascript, encodes = false;
     if (is_most(s, s->sync_ns, net_ns, !regexp && !javascript))
-        place.cause = CAUSE_WAITING, place.detail = NULL;
-    else if (is_most(s, s->gc_ns, net_ns, place.cause == CAUSE_GC))
-        place.cause = CAUSE_GC;
+        place.cause = SONDE_stall_cause_waiting, place.detail = NULL;
+    else if (is_most(s, s->gc_ns, net_ns, place.cause == SONDE_stall_cause_gc))
+        place.cause = SONDE_stall_cause_gc;
     else if ((encodes = !regexp && is_most(s, s->encode_ns, net_ns, !javascript)))
-        place.cause = CAUSE_BUILTIN, place.detail = encoding_name(a, s->encode_what);
+        place.cause = SONDE_stall_cause_builtin, place.detail = encoding_name(a, s->encode_what);
     else
         s->sync_ns = 0;
     /* Where collections are measured and were short, looks that saw one saw the function that allocates. */
-    if (place.cause == CAUSE_GC && thread->gc && s->gc_ns * 4 < net_ns && is_placed(&place))
-        place.cause = CAUSE_JAVASCRIPT, place.detail = NULL;
-    enum finding_kind kind = place.cause == CAUSE_REGEXP ? FINDING_blocking_regexp
-                             : place.cause == CAUSE_WAITING && !s->sync_ns && is_named_lock(place.detail)
-                                 ? FINDING_lock_wait
-                                 : FINDING_event_loop_blocked;
+    if (place.cause == SONDE_stall_cause_gc && thread->gc && s->gc_ns * 4 < net_ns && is_placed(&place))
+        place.cause = SONDE_stall_cause_javascript, place.detail = NULL;
+    enum finding_kind kind =
+        place.cause == SONDE_stall_cause_regexp ? FINDING_blocking_regexp
+        : place.cause == SONDE_stall_cause_waiting && !s->sync_ns && is_named_lock(place.detail)
+            ? FINDING_lock_wait
+            : FINDING_event_loop_blocked;
     bool warming = warming_up(s, &place, looks);
     if (warming)
         kind = FINDING_event_loop_blocked;
@@ -478,12 +475,12 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
     struct look place = {0};
     struct activity_times times;
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times), seen = majority(s, &place, &looks);
-    if (!exact && seen && place.cause == CAUSE_WAITING && is_lock(place.detail))
+    if (!exact && seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
-    bool waits =
-        s->what == STRETCH_POOL || (seen && place.cause == CAUSE_WAITING) || s->sync_ns * 2 >= took_ns;
+    bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||
+                 s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
     return cpu_ns < took_ns ? MAX(run_queue_ns, took_ns - cpu_ns) : run_queue_ns;
 }
@@ -496,8 +493,8 @@ static bool is_stuck(const struct stretch *s)
     uint64_t looks = 0;
     if (s->end_ns - s->start_ns >= STUCK_NS)
         return true;
-    return majority(s, &place, &looks) && concentrated(&place, looks) && place.cause >= CAUSE_REGEXP &&
-           place.cause < CAUSE_GC;
+    return majority(s, &place, &looks) && concentrated(&place, looks) &&
+           place.cause >= SONDE_stall_cause_regexp && place.cause < SONDE_stall_cause_gc;
 }
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)

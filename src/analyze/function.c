@@ -8,8 +8,6 @@
 #include "analyze/node.h"
 
 enum { FUNCTIONS_MAX = 256, PENDING_MAX = 65536 };
-enum settled { FULFILLED, REJECTED, NOT_AWAITED };
-enum chosen { FOUND, NOT_FOUND, LEFT_ALONE, REFUSED };
 
 /* ---- calls ---- */
 
@@ -112,16 +110,16 @@ void function_settled(struct turn *t, const struct item *item)
     struct pending_call *call = (struct pending_call *)(uintptr_t)*known;
     struct function_sum *sum = &t->thread->process->functions.at[call->sum];
     struct request *owner = request_open(t->a, call->owner);
-    bool seen = item->small != NOT_AWAITED;
+    bool seen = item->small != SONDE_settled_not_awaited;
     sum->pending--;
-    sum->rejected += item->small == REJECTED;
+    sum->rejected += item->small == SONDE_settled_rejected;
     sum->not_awaited += !seen;
     if (seen)
         took(t->a, sum, item->end_ns - MIN(item->end_ns, call->start_ns));
     if (owner && call->span < owner->spans.count) {
         struct vspan *span = &owner->spans.at[call->span];
         span->end_ns = seen ? MAX(item->end_ns, call->end_ns) : call->end_ns;
-        span->detail = item->small == REJECTED ? "its promise was rejected"
+        span->detail = item->small == SONDE_settled_rejected ? "its promise was rejected"
                        : !seen ? "its promise was not awaited at once: when it ended is not known"
                                : span->detail;
     }
@@ -164,7 +162,8 @@ void function_chosen(struct analysis *a, struct process *process, const struct e
     };
     array_foreach (&process->chosen, known)
         if (known->asked == chosen.asked) {
-            if (chosen.state != NOT_FOUND || known->state == NOT_FOUND) /* a worker may have fewer modules */
+            if (chosen.state != SONDE_chosen_not_found ||
+                known->state == SONDE_chosen_not_found) /* a worker may have fewer modules */
                 *known = chosen;
             return;
         }
@@ -187,15 +186,15 @@ static int report_one(const struct process *process, const struct chosen_functio
     char what[160], why[900];
     const char *remedy = NULL;
     snprintf(what, sizeof(what), "the function %.100s", chosen->asked);
-    if (chosen->state == LEFT_ALONE) {
+    if (chosen->state == SONDE_chosen_left_alone) {
         snprintf(
             why, sizeof(why),
             "%.200s of %.40s is called so often that seeing its calls would slow it down: it was left alone",
             chosen->words, process->service);
         remedy = "See how much time goes into it with sonde profile.";
-    } else if (chosen->state == REFUSED) {
+    } else if (chosen->state == SONDE_chosen_refused) {
         snprintf(why, sizeof(why), "%.600s, in %.40s", chosen->words, process->service);
-    } else if (chosen->state == NOT_FOUND) {
+    } else if (chosen->state == SONDE_chosen_not_found) {
         snprintf(why, sizeof(why), "no function of that name was seen in %.40s%s%.600s", process->service,
                  chosen->words[0] ? "; what looks like it: " : "", chosen->words);
         remedy = "Choose one that a module exports, a method of a class or object that is exported, or a "

@@ -13,14 +13,7 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum {
-    SCAVENGE = 1,
-    MINOR_MARK_SWEEP = 2,
-    MARK_SWEEP = 4,
-    MAJORS_MAX = 256,
-    MAJORS_NEEDED = 4,
-    STEPS_TOLD = 50
-};
+enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, STEPS_TOLD = 50 };
 
 static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
 /* Of the time that the loop was active. A program that allocates much spends a tenth. */
@@ -58,9 +51,10 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
     g->time_ns += took_ns;
     if (bin)
         bin->gc_ns += took_ns, bin->gc_net_ns += activity_net_ns(thread, start_ns, end_ns);
-    if (type != SCAVENGE && type != MINOR_MARK_SWEEP && type != MARK_SWEEP)
+    if (type != SONDE_gc_type_scavenge && type != SONDE_gc_type_minor_mark_sweep &&
+        type != SONDE_gc_type_mark_sweep_compact)
         return; /* a step of one, not one */
-    bool major = type == MARK_SWEEP;
+    bool major = type == SONDE_gc_type_mark_sweep_compact;
     uint64_t between_ns = g->last_end_ns && start_ns > g->last_end_ns ? start_ns - g->last_end_ns : 0;
     g->count[major]++;
     g->collecting_ns[major] += took_ns;

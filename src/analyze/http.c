@@ -116,7 +116,7 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
     stretch_late_request(a, thread, request, call ? call->sent_ns : 0, c->opened_ns);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->small = SIDE_SERVER;
+        item->small = SONDE_side_server;
         item->id = request->serial;
     }
 }
@@ -153,7 +153,7 @@ static void response_begun(struct analysis *a, struct thread *thread, struct con
     c->response_needs = headers && content >= 0 ? c->bytes_written + headers + (uint64_t)content : UINT64_MAX;
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->small = SIDE_SERVER;
+        item->small = SONDE_side_server;
         item->id = request->serial;
     }
 }
@@ -196,7 +196,7 @@ static void request_sent(struct analysis *a, struct thread *thread, struct conne
     claim_early(a, c, added);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->small = SIDE_CLIENT;
+        item->small = SONDE_side_client;
         item->context = (uint32_t)U(e, http_request_context);
         item->fd = c->fd;
         item->generation = c->generation;
@@ -211,7 +211,7 @@ struct item *http_tell_turn(struct analysis *a, struct thread *thread, const str
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (!item)
         return NULL;
-    item->small = SIDE_CLIENT;
+    item->small = SONDE_side_client;
     item->id = call->owner;
     item->fd = call->known;
     item->count = call->span;
@@ -391,19 +391,19 @@ void http_event(struct analysis *a, struct thread *thread, const struct event *e
         return;
     switch (e->id) {
     case SONDE_EVENT_http_request:
-        if (U(e, http_request_side) == SIDE_SERVER)
+        if (U(e, http_request_side) == SONDE_side_server)
             request_received(a, thread, c, e);
         else
             request_sent(a, thread, c, e);
         break;
     case SONDE_EVENT_http_response:
-        if (U(e, http_response_side) == SIDE_SERVER)
+        if (U(e, http_response_side) == SONDE_side_server)
             response_begun(a, thread, c, e);
         else
             response_read(a, thread, c, e);
         break;
     case SONDE_EVENT_http_end:
-        if (U(e, http_end_side) == SIDE_CLIENT)
+        if (U(e, http_end_side) == SONDE_side_client)
             response_read(a, thread, c, e);
         break;
     case SONDE_EVENT_uv_write:

@@ -158,7 +158,7 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (!item)
         return;
-    item->small = SIDE_SERVER;
+    item->small = SONDE_side_server;
     item->id = request->serial;
     item->trigger = U(e, http_request_resource);
     item->count = (uint32_t)number;
@@ -174,7 +174,7 @@ static void response_begun(struct analysis *a, struct thread *thread, const stru
     request->response_ns = e->time_ns;
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->small = SIDE_SERVER;
+        item->small = SONDE_side_server;
         item->id = request->serial;
     }
 }
@@ -192,7 +192,7 @@ static void request_sent(struct analysis *a, struct thread *thread, struct conne
     remember_stream(a, s, U(e, http_request_stream), index + 1);
     struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
     if (item) {
-        item->small = SIDE_CLIENT;
+        item->small = SONDE_side_client;
         item->context = (uint32_t)U(e, http_request_context);
         item->fd = s->fd;
         item->generation = s->generation;
@@ -225,7 +225,7 @@ static void stream_ended(struct analysis *a, struct thread *thread, struct conne
                          const struct event *e)
 {
     uint64_t number = U(e, http_end_stream);
-    bool closed = U(e, http_end_side) == SIDE_SERVER;
+    bool closed = U(e, http_end_side) == SONDE_side_server;
     struct call *call = stream_call(s, number);
     struct request *request = s->client ? NULL : request_open(a, stream_of(s, number));
     if (call) {
@@ -251,14 +251,14 @@ void http2_event(struct analysis *a, struct thread *thread, const struct event *
         break;
     case SONDE_EVENT_http_request:
         s = session_need(a, thread->process, U(e, http_request_parser), e->time_ns);
-        if (s && U(e, http_request_side) == SIDE_SERVER)
+        if (s && U(e, http_request_side) == SONDE_side_server)
             request_received(a, thread, s, e);
         else if (s)
             request_sent(a, thread, s, e);
         break;
     case SONDE_EVENT_http_response:
         s = session_of(thread->process, U(e, http_response_parser));
-        if (s && U(e, http_response_side) == SIDE_SERVER)
+        if (s && U(e, http_response_side) == SONDE_side_server)
             response_begun(a, thread, s, e);
         else if ((call = s ? stream_call(s, U(e, http_response_stream)) : NULL))
             response_read(a, thread, call, e);

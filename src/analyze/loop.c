@@ -254,7 +254,7 @@ json_t *analysis_loops_json(const struct analysis *a)
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {
             const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-            if (thread->loop && (*process)->runtime != 2)
+            if (thread->loop && (*process)->runtime != SONDE_runtime_redis)
                 json_array_append_new(array, loop_json(*process, thread));
         }
     return array;

@@ -607,7 +607,6 @@ void context_check(struct analysis *a, struct process *process, const struct cal
 void contexts_judge(struct analysis *a);
 
 /* http.c */
-enum { SIDE_SERVER = 0, SIDE_CLIENT = 1 };
 void http_event(struct analysis *a, struct thread *thread, const struct event *e);
 /* What an http:request tells of: at a server, and at its client. */
 struct request *http_request_new(struct analysis *a, struct thread *thread, const struct event *e);

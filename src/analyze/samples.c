@@ -11,7 +11,6 @@ enum {
     SAMPLES_MAX = 1 << 20, /* 32 MB: an hour and a half of two busy processors at the usual rate */
     NODES_MAX = 1 << 19,   /* 25 MB */
     DEPTH_MAX = 2048,
-    LOSS_UNREAD = 12, /* SONDE_ENUM_loss_reason */
 };
 
 static bool take_end(size_t *length, const char *at, const char *end)
@@ -57,7 +56,7 @@ void samples_event(struct analysis *a, const struct event *e)
     if (!HAS(e, profile_sample_function) || !HAS(e, profile_sample_stack))
         return;
     if (p->samples.count == SAMPLES_MAX) {
-        a->losses.count[LOSS_UNREAD]++;
+        a->losses.count[SONDE_loss_reason_profile_samples_unread]++;
         return;
     }
     const struct profile_sample sample = {.time_ns = e->time_ns,

@@ -7,7 +7,7 @@
 
 #include "analyze/model.h"
 
-enum { CAUSE_REGEXP = 1, LOOKS_NEEDED = 3, CANDIDATES_MAX = 16 };
+enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16 };
 
 /* ---- what was seen ---- */
 
@@ -173,7 +173,7 @@ static void judge(struct fault *fault)
     fault->looks = seen->looks;
     fault->looks_agree = agree;
     fault->encodes = encode_is(most);
-    if (most->cause == CAUSE_REGEXP)
+    if (most->cause == SONDE_stall_cause_regexp)
         fault->kind = FINDING_blocking_regexp;
 }
 

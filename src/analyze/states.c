@@ -253,7 +253,6 @@ static int on_operation(struct states *s, const struct event *e, uint64_t reques
 
 static int on_phase(struct states *s, const struct event *e)
 {
-    enum { PHASE_POLL = 4 };
     struct loop *loop;
     int r = loop_at(s, e, &loop);
     uint64_t phase = e->values[FIELD_uv_phase_phase].u;
@@ -261,7 +260,7 @@ static int on_phase(struct states *s, const struct event *e)
     if (r >= 0)
         r = emit_interval(s->emit, start_of(e), e->time_ns, loop->phase,
                           history_string(name ? name : "other"));
-    if (r >= 0 && phase == PHASE_POLL) {
+    if (r >= 0 && phase == SONDE_uv_phase_poll) {
         r = emit_interval(s->emit, start_of(e), e->time_ns, loop->ready, history_int(loop->callbacks));
         loop->callbacks = 0;
     }

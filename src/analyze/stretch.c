@@ -7,7 +7,7 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { PHASE_POLL = 4, STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
+enum { STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
 
 /* A verdict waits so long for who comes late: requests that stood in the socket, commands behind others. */
 static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
@@ -48,9 +48,9 @@ static bool stood(const struct thread *thread, const struct look *look, bool bri
         const struct activity_wait *w = activity_wait_at(thread, i);
         if (w->start_ns > at_ns)
             continue;
-        if (w->reason == ACTIVITY_STOPPED && !stopped && (!brief || w->end_ns >= at_ns))
+        if (w->reason == SONDE_off_reason_stopped && !stopped && (!brief || w->end_ns >= at_ns))
             stopped = true, at_ns = w->start_ns;
-        else if (w->reason != ACTIVITY_STOPPED && (stopped || brief))
+        else if (w->reason != SONDE_off_reason_stopped && (stopped || brief))
             return w->end_ns + CAME_BACK_NS >= at_ns && w->call != SONDE_SYSCALL_NONE;
     }
     return false;
@@ -395,7 +395,8 @@ void stretch_late_request(struct analysis *a, struct thread *thread, const struc
     if (quiet_ns > QUIET_NS || (thread->polls_since_stretch > 1 && !catching_up))
         thread->last_stretch = NULL;
     else
-        stretch_victim(a, s, request,
-                       s->phase == PHASE_POLL && !thread->polls_since_stretch ? s->end_ns - s->start_ns : 0,
-                       VICTIM_WAITED);
+        stretch_victim(
+            a, s, request,
+            s->phase == SONDE_uv_phase_poll && !thread->polls_since_stretch ? s->end_ns - s->start_ns : 0,
+            VICTIM_WAITED);
 }

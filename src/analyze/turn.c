@@ -12,7 +12,7 @@
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200000;
 
-enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_POLL = 4, PHASE_UNKNOWN = 255 };
+enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_UNKNOWN = 255 };
 
 struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
                        uint64_t end_ns)
@@ -162,11 +162,11 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         loop_callback(a, thread, e->time_ns);
     if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
-        read_roots(a, thread, PHASE_POLL);
+        read_roots(a, thread, SONDE_uv_phase_poll);
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
     thread->had_phase |= e->id == SONDE_EVENT_uv_phase;
-    if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != PHASE_POLL)
+    if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != SONDE_uv_phase_poll)
         return;
     loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));
     loop_polled(thread, start_ns, e->time_ns);
@@ -220,5 +220,5 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
         turn = turn_item(a, thread, SONDE_EVENT_node_callback, since_ns, MAX(now_ns, since_ns)) != NULL;
     thread->unfinished = turn;
     thread->finish_ns = now_ns;
-    read_roots(a, thread, PHASE_POLL);
+    read_roots(a, thread, SONDE_uv_phase_poll);
 }

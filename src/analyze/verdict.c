@@ -8,7 +8,6 @@
 #include "finding/prose.h"
 
 enum { AFFECTED_KEPT = 200, PHASE_UNKNOWN = 255 };
-enum { CAUSE_UNKNOWN, CAUSE_REGEXP, CAUSE_JAVASCRIPT, CAUSE_BUILTIN, CAUSE_GC, CAUSE_NATIVE, CAUSE_WAITING };
 
 /* A stall that hurt nobody is worth a line only when it is long. */
 static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
@@ -177,27 +176,30 @@ static void say_regexp(struct finding *f, const struct fault *fault)
 
 static void say_blocked(struct finding *f, const struct fault *fault)
 {
-    static const char *const SUBJECT[] = {
-        [CAUSE_UNKNOWN] = "A callback",        [CAUSE_REGEXP] = "A regular expression",
-        [CAUSE_JAVASCRIPT] = "JavaScript",     [CAUSE_BUILTIN] = "A built-in function",
-        [CAUSE_GC] = "Garbage collection",     [CAUSE_NATIVE] = "Native code",
-        [CAUSE_WAITING] = "A synchronous call"};
+    static const char *const SUBJECT[] = {[SONDE_stall_cause_unknown] = "A callback",
+                                          [SONDE_stall_cause_regexp] = "A regular expression",
+                                          [SONDE_stall_cause_javascript] = "JavaScript",
+                                          [SONDE_stall_cause_builtin] = "A built-in function",
+                                          [SONDE_stall_cause_gc] = "Garbage collection",
+                                          [SONDE_stall_cause_native] = "Native code",
+                                          [SONDE_stall_cause_waiting] = "A synchronous call"};
     static const char *const REMEDY[] = {
-        [CAUSE_UNKNOWN] =
+        [SONDE_stall_cause_unknown] =
             "Record again while it happens: the stall sampler names the line of callbacks that take "
             "longer than 20 ms.",
-        [CAUSE_REGEXP] = "",
-        [CAUSE_JAVASCRIPT] =
+        [SONDE_stall_cause_regexp] = "",
+        [SONDE_stall_cause_javascript] =
             "Split the work into pieces with setImmediate between them, or move it to a worker "
             "thread.",
-        [CAUSE_BUILTIN] =
+        [SONDE_stall_cause_builtin] =
             "Make its input smaller, split the work into pieces, or move it to a worker thread.",
-        [CAUSE_GC] = "Allocate less per request, keep less alive, or give the heap more room "
-                     "(--max-old-space-size, --max-semi-space-size).",
-        [CAUSE_NATIVE] = "Use the asynchronous form of the call, or move it to a worker thread.",
-        [CAUSE_WAITING] = "Use the asynchronous form of the call: nothing else can be served meanwhile."};
+        [SONDE_stall_cause_gc] = "Allocate less per request, keep less alive, or give the heap more room "
+                                 "(--max-old-space-size, --max-semi-space-size).",
+        [SONDE_stall_cause_native] = "Use the asynchronous form of the call, or move it to a worker thread.",
+        [SONDE_stall_cause_waiting] =
+            "Use the asynchronous form of the call: nothing else can be served meanwhile."};
     const struct look *place = &fault->place;
-    unsigned cause = MIN(place->cause, CAUSE_WAITING);
+    unsigned cause = MIN(place->cause, SONDE_stall_cause_waiting);
     const char *source = say_source(f, place);
     const char *called =
         fault->sync_kind ? event_label(SONDE_MEANING_uv_kind, fault->sync_kind) : place->detail;
@@ -234,7 +236,10 @@ static void say_blocked(struct finding *f, const struct fault *fault)
         f->remedy =
             "Load what requests need before listening; send each endpoint one request before taking traffic.";
     }
-    verdict_place(f, fault, cause == CAUSE_GC ? "v8" : cause == CAUSE_WAITING ? "libuv" : "js");
+    verdict_place(f, fault,
+                  cause == SONDE_stall_cause_gc        ? "v8"
+                  : cause == SONDE_stall_cause_waiting ? "libuv"
+                                                       : "js");
     finding_add_text(f, "cause", event_label(SONDE_MEANING_stall_cause, cause));
     if (called)
         finding_add_text(f, "called", called);
@@ -566,7 +571,8 @@ static void join_unseen(struct analysis *a)
 {
     array_foreach (&a->fault_list, place) {
         struct fault *unseen = *place, *known = NULL;
-        bool native = unseen->place.cause == CAUSE_NATIVE && !unseen->place.function && !unseen->place.script;
+        bool native = unseen->place.cause == SONDE_stall_cause_native && !unseen->place.function &&
+                      !unseen->place.script;
         if (unseen->kind != FINDING_event_loop_blocked || unseen->warming || unseen->absorbed ||
             ((unseen->looks || unseen->place.cause) && !native))
             continue;

@@ -8,8 +8,6 @@
 #include "analyze/model.h"
 #include "base/clock.h"
 
-enum { CAUSE_BUILTIN = 3, CAUSE_GC = 4, CAUSE_NATIVE = 5 };
-
 /* Encoding is a fault of its own when it takes this share of the loop's work, so much of it, in so many
  * calls, and not only in a few that are stalls by themselves. */
 static const double ENCODE_SHARE = 0.25, ENCODE_SHARE_MIN = 0.08;
@@ -46,7 +44,7 @@ enum whole { OF_COLLECTING, OF_ENCODING, AROUND_ENCODING, CALLED_AROUND_ENCODING
 static bool is_growing(const struct fault *fault)
 {
     const char *called = fault->place.detail;
-    return fault->place.cause == CAUSE_NATIVE && called && strstr(called, "v8::internal::") &&
+    return fault->place.cause == SONDE_stall_cause_native && called && strstr(called, "v8::internal::") &&
            (((strstr(called, "HashTable") || strstr(called, "Dictionary")) &&
              (strstr(called, "Rehash") || strstr(called, "Grow") || strstr(called, "Allocate"))) ||
             strstr(called, "::PagedSpace") || strstr(called, "::Sweeper") ||
@@ -58,8 +56,8 @@ static bool is_part(const struct fault *fault, const struct process *process, en
     bool fits = whole == OF_ENCODING       ? fault->encodes
                 : whole == AROUND_ENCODING ? encode_around(process, &fault->place)
                 : whole == CALLED_AROUND_ENCODING
-                    ? fault->place.cause == CAUSE_BUILTIN && encode_around(process, &fault->place)
-                : whole == OF_COLLECTING ? fault->place.cause == CAUSE_GC
+                    ? fault->place.cause == SONDE_stall_cause_builtin && encode_around(process, &fault->place)
+                : whole == OF_COLLECTING ? fault->place.cause == SONDE_stall_cause_gc
                                          : is_growing(fault);
     return fault->kind == FINDING_event_loop_blocked && fault->service == process->service &&
            !fault->warming && !fault->absorbed && fits;

@@ -171,7 +171,7 @@ void websocket_event(struct analysis *a, struct thread *thread, const struct eve
         return;
     c->protocol = PROTOCOL_WEBSOCKET;
     bool sent = U(e, ws_message_sent) != 0;
-    bool server = U(e, ws_message_side) == SIDE_SERVER;
+    bool server = U(e, ws_message_side) == SONDE_side_server;
     if (server && sent)
         message_answers(a, thread, e);
     else if (server)

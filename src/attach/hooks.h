@@ -7,7 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum runtime { RUNTIME_OTHER, RUNTIME_NODE, RUNTIME_REDIS }; /* as SONDE_ENUM_runtime */
+#include "event/catalogue.h"
+
+enum runtime {
+    RUNTIME_OTHER = SONDE_runtime_other,
+    RUNTIME_NODE = SONDE_runtime_node,
+    RUNTIME_REDIS = SONDE_runtime_redis,
+};
 
 /* One way to hook one thing. Rows with the same wrapper, up to a double underscore, are alternatives: the
  * first whose symbol exists and whose version fits is used. A C++ symbol names its signature; for C functions

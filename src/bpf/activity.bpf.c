@@ -315,18 +315,15 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 
 /* ---- system calls ---- */
 
-/* Outcomes as SONDE_ENUM_call_outcome has them. */
-enum { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_AGAIN, OUTCOME_INTERRUPTED, OUTCOME_UNFINISHED };
-
 static __always_inline u8 outcome_of(s64 result)
 {
     if (result >= 0 || result < -4095)
-        return OUTCOME_OK;
+        return SONDE_call_outcome_ok;
     if (result == -11) /* EAGAIN */
-        return OUTCOME_AGAIN;
+        return SONDE_call_outcome_again;
     if (result == -4 || (result <= -512 && result >= -516)) /* EINTR, ERESTART* */
-        return OUTCOME_INTERRUPTED;
-    return OUTCOME_ERROR;
+        return SONDE_call_outcome_interrupted;
+    return SONDE_call_outcome_error;
 }
 
 SEC("tp_btf/sys_enter")
@@ -378,7 +375,7 @@ static __always_inline void tell_open(struct thread_state *s, u64 now)
 {
     if (s->enter_ns && WANTED(sys))
         RECORD(sys_call, sys, now, now - s->enter_ns, .result = 0, .pid = s->pid, .tid = s->tid, .fd = s->fd,
-               .call = s->call, .outcome = OUTCOME_UNFINISHED);
+               .call = s->call, .outcome = SONDE_call_outcome_unfinished);
     s->enter_ns = 0;
 }
 
@@ -392,9 +389,6 @@ int BPF_PROG(on_thread_end, struct task_struct *task)
 }
 
 /* ---- the scheduler ---- */
-
-enum { REASON_PREEMPTED, REASON_BLOCKED, REASON_UNINTERRUPTIBLE, REASON_STOPPED };
-enum { WOKEN_BY_NOBODY, WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT, WOKEN_BY_UNKNOWN };
 
 /* Where the kernel counts its interrupts; the place has moved from version to version, and kernels without
  * names for their variables (CONFIG_KALLSYMS_ALL) do not show it. */
@@ -441,14 +435,14 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
 {
     s->ready_ns = 0;
     if (preempted || task_state == 0) {
-        s->reason = REASON_PREEMPTED;
+        s->reason = SONDE_off_reason_preempted;
         s->ready_ns = now;
     } else if (task_state & TASK_HALTED) {
-        s->reason = REASON_STOPPED;
+        s->reason = SONDE_off_reason_stopped;
     } else if (task_state & TASK_SLEEPING) {
-        s->reason = REASON_BLOCKED;
+        s->reason = SONDE_off_reason_blocked;
     } else if (task_state & TASK_DEEP) {
-        s->reason = REASON_UNINTERRUPTIBLE;
+        s->reason = SONDE_off_reason_uninterruptible;
     } else {
         return; /* it is dead */
     }
@@ -467,7 +461,7 @@ static __always_inline void come_back(struct thread_state *s, u64 now, u8 unfini
                .reason = s->reason, .woken_by = s->woken_by, .unfinished = unfinished);
     s->off_ns = 0;
     s->waker_pid = s->waker_tid = 0;
-    s->woken_by = WOKEN_BY_NOBODY;
+    s->woken_by = SONDE_woken_by_nobody;
 }
 
 static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
@@ -517,10 +511,10 @@ static __always_inline void waking(struct task_struct *task, enum context counte
         return;
     enum context context = context_of(current, counted);
     s->waker_pid = s->waker_tid = 0;
-    s->woken_by = context == CONTEXT_THREAD    ? WOKEN_BY_THREAD
-                  : context == CONTEXT_UNKNOWN ? WOKEN_BY_UNKNOWN
-                                               : WOKEN_BY_INTERRUPT;
-    if (s->woken_by != WOKEN_BY_INTERRUPT)
+    s->woken_by = context == CONTEXT_THREAD    ? SONDE_woken_by_thread
+                  : context == CONTEXT_UNKNOWN ? SONDE_woken_by_unknown
+                                               : SONDE_woken_by_interrupt;
+    if (s->woken_by != SONDE_woken_by_interrupt)
         identify(current, &s->waker_pid, &s->waker_tid);
 }
 
@@ -548,7 +542,7 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
         s->ready_ns = bpf_ktime_get_ns();
     } else if (!s->off_ns) { /* it had not left yet, and will not */
         s->waker_pid = s->waker_tid = 0;
-        s->woken_by = WOKEN_BY_NOBODY;
+        s->woken_by = SONDE_woken_by_nobody;
     }
     return 0;
 }

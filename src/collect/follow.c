@@ -29,8 +29,9 @@ unsigned session_kernel_drain(struct session *session)
 
 uint8_t session_kernel_loss_reason(uint32_t count)
 {
-    enum { RING_FULL_FIRST = 6, NOT_FOLLOWED = 11 }; /* of SONDE_ENUM_loss_reason, by family */
-    return (uint8_t)(count < SONDE_FAMILY_COUNT ? RING_FULL_FIRST + count : NOT_FOLLOWED);
+    /* The ring of each family has a reason of its own, in the order of the families. */
+    return (uint8_t)(count < SONDE_FAMILY_COUNT ? SONDE_loss_reason_kernel_ring_full_sys + count
+                                                : SONDE_loss_reason_kernel_not_followed);
 }
 
 void session_kernel_tell_losses(struct session *session)

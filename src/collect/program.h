@@ -76,7 +76,7 @@ struct program {
     uint64_t memory_bytes;         /* last told */
     uint64_t memory_next_ns;       /* when it is read again */
     uint64_t events_without_slot;  /* already reported */
-    uint64_t losses[8];            /* by enum of SONDE_ENUM_loss_reason */
+    uint64_t losses[8];            /* by enum sonde_loss_reason */
     uint64_t drained_events;
     uint64_t seen[SONDE_EVENT_COUNT];   /* of those, by event */
     uint64_t events[SONDE_EVENT_COUNT]; /* drained, by catalogue number */

@@ -136,11 +136,13 @@ static bool find_callback(const struct program_thread *t, struct sonde_open_span
     return false;
 }
 
-/* What the sampler calls by other names, the catalogue's (SONDE_ENUM_stall_cause). */
+/* What the sampler calls by other names, the catalogue's. */
 static uint8_t catalogue_cause(enum stall_cause cause)
 {
-    static const uint8_t CAUSES[] = {[STALL_REGEXP] = 1, [STALL_JAVASCRIPT] = 2, [STALL_BUILTIN] = 3,
-                                     [STALL_GC] = 4,     [STALL_NATIVE] = 5,     [STALL_WAITING] = 6};
+    static const uint8_t CAUSES[] = {
+        [STALL_REGEXP] = SONDE_stall_cause_regexp,   [STALL_JAVASCRIPT] = SONDE_stall_cause_javascript,
+        [STALL_BUILTIN] = SONDE_stall_cause_builtin, [STALL_GC] = SONDE_stall_cause_gc,
+        [STALL_NATIVE] = SONDE_stall_cause_native,   [STALL_WAITING] = SONDE_stall_cause_waiting};
     return CAUSES[cause];
 }
 
@@ -419,8 +421,6 @@ void session_tend(struct session *session, uint64_t now_ns)
 
 /* ---- losses ---- */
 
-enum { LOSS_RING_FULL, LOSS_SIGNAL, LOSS_NO_SLOT, LOSS_DISK, LOSS_UNREADABLE, LOSS_DEPTH };
-
 static void tell_loss(struct session *session, struct program *program, uint32_t tid, int reason,
                       uint64_t total, uint64_t *told, struct ctf_stream *stream)
 {
@@ -429,7 +429,7 @@ static void tell_loss(struct session *session, struct program *program, uint32_t
     uint64_t count = total - *told;
     *told = total;
     program->losses[reason] += count;
-    if (stream && reason != LOSS_DEPTH)
+    if (stream && reason != SONDE_loss_reason_open_span_depth)
         ctf_stream_discarded(stream, count);
     struct record_loss record = {
         .count = count, .pid = (uint32_t)program->pid, .tid = tid, .reason = (uint8_t)reason};
@@ -442,14 +442,18 @@ void session_tell_losses(struct session *session, struct program *program)
         struct program_thread *t = &program->threads[i];
         const struct sonde_thread *s = t->shared;
         uint64_t depth_lost = s->lost_depth;
-        tell_loss(session, program, t->tid, LOSS_RING_FULL, s->lost_full, &t->lost_full, t->stream);
-        tell_loss(session, program, t->tid, LOSS_SIGNAL, s->lost_signal, &t->lost_signal, t->stream);
-        tell_loss(session, program, t->tid, LOSS_DEPTH, depth_lost, &t->lost_depth, NULL);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_ring_full, s->lost_full, &t->lost_full,
+                  t->stream);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_signal_handler, s->lost_signal, &t->lost_signal,
+                  t->stream);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_open_span_depth, depth_lost, &t->lost_depth,
+                  NULL);
         uint64_t unreadable = t->unreadable;
         t->unreadable = 0;
         uint64_t none = 0;
-        tell_loss(session, program, t->tid, LOSS_UNREADABLE, unreadable, &none, t->stream);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_unreadable_record, unreadable, &none,
+                  t->stream);
     }
-    tell_loss(session, program, 0, LOSS_NO_SLOT, program->shared->events_without_slot,
+    tell_loss(session, program, 0, SONDE_loss_reason_no_thread_slot, program->shared->events_without_slot,
               &program->events_without_slot, NULL);
 }

@@ -30,126 +30,138 @@
     M(name_id, "name") /* the text is in the process's probe:name event of that id */ \
     M(async_id, "async id")
 
-/* Enumerations. LABEL(value, "label") */
-#define SONDE_ENUM_side(L) L(0, "server") L(1, "client")
-#define SONDE_ENUM_http_method(L) \
-    L(0, "DELETE")                \
-    L(1, "GET")                   \
-    L(2, "HEAD")                  \
-    L(3, "POST")                  \
-    L(4, "PUT")                   \
-    L(5, "CONNECT")               \
-    L(6, "OPTIONS")               \
-    L(7, "TRACE")                 \
-    L(28, "PATCH")                \
-    L(255, "other")
-#define SONDE_ENUM_redis_kind(L)  L(0, "other") L(1, "read") L(2, "write") L(3, "admin")
-#define SONDE_ENUM_redis_phase(L) L(0, "before-sleep") L(1, "after-sleep") L(2, "process-events")
-#define SONDE_ENUM_redis_list(L)  L(0, "pending-read")
-#define SONDE_ENUM_uv_kind(L)                                \
-    L(0, "unknown")                                          \
-    L(1, "fs_open")                                          \
-    L(2, "fs_close")                                         \
-    L(3, "fs_read")                                          \
-    L(4, "fs_write")                                         \
-    L(5, "fs_sendfile")                                      \
-    L(6, "fs_stat")                                          \
-    L(7, "fs_lstat")                                         \
-    L(8, "fs_fstat")                                         \
-    L(9, "fs_ftruncate")                                     \
-    L(10, "fs_utime")                                        \
-    L(11, "fs_futime")                                       \
-    L(12, "fs_access")                                       \
-    L(13, "fs_chmod")                                        \
-    L(14, "fs_fchmod")                                       \
-    L(15, "fs_fsync")                                        \
-    L(16, "fs_fdatasync")                                    \
-    L(17, "fs_unlink")                                       \
-    L(18, "fs_rmdir")                                        \
-    L(19, "fs_mkdir")                                        \
-    L(20, "fs_mkdtemp")                                      \
-    L(21, "fs_rename")                                       \
-    L(22, "fs_scandir")                                      \
-    L(23, "fs_link")                                         \
-    L(24, "fs_symlink")                                      \
-    L(25, "fs_readlink")                                     \
-    L(26, "fs_chown")                                        \
-    L(27, "fs_fchown")                                       \
-    L(28, "fs_realpath")                                     \
-    L(29, "fs_copyfile")                                     \
-    L(30, "fs_lchown")                                       \
-    L(31, "fs_opendir")                                      \
-    L(32, "fs_readdir")                                      \
-    L(33, "fs_closedir")                                     \
-    L(34, "fs_statfs")                                       \
-    L(35, "fs_mkstemp")                                      \
-    L(36, "fs_lutime")                                       \
-    L(64, "work") /* uv_queue_work: crypto, zlib, add-ons */ \
-    L(65, "getaddrinfo")                                     \
-    L(66, "getnameinfo")                                     \
-    L(67, "random")
-#define SONDE_ENUM_uv_phase(L) \
-    L(0, "timers")             \
-    L(1, "pending")            \
-    L(2, "idle")               \
-    L(3, "prepare")            \
-    L(4, "poll")               \
-    L(5, "check")              \
-    L(6, "closing")
-#define SONDE_ENUM_gc_type(L)   \
-    L(0, "unknown")             \
-    L(1, "scavenge")            \
-    L(2, "minor-mark-sweep")    \
-    L(4, "mark-sweep-compact")  \
-    L(8, "incremental-marking") \
-    L(16, "weak-callbacks")
-#define SONDE_ENUM_stall_cause(L) \
-    L(0, "unknown")               \
-    L(1, "regexp")                \
-    L(2, "javascript")            \
-    L(3, "builtin")               \
-    L(4, "gc")                    \
-    L(5, "native")                \
-    L(6, "waiting")
-#define SONDE_ENUM_encoding(L) L(0, "JSON.parse") L(1, "JSON.stringify") L(2, "Buffer.toString")
-#define SONDE_ENUM_settled(L) \
-    L(0, "fulfilled")         \
-    L(1, "rejected")          \
-    L(2, "not awaited") /* nobody had asked for its end when the call returned: it is not watched */
-#define SONDE_ENUM_chosen(L)                                              \
-    L(0, "found")                                                         \
-    L(1, "not found")                                                     \
-    L(2, "left alone") /* called so often that seeing it would be felt */ \
-    L(3, "refused")    /* found, and not replaced: the text says why */
-#define SONDE_ENUM_loss_reason(L)                                                                      \
-    L(0, "ring-full")                                                                                  \
-    L(1, "signal-handler") /* a hook ran inside a signal handler that interrupted a record */          \
-    L(2, "no-thread-slot")                                                                             \
-    L(3, "disk-write-failed")                                                                          \
-    L(4, "unreadable-record")                                                                          \
-    L(5, "open-span-depth") /* nested deeper than the open-span slots */                               \
-    L(6, "kernel-ring-full-sys")                                                                       \
-    L(7, "kernel-ring-full-sched")                                                                     \
-    L(8, "kernel-ring-full-wakeup")                                                                    \
-    L(9, "kernel-ring-full-tcp")                                                                       \
-    L(10, "kernel-ring-full-block")                                                                    \
-    L(11, "kernel-not-followed")    /* a connection or disk request beyond those kept in the kernel */ \
-    L(12, "profile-samples-unread") /* beyond those that the analysis keeps */
-#define SONDE_ENUM_call_outcome(L) \
-    L(0, "ok")                     \
-    L(1, "error")                  \
-    L(2, "again") /* EAGAIN */     \
-    L(3, "interrupted")            \
-    L(4, "unfinished") /* the thread or the recording ended in it */
-#define SONDE_ENUM_off_reason(L)                                         \
-    L(0, "preempted")       /* it could have gone on */                  \
-    L(1, "blocked")         /* it slept until something woke it */       \
-    L(2, "uninterruptible") /* the same, for a disk, a page or a lock */ \
-    L(3, "stopped")         /* by a signal or a debugger */
-#define SONDE_ENUM_woken_by(L)        L(0, "nobody") L(1, "thread") L(2, "interrupt") L(3, "unknown")
-#define SONDE_ENUM_budget_step(L)     L(0, "family-left-out") L(1, "stopped")
-#define SONDE_ENUM_block_operation(L) L(0, "read") L(1, "write") L(2, "flush") L(3, "discard") L(255, "other")
-#define SONDE_ENUM_runtime(L)         L(0, "other") L(1, "node") L(2, "redis")
+/* Enumerations: LABEL(enumeration, ident, value, "label"). In C, SONDE_uv_phase_poll is 4. */
+#define SONDE_ENUM_side(L, e) L(e, server, 0, "server") L(e, client, 1, "client")
+#define SONDE_ENUM_http_method(L, e) \
+    L(e, DELETE, 0, "DELETE")        \
+    L(e, GET, 1, "GET")              \
+    L(e, HEAD, 2, "HEAD")            \
+    L(e, POST, 3, "POST")            \
+    L(e, PUT, 4, "PUT")              \
+    L(e, CONNECT, 5, "CONNECT")      \
+    L(e, OPTIONS, 6, "OPTIONS")      \
+    L(e, TRACE, 7, "TRACE")          \
+    L(e, PATCH, 28, "PATCH")         \
+    L(e, other, 255, "other")
+#define SONDE_ENUM_redis_kind(L, e) \
+    L(e, other, 0, "other") L(e, read, 1, "read") L(e, write, 2, "write") L(e, admin, 3, "admin")
+#define SONDE_ENUM_redis_phase(L, e)      \
+    L(e, before_sleep, 0, "before-sleep") \
+    L(e, after_sleep, 1, "after-sleep") L(e, process_events, 2, "process-events")
+#define SONDE_ENUM_redis_list(L, e) L(e, pending_read, 0, "pending-read")
+#define SONDE_ENUM_uv_kind(L, e)                                      \
+    L(e, unknown, 0, "unknown")                                       \
+    L(e, fs_open, 1, "fs_open")                                       \
+    L(e, fs_close, 2, "fs_close")                                     \
+    L(e, fs_read, 3, "fs_read")                                       \
+    L(e, fs_write, 4, "fs_write")                                     \
+    L(e, fs_sendfile, 5, "fs_sendfile")                               \
+    L(e, fs_stat, 6, "fs_stat")                                       \
+    L(e, fs_lstat, 7, "fs_lstat")                                     \
+    L(e, fs_fstat, 8, "fs_fstat")                                     \
+    L(e, fs_ftruncate, 9, "fs_ftruncate")                             \
+    L(e, fs_utime, 10, "fs_utime")                                    \
+    L(e, fs_futime, 11, "fs_futime")                                  \
+    L(e, fs_access, 12, "fs_access")                                  \
+    L(e, fs_chmod, 13, "fs_chmod")                                    \
+    L(e, fs_fchmod, 14, "fs_fchmod")                                  \
+    L(e, fs_fsync, 15, "fs_fsync")                                    \
+    L(e, fs_fdatasync, 16, "fs_fdatasync")                            \
+    L(e, fs_unlink, 17, "fs_unlink")                                  \
+    L(e, fs_rmdir, 18, "fs_rmdir")                                    \
+    L(e, fs_mkdir, 19, "fs_mkdir")                                    \
+    L(e, fs_mkdtemp, 20, "fs_mkdtemp")                                \
+    L(e, fs_rename, 21, "fs_rename")                                  \
+    L(e, fs_scandir, 22, "fs_scandir")                                \
+    L(e, fs_link, 23, "fs_link")                                      \
+    L(e, fs_symlink, 24, "fs_symlink")                                \
+    L(e, fs_readlink, 25, "fs_readlink")                              \
+    L(e, fs_chown, 26, "fs_chown")                                    \
+    L(e, fs_fchown, 27, "fs_fchown")                                  \
+    L(e, fs_realpath, 28, "fs_realpath")                              \
+    L(e, fs_copyfile, 29, "fs_copyfile")                              \
+    L(e, fs_lchown, 30, "fs_lchown")                                  \
+    L(e, fs_opendir, 31, "fs_opendir")                                \
+    L(e, fs_readdir, 32, "fs_readdir")                                \
+    L(e, fs_closedir, 33, "fs_closedir")                              \
+    L(e, fs_statfs, 34, "fs_statfs")                                  \
+    L(e, fs_mkstemp, 35, "fs_mkstemp")                                \
+    L(e, fs_lutime, 36, "fs_lutime")                                  \
+    L(e, work, 64, "work") /* uv_queue_work: crypto, zlib, add-ons */ \
+    L(e, getaddrinfo, 65, "getaddrinfo")                              \
+    L(e, getnameinfo, 66, "getnameinfo")                              \
+    L(e, random, 67, "random")
+#define SONDE_ENUM_uv_phase(L, e) \
+    L(e, timers, 0, "timers")     \
+    L(e, pending, 1, "pending")   \
+    L(e, idle, 2, "idle")         \
+    L(e, prepare, 3, "prepare")   \
+    L(e, poll, 4, "poll")         \
+    L(e, check, 5, "check")       \
+    L(e, closing, 6, "closing")
+#define SONDE_ENUM_gc_type(L, e)                        \
+    L(e, unknown, 0, "unknown")                         \
+    L(e, scavenge, 1, "scavenge")                       \
+    L(e, minor_mark_sweep, 2, "minor-mark-sweep")       \
+    L(e, mark_sweep_compact, 4, "mark-sweep-compact")   \
+    L(e, incremental_marking, 8, "incremental-marking") \
+    L(e, weak_callbacks, 16, "weak-callbacks")
+#define SONDE_ENUM_stall_cause(L, e)  \
+    L(e, unknown, 0, "unknown")       \
+    L(e, regexp, 1, "regexp")         \
+    L(e, javascript, 2, "javascript") \
+    L(e, builtin, 3, "builtin")       \
+    L(e, gc, 4, "gc")                 \
+    L(e, native, 5, "native")         \
+    L(e, waiting, 6, "waiting")
+#define SONDE_ENUM_encoding(L, e)     \
+    L(e, JSON_parse, 0, "JSON.parse") \
+    L(e, JSON_stringify, 1, "JSON.stringify") L(e, Buffer_toString, 2, "Buffer.toString")
+#define SONDE_ENUM_settled(L, e)    \
+    L(e, fulfilled, 0, "fulfilled") \
+    L(e, rejected, 1, "rejected")   \
+    L(e, not_awaited, 2,            \
+      "not awaited") /* nobody had asked for its end when the call returned: it is not watched */
+#define SONDE_ENUM_chosen(L, e)                                                          \
+    L(e, found, 0, "found")                                                              \
+    L(e, not_found, 1, "not found")                                                      \
+    L(e, left_alone, 2, "left alone") /* called so often that seeing it would be felt */ \
+    L(e, refused, 3, "refused")       /* found, and not replaced: the text says why */
+#define SONDE_ENUM_loss_reason(L, e)                                                            \
+    L(e, ring_full, 0, "ring-full")                                                             \
+    L(e, signal_handler, 1,                                                                     \
+      "signal-handler") /* a hook ran inside a signal handler that interrupted a record */      \
+    L(e, no_thread_slot, 2, "no-thread-slot")                                                   \
+    L(e, disk_write_failed, 3, "disk-write-failed")                                             \
+    L(e, unreadable_record, 4, "unreadable-record")                                             \
+    L(e, open_span_depth, 5, "open-span-depth") /* nested deeper than the open-span slots */    \
+    L(e, kernel_ring_full_sys, 6, "kernel-ring-full-sys")                                       \
+    L(e, kernel_ring_full_sched, 7, "kernel-ring-full-sched")                                   \
+    L(e, kernel_ring_full_wakeup, 8, "kernel-ring-full-wakeup")                                 \
+    L(e, kernel_ring_full_tcp, 9, "kernel-ring-full-tcp")                                       \
+    L(e, kernel_ring_full_block, 10, "kernel-ring-full-block")                                  \
+    L(e, kernel_not_followed, 11,                                                               \
+      "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */ \
+    L(e, profile_samples_unread, 12, "profile-samples-unread") /* beyond those that the analysis keeps */
+#define SONDE_ENUM_call_outcome(L, e)    \
+    L(e, ok, 0, "ok")                    \
+    L(e, error, 1, "error")              \
+    L(e, again, 2, "again") /* EAGAIN */ \
+    L(e, interrupted, 3, "interrupted")  \
+    L(e, unfinished, 4, "unfinished") /* the thread or the recording ended in it */
+#define SONDE_ENUM_off_reason(L, e)                                                          \
+    L(e, preempted, 0, "preempted")             /* it could have gone on */                  \
+    L(e, blocked, 1, "blocked")                 /* it slept until something woke it */       \
+    L(e, uninterruptible, 2, "uninterruptible") /* the same, for a disk, a page or a lock */ \
+    L(e, stopped, 3, "stopped")                 /* by a signal or a debugger */
+#define SONDE_ENUM_woken_by(L, e) \
+    L(e, nobody, 0, "nobody")     \
+    L(e, thread, 1, "thread") L(e, interrupt, 2, "interrupt") L(e, unknown, 3, "unknown")
+#define SONDE_ENUM_budget_step(L, e) L(e, family_left_out, 0, "family-left-out") L(e, stopped, 1, "stopped")
+#define SONDE_ENUM_block_operation(L, e) \
+    L(e, read, 0, "read")                \
+    L(e, write, 1, "write") L(e, flush, 2, "flush") L(e, discard, 3, "discard") L(e, other, 255, "other")
+#define SONDE_ENUM_runtime(L, e) L(e, other, 0, "other") L(e, node, 1, "node") L(e, redis, 2, "redis")
 
 #define SONDE_ENUMS(M) \
     M(side)            \
@@ -172,6 +184,11 @@
     M(block_operation) \
     M(budget_step)     \
     M(runtime)
+
+#define SONDE_CONSTANT_(e, ident, value, text) SONDE_##e##_##ident = value,
+#define M(ident)                               enum sonde_##ident{SONDE_ENUM_##ident(SONDE_CONSTANT_, ident)};
+SONDE_ENUMS(M)
+#undef M
 
 enum sonde_meaning {
 #define M(ident, unit) SONDE_MEANING_##ident,

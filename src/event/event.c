@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define L(value, text) {value, text},
-#define M(ident)       static const struct event_label LABELS_##ident[] = {SONDE_ENUM_##ident(L)};
+#define L(e, ident, value, text) {value, text},
+#define M(ident)                 static const struct event_label LABELS_##ident[] = {SONDE_ENUM_##ident(L, ident)};
 SONDE_ENUMS(M)
 #undef M
 #undef L

@@ -29,9 +29,6 @@ enum {
     UV_NAMED_PIPE = 7,
     UV_TCP = 12,
     UV_TTY = 14,
-    KIND_WORK = 64,
-    KIND_GETADDRINFO = 65,
-    KIND_GETNAMEINFO = 66,
 };
 
 #define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
@@ -150,10 +147,10 @@ static uint8_t work_kind(const void *work, uint64_t function, const void **ret_f
         return (uint8_t)READ(int, request, UV_FS_TYPE);
     }
     if (function == sonde_config.uv_queue_work)
-        return KIND_WORK;
+        return SONDE_uv_kind_work;
     if (function == sonde_config.uv_getaddrinfo_work)
-        return KIND_GETADDRINFO;
-    return function == sonde_config.uv_getnameinfo_work ? KIND_GETNAMEINFO : 0;
+        return SONDE_uv_kind_getaddrinfo;
+    return function == sonde_config.uv_getnameinfo_work ? SONDE_uv_kind_getnameinfo : 0;
 }
 
 static bool kind_has_file(uint8_t kind)
@@ -186,7 +183,7 @@ HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
     if (work) { /* else it is refused */
         uint32_t context = context_current(self, -1);
         RECORD(self, uv_submit, 0, ticks(), .request = (uintptr_t)request + UV_WORK_WORK, .fd = -1,
-               .context = context, .kind = KIND_WORK);
+               .context = context, .kind = SONDE_uv_kind_work);
     }
     self->in_submit = 1;
     int result = sonde_orig_uv_queue_submit(loop, request, work, after);

@@ -17,7 +17,7 @@ HOT struct probe_callback *callback_find(struct probe_thread *self, uint64_t sco
 /* The request that waits for its callback is recorded. */
 HOT void tell_request(struct probe_thread *self);
 
-/* The number of a method's name, of SONDE_ENUM_http_method. */
+/* The number of a method's name (enum sonde_http_method). */
 uint8_t http_method(const char *word, uint64_t length);
 
 /* HTTP/2: the session's bytes go over that descriptor; told once. */

@@ -21,7 +21,7 @@ static void off(struct feed *feed, uint64_t start_ns, uint64_t ready_ns, uint64_
 {
     FEED(feed, sched_switch, 1, 1, end_ns, end_ns - start_ns, .pid = PROGRAM, .tid = WORKER,
          .runnable_ns = end_ns - ready_ns, .reason = reason, .call = FUTEX, .fd = -1, .waker_pid = PROGRAM,
-         .waker_tid = PROGRAM, .woken_by = WAKER_THREAD);
+         .waker_tid = PROGRAM, .woken_by = SONDE_woken_by_thread);
 }
 
 static void call(struct feed *feed, uint64_t start_ns, uint64_t end_ns, uint16_t number, int64_t result)
@@ -133,7 +133,7 @@ static void the_sums_of_a_long_time_are_kept(void **state)
 static void being_stopped_is_not_its_own_time(void **state)
 {
     (void)state;
-    enum { RECORDER = 1, DEBUGGER = 77, STOPPED = ACTIVITY_STOPPED };
+    enum { RECORDER = 1, DEBUGGER = 77, STOPPED = SONDE_off_reason_stopped };
     struct feed feed;
     begin(&feed);
     FEED(&feed, sched_switch, RECORDER, RECORDER, US(200), US(100), .pid = PROGRAM, .tid = WORKER,
@@ -160,7 +160,8 @@ static void who_waits_for_a_thread_without_a_processor_waits_for_the_machine(voi
     assert_int_equal(activity_net_ns(worker(&feed), US(1000), US(11000)), US(5000));
     /* Whoever had the lock on the memory map. */
     FEED(&feed, sched_switch, 1, 1, US(30000), US(9000), .pid = PROGRAM, .tid = WORKER,
-         .reason = ACTIVITY_UNINTERRUPTIBLE, .call = MPROTECT, .waker_pid = OTHER, .waker_tid = OTHER);
+         .reason = SONDE_off_reason_uninterruptible, .call = MPROTECT, .waker_pid = OTHER,
+         .waker_tid = OTHER);
     assert_int_equal(activity_net_ns(worker(&feed), US(20000), US(30000)), US(1000));
     feed_done(&feed);
 }
