@@ -3,7 +3,6 @@
 #include "attach/hold.h"
 
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,20 +17,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/call.h"
 #include "base/clock.h"
 #include "base/file.h"
 
 enum {
-    XSTATE_MAX = 16 << 10,
-    STACK_GAP = 4096,   /* below the thread's own stack: red zone and more */
-    RETURN_TO = 0x5d0f, /* never mapped: a call that is done faults here */
+    STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
     STOP_TIMEOUT_MS = 2000,
+    SEIZE_TIMEOUT_MS = 8000, /* another sonde's way to a safe point takes 5 s at most */
     /* While some threads are stopped already, the others have this long to stop too: one that writes to a
      * slow disk, or waits for its vforked child, must not keep the service still. One that only waits for a
      * processor gets one soon, now that the others want none. */
     STOP_ALL_TIMEOUT_MS = 5,
     STOP_ALL_RUNNABLE_MS = 100,
-    CALL_TIMEOUT_MS = 10000,
     WAKE_MS = 1, /* a look without having been called */
     LOOK_MS = 5, /* on the way to a safe point */
 };
@@ -53,6 +51,11 @@ static void begin(struct hold *hold)
 }
 
 /* ---- stopping ---- */
+
+static uint64_t in_ms(uint64_t ms)
+{
+    return clock_monotonic_ns() + ms * NS_PER_MS;
+}
 
 /* The main thread of a child of ours, which is waited for as a child too. */
 static bool is_own_child(pid_t tid)
@@ -89,9 +92,8 @@ int hold_take_stop(pid_t tid, int *ret_status)
     return 1;
 }
 
-/* Waits for a thread's next stop; its wait status, or a negative errno (-ESRCH: gone). A stop is announced
- * with SIGCHLD, which is taken here before anybody else sees it. */
-static int wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
+/* A stop is announced with SIGCHLD, which is taken here before anybody else sees it. */
+int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
 {
     const struct timespec wake = {.tv_nsec = WAKE_MS * 1000000};
     sigset_t child, before;
@@ -119,43 +121,74 @@ static bool is_syscall_stop(int status)
 static int pending_signal(int status)
 {
     int signal = WSTOPSIG(status);
-    return status >> 16 || signal == SIGTRAP || is_syscall_stop(status) ? 0 : signal;
+    return status >> 16 || is_syscall_stop(status) ? 0 : signal;
+}
+
+/* Is another sonde at it? It will soon have done. */
+static bool held_by_sonde(pid_t tid)
+{
+    char path[64];
+    _cleanup_(freep) char *status = NULL, *name = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/status", tid);
+    const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nTracerPid:") : NULL;
+    int tracer = 0;
+    if (!line || sscanf(line, " TracerPid: %d", &tracer) != 1 || !tracer)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/comm", tracer);
+    return file_read(path, 64, &name, NULL) == 0 && strncmp(name, "sonde", 5) == 0;
 }
 
 /* Makes us the thread's tracer; it goes on running. */
 static int seize(struct hold *hold, pid_t tid, struct problem *problem)
 {
-    if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0) {
-        int r = -errno;
-        if (r == -ESRCH)
-            return r;
+    const struct timespec pause = {.tv_nsec = WAKE_MS * 1000000};
+    uint64_t deadline = in_ms(SEIZE_TIMEOUT_MS);
+    int r;
+    do {
+        r = ptrace(PTRACE_SEIZE, tid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) < 0 ? -errno
+                                                                                                      : 0;
+    } while (r == -EPERM && clock_monotonic_ns() < deadline && held_by_sonde(tid) &&
+             nanosleep(&pause, NULL) == 0);
+    if (r < 0 && r != -ESRCH) {
         problem_set(problem, r, "process %d may not be attached to: %s", hold->pid, strerror(-r));
         problem_remedy(problem,
                        "Is a debugger attached? Otherwise run sonde as root or with CAP_SYS_PTRACE.");
-        return r;
     }
-    return 0;
+    return r;
 }
 
-/* Waits until a seized thread is stopped by our interrupt; signals that come before are passed on. Any other
- * stop, as at the end of a system call that the interrupt cut short, has cleared the request: it is made
- * again. */
-static int wait_interrupted(pid_t tid, uint64_t deadline)
+/* Another program: nothing that is known of the process is true any more. */
+static bool is_exec(int status)
+{
+    return status >> 16 == PTRACE_EVENT_EXEC;
+}
+
+/* Any other stop, as at the end of a system call that the interrupt cut short, has cleared the request: it is
+ * made again. */
+int hold_wait_interrupted(pid_t tid, uint64_t deadline, int *ret_status)
 {
     for (;;) {
-        int status, r = wait_stop(tid, deadline, &status);
+        int status = 0, r = hold_wait_stop(tid, deadline, &status);
         if (r < 0)
             return r;
-        if (status >> 16 == PTRACE_EVENT_STOP)
+        if (is_exec(status)) {
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+            return -ESRCH;
+        }
+        if (status >> 16 == PTRACE_EVENT_STOP) {
+            if (ret_status)
+                *ret_status = status;
             return 0;
+        }
         ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
         ptrace(PTRACE_CONT, tid, NULL, (void *)(long)pending_signal(status));
     }
 }
 
-static uint64_t in_ms(uint64_t ms)
+/* Stopped by a signal (SIGSTOP, Ctrl-Z), and to stay so. */
+static bool is_group_stop(int status)
 {
-    return clock_monotonic_ns() + ms * NS_PER_MS;
+    return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
 }
 
 static bool asked_to_end(void)
@@ -171,8 +204,9 @@ static void await_late(struct hold *late)
     while (late->threads.count && !asked_to_end()) {
         size_t kept = 0;
         array_foreach (&late->threads, t) {
-            int status, r = wait_stop(*t, in_ms(1), &status);
-            bool done = r == -ESRCH || (r == 0 && ptrace(PTRACE_DETACH, *t, NULL, NULL) == 0);
+            int status, r = hold_wait_stop(*t, in_ms(1), &status);
+            bool done = r == -ESRCH || (r == 0 && ptrace(PTRACE_DETACH, *t, NULL,
+                                                         (void *)(long)pending_signal(status)) == 0);
             if (!done)
                 late->threads.at[kept++] = *t;
         }
@@ -187,7 +221,7 @@ static void await_late_thread(pid_t tid)
 }
 
 /* One thread, which is not stopped yet: the first of a hold. */
-static int stop_thread(struct hold *hold, pid_t tid, struct problem *problem)
+static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct problem *problem)
 {
     int r = seize(hold, tid, problem);
     if (r < 0)
@@ -196,7 +230,7 @@ static int stop_thread(struct hold *hold, pid_t tid, struct problem *problem)
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
         return -ESRCH;
     }
-    r = wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS));
+    r = hold_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), ret_status);
     if (r == 0)
         return 0;
     hold->threads.count--;
@@ -306,9 +340,9 @@ static void interrupt(struct hold *hold, size_t first, bool main, struct hold *l
     for (size_t i = first; i < hold->threads.count; i++) {
         pid_t tid = hold->threads.at[i];
         bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid);
-        int r = awaited ? wait_interrupted(tid, deadline) : 0;
+        int r = awaited ? hold_wait_interrupted(tid, deadline, NULL) : 0;
         while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->pid, tid))
-            r = wait_interrupted(tid, in_ms(1));
+            r = hold_wait_interrupted(tid, in_ms(1), NULL);
         if (r == 0)
             hold->threads.at[kept++] = tid;
         else if (r != -ESRCH && array_add(&late->threads, tid) < 0)
@@ -426,8 +460,7 @@ static bool in_restartable_sequence(pid_t pid)
 static bool is_on_stack(const struct modules *modules, uint64_t stack, uint64_t pointer)
 {
     const struct mapping *mapping = modules_mapping_at(modules, pointer);
-    return mapping && mapping == modules_mapping_at(modules, stack) &&
-           pointer - mapping->start >= 4 * STACK_GAP;
+    return mapping && mapping == modules_mapping_at(modules, stack) && pointer - mapping->start >= STACK_ROOM;
 }
 
 static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_freely *freely)
@@ -459,22 +492,29 @@ static int run_to_safe_point(pid_t pid, const struct modules *modules, const str
             look_ns = in_ms(WAKE_MS);
         if (ptrace(looks ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
-        while ((r = wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
+        while ((r = hold_wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
                clock_monotonic_ns() < deadline_ns && is_asleep(pid, pid, &at))
             look_ns = in_ms(WAKE_MS);
-        if (r == -ETIMEDOUT) {
+        bool interrupted = r == -ETIMEDOUT;
+        if (interrupted) {
             ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
-            r = wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS));
-            if (r < 0 || is_safe(pid, modules, freely))
-                return r;
+            r = hold_wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS), &status);
+        }
+        if (r < 0)
+            return r;
+        if (is_exec(status))
+            return -ESRCH;
+        if (is_group_stop(status))
+            return -EBUSY;
+        if (interrupted) {
+            if (is_safe(pid, modules, freely))
+                return 0;
             if (clock_monotonic_ns() >= deadline_ns)
                 return -ETIMEDOUT;
             look_ns = in_ms(LOOK_MS);
             deliver = 0;
             continue;
         }
-        if (r < 0)
-            return r;
         deliver = pending_signal(status);
         if (!is_syscall_stop(status))
             continue;
@@ -486,11 +526,11 @@ static int run_to_safe_point(pid_t pid, const struct modules *modules, const str
     }
 }
 
-int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
+static int begin_one(pid_t pid, struct hold *ret_hold, int *ret_status, struct problem *problem)
 {
-    struct hold hold = {.pid = pid};
+    struct hold hold = {.pid = pid, .memory = -1};
     begin(&hold);
-    int r = stop_thread(&hold, pid, problem);
+    int r = stop_thread(&hold, pid, ret_status, problem);
     if (r < 0) {
         hold_release(&hold);
         return r == -ESRCH ? problem_set(problem, r, "there is no process %d", pid) : r;
@@ -499,122 +539,51 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
     return 0;
 }
 
-int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,
-              struct hold *ret_hold, struct problem *problem)
+int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
+{
+    return begin_one(pid, ret_hold, NULL, problem);
+}
+
+static int explain_unsafe(pid_t pid, int error, struct problem *problem)
+{
+    switch (error) {
+    case -ESRCH:
+        return problem_set(problem, error, "process %d has ended, or executes another program", pid);
+    case -EBUSY:
+        problem_set(problem, error, "process %d is stopped (Ctrl-Z, SIGSTOP)", pid);
+        problem_remedy(problem, "Let it go on (kill -CONT %d) and try again.", pid);
+        return error;
+    }
+    problem_set(problem, error, "process %d: its main thread reached no safe point: %s", pid,
+                strerror(-error));
+    problem_remedy(problem, "It is busy in native code; try again.");
+    return error;
+}
+
+int hold_main(pid_t pid, const struct modules *modules, int memory, const struct hold_freely *freely,
+              uint64_t timeout_ns, struct hold *ret_hold, struct problem *problem)
 {
     struct hold hold;
-    int r = hold_one(pid, &hold, problem);
+    uint64_t restorer;
+    int status = 0, r = call_find_restorer(modules, memory, &restorer, problem);
     if (r < 0)
         return r;
-    if (!is_safe(pid, modules, freely))
+    r = begin_one(pid, &hold, &status, problem);
+    if (r < 0)
+        return r;
+    hold.memory = memory;
+    hold.restorer = restorer;
+    if (is_group_stop(status))
+        r = -EBUSY;
+    else if (!call_restorer_stands(memory, restorer))
+        r = -ESRCH;
+    else if (!is_safe(pid, modules, freely))
         r = run_to_safe_point(pid, modules, freely, clock_monotonic_ns() + timeout_ns);
     if (r < 0) {
         hold_release(&hold);
-        problem_set(problem, r, "process %d: its main thread reached no safe point: %s", pid, strerror(-r));
-        problem_remedy(problem, "It is busy in native code; try again.");
-        return r;
+        return explain_unsafe(pid, r, problem);
     }
     *ret_hold = hold;
-    return 0;
-}
-
-/* ---- calls ---- */
-
-struct saved_state {
-    struct user_regs_struct regs;
-    char xstate[XSTATE_MAX];
-    struct iovec xstate_area;
-    uint64_t signals;
-};
-
-static int save_state(pid_t tid, struct saved_state *state)
-{
-    state->xstate_area = (struct iovec){state->xstate, sizeof(state->xstate)};
-    if (ptrace(PTRACE_GETREGS, tid, NULL, &state->regs) < 0 ||
-        ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &state->xstate_area) < 0 ||
-        ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(state->signals), &state->signals) < 0)
-        return -errno;
-    return 0;
-}
-
-static int restore_state(pid_t tid, struct saved_state *state)
-{
-    int r = 0;
-    if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &state->xstate_area) < 0)
-        r = -errno;
-    if (ptrace(PTRACE_SETREGS, tid, NULL, &state->regs) < 0)
-        r = -errno;
-    if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(state->signals), &state->signals) < 0)
-        r = -errno;
-    return r;
-}
-
-static int write_memory(pid_t pid, uint64_t address, const void *data, size_t size)
-{
-    struct iovec local = {(void *)(uintptr_t)data, size}, remote = {(void *)(uintptr_t)address, size};
-    return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)size ? 0 : -errno;
-}
-
-/* Runs until the fault at RETURN_TO that says the call is done. */
-static int run_call(pid_t tid, uint64_t *ret_result)
-{
-    uint64_t deadline = clock_monotonic_ns() + CALL_TIMEOUT_MS * NS_PER_MS;
-    for (;;) {
-        struct user_regs_struct regs;
-        int status;
-        if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
-            return -errno;
-        int r = wait_stop(tid, deadline, &status);
-        if (r < 0)
-            return r;
-        int signal = WSTOPSIG(status);
-        if (status >> 16 || is_syscall_stop(status) ||
-            (signal != SIGSEGV && signal != SIGBUS && signal != SIGILL))
-            continue;
-        if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
-            return -errno;
-        *ret_result = regs.rax;
-        return regs.rip == RETURN_TO ? 0 : -EFAULT;
-    }
-}
-
-int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
-              size_t size, uint64_t *ret_result, struct problem *problem)
-{
-    pid_t tid = hold->threads.at[0];
-    struct saved_state *state = malloc(sizeof(*state));
-    if (!state)
-        return -ENOMEM;
-    int r = save_state(tid, state);
-    uint64_t at = (state->regs.rsp - STACK_GAP - size) & ~63ull, result = 0;
-    struct user_regs_struct regs = state->regs;
-    unsigned long long *const places[] = {&regs.rdi, &regs.rsi, &regs.rdx, &regs.rcx, &regs.r8, &regs.r9};
-    for (int i = 0; i < count; i++)
-        *places[i] = arguments[i] == HOLD_DATA ? at : arguments[i];
-    /* As at a function's entry: the return address on a stack that is 16-byte aligned above it. */
-    regs.rsp = at - 64 - 8;
-    regs.rip = function;
-    regs.rax = 0;
-    regs.orig_rax = (unsigned long long)-1; /* no system call to restart */
-    const uint64_t back = RETURN_TO,
-                   blocked = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1));
-    if (r == 0 && size)
-        r = write_memory(tid, at, data, size);
-    if (r == 0)
-        r = write_memory(tid, regs.rsp, &back, sizeof(back));
-    if (r == 0 && (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(blocked), &blocked) < 0 ||
-                   ptrace(PTRACE_SETREGS, tid, NULL, &regs) < 0))
-        r = -errno;
-    if (r == 0)
-        r = run_call(tid, &result);
-    if (r != -ESRCH) {
-        int restored = restore_state(tid, state);
-        r = r < 0 ? r : restored;
-    }
-    free(state);
-    if (r < 0)
-        return problem_set(problem, r, "process %d: a call inside it failed: %s", hold->pid, strerror(-r));
-    *ret_result = result;
     return 0;
 }
 

@@ -22,6 +22,9 @@ struct hold_asleep {
 
 struct hold {
     pid_t pid;
+    int memory;           /* its /proc/PID/mem, not ours to close; for calls */
+    uint64_t restorer;    /* where calls return to (call.h); 0: none can be made */
+    uint64_t stub;        /* the same, and keeps their result: copied from call_stub; 0: there is none */
     ARRAY(pid_t) threads; /* all stopped, or asleep; the main thread first */
     ARRAY(struct hold_asleep) asleep;
     uint64_t since_ns; /* when the first was about to be stopped */
@@ -43,17 +46,27 @@ struct hold_freely {
  * compiled JavaScript, never inside the allocator or the loader; freely (may be NULL) says where else. The
  * way to a safe point leads from system call to system call, or from look to look while it computes, which
  * takes a busy program some milliseconds.
+ * memory: the process's /proc/PID/mem, opened before modules were read. It stays with the program that they
+ * are of: when the process executes another, nothing can be read from it, and nothing is called.
  * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
- * already. */
-int hold_main(pid_t pid, const struct modules *modules, const struct hold_freely *freely, uint64_t timeout_ns,
-              struct hold *ret_hold, struct problem *problem);
+ * already, -EBUSY when it is stopped by a signal and would have to run on, -ESRCH when it has ended or
+ * executes another program, -ENOTSUP when it cannot be called into. */
+int hold_main(pid_t pid, const struct modules *modules, int memory, const struct hold_freely *freely,
+              uint64_t timeout_ns, struct hold *ret_hold, struct problem *problem);
 
 /* Stops the main thread, wherever it is. */
 int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);
 
 /* Calls a function in the main thread with up to six integer arguments; signals wait meanwhile. data (may be
- * NULL) is put on its stack, and every argument that equals HOLD_DATA is replaced by its address. -EFAULT
- * when the function crashed, -ESRCH when the process ended. */
+ * NULL) is put on its stack, and every argument that equals HOLD_DATA is replaced by its address. Without a
+ * stub the result is not the function's, but that of the last system call it made.
+ *
+ * Nothing that happens to us amid a call does the thread any harm: it ends the call alone, and goes on where
+ * it was.
+ * -EFAULT when the function crashed, or asked for a system call that a filter forbids: it is left there and
+ * then. -ETIMEDOUT when it takes more than 10 s, because it waits for a lock that another thread holds: it is
+ * not broken off, since nobody can say what it has half done, but let go, and is held no more. -ESRCH when
+ * the process ended, executes another program or is no longer held. -ENOTSUP with a shadow stack. */
 #define HOLD_DATA 0x5d0f5d0f5d0f5d0full
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
@@ -61,6 +74,14 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
 /* Takes the next stop of a thread that we trace: 1, and its wait status; 0: none yet; -ESRCH: it has ended.
  * The end of a child of our own is left to be waited for by whoever wants its exit status. */
 int hold_take_stop(pid_t tid, int *ret_status);
+
+/* Waits for it until a time of CLOCK_MONOTONIC: 0 and its wait status, -ETIMEDOUT, or -ESRCH. */
+int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status);
+
+/* Waits until a seized thread stops by our PTRACE_INTERRUPT, or because its process was stopped; signals that
+ * come before are passed on. *ret_status (may be NULL): the stop. -ESRCH also when it executes another
+ * program. */
+int hold_wait_interrupted(pid_t tid, uint64_t deadline_ns, int *ret_status);
 
 /* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
  * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "attach/call.h"
 #include "base/file.h"
 
 #define PROBE_NAME "libsonde-probe.so"
@@ -87,7 +89,9 @@ int injector_init(const struct modules *modules, const char *probe_path, struct 
     struct injector injector = {0};
     char path[PATH_MAX];
     if (find_library_function(modules, "dlopen", &injector.open_function) < 0 ||
-        find_library_function(modules, "syscall", &injector.system_call) < 0) {
+        find_library_function(modules, "syscall", &injector.system_call) < 0 ||
+        find_library_function(modules, "mmap", &injector.map_function) < 0 ||
+        find_library_function(modules, "munmap", &injector.unmap_function) < 0) {
         problem_set(problem, -ENOTSUP,
                     "process %d: it has no dynamic loader that can be asked to load the probe", modules->pid);
         problem_remedy(problem, "Statically linked programs cannot be traced.");
@@ -231,56 +235,66 @@ int inject_check(const struct modules *modules, const char *probe_path, struct p
     return somewhere ? 0 : no_folder(modules->pid, problem);
 }
 
+/* Until the probe is there, which has one, a page holds the stub that calls return to. */
+enum { STUB_PAGE = 4096 };
+
+static int make_stub(struct hold *hold, const struct injector *injector, struct problem *problem)
+{
+    const uint64_t map[] = {0, STUB_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0};
+    uint64_t page = 0;
+    int r = hold_call(hold, injector->map_function, map, 6, NULL, 0, &page, problem);
+    if (r < 0)
+        return r;
+    if ((int64_t)page < 0)
+        return problem_set(problem, (int)(int64_t)page, "process %d may not map executable memory: %s",
+                           hold->pid, strerror((int)-(int64_t)page));
+    if (pwrite(hold->memory, call_stub, sizeof(call_stub), (off_t)page) != sizeof(call_stub))
+        return problem_set(problem, -EIO, "process %d: its memory cannot be written", hold->pid);
+    hold->stub = page;
+    return 0;
+}
+
+static int drop_stub(struct hold *hold, const struct injector *injector, struct problem *problem)
+{
+    const uint64_t unmap[] = {hold->stub, STUB_PAGE};
+    uint64_t ignored;
+    hold->stub = 0;
+    return hold_call(hold, injector->unmap_function, unmap, 2, NULL, 0, &ignored, problem);
+}
+
+/* Has another sonde loaded it since its modules were read? */
+static bool has_probe(pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *maps = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    return file_read(path, 64 << 20, &maps, NULL) == 0 && strstr(maps, PROBE_NAME);
+}
+
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem)
 {
-    return sees_proc(modules->pid) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
+    if (has_probe(hold->pid))
+        return 0;
+    int r = make_stub(hold, injector, problem);
+    if (r < 0)
+        return r;
+    r = sees_proc(modules->pid) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
+    int dropped = hold->threads.count ? drop_stub(hold, injector, r < 0 ? NULL : problem) : 0;
+    return r < 0 ? r : dropped;
 }
 
 int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
                 const uint64_t *arguments, int count, uint64_t *ret_result, struct problem *problem)
 {
-    struct elf_symbol symbol;
-    int r = elf_find(probe->elf, function, &symbol);
+    struct elf_symbol symbol, stub;
+    int r = elf_find(probe->elf, "sonde_return", &stub);
+    if (r >= 0)
+        r = elf_find(probe->elf, function, &symbol);
     if (r < 0)
         return problem_set(problem, r, "the probe in process %d is of another version (it has no %s)",
                            hold->pid, function);
+    hold->stub = stub.value + probe->module->load_bias;
     return hold_call(hold, symbol.value + probe->module->load_bias, arguments, count, NULL, 0, ret_result,
                      problem);
-}
-
-static bool is_sonde(pid_t pid)
-{
-    char path[64], exe[PATH_MAX];
-    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = '\0';
-    const char *slash = strrchr(exe, '/');
-    return n > 0 && strncmp(slash ? slash + 1 : exe, "sonde", 5) == 0;
-}
-
-static int find_owner(const struct target_module *probe, uint64_t *ret_address)
-{
-    struct elf_symbol symbol;
-    int r = elf_find(probe->elf, "sonde_owner", &symbol);
-    if (r == 0)
-        *ret_address = symbol.value + probe->module->load_bias;
-    return r;
-}
-
-pid_t inject_owner(struct target *target, const struct target_module *probe)
-{
-    uint64_t address = 0;
-    uint32_t owner;
-    if (find_owner(probe, &address) < 0 || target_read(target, address, &owner, sizeof(owner)) < 0)
-        return 0;
-    return owner && is_sonde((pid_t)owner) ? (pid_t)owner : 0;
-}
-
-int inject_own(struct target *target, const struct target_module *probe, pid_t owner)
-{
-    uint64_t address = 0;
-    uint32_t value = (uint32_t)owner;
-    int r = find_owner(probe, &address);
-    return r < 0 ? r : target_write(target, address, &value, sizeof(value));
 }

@@ -13,7 +13,7 @@ int inject_find_probe(struct target *target, const char *probe_path, struct targ
 
 /* What loading needs, found while the process runs: its loader's functions, and our file in memory. */
 struct injector {
-    uint64_t open_function, error_function, system_call;
+    uint64_t open_function, error_function, system_call, map_function, unmap_function;
     char *probe;
     size_t probe_bytes;
 };
@@ -37,12 +37,5 @@ int inject_check(const struct modules *modules, const char *probe_path, struct p
 /* Calls a function of the probe in the held main thread. */
 int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
                 const uint64_t *arguments, int count, uint64_t *ret_result, struct problem *problem);
-
-/* The process id of the sonde whose hooks are in the process; 0 when there are none, or that sonde is dead.
- */
-pid_t inject_owner(struct target *target, const struct target_module *probe);
-
-/* Writes whose hooks they are from now on; 0 nobody's. */
-int inject_own(struct target *target, const struct target_module *probe, pid_t owner);
 
 #endif

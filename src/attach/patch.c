@@ -139,7 +139,7 @@ int patch_relocate(const uint8_t *code, size_t size, uint64_t address, uint8_t *
 
 /* ---- pools ---- */
 
-struct pool {
+struct patch_pool {
     const struct target_module *module; /* whose functions it serves */
     uint64_t address;
     size_t used;
@@ -171,7 +171,7 @@ static void extent_of(const struct target_module *module, uint64_t *ret_start, u
 
 /* A free place within reach of the whole module, as far from it as reach allows. */
 static int make_pool(struct target *target, const struct target_module *module, patch_map_fn *map,
-                     void *context, struct pool *pool, struct problem *problem)
+                     void *context, struct patch_pool *pool, struct problem *problem)
 {
     uint64_t start, end;
     extent_of(module, &start, &end);
@@ -206,12 +206,12 @@ struct planner {
     const struct target_module *probe;
     patch_map_fn *map;
     void *context;
-    ARRAY(struct pool *) pools;
+    struct patch_set *set;
 };
 
 /* The pool that an earlier attachment left for the module, or a new one. Used again it is filled with the
  * same code in the same order, so that a thread that still runs in it comes to no harm. */
-static int find_pool(struct planner *planner, const struct target_module *module, struct pool *pool,
+static int find_pool(struct planner *planner, const struct target_module *module, struct patch_pool *pool,
                      struct problem *problem)
 {
     for (size_t i = 0; i < SONDE_POOLS; i++) {
@@ -232,16 +232,16 @@ static int find_pool(struct planner *planner, const struct target_module *module
                        SONDE_POOLS);
 }
 
-static struct pool *pool_for(struct planner *planner, const struct target_module *module,
-                             struct problem *problem)
+static struct patch_pool *pool_for(struct planner *planner, const struct target_module *module,
+                                   struct problem *problem)
 {
-    array_foreach (&planner->pools, p)
+    array_foreach (&planner->set->pools, p)
         if ((*p)->module == module)
             return *p;
-    struct pool *pool = calloc(1, sizeof(*pool));
+    struct patch_pool *pool = calloc(1, sizeof(*pool));
     if (!pool)
         return NULL;
-    if (find_pool(planner, module, pool, problem) < 0 || array_add(&planner->pools, pool) < 0) {
+    if (find_pool(planner, module, pool, problem) < 0 || array_add(&planner->set->pools, pool) < 0) {
         free(pool);
         return NULL;
     }
@@ -355,7 +355,7 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
         return problem_set(problem, -ENOENT, "the probe has no hook %s (is it of this version?)",
                            hook->wrapper);
 
-    struct pool *pool = pool_for(planner, f.module, problem);
+    struct patch_pool *pool = pool_for(planner, f.module, problem);
     if (!pool)
         return -ENOMEM;
     if (pool->used + 256 > PATCH_POOL_BYTES)
@@ -372,13 +372,13 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
     static const uint8_t JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
     memcpy(at, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
     memcpy(at + sizeof(JUMP_INDIRECT), &wrapper, sizeof(wrapper));
-    if (target_write(target, original, &trampoline, sizeof(trampoline)) < 0)
-        return problem_set(problem, -EIO, "the probe's memory cannot be written");
     pool->used = (pool->used + 16 + written + 15) & ~(size_t)15;
 
     *patch = (struct patch){.hook = hook, .address = f.address, .length = (uint8_t)r};
     memcpy(patch->before, f.code, (size_t)r);
     patch->thunk = thunk;
+    patch->original = original;
+    patch->trampoline = trampoline;
     return 0;
 }
 
@@ -413,20 +413,11 @@ static void explain(struct target *target, const struct hook *hook, const struct
         target_miss(target, hook->gives, problem->what, problem->remedy);
 }
 
-static int write_plan(struct planner *planner, uint64_t pools)
-{
-    int r = target_write(planner->target, pools, planner->known, sizeof(planner->known));
-    array_foreach (&planner->pools, p)
-        if (r >= 0)
-            r = target_write(planner->target, (*p)->address, (*p)->code, (*p)->used);
-    return r;
-}
-
 int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem)
 {
-    struct planner planner = {.target = target, .probe = probe, .map = map, .context = context};
     struct patch_set set = {0};
+    struct planner planner = {.target = target, .probe = probe, .map = map, .context = context, .set = &set};
     uint64_t pools = 0;
     int r = find_in_probe(probe, "sonde_", "pools", &pools);
     if (r >= 0)
@@ -446,8 +437,8 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
             r = array_add(&set.patches, patch);
         }
     }
-    if (r >= 0)
-        r = write_plan(&planner, pools);
+    if (r >= 0) /* what is mapped is used again, however this ends */
+        r = target_write(target, pools, planner.known, sizeof(planner.known));
     if (r >= 0)
         copies_note(target, &set);
     if (r < 0)
@@ -456,9 +447,6 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
         r = problem_set(problem, -ENOENT, "process %d: none of its functions could be hooked: %s",
                         target->pid,
                         target->missing.count ? target->missing.at[0].why : "it has none that we know");
-    array_foreach (&planner.pools, p)
-        free(*p);
-    array_done(&planner.pools);
     if (r < 0) {
         patch_set_done(&set);
         return r;
@@ -494,16 +482,38 @@ void patch_survey(struct target *target, patch_verdict_fn *verdict, void *contex
     patch_set_done(&set);
 }
 
-int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem)
+static void forget_pools(struct patch_set *set)
 {
-    array_foreach (&set->patches, p) {
-        int r = write_jump(target, p);
-        if (r < 0) {
-            patch_remove(target, set);
-            return problem_set(problem, r, "process %d: its code cannot be written: %s", target->pid,
-                               strerror(-r));
-        }
+    array_foreach (&set->pools, p)
+        free(*p);
+    array_done(&set->pools);
+}
+
+/* What the jumps will lead to. */
+static int write_ground(struct target *target, const struct patch_set *set)
+{
+    int r = 0;
+    array_foreach (&set->pools, p)
+        if (r >= 0)
+            r = target_write(target, (*p)->address, (*p)->code, (*p)->used);
+    array_foreach (&set->patches, p)
+        if (r >= 0)
+            r = target_write(target, p->original, &p->trampoline, sizeof(p->trampoline));
+    return r;
+}
+
+int patch_apply(struct target *target, struct patch_set *set, struct problem *problem)
+{
+    int r = write_ground(target, set);
+    array_foreach (&set->patches, p)
+        if (r >= 0)
+            r = write_jump(target, p);
+    if (r < 0) {
+        patch_remove(target, set);
+        return problem_set(problem, r, "process %d: its code cannot be written: %s", target->pid,
+                           strerror(-r));
     }
+    forget_pools(set);
     return 0;
 }
 
@@ -578,5 +588,6 @@ int patch_leftover(struct target *target, const struct target_module *probe, str
 
 void patch_set_done(struct patch_set *set)
 {
+    forget_pools(set);
     array_done(&set->patches);
 }

@@ -16,12 +16,16 @@ struct patch {
     const struct hook *hook;
     uint64_t address;                /* of the function, in the process */
     uint64_t thunk;                  /* where its first bytes now jump to */
+    uint64_t original, trampoline;   /* the probe's pointer to the function, and what it is to hold */
     uint8_t length;                  /* bytes replaced */
     uint8_t before[PATCH_BYTES_MAX]; /* what stood there, for detaching */
 };
 
+struct patch_pool;
+
 struct patch_set {
     ARRAY(struct patch) patches;
+    ARRAY(struct patch_pool *) pools; /* their code, until it is written */
 };
 
 /* Maps size bytes of private executable memory at exactly address in the process: 0, or -EEXIST when the
@@ -34,9 +38,9 @@ int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_add
                struct elf_symbol *ret_symbol, const struct target_module **ret_module);
 
 /* Plans a hook for everything in HOOKS that this target has, notes in the target what cannot be hooked and
- * why, and writes thunks and trampolines, which nobody runs yet: the process may run meanwhile. probe is the
- * probe's module in the process. The caller frees with patch_set_done(). 0 also when single hooks failed; a
- * negative errno when nothing can be patched at all. */
+ * why, and maps memory for thunks and trampolines: the process may run meanwhile. probe is the probe's module
+ * in the process. The caller frees with patch_set_done(). 0 also when single hooks failed; a negative errno
+ * when nothing can be patched at all. */
 int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem);
 
@@ -46,8 +50,9 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
 typedef void patch_verdict_fn(void *context, const struct hook *hook, const char *why);
 void patch_survey(struct target *target, patch_verdict_fn *verdict, void *context);
 
-/* Writes the jumps: all of them, or none. No thread may run, nor stand inside bytes that are replaced. */
-int patch_apply(struct target *target, const struct patch_set *set, struct problem *problem);
+/* Writes everything, whole before anything leads to it: the pools, the probe's pointers into them, the jumps.
+ * All of the jumps, or none. No thread may run, nor stand inside bytes that are replaced. */
+int patch_apply(struct target *target, struct patch_set *set, struct problem *problem);
 
 /* Puts the bytes of before back, under the same conditions. */
 int patch_remove(struct target *target, const struct patch_set *set);

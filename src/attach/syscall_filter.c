@@ -35,6 +35,7 @@ struct call {
 #define RW   (PROT_READ | PROT_WRITE)
 #define MAKE MAP_PRIVATE | MAP_ANONYMOUS
 static const struct call CALLS[] = {
+    {SYS_rt_sigreturn, "rt_sigreturn", true, {0}},
     {SYS_memfd_create, "memfd_create", true, {0}},
     {SYS_openat, "openat", true, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
     {SYS_read, "read", true, {3}},

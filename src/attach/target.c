@@ -88,7 +88,11 @@ int target_open(pid_t pid, struct target_cache *cache, struct target **ret_targe
     if (!target)
         return -ENOMEM;
     target->pid = pid;
-    target->memory = -1;
+    /* First: it stays with the program that all the rest is of, also when the process executes another. */
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    target->memory = open(path, O_RDWR | O_CLOEXEC);
+    int memory_error = errno;
     int r = modules_read(pid, &target->modules, problem);
     if (r < 0)
         return r;
@@ -103,16 +107,11 @@ int target_open(pid_t pid, struct target_cache *cache, struct target **ret_targe
         target->v8_version = (uint32_t)number_at(target, "_ZN2v88internal7Version6major_E") << 16 |
                              (uint32_t)number_at(target, "_ZN2v88internal7Version6minor_E") << 8;
     }
-    if (target->runtime != RUNTIME_OTHER) {
-        char path[64];
-        snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-        target->memory = open(path, O_RDWR | O_CLOEXEC);
-        if (target->memory < 0) {
-            r = problem_set(problem, -errno, "process %d: its memory cannot be written: %s", pid,
-                            strerror(errno));
-            problem_remedy(problem, "Run sonde as the same user or as root (needs CAP_SYS_PTRACE).");
-            return r;
-        }
+    if (target->runtime != RUNTIME_OTHER && target->memory < 0) {
+        r = problem_set(problem, -memory_error, "process %d: its memory cannot be written: %s", pid,
+                        strerror(memory_error));
+        problem_remedy(problem, "Run sonde as the same user or as root (needs CAP_SYS_PTRACE).");
+        return r;
     }
     *ret_target = target;
     target = NULL;

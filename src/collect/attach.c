@@ -7,6 +7,7 @@
 #include "attach/aside.h"
 #include "attach/hold.h"
 #include "attach/inject.h"
+#include "attach/owner.h"
 #include "attach/syscall_filter.h"
 #include "collect/session_internal.h"
 
@@ -60,8 +61,8 @@ static int visit_main_thread(void *context)
         freely = (struct hold_freely){program_stack_of(target->pid),
                                       {visit->probe->module->start, visit->probe->module->end}};
     struct hold hold;
-    int r = hold_main(target->pid, &target->modules, visit->probe ? &freely : NULL, visit->stops.patience_ns,
-                      &hold, &visit->problem);
+    int r = hold_main(target->pid, &target->modules, target->memory, visit->probe ? &freely : NULL,
+                      visit->stops.patience_ns, &hold, &visit->problem);
     if (r < 0)
         return r;
     if (visit->injector)
@@ -220,7 +221,7 @@ static int hold_for_patching(pid_t pid, const struct patch_set *set, struct hold
 /* A change of a process's code, made while all its threads are held. */
 struct change {
     struct target *target;
-    const struct patch_set *set;
+    struct patch_set *set;
     int (*make)(const struct change *change);
     const struct sonde_attached *attached; /* for put_in() */
     struct stops *stops;
@@ -283,14 +284,24 @@ static int patch_running(const struct session *session, struct target *target,
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);
     if (r >= 0)
-        r = inject_own(target, probe, getpid());
-    if (r >= 0)
         r = aside_share(change_held, &(struct change){.target = target,
                                                       .set = ret_set,
                                                       .make = put_in,
                                                       .attached = &prepared->attached,
                                                       .stops = stops,
                                                       .problem = problem});
+    return r;
+}
+
+/* The program, patched as it is; unpatched again when that fails. */
+static int keep(struct target *target, struct patch_set *patches, const struct prepared *prepared,
+                struct stops *stops, struct program **ret_program, struct problem *problem)
+{
+    int r = program_new(target, patches, prepared->shared_fd, prepared->attached.live, ret_program, problem);
+    if (r < 0)
+        (void)aside_share(
+            change_held,
+            &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops});
     return r;
 }
 
@@ -304,22 +315,24 @@ static int attach(struct session *session, struct target **target, struct stops 
     int r = inject_find_probe(*target, session->probe_path, &probe, problem);
     if (r < 0)
         return r;
-    pid_t owner = inject_owner(*target, &probe), pid = (*target)->pid;
-    if (owner)
-        r = problem_set(problem, -EALREADY, "process %d is traced already, by sonde %d", pid, owner);
-    else
-        r = clean_up(*target, &probe, stops, problem);
+    r = owner_claim(*target, &probe, false, problem);
+    if (r < 0) {
+        elf_free(probe.elf);
+        return r;
+    }
+    r = clean_up(*target, &probe, stops, problem);
     if (r >= 0)
         r = prepare(*target, &probe, &prepared, stops, problem);
     if (r >= 0) {
         r = patch_running(session, *target, &probe, &prepared, &patches, stops, problem);
         if (r >= 0)
-            r = program_new(*target, &patches, prepared.shared_fd, prepared.attached.live, ret_program,
-                            problem);
+            r = keep(*target, &patches, &prepared, stops, ret_program, problem);
         close(prepared.shared_fd);
-        if (r >= 0)
-            *target = NULL;
     }
+    if (r >= 0)
+        *target = NULL;
+    else
+        owner_release(*target, &probe);
     elf_free(probe.elf);
     patch_set_done(&patches);
     return r;
@@ -376,7 +389,7 @@ static void disown(struct session *session, struct program *program)
     struct target_module probe;
     if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
         return;
-    (void)inject_own(program->target, &probe, 0);
+    owner_release(program->target, &probe);
     elf_free(probe.elf);
 }
 

@@ -2,6 +2,7 @@
  * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject.h"
+#include "attach/owner.h"
 #include "collect/session_internal.h"
 
 #include <errno.h>
@@ -101,13 +102,16 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     struct sonde_config config;
     target_layout(target, session->options.request_context, &config);
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
-    r = target_write(target, guest->hello.a, &config, sizeof(config));
-    if (r >= 0)
-        r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
-    if (r >= 0)
-        r = inject_own(target, &probe, getpid());
-    if (r >= 0)
-        r = patch_apply(target, ret_patches, problem);
+    r = owner_claim(target, &probe, true, problem);
+    if (r >= 0) {
+        r = target_write(target, guest->hello.a, &config, sizeof(config));
+        if (r >= 0)
+            r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
+        if (r >= 0)
+            r = patch_apply(target, ret_patches, problem);
+        if (r < 0)
+            owner_release(target, &probe);
+    }
     elf_free(probe.elf);
     return r;
 }

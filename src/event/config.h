@@ -139,6 +139,13 @@ struct sonde_pool {
     uint64_t address, size;
 };
 
+/* Which sonde has its hooks in a program; pid 0: none. */
+struct sonde_owner {
+    uint64_t started_ticks; /* when it was started, as in /proc/PID/stat: process ids are used again */
+    uint32_t pid;           /* in its own namespace */
+    uint32_t pid_namespace; /* inode of /proc/PID/ns/pid */
+};
+
 struct sonde_attached {
     uint64_t config, live; /* as a and b of the hello */
     int64_t

@@ -32,8 +32,7 @@ struct probe_live probe_live;
 __thread struct probe_self probe_self
     __attribute__((tls_model(PROBE_TLS_MODEL))) = {.attachment = PROBE_UNCLAIMED};
 
-/* Which sonde has its hooks in this program: its process id, 0 none. Written and read by sonde alone. */
-EXPORTED uint32_t sonde_owner;
+EXPORTED struct sonde_owner sonde_owner; /* written and read by sonde alone */
 
 struct sonde_shared *probe_shared;
 static int shared_fd = -1; /* closed once sonde has it: descriptors are the program's own business */

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,6 +30,19 @@ struct board {
     volatile bool leave;
 };
 static struct board *board;
+
+/* Where calls return to. */
+__attribute__((naked)) static void stub(void)
+{
+    __asm__("mov %rax, %rdi; mov $15, %eax; syscall");
+}
+
+static int memory_of(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
 
 /* Called again and again by the child's main thread: it looks for events, as loops do. */
 __attribute__((noinline)) static void turn(void)
@@ -221,8 +235,9 @@ static void test_a_call_in_the_main_thread(void **state)
     struct modules modules;
     struct hold hold;
     wait_for(&board->turns[0], 0);
+    int memory = memory_of(pid);
     assert_int_equal(modules_read(pid, &modules, &problem), 0);
-    int r = hold_main(pid, &modules, NULL, 60 * NS_PER_S, &hold, &problem);
+    int r = hold_main(pid, &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem);
     if (r == -EPERM) {
         modules_done(&modules);
         end_child(pid);
@@ -230,6 +245,7 @@ static void test_a_call_in_the_main_thread(void **state)
     }
     assert_int_equal(r, 0);
     assert_int_equal(hold.threads.count, 1);
+    hold.stub = (uint64_t)(uintptr_t)stub;
     uint64_t turns = board->turns[0], others = board->turns[1], result = 0;
     const uint64_t arguments[] = {4711, HOLD_DATA};
     assert_int_equal(hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem),
@@ -243,6 +259,7 @@ static void test_a_call_in_the_main_thread(void **state)
     hold_release(&hold);
     wait_for(&board->turns[0], turns); /* it goes on as if nothing had been */
     modules_done(&modules);
+    close(memory);
     end_child(pid);
 }
 
@@ -297,17 +314,19 @@ static void test_calls_wherever_the_main_thread_is(void **state)
         end_child(pid);
         skip();
     }
+    int memory = memory_of(pid);
     assert_int_equal(modules_read(pid, &modules, &problem), 0);
     const struct hold_freely freely = {.stack = stack_of(pid, &modules)},
                              elsewhere = {.stack = (uint64_t)(uintptr_t)board},
                              nowhere = {freely.stack, {0, UINT64_MAX}};
-    assert_int_equal(hold_main(pid, &modules, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
-    assert_int_equal(hold_main(pid, &modules, &elsewhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
-    assert_int_equal(hold_main(pid, &modules, &nowhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(pid, &modules, memory, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(pid, &modules, memory, &elsewhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(pid, &modules, memory, &nowhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
     for (uint64_t i = 0; i < 300; i++) {
         const uint64_t arguments[] = {i, HOLD_DATA};
         uint64_t result = 0, turns = board->turns[0];
-        assert_int_equal(hold_main(pid, &modules, &freely, 60 * NS_PER_S, &hold, &problem), 0);
+        assert_int_equal(hold_main(pid, &modules, memory, &freely, 60 * NS_PER_S, &hold, &problem), 0);
+        hold.stub = (uint64_t)(uintptr_t)stub;
         assert_int_equal(
             hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem), 0);
         assert_int_equal(result, i + 'A');
@@ -316,6 +335,7 @@ static void test_calls_wherever_the_main_thread_is(void **state)
     }
     assert_int_equal(board->turns[1], 0);
     modules_done(&modules);
+    close(memory);
     end_child(pid);
 }
 
