@@ -5,8 +5,9 @@
  *
  * The state of a traced thread lies in its task (task storage): made for all threads of a process when it
  * becomes a target (adopt), and for each that they make; a thread without one is not traced. User space
- * switches families off by the word `families`, and by taking the programs away that only they need: system
- * calls cost nothing while sys and tcp are off. */
+ * switches families on and off by the word `families`, and by attaching just the programs that they need: a
+ * program on system calls costs every task of the host about 150 ns a call, so at the usual level there is
+ * none; in which call a thread leaves its processor is read from its registers then. */
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 #include "bpf/kernel.h"
 
@@ -26,6 +27,10 @@ const volatile unsigned int pid_namespace = 0;
 /* Bits by enum sonde_family, changed while it runs. */
 volatile unsigned int families = 0;
 
+/* They grow when the programs that see system calls, or the scheduler, are attached: of a call or a wait that
+ * began under another number, the end may have been missed. */
+volatile unsigned int calls_attached = 0, sched_attached = 0;
+
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
 enum { AF_INET = 2, AF_INET6 = 10, TCP = 6, FOLLOWED = 4096 };
@@ -40,8 +45,9 @@ struct thread_state {
     u64 ready_ns; /* since when it could go on; 0: not yet */
     u32 pid, tid; /* as sonde's namespace has them */
     u32 waker_pid, waker_tid;
-    s32 fd;     /* of that call */
-    s32 off_fd; /* the same when it left its processor */
+    u32 calls_attached, sched_attached; /* when it entered the call, and left its processor */
+    s32 fd;                             /* of that call */
+    s32 off_fd;                         /* the same when it left its processor */
     u16 call, off_call;
     u8 reason, woken_by;
 };
@@ -120,6 +126,38 @@ static __always_inline void count(u32 what)
         } else {                                              \
             count(SONDE_FAMILY_##family);                     \
         }                                                     \
+    } while (0)
+
+/* ---- what it costs ---- */
+
+/* Each program counts its runs and times every so many of them by itself: the kernel's own measuring
+ * (bpf_enable_stats) would make every BPF program of the host read the clock twice. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, u32);
+    __type(value, struct sonde_kernel_runs);
+    __uint(max_entries, SONDE_FAMILY_COUNT);
+} runs SEC(".maps");
+
+static __always_inline u64 run_begins(u32 family)
+{
+    struct sonde_kernel_runs *r = bpf_map_lookup_elem(&runs, &family);
+    return r && ++r->count % SONDE_TIMED_RUNS == 0 ? bpf_ktime_get_ns() : 0;
+}
+
+static __always_inline void run_ends(u32 family, u64 begun_ns)
+{
+    struct sonde_kernel_runs *r = begun_ns ? bpf_map_lookup_elem(&runs, &family) : 0;
+    if (r)
+        r->timed_ns += bpf_ktime_get_ns() - begun_ns;
+}
+
+/* A statement as a whole run of a program. */
+#define RUN(family, statement)                             \
+    do {                                                   \
+        u64 begun_ns_ = run_begins(SONDE_FAMILY_##family); \
+        statement;                                         \
+        run_ends(SONDE_FAMILY_##family, begun_ns_);        \
     } while (0)
 
 /* ---- who ---- */
@@ -282,21 +320,20 @@ static __always_inline void socket_call(struct task_struct *task, const struct t
                ENDS(ends));
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
+static __always_inline void tcp_state(struct sock *sk, int before, int after)
 {
     u64 key = (u64)sk;
     if (after == STATE_SYN_SENT) {
         struct thread_state *s = state_of(bpf_get_current_task_btf());
         if (!s || !WANTED(tcp))
-            return 0;
+            return;
         struct started new = {.start_ns = bpf_ktime_get_ns(), .pid = s->pid, .tid = s->tid, .fd = s->fd};
         if (bpf_map_update_elem(&connects, &key, &new, BPF_ANY))
             count(SONDE_COUNT_NOT_FOLLOWED);
     } else if (before == STATE_SYN_SENT) {
         struct started *known = bpf_map_lookup_elem(&connects, &key);
         if (!known)
-            return 0;
+            return;
         struct started c = *known;
         bpf_map_delete_elem(&connects, &key);
         struct ends ends;
@@ -310,6 +347,12 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
         RECORD(tcp_connect, tcp, now, now - c.start_ns, .result = result, .pid = c.pid, .tid = c.tid,
                .fd = c.fd, ENDS(ends));
     }
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
+{
+    RUN(tcp, tcp_state(sk, before, after));
     return 0;
 }
 
@@ -326,13 +369,12 @@ static __always_inline u8 outcome_of(s64 result)
     return SONDE_call_outcome_error;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_enter, struct pt_regs *regs, long id)
+static __always_inline void enter(struct pt_regs *regs, long id)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     struct thread_state *s = state_of(task);
     if (!s)
-        return 0;
+        return;
     u32 call = (u32)id;
     s32 fd = -1;
     if (call < SONDE_SYSCALLS) {
@@ -344,17 +386,27 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
     }
     s->call = (u16)call;
     s->fd = fd;
+    s->calls_attached = calls_attached;
     s->enter_ns = bpf_ktime_get_ns();
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_enter, struct pt_regs *regs, long id)
+{
+    RUN(sys, enter(regs, id));
     return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(on_exit, struct pt_regs *regs, long result)
+static __always_inline void leave_call(long result)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     struct thread_state *s = state_of(task);
     if (!s || !s->enter_ns)
-        return 0;
+        return;
+    if (s->calls_attached != calls_attached) {
+        s->enter_ns = 0;
+        return;
+    }
     u64 now = bpf_ktime_get_ns();
     u32 call = s->call;
     if (WANTED(sys))
@@ -368,12 +420,18 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long result)
     s->enter_ns = 0;
     s->call = SONDE_SYSCALL_NONE;
     s->fd = -1;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_exit, struct pt_regs *regs, long result)
+{
+    RUN(sys, leave_call(result));
     return 0;
 }
 
 static __always_inline void tell_open(struct thread_state *s, u64 now)
 {
-    if (s->enter_ns && WANTED(sys))
+    if (s->enter_ns && s->calls_attached == calls_attached && WANTED(sys))
         RECORD(sys_call, sys, now, now - s->enter_ns, .result = 0, .pid = s->pid, .tid = s->tid, .fd = s->fd,
                .call = s->call, .outcome = SONDE_call_outcome_unfinished);
     s->enter_ns = 0;
@@ -447,6 +505,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
         return; /* it is dead */
     }
     s->off_call = call_of(task, &s->off_fd);
+    s->sched_attached = sched_attached;
     s->off_ns = now;
 }
 
@@ -454,7 +513,7 @@ static __always_inline void come_back(struct thread_state *s, u64 now, u8 unfini
 {
     if (!s->off_ns)
         return;
-    if (WANTED(sched))
+    if (WANTED(sched) && s->sched_attached == sched_attached)
         RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = s->ready_ns ? now - s->ready_ns : 0,
                .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
                .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
@@ -479,7 +538,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempted, struct task_struct *previous, struct task_struct *next,
              unsigned int task_state)
 {
-    switched(preempted, previous, next, task_state);
+    RUN(sched, switched(preempted, previous, next, task_state));
     return 0;
 }
 
@@ -491,7 +550,8 @@ struct task_struct___stated {
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previous, struct task_struct *next)
 {
-    switched(preempted, previous, next, BPF_CORE_READ((struct task_struct___stated *)previous, __state));
+    RUN(sched,
+        switched(preempted, previous, next, BPF_CORE_READ((struct task_struct___stated *)previous, __state)));
     return 0;
 }
 
@@ -521,40 +581,44 @@ static __always_inline void waking(struct task_struct *task, enum context counte
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
-    waking(task, counted_context());
+    RUN(sched, waking(task, counted_context()));
     return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking_uncounted, struct task_struct *task)
 {
-    waking(task, CONTEXT_UNKNOWN);
+    RUN(sched, waking(task, CONTEXT_UNKNOWN));
     return 0;
 }
 
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(on_wakeup, struct task_struct *task)
+static __always_inline void woken(struct task_struct *task)
 {
     struct thread_state *s = state_of(task);
     if (!s)
-        return 0;
+        return;
     if (s->off_ns && !s->ready_ns) {
         s->ready_ns = bpf_ktime_get_ns();
     } else if (!s->off_ns) { /* it had not left yet, and will not */
         s->waker_pid = s->waker_tid = 0;
         s->woken_by = SONDE_woken_by_nobody;
     }
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+    RUN(sched, woken(task));
     return 0;
 }
 
 /* ---- disks ---- */
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_issue, struct request *rq)
+static __always_inline void issue(struct request *rq)
 {
     struct thread_state *s = state_of(bpf_get_current_task_btf());
     if (!s || !WANTED(block))
-        return 0;
+        return;
     u64 key = (u64)rq, now = bpf_ktime_get_ns(), made = BPF_CORE_READ(rq, start_time_ns);
     struct started new = {.start_ns = now,
                           .queued_ns = made && made < now ? now - made : 0,
@@ -564,16 +628,21 @@ int BPF_PROG(on_issue, struct request *rq)
                           .bytes = BPF_CORE_READ(rq, __data_len)};
     if (bpf_map_update_elem(&requests, &key, &new, BPF_ANY))
         count(SONDE_COUNT_NOT_FOLLOWED);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *rq)
+{
+    RUN(block, issue(rq));
     return 0;
 }
 
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
+static __always_inline void complete(struct request *rq, int error, unsigned int bytes)
 {
     u64 key = (u64)rq;
     struct started *known = bpf_map_lookup_elem(&requests, &key);
     if (!known || (!error && bytes < BPF_CORE_READ(rq, __data_len))) /* the rest will follow */
-        return 0;
+        return;
     struct started r = *known;
     bpf_map_delete_elem(&requests, &key);
     u32 operation = BPF_CORE_READ(rq, cmd_flags) & 0xff;
@@ -582,6 +651,12 @@ int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
     RECORD(block_io, block, now, now - r.start_ns, .queued_ns = r.queued_ns, .sector = r.sector,
            .bytes = r.bytes, .device = major << 20 | minor, .pid = r.pid, .tid = r.tid, .error = error,
            .operation = operation <= 3 ? operation : 255);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
+{
+    RUN(block, complete(rq, error, bytes));
     return 0;
 }
 

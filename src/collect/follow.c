@@ -23,7 +23,6 @@ unsigned session_kernel_drain(struct session *session)
 {
     if (!session->kernel)
         return 0;
-    kernel_measure(session->kernel, clock_monotonic_ns());
     return kernel_drain(session->kernel, session->kernel_stream, false);
 }
 

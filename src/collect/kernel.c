@@ -33,22 +33,21 @@ struct pending {
     } body;
 };
 
-struct program_cost {
-    uint64_t before_ns, run_ns; /* when the window began; in all windows */
+/* Kernels differ: what is tried, best first. */
+struct variant {
+    bool counted;    /* interrupts can be told from threads by the kernel's own count */
+    bool with_state; /* sched_switch tells the state of the thread that leaves (Linux 5.18) */
 };
-
-enum { PROGRAMS_MAX = 16 };
 
 struct kernel_side {
     struct activity_bpf *bpf;
+    struct variant variant;
+    uint32_t loaded; /* families whose programs are */
     struct ring_buffer *ring;
     ARRAY(struct pending) pending; /* in order of time */
     size_t first;
     uint64_t events[SONDE_FAMILY_COUNT];
     uint64_t unread; /* records that no memory was there for */
-    int stats_fd;    /* while the kernel measures */
-    uint64_t window_ns, watched_ns;
-    struct program_cost costs[PROGRAMS_MAX];
 };
 
 /* ---- families ---- */
@@ -200,12 +199,6 @@ static void fill_call_kinds(uint8_t kinds[static SONDE_SYSCALLS])
 
 /* ---- loading ---- */
 
-/* Kernels differ: what is tried, best first. */
-struct variant {
-    bool counted;    /* interrupts can be told from threads by the kernel's own count */
-    bool with_state; /* sched_switch tells the state of the thread that leaves (Linux 5.18) */
-};
-
 static uint32_t own_namespace(void)
 {
     enum { FIRST_NAMESPACE = 0xEFFFFFFC };
@@ -215,29 +208,54 @@ static uint32_t own_namespace(void)
     return (uint32_t)st.st_ino;
 }
 
+enum { SYS = 1 << SONDE_FAMILY_sys, SCHED = 1 << SONDE_FAMILY_sched, WAKEUP = 1 << SONDE_FAMILY_wakeup };
+enum { TCP = 1 << SONDE_FAMILY_tcp, BLOCK = 1 << SONDE_FAMILY_block, ALL = (1 << SONDE_FAMILY_COUNT) - 1 };
+
+/* Programs and the families that need them: it is attached while one of them is on. */
+enum { PARTS = 11 };
+struct part {
+    struct bpf_program *program;
+    struct bpf_link **link;
+    uint32_t families;
+    bool fits; /* this kernel */
+};
+
+static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
+                       struct part parts[static PARTS])
+{
+#define PART(name, families, fits)                                      \
+    {                                                                   \
+        bpf->progs.name, &bpf->links.name, (uint32_t)(families), (fits) \
+    }
+    const struct part all[PARTS] = {
+        PART(on_enter, SYS | TCP, true),
+        PART(on_exit, SYS | TCP, true),
+        PART(on_thread_end, SYS | TCP, true),
+        PART(on_switch, SCHED, variant->with_state),
+        PART(on_switch_without_state, SCHED, !variant->with_state),
+        PART(on_wakeup, SCHED, true),
+        PART(on_waking, SCHED | WAKEUP, variant->counted),
+        PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted),
+        PART(on_tcp_state, TCP, true),
+        PART(on_issue, BLOCK, true),
+        PART(on_complete, BLOCK, true),
+    };
+#undef PART
+    memcpy(parts, all, sizeof(all));
+}
+
+/* Loads what the families need. */
 static int load(uint32_t families, const struct variant *variant, struct activity_bpf **ret_bpf)
 {
     struct activity_bpf *bpf = activity_bpf__open();
     if (!bpf)
         return -errno;
-    bool sched = families & 1u << SONDE_FAMILY_sched, tcp = families & 1u << SONDE_FAMILY_tcp;
-    bool block = families & 1u << SONDE_FAMILY_block;
-    bool calls = tcp || (families & 1u << SONDE_FAMILY_sys);
-    bool waking = sched || (families & 1u << SONDE_FAMILY_wakeup);
     fill_call_kinds((uint8_t *)bpf->rodata->call_kinds);
     bpf->rodata->pid_namespace = own_namespace();
-    bpf->bss->families = families;
-    bpf_program__set_autoload(bpf->progs.on_enter, calls);
-    bpf_program__set_autoload(bpf->progs.on_exit, calls);
-    bpf_program__set_autoload(bpf->progs.on_thread_end, calls);
-    bpf_program__set_autoload(bpf->progs.on_switch, sched && variant->with_state);
-    bpf_program__set_autoload(bpf->progs.on_switch_without_state, sched && !variant->with_state);
-    bpf_program__set_autoload(bpf->progs.on_wakeup, sched);
-    bpf_program__set_autoload(bpf->progs.on_waking, waking && variant->counted);
-    bpf_program__set_autoload(bpf->progs.on_waking_uncounted, waking && !variant->counted);
-    bpf_program__set_autoload(bpf->progs.on_tcp_state, tcp);
-    bpf_program__set_autoload(bpf->progs.on_issue, block);
-    bpf_program__set_autoload(bpf->progs.on_complete, block);
+    struct part parts[PARTS];
+    list_parts(bpf, variant, parts);
+    for (size_t i = 0; i < PARTS; i++)
+        bpf_program__set_autoload(parts[i].program, parts[i].fits && parts[i].families & families);
     int r = activity_bpf__load(bpf);
     if (r < 0) {
         activity_bpf__destroy(bpf);
@@ -247,16 +265,67 @@ static int load(uint32_t families, const struct variant *variant, struct activit
     return 0;
 }
 
-static int load_any(uint32_t families, struct activity_bpf **ret_bpf)
+/* As much as this kernel takes: everything, so that families can be switched on later (a program that is
+ * loaded and not attached costs nothing), or what is needed now. */
+static int load_any(uint32_t families, struct kernel_side *kernel)
 {
     static const struct variant VARIANTS[] = {{true, true}, {false, true}, {true, false}, {false, false}};
+    const uint32_t WANTED[] = {ALL, families};
     int r = -ENOTSUP;
-    for (size_t i = 0; i < ARRAY_SIZE(VARIANTS); i++) {
-        r = load(families, &VARIANTS[i], ret_bpf);
-        if (r >= 0 || r == -EPERM)
-            return r;
-    }
+    for (size_t w = 0; w < ARRAY_SIZE(WANTED); w++)
+        for (size_t i = 0; i < ARRAY_SIZE(VARIANTS); i++) {
+            r = load(WANTED[w], &VARIANTS[i], &kernel->bpf);
+            kernel->variant = VARIANTS[i];
+            kernel->loaded = WANTED[w];
+            if (r >= 0 || r == -EPERM)
+                return r;
+        }
     return r;
+}
+
+static bool is_attached(const struct kernel_side *kernel, uint32_t families)
+{
+    return kernel->bpf->bss->families & families;
+}
+
+/* What begins now must not be taken for what began while nobody looked. */
+static void begin_anew(struct kernel_side *kernel, uint32_t families)
+{
+    if (families & (SYS | TCP) && !is_attached(kernel, SYS | TCP))
+        kernel->bpf->bss->calls_attached++;
+    if (families & SCHED && !is_attached(kernel, SCHED))
+        kernel->bpf->bss->sched_attached++;
+}
+
+/* 0, or why a program cannot be attached. */
+static int attach(struct kernel_side *kernel, uint32_t families)
+{
+    struct part parts[PARTS];
+    list_parts(kernel->bpf, &kernel->variant, parts);
+    begin_anew(kernel, families);
+    kernel->bpf->bss->families = families;
+    for (size_t i = 0; i < PARTS; i++) {
+        bool wanted = parts[i].fits && parts[i].families & families;
+        if (!wanted) {
+            bpf_link__destroy(*parts[i].link);
+            *parts[i].link = NULL;
+        } else if (!*parts[i].link) {
+            struct bpf_link *link = bpf_program__attach(parts[i].program);
+            if (!link)
+                return -errno;
+            *parts[i].link = link;
+        }
+    }
+    return 0;
+}
+
+/* The iterators, and the program that sees threads being made. */
+static int attach_always(struct activity_bpf *bpf)
+{
+    bpf->links.adopt = bpf_program__attach(bpf->progs.adopt);
+    bpf->links.tell_unfinished = bpf->links.adopt ? bpf_program__attach(bpf->progs.tell_unfinished) : NULL;
+    bpf->links.on_fork = bpf->links.tell_unfinished ? bpf_program__attach(bpf->progs.on_fork) : NULL;
+    return bpf->links.on_fork ? 0 : -errno;
 }
 
 static int explain(int r, struct problem *problem)
@@ -283,11 +352,12 @@ int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct proble
     _cleanup_(kernel_freep) struct kernel_side *kernel = calloc(1, sizeof(*kernel));
     if (!kernel)
         return -ENOMEM;
-    kernel->stats_fd = -1;
     libbpf_print_fn_t printer = libbpf_set_print(NULL);
-    int r = load_any(families, &kernel->bpf);
+    int r = load_any(families, kernel);
     if (r >= 0)
-        r = activity_bpf__attach(kernel->bpf);
+        r = attach_always(kernel->bpf);
+    if (r >= 0)
+        r = attach(kernel, families);
     libbpf_set_print(printer);
     if (r < 0)
         return explain(r, problem);
@@ -303,8 +373,6 @@ void kernel_free(struct kernel_side *kernel)
 {
     if (!kernel)
         return;
-    if (kernel->stats_fd >= 0)
-        close(kernel->stats_fd);
     ring_buffer__free(kernel->ring);
     activity_bpf__destroy(kernel->bpf);
     array_done(&kernel->pending);
@@ -416,113 +484,41 @@ uint32_t kernel_families(const struct kernel_side *kernel)
     return kernel->bpf->bss->families;
 }
 
-static void unlink_program(struct bpf_link **link)
-{
-    bpf_link__destroy(*link);
-    *link = NULL;
-}
-
-void kernel_drop(struct kernel_side *kernel, enum sonde_family family)
+uint32_t kernel_switch(struct kernel_side *kernel, uint32_t families)
 {
     struct activity_bpf *bpf = kernel->bpf;
-    uint32_t left = bpf->bss->families & ~(1u << family);
-    bpf->bss->families = left;
-    if (!(left & 1u << SONDE_FAMILY_sched)) {
-        unlink_program(&bpf->links.on_switch);
-        unlink_program(&bpf->links.on_switch_without_state);
-        unlink_program(&bpf->links.on_wakeup);
-        if (!(left & 1u << SONDE_FAMILY_wakeup)) {
-            unlink_program(&bpf->links.on_waking);
-            unlink_program(&bpf->links.on_waking_uncounted);
-        }
+    uint32_t before = bpf->bss->families;
+    families &= kernel->loaded;
+    if (families && !bpf->links.on_fork && !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)))
+        families = 0;
+    if (attach(kernel, families) < 0)
+        (void)attach(kernel, families & before); /* those can stay */
+    if (!families) {
+        bpf_link__destroy(bpf->links.on_fork);
+        bpf->links.on_fork = NULL;
     }
-    if (!(left & 1u << SONDE_FAMILY_tcp))
-        unlink_program(&bpf->links.on_tcp_state);
-    if (!(left & 1u << SONDE_FAMILY_block)) {
-        unlink_program(&bpf->links.on_issue);
-        unlink_program(&bpf->links.on_complete);
-    }
-    if (!(left & (1u << SONDE_FAMILY_sys | 1u << SONDE_FAMILY_tcp))) {
-        unlink_program(&bpf->links.on_enter);
-        unlink_program(&bpf->links.on_exit);
-        unlink_program(&bpf->links.on_thread_end);
-    }
-    if (!left)
-        unlink_program(&bpf->links.on_fork);
+    return bpf->bss->families;
 }
 
-/* Whose cost a program is: what every family needs counts as sys. */
-static enum sonde_family program_family(const char *name)
-{
-    static const struct {
-        const char *begins;
-        enum sonde_family family;
-    } BEGINS[] = {{"on_switch", SONDE_FAMILY_sched},
-                  {"on_wak", SONDE_FAMILY_sched},
-                  {"on_tcp", SONDE_FAMILY_tcp},
-                  {"on_issue", SONDE_FAMILY_block},
-                  {"on_complete", SONDE_FAMILY_block}};
-    for (size_t i = 0; i < ARRAY_SIZE(BEGINS); i++)
-        if (strncmp(name, BEGINS[i].begins, strlen(BEGINS[i].begins)) == 0)
-            return BEGINS[i].family;
-    return SONDE_FAMILY_sys;
-}
-
-static uint64_t program_run_ns(const struct bpf_program *program)
-{
-    struct bpf_prog_info info = {0};
-    uint32_t size = sizeof(info);
-    int fd = bpf_program__fd(program);
-    return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0 ? info.run_time_ns : 0;
-}
-
-/* The kernel's measuring costs two readings of a clock at each run of a program, so it is on for a small part
- * of the time. */
-enum { WINDOW_MS = 20, PERIOD_MS = 500 };
-
-void kernel_measure(struct kernel_side *kernel, uint64_t now_ns)
-{
-    bool open = kernel->stats_fd >= 0;
-    if (now_ns - kernel->window_ns < (open ? WINDOW_MS : PERIOD_MS) * NS_PER_MS || !kernel_families(kernel))
-        return;
-    if (!open) {
-        kernel->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-        kernel->window_ns = now_ns;
-        if (kernel->stats_fd < 0)
-            return; /* CAP_SYS_ADMIN is not ours: the cost is estimated */
-    }
-    struct bpf_program *program;
-    size_t i = 0;
-    bpf_object__for_each_program(program, kernel->bpf->obj)
-    {
-        if (i == PROGRAMS_MAX)
-            break;
-        struct program_cost *cost = &kernel->costs[i++];
-        uint64_t run_ns = program_run_ns(program);
-        if (open)
-            cost->run_ns += run_ns - MIN(run_ns, cost->before_ns);
-        cost->before_ns = run_ns;
-    }
-    if (!open)
-        return;
-    close(kernel->stats_fd);
-    kernel->stats_fd = -1;
-    kernel->watched_ns += now_ns - kernel->window_ns;
-    kernel->window_ns = now_ns;
-}
+/* What a run takes before and behind the part that is timed, in which the clock is read once: the way in and
+ * out of a program, and the count. Measured here, rounded. */
+enum { AROUND_RUN_NS = 20 };
 
 void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost)
 {
-    struct kernel_cost cost = {.watched_ns = kernel->watched_ns,
-                               .memory_bytes = bpf_map__max_entries(kernel->bpf->maps.events) +
+    struct kernel_cost cost = {.memory_bytes = bpf_map__max_entries(kernel->bpf->maps.events) +
                                                kernel->pending.capacity * sizeof(struct pending)};
     memcpy(cost.events, kernel->events, sizeof(cost.events));
-    struct bpf_program *program;
-    size_t i = 0;
-    bpf_object__for_each_program(program, kernel->bpf->obj)
-    {
-        if (i < PROGRAMS_MAX)
-            cost.run_ns[program_family(bpf_program__name(program))] += kernel->costs[i++].run_ns;
+    int processors = libbpf_num_possible_cpus();
+    struct sonde_kernel_runs *parts = processors > 0 ? calloc((size_t)processors, sizeof(*parts)) : NULL;
+    for (uint32_t i = 0; parts && i < SONDE_FAMILY_COUNT; i++) {
+        if (bpf_map_lookup_elem(bpf_map__fd(kernel->bpf->maps.runs), &i, parts) < 0)
+            continue;
+        for (int k = 0; k < processors; k++) {
+            cost.runs[i] += parts[k].count;
+            cost.run_ns[i] += parts[k].timed_ns * SONDE_TIMED_RUNS + parts[k].count * AROUND_RUN_NS;
+        }
     }
+    free(parts);
     *ret_cost = cost;
 }

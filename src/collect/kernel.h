@@ -41,22 +41,23 @@ unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, boo
 /* System calls and waits that have not ended are told as they are now. Before the last drain. */
 void kernel_tell_unfinished(struct kernel_side *kernel);
 
-/* Families that are on now, and takes one away. */
+/* Families that are on now. */
 uint32_t kernel_families(const struct kernel_side *kernel);
-void kernel_drop(struct kernel_side *kernel, enum sonde_family family);
+
+/* Switches families on and off, while it runs: what is on from then on is returned, because an old kernel may
+ * not have taken the programs of all. */
+uint32_t kernel_switch(struct kernel_side *kernel, uint32_t families);
 
 /* What was lost so far, by enum sonde_family and then SONDE_COUNT_*. */
 void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS]);
 
+/* By family; sys has what system calls cost for tcp too, sched what wakeup does. */
 struct kernel_cost {
     uint64_t events[SONDE_FAMILY_COUNT];
-    uint64_t watched_ns;                 /* for how long the kernel measured its programs */
-    uint64_t run_ns[SONDE_FAMILY_COUNT]; /* in that time; sys has what all families need */
+    uint64_t runs[SONDE_FAMILY_COUNT];   /* of its programs, for threads that are not traced too */
+    uint64_t run_ns[SONDE_FAMILY_COUNT]; /* what they took: some of the runs are timed, all are counted */
     uint64_t memory_bytes;
 };
-
-/* Measures the programs' run time for some milliseconds of each second; cheap to call often. */
-void kernel_measure(struct kernel_side *kernel, uint64_t now_ns);
 void kernel_cost(const struct kernel_side *kernel, struct kernel_cost *ret_cost);
 
 #endif

@@ -196,12 +196,11 @@ static json_t *kernel_object(const struct session *session)
     for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
         if (session->options.families & 1u << i)
             json_object_set_new(families, kernel_family_name((enum sonde_family)i),
-                                json_pack("{s:b, s:I, s:I, s:I}", "on",
+                                json_pack("{s:b, s:I, s:I, s:I, s:I}", "on",
                                           kernel_families(session->kernel) >> i & 1, "events",
-                                          (json_int_t)cost.events[i], "lost", (json_int_t)lost[i],
-                                          "measured_run_ns", (json_int_t)cost.run_ns[i]));
-    return json_pack("{s:o, s:I, s:I}", "families", families, "measured_ns", (json_int_t)cost.watched_ns,
-                     "memory_bytes", (json_int_t)cost.memory_bytes);
+                                          (json_int_t)cost.events[i], "lost", (json_int_t)lost[i], "runs",
+                                          (json_int_t)cost.runs[i], "run_ns", (json_int_t)cost.run_ns[i]));
+    return json_pack("{s:o, s:I}", "families", families, "memory_bytes", (json_int_t)cost.memory_bytes);
 }
 
 /* Room on the disk that is kept for the last manifest: when the disk is full, that is the one file which must

@@ -14,9 +14,8 @@
 #include "event/families.h"
 
 #define TICK_NS NS_PER_S
-/* Moving one record from a ring to a file; and making one in the kernel where its own measure is not to be
- * had. Both measured here, rounded. */
-enum { COLLECT_EVENT_NS = 300, KERNEL_EVENT_NS = 250 };
+/* Moving one record from a ring to a file. Measured here, rounded. */
+enum { COLLECT_EVENT_NS = 300 };
 
 static const char *const PROBE_FAMILIES[] = {
 #define F(ident, name) name,
@@ -49,30 +48,16 @@ static uint64_t memory_bytes(const struct session *session)
     return kib * 1024 + session->kernel_cost.memory_bytes;
 }
 
-/* Adds what the kernel's programs took since the last look: they are measured for a part of the time, and the
- * rest is taken to be like it. */
-static void add_kernel_ns(struct session *session, uint64_t now_ns)
+/* What the kernel's programs took so far. */
+static uint64_t kernel_ns(struct session *session)
 {
-    struct kernel_cost cost, *before = &session->kernel_cost;
-    uint64_t since_ns = session->kernel_told_ns ? session->kernel_told_ns : session->started_ns;
-    double run_ns = 0, events = 0;
+    uint64_t sum = 0;
     if (!session->kernel)
-        return;
-    kernel_cost(session->kernel, &cost);
-    for (int i = 0; i < SONDE_FAMILY_COUNT; i++) {
-        run_ns += (double)(cost.run_ns[i] - before->run_ns[i]);
-        events += (double)(cost.events[i] - before->events[i]);
-    }
-    if (cost.watched_ns > before->watched_ns)
-        session->kernel_rate = run_ns / (double)(cost.watched_ns - before->watched_ns);
-    if (!kernel_families(session->kernel))
-        session->kernel_rate = 0;
-    if (cost.watched_ns)
-        session->kernel_ns += (uint64_t)(session->kernel_rate * (double)(now_ns - since_ns));
-    else
-        session->kernel_ns += (uint64_t)(events * KERNEL_EVENT_NS);
-    session->kernel_told_ns = now_ns;
-    *before = cost;
+        return 0;
+    kernel_cost(session->kernel, &session->kernel_cost);
+    for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
+        sum += session->kernel_cost.run_ns[i];
+    return sum;
 }
 
 static void count_events(const struct session *session, uint64_t counts[static SONDE_EVENT_COUNT])
@@ -89,11 +74,10 @@ static struct budget_sample measure(struct session *session, uint64_t now_ns)
     count_events(session, counts);
     for (int i = 0; i < SONDE_EVENT_COUNT; i++)
         events += counts[i];
-    add_kernel_ns(session, now_ns);
     struct budget_sample sample = {.time_ns = now_ns,
                                    .probe_ns = (uint64_t)((double)events * session->record_ns),
                                    .collector_ns = cpu_ns - MIN(cpu_ns, session->setup_ns),
-                                   .kernel_ns = session->kernel_ns,
+                                   .kernel_ns = kernel_ns(session),
                                    .memory_bytes = memory_bytes(session)};
     session->memory_worst_bytes = MAX(session->memory_worst_bytes, sample.memory_bytes);
     return sample;
@@ -115,14 +99,10 @@ static void family_costs(const struct session *session, double costs[static FAMI
 {
     uint64_t counts[SONDE_EVENT_COUNT];
     const struct kernel_cost *kernel = &session->kernel_cost;
-    double elapsed = kernel->watched_ns
-                         ? (double)(clock_monotonic_ns() - session->started_ns) / (double)kernel->watched_ns
-                         : 0;
     for (int i = 0; i < FAMILIES; i++)
         costs[i] = 0;
     for (int i = 0; i < SONDE_FAMILY_COUNT; i++)
-        costs[i] = (double)kernel->events[i] * (COLLECT_EVENT_NS + (elapsed > 0 ? 0 : KERNEL_EVENT_NS)) +
-                   (double)kernel->run_ns[i] * elapsed;
+        costs[i] = (double)kernel->events[i] * COLLECT_EVENT_NS + (double)kernel->run_ns[i];
     count_events(session, counts);
     for (int i = 0; i < SONDE_EVENT_COUNT; i++) {
         uint32_t bit = sonde_family_bit((enum sonde_event_id)i);
@@ -182,8 +162,8 @@ static void stop(struct session *session)
 {
     session->stopped = true;
     session_kernel_finish(session);
-    for (int i = 0; session->kernel && i < SONDE_FAMILY_COUNT; i++)
-        kernel_drop(session->kernel, (enum sonde_family)i);
+    if (session->kernel)
+        kernel_switch(session->kernel, 0);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
@@ -221,7 +201,7 @@ static void degrade(struct session *session, const struct budget_sample *now)
     }
     tell(session, now, family_text(family), false, rests_on(family));
     if (family < SONDE_FAMILY_COUNT) {
-        kernel_drop(session->kernel, (enum sonde_family)family);
+        kernel_switch(session->kernel, kernel_families(session->kernel) & ~(1u << family));
     } else {
         session->families_off |= 1u << (family - SONDE_FAMILY_COUNT);
         session_apply_families(session);

@@ -50,9 +50,7 @@ struct session {
     struct ctf_stream *own;     /* the collector's events */
     struct kernel_side *kernel; /* NULL: without */
     struct ctf_stream *kernel_stream;
-    struct kernel_cost kernel_cost;     /* as measured last */
-    uint64_t kernel_ns, kernel_told_ns; /* what it took until then */
-    double kernel_rate;                 /* of one processor, as measured last */
+    struct kernel_cost kernel_cost; /* as read last */
     struct budget budget;
     double record_ns;               /* what a record costs a program, about */
     uint64_t setup_ns, measured_ns; /* processor time of finding and patching; when it was measured last */

@@ -9,7 +9,7 @@
 
 /* Events that are switched on and off together. FAMILY(ident, "name", on by default, text) */
 #define SONDE_FAMILIES(F)                                                                     \
-    F(sys, "sys", 1, "every system call")                                                     \
+    F(sys, "sys", 0, "every system call")                                                     \
     F(sched, "sched", 1, "when a thread leaves its processor, why, and who makes it go on")   \
     F(wakeup, "wakeup", 0, "whom a traced thread wakes")                                      \
     F(tcp, "tcp", 0, "TCP connections made, taken, written to and read from, with addresses") \
@@ -37,6 +37,13 @@ enum sonde_call_kind {
     SONDE_CALL_ACCEPT = 8,  /* its result is a new connection */
     SONDE_CALL_FD_5 = 16,   /* its fifth argument is a descriptor (mmap) */
     SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
+};
+
+/* Of each family and processor: how often its programs ran, and how long those runs took whose number is a
+ * multiple of SONDE_TIMED_RUNS. */
+enum { SONDE_TIMED_RUNS = 64 };
+struct sonde_kernel_runs {
+    uint64_t count, timed_ns;
 };
 
 /* Counters of the program: what was lost by family, then these. */
