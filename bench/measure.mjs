@@ -47,6 +47,19 @@ export function spread(values) {
     return { median: (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2, min: sorted[0], max: sorted[n - 1] };
 }
 
+// The median with its 95 % interval from order statistics: no assumption on how values are distributed. With fewer than six
+// values there is none: the extremes.
+export function medianInterval(values) {
+    const sorted = [...values].sort((a, b) => a - b), n = sorted.length;
+    let below = 0, k = 0;
+    for (let term = 0.5 ** n; k < n / 2 && below + term <= 0.025; k++) {
+        below += term;
+        term *= (n - k) / (k + 1);
+    }
+    const at = Math.max(k - 1, 0);
+    return { median: spread(values).median, low: sorted[at], high: sorted[n - 1 - at] };
+}
+
 // One-sided 95 % quantile of Student's t (Hill's expansion is overkill: exact to 0.005 from 5 degrees on).
 function t95(degrees) {
     const z = 1.6448536;

@@ -1,74 +1,82 @@
-// What tracing costs real services, traced against untraced in pairs that take turns: processor time per request
-// of redis-server under redis-benchmark (one command at a time, and 16 in a pipeline) and of a Node HTTP service
-// under wrk, with all hooks and without kernel events (bench/kernel.mjs has those), and of one that also reads
-// files, resolves names and asks a Redis (mixed; mixed-kernel: with kernel events; mixed-5000: that at 5,000 requests
-// a second, as the share of a processor); then the collector's processor time per million events, and the speed of
-// `sonde report`. The service has processor 0, the load and sonde processor 1. Every pair starts new processes, so
-// that the luck of one memory layout is averaged out.
-//   node bench/overhead.mjs build/sonde [PAIRS [SCENE...]] [--context=MODE]    20 pairs; scenes redis, redis-p16, node, mixed, mixed-kernel, mixed-5000
+// What tracing costs real services: processor time per request, and requests a second at saturation, traced against
+// untraced, in pairs that begin anew each time. The service has processor 0, the load and sonde processor 1.
+//   node bench/overhead.mjs build/sonde [--cells redis,node-text,...] [--modes usual,...] [--node PATH]... [--seconds N]
+//       measures for N seconds (200), the pairs that are rarest so far first, and prints what is known of this commit
+//   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
+//   node bench/overhead.mjs build/sonde --functions CELL [--modes ...]  which of the probe's functions the service runs
+// Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. Two services of one
+// kind differ by more than what is looked for here, by the luck of their memory's layout: the mode `twin` has two untraced ones
+// and shows how far medians can be trusted. What a change of a hook costs is better seen in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { cpuTime, freePort, has, pairedRatio, pause, pinned, spread, startRedis, table } from './measure.mjs';
+import { parseArgs } from 'node:util';
+import { cpuTime, freePort, has, medianInterval, pause, pinned, startRedis, table } from './measure.mjs';
 
-const modes = process.argv.slice(2).filter((word) => word.startsWith('--context='));
-const [sonde, pairs = '20', ...scenes] = process.argv.slice(2).filter((word) => !modes.includes(word));
-const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const here = path.dirname(new URL(import.meta.url).pathname);
-// The papers' own figures for patched runtimes are the ceiling.
-const GOALS = { redis: [1.02, 1.07], 'redis-p16': [1.05, 1.07], node: [1.03, 1.08], mixed: [1.05, 1.08], 'mixed-kernel': [1.05, 1.08] };
-const POINTS = { 'mixed-5000': [5, 8] }; // of a processor
+const { values: options, positionals: [sonde] } = parseArgs({
+    allowPositionals: true,
+    options: {
+        cells: { type: 'string' }, modes: { type: 'string' }, node: { type: 'string', multiple: true }, seconds: { type: 'string', default: '200' },
+        results: { type: 'string', default: path.join(here, 'results', 'overhead.jsonl') }, print: { type: 'boolean' }, commit: { type: 'string' },
+        functions: { type: 'string' },
+    },
+});
+const git = (...words) => execFileSync('git', ['-C', here, ...words], { encoding: 'utf8' }).trim();
+const commit = options.commit ?? git('rev-parse', '--short=9', 'HEAD') + (git('status', '--porcelain', '--', '../src') ? '+' : '');
+const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 
-const collector = { cpuNs: [], events: [] };
-let traces = 0, lastTrace;
+// What is recorded; null: nothing.
+const MODES = {
+    twin: null,
+    requests: ['--level', 'requests'],
+    'no-kernel': ['--no-kernel'],
+    usual: [],
+    everything: ['--level', 'everything'],
+};
+// The ratios of processor time that are to be reached.
+const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
-// Starts a service on processor 0, under sonde on processor 1 when traced: { stop }.
-function launch(traced, command, stdout, kernel = false, env = {}) {
-    const service = pinned(0, ...command);
-    let words = service;
-    if (traced) {
-        if (lastTrace) fs.rmSync(lastTrace, { recursive: true, force: true });
-        lastTrace = path.join(work, `trace-${traces++}`);
-        words = pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...modes, ...(kernel ? [] : ['--no-kernel']), '-o', lastTrace, '--', ...service);
-    }
+// ---- services ----
+
+// Starts a service on processor 0, with sonde on processor 1 when it is traced: { child, stop }.
+function launch(mode, command, stdout, env = {}) {
+    const service = pinned(0, ...command), folder = path.join(work, `trace-${fs.readdirSync(work).length}`);
+    const words = mode ? pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...mode, '-o', folder, '--', ...service) : service;
     const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'], env: { ...process.env, ...env } });
     let said = '';
     child.stderr.on('data', (part) => (said += part));
     const ended = new Promise((resolve) => child.on('exit', resolve));
-    const trace = lastTrace;
     const stop = async (pid) => {
         process.kill(pid, 'SIGTERM');
         await ended;
-        if (!traced) return;
-        const manifest = JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
-        if (!manifest.processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
-        for (const loss of manifest.losses) console.error(`lost: ${loss.count} events (${loss.reason}), the figures are too good`);
-        collector.events.push(manifest.events);
-        collector.cpuNs.push(manifest.collector_cpu_ns);
+        if (!mode) return {};
+        const { processes, losses, bytes, events } = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
+        fs.rmSync(folder, { recursive: true, force: true });
+        if (!processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
+        return { bytes, events, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
     };
     return { child, stop };
 }
 
-// A Redis: { pid, load, stop }; load(n) sends n SETs and n GETs and answers { requests, perSecond }.
-async function redis(traced, pipeline) {
-    const { pid, load, stop } = await startRedis((command) => launch(traced, command, 'ignore'), work);
+// A Redis: load(n) sends n SETs and n GETs and answers { requests, perSecond }.
+async function redis(mode, pipeline) {
+    const { pid, load, stop } = await startRedis((command) => launch(mode, command, 'ignore'), work);
     const measured = (n) => {
         const rates = [...load(n, '-P', pipeline).matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
         return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
     };
-    return { pid, load: measured, stop };
+    return { pid, load: measured, stop: () => stop(pid) };
 }
 
-function answers(port) {
-    return new Promise((resolve) => {
-        const socket = net.connect(port, '127.0.0.1', () => (socket.destroy(), resolve(true))).on('error', () => resolve(false));
-    });
-}
+const answers = (port) => new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1', () => (socket.destroy(), resolve(true))).on('error', () => resolve(false));
+});
 
-// The Redis of the mixed services: untraced, on the load's processor, one for all.
+// The Redis that services of Node ask: untraced, on the load's processor, one for all.
 let store;
 async function sharedRedis() {
     if (store) return store.port;
@@ -78,99 +86,142 @@ async function sharedRedis() {
     return port;
 }
 
-async function nodeMixed(traced, kernel, perSecond) {
-    return nodeHttp(traced, 'mixed-server.js', kernel, { REDIS_PORT: String(await sharedRedis()) }, perSecond);
-}
-
-// As fast as it answers, or perSecond requests a second over 10 connections.
-function httpLoad(port, seconds, perSecond) {
-    const url = `http://127.0.0.1:${port}/`;
-    const words = perSecond ? ['h2load', '--h1', '-t', 1, '-c', 10, `--rps=${perSecond / 10}`, '-D', seconds, url] : ['wrk', '-t', 1, '-c', 32, '-d', `${seconds}s`, url];
-    const [command, ...args] = pinned(1, ...words), said = execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
-    if (!perSecond) return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
-    const requests = Number(/(\d+) succeeded/.exec(said)[1]);
-    if (requests < 0.9 * perSecond * seconds) console.error(`only ${requests} requests in ${seconds} s, not ${perSecond} a second`);
-    return { requests, perSecond: requests / seconds };
-}
-
-async function nodeHttp(traced, script = 'http-server.js', kernel = false, env = {}, perSecond = 0) {
-    const { child, stop } = launch(traced, [process.execPath, path.join(here, script)], 'pipe', kernel, env);
-    const [pid, port] = await new Promise((resolve, reject) => {
+async function http(mode, node, script, ...args) {
+    const port = args.includes('REDIS') ? await sharedRedis() : 0;
+    const command = [node, path.join(here, script), ...args.map((word) => (word === 'REDIS' ? port : word))];
+    const { child, stop } = launch(mode, command, 'pipe', { REDIS_PORT: String(port) });
+    const [pid, at] = await new Promise((resolve, reject) => {
         child.stdout.on('data', (part) => /^\d+ \d+$/m.test(part) && resolve(/^(\d+) (\d+)$/m.exec(part).slice(1).map(Number)));
         child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
     });
-    const load = (seconds) => httpLoad(port, seconds, perSecond);
-    return { pid, load, stop };
+    const load = (seconds) => {
+        const [command, ...words] = pinned(1, 'wrk', '-t', 1, '-c', 20, '-d', `${seconds}s`, `http://127.0.0.1:${at}/`);
+        const said = execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+        return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
+    };
+    return { pid, load, stop: () => stop(pid) };
 }
 
-// Each scene: what it is, how a service is started, how much load a slice is, and how many slices a pair has.
-const SCENES = {
-    redis: { text: 'redis-server, GET and SET', launch: (traced) => redis(traced, 1), slice: 10_000, slices: 6 },
-    'redis-p16': { text: 'the same, 16 in a pipeline', launch: (traced) => redis(traced, 16), slice: 100_000, slices: 6 },
-    node: { text: 'Node HTTP service', launch: (traced) => nodeHttp(traced), slice: 1, slices: 4 },
-    mixed: { text: 'the same with files, names, Redis', launch: (traced) => nodeMixed(traced, false), slice: 1, slices: 4 },
-    'mixed-kernel': { text: 'the same with kernel events', launch: (traced) => nodeMixed(traced, true), slice: 1, slices: 4 },
-    'mixed-5000': { text: 'the same at 5,000 requests/s', launch: (traced) => nodeMixed(traced, true, 5000), slice: 2, slices: 4, perSecond: 5000 },
+// Each cell: what it is, how it is started, and how much load a slice is.
+const CELLS = {
+    redis: { text: 'Redis, GET and SET', launch: (mode) => redis(mode, 1), slice: 10_000 },
+    'redis-p16': { text: 'Redis, 16 in a pipeline', launch: (mode) => redis(mode, 16), slice: 100_000 },
+    'node-text': { text: 'Node, short text', node: true, launch: (mode, node) => http(mode, node, 'http-server.js'), slice: 1 },
+    'node-hash': { text: 'Node, file and hash', node: true, launch: (mode, node) => http(mode, node, 'hash-server.js'), slice: 1 },
+    'node-redis': { text: 'Node, two Redis commands', node: true, launch: (mode, node) => http(mode, node, 'context-server.js', 'REDIS'), slice: 1 },
+    'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (mode, node) => http(mode, node, 'mixed-server.js', 'REDIS'), slice: 1 },
 };
+const USUAL_CELLS = ['redis', 'redis-p16', 'node-text', 'node-hash', 'node-redis'];
 
-// One pair: both services live side by side, and short slices of load take turns, so that what else the machine
-// does falls on both alike. Answers { ns, perSecond } for each.
-async function pair(scene, tracedFirst) {
-    const [first, second] = [await scene.launch(tracedFirst), await scene.launch(!tracedFirst)];
-    const sums = [first, second].map((service) => ({ service, ns: 0, requests: 0, seconds: 0 }));
-    for (const { service } of [...sums, ...sums]) service.load(scene.slice); // warms up
-    for (let i = 0; i < scene.slices; i++)
+// ---- measuring ----
+
+const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0].trim().split(/\s+/)[8]);
+
+// Both services live side by side, and short slices of load take turns, so that what else the machine does falls on both.
+async function pair(cell, mode, node, tracedFirst) {
+    const { launch: start, slice } = CELLS[cell], steal = stolen();
+    const first = await start(tracedFirst ? MODES[mode] : null, node), second = await start(tracedFirst ? null : MODES[mode], node);
+    const sums = [first, second].map((service) => ({ service, ns: 0, requests: 0, seconds: 0, all: 0 }));
+    for (const sum of [...sums, ...sums]) sum.all += sum.service.load(slice).requests; // warms up
+    for (let i = 0; i < 4; i++)
         for (const sum of i % 2 ? [...sums].reverse() : sums) {
-            const before = cpuTime(sum.service.pid), { requests, perSecond } = sum.service.load(scene.slice);
+            const before = cpuTime(sum.service.pid), { requests, perSecond } = sum.service.load(slice);
             sum.ns += cpuTime(sum.service.pid) - before;
             sum.requests += requests;
+            sum.all += requests;
             sum.seconds += requests / perSecond;
         }
-    for (const { service } of sums) await service.stop(service.pid);
-    const [a, b] = sums.map(({ ns, requests, seconds }) => ({ ns: ns / requests, perSecond: requests / seconds }));
-    return tracedFirst ? { traced: a, bare: b } : { traced: b, bare: a };
+    if (!tracedFirst) sums.reverse();
+    const [told] = [await sums[0].service.stop(), await sums[1].service.stop()];
+    const [traced, bare] = sums.map(({ ns, requests, seconds }) => ({ ns: ns / requests, perSecond: requests / seconds }));
+    return { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / sums[0].all, events: told.events / sums[0].all };
 }
 
-async function compare(name) {
-    const scene = SCENES[name], { text } = scene, bare = [], traced = [];
-    for (let i = 0; i < Number(pairs); i++) {
-        const both = await pair(scene, i % 2 === 1);
-        traced.push(both.traced);
-        bare.push(both.bare);
-        process.stderr.write(`\r${name}: pair ${i + 1} of ${pairs} `);
+const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
+const keyOf = ({ cell, mode, node }) => `${cell} ${mode} ${node ?? ''}`;
+
+function combinations() {
+    const versions = (options.node ?? [process.execPath]).map((path) => ({ path, version: execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() }));
+    const cells = (options.cells?.split(',') ?? USUAL_CELLS).filter((cell) => {
+        if (!(cell in CELLS)) throw new Error(`there is no cell '${cell}'; there are ${Object.keys(CELLS).join(', ')}`);
+        const client = CELLS[cell].node ? 'wrk' : 'redis-benchmark';
+        if (!has(client)) console.log(`not measured: ${CELLS[cell].text}, ${client} is not installed (tools/install-deps bench)`);
+        return has(client);
+    });
+    const modes = options.modes?.split(',') ?? ['twin', 'no-kernel', 'usual'];
+    for (const mode of modes) if (!(mode in MODES)) throw new Error(`there is no mode '${mode}'; there are ${Object.keys(MODES).join(', ')}`);
+    return cells.flatMap((cell) => modes.flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])));
+}
+
+async function measure() {
+    const until = Date.now() + Number(options.seconds) * 1000, wanted = combinations();
+    const counts = new Map(wanted.map((w) => [keyOf(w), 0]));
+    for (const line of read()) if (line.commit === commit && counts.has(keyOf(line))) counts.set(keyOf(line), counts.get(keyOf(line)) + 1);
+    fs.mkdirSync(path.dirname(options.results), { recursive: true });
+    while (Date.now() < until) {
+        const next = wanted.reduce((least, w) => (counts.get(keyOf(w)) < counts.get(keyOf(least)) ? w : least)), n = counts.get(keyOf(next));
+        process.stderr.write(`\r\x1b[K${keyOf(next)}: pair ${n + 1}; ${Math.max(0, Math.round((until - Date.now()) / 1000))} s left `);
+        const { cell, mode, node } = next, result = await pair(cell, mode, next.path, n % 2 === 1);
+        fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, ...result })}\n`);
+        counts.set(keyOf(next), n + 1);
     }
     process.stderr.write('\r\x1b[K');
-    const cpu = pairedRatio(traced.map((x) => x.ns), bare.map((x) => x.ns));
-    const rate = pairedRatio(traced.map((x) => x.perSecond), bare.map((x) => x.perSecond));
-    const judge = (value, [goal, ceiling], unit = '') => `<= ${goal}${unit}: ${value <= goal ? 'met' : `missed, ${value <= ceiling ? 'below' : 'above'} the ceiling of ${ceiling}${unit}`}`;
-    const points = spread(traced.map((x, i) => (x.ns * x.perSecond - bare[i].ns * bare[i].perSecond) / 1e7));
-    const verdict = POINTS[name] ? `${points.median.toFixed(2)} (${points.min.toFixed(2)}..${points.max.toFixed(2)}) % of a processor ${judge(points.median, POINTS[name], ' %')}` : judge(cpu.upper, GOALS[name]);
-    return [text, (spread(bare.map((x) => x.ns)).median / 1000).toFixed(2), (spread(traced.map((x) => x.ns)).median / 1000).toFixed(2), cpu.mean.toFixed(3),
-        `${cpu.min.toFixed(3)}..${cpu.max.toFixed(3)}`, cpu.upper.toFixed(3), rate.mean.toFixed(3), verdict];
+}
+
+function print() {
+    const groups = new Map();
+    for (const line of read()) if (line.commit === commit) groups.set(keyOf(line), [...(groups.get(keyOf(line)) ?? []), line]);
+    const rows = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lines]) => {
+        const { cell, mode, node } = lines[0], n = lines.length;
+        const cpu = medianInterval(lines.map((l) => l.traced.ns / l.bare.ns)), rate = medianInterval(lines.map((l) => l.traced.perSecond / l.bare.perSecond));
+        const middle = (values) => medianInterval(values).median, half = (cpu.high - cpu.low) / 2;
+        const known = n > 5, needed = Math.ceil(n * (half / 0.01) ** 2);
+        const goal = GOALS[mode], verdict = !goal || !known ? '' : cpu.high <= goal ? `<= ${goal}: met` : cpu.low > goal ? `<= ${goal}: missed` : `<= ${goal}: open`;
+        const lost = lines.reduce((sum, l) => sum + (l.lost ?? 0), 0);
+        return [CELLS[cell].text, node ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), cpu.median.toFixed(3), known ? `${cpu.low.toFixed(3)}..${cpu.high.toFixed(3)}` : '',
+            rate.median.toFixed(3), mode === 'twin' ? '' : middle(lines.map((l) => l.trace_bytes)).toFixed(0), String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
+    });
+    table(`Traced against untraced, commit ${commit}: medians of pairs, with their 95 % intervals`,
+        ['', 'Node', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);
+}
+
+// ---- by function ----
+
+// Samples a traced service under load: the share of each of the probe's functions in its processor time.
+async function functions(cell) {
+    const [{ mode, path: node }] = combinations().filter((w) => w.cell === cell && w.mode !== 'twin');
+    const service = await CELLS[cell].launch(MODES[mode], node), file = path.join(work, 'folded');
+    const slice = CELLS[cell].slice * (CELLS[cell].node ? 10 : 30);
+    service.load(CELLS[cell].slice);
+    const sampler = spawn(sonde, ['profile', '-q', '-F', '2000', '-d', '600', '-o', `${file}.folded`, String(service.pid)], { stdio: 'ignore' });
+    await pause(1500);
+    service.load(slice);
+    sampler.kill('SIGINT');
+    await new Promise((resolve) => sampler.on('exit', resolve));
+    await service.stop();
+    const symbols = new Set(execFileSync('nm', [path.join(path.dirname(sonde), 'libsonde-probe.so')], { encoding: 'utf8' }).split('\n').map((line) => /^\S+ [tT] (\S+)$/.exec(line)?.[1]).filter(Boolean));
+    const own = new Map();
+    let total = 0, ours = 0;
+    for (const line of fs.readFileSync(`${file}.folded`, 'utf8').split('\n').filter(Boolean)) {
+        const [, stack, count] = /^(.*) (\d+)$/.exec(line), leaf = stack.split(';').pop();
+        total += Number(count);
+        if (!symbols.has(leaf)) continue;
+        ours += Number(count);
+        own.set(leaf, (own.get(leaf) ?? 0) + Number(count));
+    }
+    table(`${CELLS[cell].text}, ${mode}: ${((100 * ours) / total).toFixed(2)} % of ${total} samples are in the probe's own code`, ['function', '%'],
+        [...own.entries()].sort((a, b) => b[1] - a[1]).slice(0, 25).map(([name, count]) => [name, ((100 * count) / total).toFixed(2)]));
 }
 
 try {
-    const rows = [];
-    for (const name of scenes.length ? scenes : Object.keys(SCENES)) {
-        if (!(name in SCENES)) throw new Error(`there is no scene '${name}'; there are ${Object.keys(SCENES).join(', ')}`);
-        const client = SCENES[name].perSecond ? 'h2load' : name.startsWith('redis') ? 'redis-benchmark' : 'wrk';
-        if (!has(client)) {
-            console.log(`not measured: ${SCENES[name].text}, ${client} is not installed (tools/install-deps bench)`);
-            continue;
-        }
-        rows.push(await compare(name));
+    if (options.functions) {
+        options.cells = options.functions;
+        options.modes ??= 'no-kernel';
+        await functions(options.functions);
+    } else {
+        if (!options.print) await measure();
+        print();
     }
-    table(`Traced against untraced, ${pairs} pairs`, ['', 'us untraced', 'us traced', 'CPU ratio', 'spread', 'upper 95 %', 'rate ratio', 'goal'], rows);
-    const events = collector.events.reduce((a, b) => a + b, 0), cpu = collector.cpuNs.reduce((a, b) => a + b, 0);
-    console.log(`\nThe collector: ${(cpu / events / 1000).toFixed(3)} s of processor time per million events (${(events / 1e6).toFixed(1)} million events, all runs)`);
-    const { events: inTrace } = JSON.parse(fs.readFileSync(path.join(lastTrace, 'manifest.json'), 'utf8'));
-    const seconds = Array.from({ length: 5 }, () => {
-        const start = process.hrtime.bigint();
-        execFileSync(sonde, ['report', '--json', lastTrace], { stdio: ['ignore', 'ignore', 'inherit'], maxBuffer: 1 << 30 });
-        return Number(process.hrtime.bigint() - start) / 1e9;
-    });
-    const { median, min, max } = spread(seconds.map((s) => inTrace / s / 1e6));
-    console.log(`sonde report: ${median.toFixed(2)} million events/s (${min.toFixed(2)} to ${max.toFixed(2)}, ${inTrace} events)`);
 } finally {
     store?.child.kill('SIGKILL');
     fs.rmSync(work, { recursive: true, force: true });

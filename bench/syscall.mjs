@@ -29,9 +29,9 @@ const recorded = (...options) => ({ before: [sonde, 'record', '--quiet', '--budg
 const VARIANTS = {
     untraced: { before: [] },
     'sonde, no kernel events': recorded('--no-kernel'),
-    'sonde, sched,block': recorded('--kernel=sched,block'),
+    'sonde, sched,block (the usual)': recorded('--kernel=sched,block'),
     'sonde, sys': recorded('--kernel=sys'),
-    'sonde, sys,sched,block (the usual)': recorded('--kernel=sys,sched,block'),
+    'sonde, sys,sched,block': recorded('--kernel=sys,sched,block'),
     'sonde, all': recorded('--kernel=all'),
     'bpftrace, calls counted and summed': { needs: 'bpftrace', beside: (pid) => withTracefs('bpftrace', '-e', BPFTRACE.replaceAll('PID', pid)) },
     'perf trace': { needs: 'perf', beside: (pid) => withTracefs('perf', 'trace', '-o', path.join(work, 'perf.out'), '-p', String(pid)) },

@@ -150,6 +150,7 @@ static void call_event(struct analysis *a, const struct event *e)
         a->failed |= thread != NULL;
         return;
     }
+    thread->process->has_calls = 1;
     *call = (struct activity_call){.start_ns = e->time_ns - MIN(event_duration(e), e->time_ns),
                                    .end_ns = e->time_ns,
                                    .result = e->values[FIELD_sys_call_result].i,
@@ -179,6 +180,20 @@ static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
     return its.runnable_ns + its.held_ns;
 }
 
+static void add_call_of_wait(struct analysis *a, struct thread *thread, const struct activity_wait *wait)
+{
+    struct activity_call *call = ring_add(&thread->activity->calls, sizeof(*call), CALLS_KEPT);
+    if (!call) {
+        a->failed = true;
+        return;
+    }
+    *call = (struct activity_call){.start_ns = wait->start_ns,
+                                   .end_ns = wait->end_ns,
+                                   .result = ACTIVITY_RESULT_UNKNOWN,
+                                   .fd = wait->fd,
+                                   .call = wait->call};
+}
+
 static void wait_event(struct analysis *a, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
@@ -204,6 +219,8 @@ static void wait_event(struct analysis *a, const struct event *e)
                                         .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
                                .before = sums_after(&last)};
     kept->wait.held_ns = held_ns(thread, &kept->wait);
+    if (!thread->process->has_calls && kept->wait.call != SONDE_SYSCALL_NONE)
+        add_call_of_wait(a, thread, &kept->wait);
     if (waits->count % MARK_WAITS)
         return;
     struct wait_mark *mark = ring_add(&thread->activity->marks, sizeof(*mark), MARKS_KEPT);
@@ -238,6 +255,14 @@ void activity_event(struct analysis *a, const struct event *e)
         wait_event(a, e);
     else if (e->id == SONDE_EVENT_block_io)
         disk_event(a, e);
+}
+
+void activity_begin_anew(struct analysis *a, uint64_t time_ns)
+{
+    array_foreach (&a->all_processes, process) {
+        (*process)->has_waits = (*process)->has_calls = 0;
+        (*process)->waits_since_ns = time_ns;
+    }
 }
 
 void activity_free(struct activity *activity)
@@ -296,7 +321,7 @@ static bool sums_long_ago(const struct ring *marks, uint64_t ns, struct wait_sum
 bool activity_times(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                     struct activity_times *ret_times)
 {
-    if (!thread->process->has_waits || end_ns < start_ns)
+    if (!thread->process->has_waits || end_ns < start_ns || start_ns < thread->process->waits_since_ns)
         return false;
     const struct ring *waits = thread->activity ? &thread->activity->waits : NULL;
     struct wait_sums start = {0}, end = {0};

@@ -16,9 +16,12 @@ struct analysis;
 struct thread;
 struct activity;
 
+/* Where system calls are not told of each, the time that a thread was off its processor in one stands for it:
+ * what it returned is not known then, and those that never left their processor are not seen. */
+#define ACTIVITY_RESULT_UNKNOWN INT64_MIN
 struct activity_call {
     uint64_t start_ns, end_ns;
-    int64_t result; /* a negative errno when it failed */
+    int64_t result; /* a negative errno when it failed; ACTIVITY_RESULT_UNKNOWN */
     int32_t fd;     /* -1 for none */
     uint16_t call;  /* its number; activity_call_name() */
     uint8_t outcome;
@@ -51,6 +54,10 @@ struct activity_times {
 /* A sys:call, sched:switch or block:io. */
 void activity_event(struct analysis *a, const struct event *e);
 void activity_free(struct activity *activity);
+
+/* From time_ns on other events are recorded than before: until there is another wait they may be left out,
+ * and what overlaps the time before is not known. */
+void activity_begin_anew(struct analysis *a, uint64_t time_ns);
 
 /* Running, runnable, blocked in [start_ns, end_ns); false when it is not known: no such events in the trace,
  * or the time is too long ago. */

@@ -241,8 +241,11 @@ static void collector_event(struct analysis *a, const struct event *e)
         break;
     case SONDE_EVENT_budget:
         a->over = U(e, budget_incomplete) != 0;
-        array_foreach (&a->all_processes, process) /* until there is another wait, they may be left out */
-            (*process)->has_waits = 0;
+        activity_begin_anew(a, e->time_ns);
+        break;
+    case SONDE_EVENT_level:
+        a->requests_only |= U(e, level_level) == SONDE_level_requests;
+        activity_begin_anew(a, e->time_ns);
         break;
     case SONDE_EVENT_process_memory:
         gc_memory(a, e);

@@ -401,7 +401,9 @@ struct process {
     const char *service; /* interned */
     uint8_t runtime;
     uint8_t gone;
-    uint8_t has_waits; /* its threads' times off a processor are told */
+    uint8_t has_waits;       /* its threads' times off a processor are told */
+    uint8_t has_calls;       /* and each of their system calls */
+    uint64_t waits_since_ns; /* times before that are not complete */
     uint64_t started_ns, ended_ns;
     uint64_t request_count, answered_count, first_request_ns, last_request_ns;
     uint64_t latency_ns;       /* of all its requests together, without what the machine took of it */
@@ -495,8 +497,9 @@ struct machine_stall {
 struct analysis {
     struct analyze_options options;
     struct analysis_counts counts;
-    bool failed; /* memory ran out */
-    bool over;   /* the programs' own events are incomplete from here on: nothing more is concluded */
+    bool failed;        /* memory ran out */
+    bool requests_only; /* at least for a time nothing but requests was recorded */
+    bool over;          /* the programs' own events are incomplete from here on: nothing more is concluded */
     struct arena arena;
     struct map interned;  /* hash -> const char * */
     struct map processes; /* pid -> struct process * */

@@ -646,6 +646,10 @@ static const char *why_nothing(const struct analysis *a)
                    : "No Node.js or Redis process was traced: sonde knows these two.";
     if (!c->requests)
         return "No HTTP request was served, and no Redis command took long.";
+    if (a->requests_only)
+        return "Only requests and commands were recorded, at least for a time: how long they took is known, "
+               "and "
+               "why is not (--level usual).";
     return "Every request that was served got its answer without one of the faults that sonde knows: no "
            "event loop "
            "was blocked, no thread pool starved, no Redis command slow.";

@@ -185,6 +185,8 @@ static void add_call_words(struct text *to, const struct vspan *span)
     const char *error = span->result < 0 && span->result > -4096 ? strerrorname_np((int)-span->result) : NULL;
     if (error)
         text_addf(to, ": %s", error);
+    else if (span->result == ACTIVITY_RESULT_UNKNOWN)
+        text_add(to, ", off its processor");
     else if (span->result >= 0 && span->result < 1ll << 40)
         text_addf(to, ": %lld", (long long)span->result);
 }
@@ -603,7 +605,8 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     if (span->timed)
         set_spent(object, &span->spent);
     if (span->kind == VSPAN_syscall) {
-        json_object_set_new(object, "result", json_integer((json_int_t)span->result));
+        if (span->result != ACTIVITY_RESULT_UNKNOWN)
+            json_object_set_new(object, "result", json_integer((json_int_t)span->result));
         if (span->fd >= 0)
             json_object_set_new(object, "fd", json_integer(span->fd));
     }

@@ -86,7 +86,8 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
-    .arguments = "[-o DIR] [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... [--quiet] [--follow] "
+    .arguments = "[-o DIR] [--level LEVEL] [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... "
+                 "[--quiet] [--follow] "
                  "[--json] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command, trace the Node and Redis processes it starts, and say what was slow",
     .help = "The command and its children run as they are: no flag, no rebuild. When it ends (or on Ctrl-C), "
@@ -104,8 +105,8 @@ const struct command command_run = {
 
 const struct command command_record = {
     .name = "record",
-    .arguments =
-        "-o DIR [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... [--quiet] -- COMMAND [ARGUMENT...]",
+    .arguments = "-o DIR [--level LEVEL] [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... [--quiet] "
+                 "-- COMMAND [ARGUMENT...]",
     .summary = "Run a command and trace it, without a report",
     .help = "As `sonde run`, but only the trace is made.\n\n" RECORDING_HELP "\n"
             "Examples:\n"

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "cli/follow.h"
+#include "collect/level.h"
 
 static bool parse_context(const char *value, enum sonde_context *ret_context)
 {
@@ -52,6 +53,8 @@ bool recording_option(struct recording *recording, int c, const char *value)
         recording->quiet = true;
     else if (c == 'j')
         recording->json = true;
+    else if (c == OPTION_LEVEL)
+        recording->level = value;
     else if (c == OPTION_KERNEL)
         recording->kernel = value ? value : "";
     else if (c == OPTION_NO_KERNEL)
@@ -65,7 +68,7 @@ bool recording_option(struct recording *recording, int c, const char *value)
     else if (c == OPTION_FUNCTION)
         return add_function(recording, value);
     else if (c == OPTION_CONTEXT)
-        return parse_context(value, &recording->request_context);
+        return recording->context_chosen = parse_context(value, &recording->request_context);
     else
         return false;
     return true;
@@ -107,7 +110,17 @@ int recording_open(struct recording *recording, struct problem *problem)
                  localtime(&now));
         recording->folder = recording->folder_name;
     }
-    uint32_t families = recording->no_kernel ? 0 : kernel_default_families();
+    enum sonde_level level = SONDE_level_usual;
+    if (recording->level) {
+        int r = level_parse(recording->level, &level, problem);
+        if (r < 0)
+            return r;
+    }
+    if (level == SONDE_level_requests && !recording->context_chosen) /* there is nothing to give to them */
+        recording->request_context = SONDE_CONTEXT_BOUNDED;
+    uint32_t families = recording->no_kernel ? 0
+                        : recording->kernel  ? level_kernel_families(SONDE_level_usual)
+                                             : level_kernel_families(level);
     if (recording->kernel && recording->kernel[0]) {
         int r = kernel_parse_families(recording->kernel, &families, problem);
         if (r < 0)
@@ -128,7 +141,9 @@ int recording_open(struct recording *recording, struct problem *problem)
         return problem_set(problem, -EINVAL, "--function works with --context auto, script or native only");
     struct session_options options = {.folder = recording->folder,
                                       .probe_path = probe,
+                                      .level = level,
                                       .families = families,
+                                      .no_kernel = recording->no_kernel,
                                       .request_context = recording->request_context,
                                       .budget = budget,
                                       .user = user,
@@ -145,10 +160,13 @@ int recording_open(struct recording *recording, struct problem *problem)
 
 /* ---- signals ---- */
 
-static sigset_t ending_signals(void)
+/* Those that end the recording, and those that change how much is recorded. */
+static sigset_t our_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
@@ -157,13 +175,13 @@ static sigset_t ending_signals(void)
 
 void recording_hold_signals(void)
 {
-    sigset_t set = ending_signals();
+    sigset_t set = our_signals();
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 static int catch_signals(void)
 {
-    sigset_t set = ending_signals();
+    sigset_t set = our_signals();
     recording_hold_signals();
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
@@ -174,10 +192,14 @@ struct interruption {
 };
 
 /* A signal from the terminal went to the child too; one that was sent to sonde alone is passed on. */
-static void read_signals(int fd, pid_t child, struct interruption *interruption)
+static void read_signals(int fd, pid_t child, struct session *session, struct interruption *interruption)
 {
     struct signalfd_siginfo info;
     while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+            session_change_level(session, info.ssi_signo == SIGUSR1 ? 1 : -1);
+            continue;
+        }
         if (info.ssi_code != SI_KERNEL && child)
             kill(child, (int)info.ssi_signo);
         if (interruption->signals++ == 0)
@@ -200,7 +222,7 @@ int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_n
     struct interruption interruption = {0};
     while ((r = session_step(recording->session, &status)) > 0) {
         pid_t command = session_command_runs(recording->session) ? child : 0;
-        read_signals(signals, command, &interruption);
+        read_signals(signals, command, recording->session, &interruption);
         if (deadline_ns && clock_monotonic_ns() > deadline_ns)
             break;
         if (give_up(&interruption, command)) {

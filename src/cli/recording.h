@@ -15,6 +15,7 @@
 struct recording {
     const char *folder; /* NULL until recording_open(): then a folder named by the time */
     bool quiet, json, report;
+    const char *level;  /* how much is recorded; NULL: the usual */
     const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
     bool no_kernel;
     const char *user;   /* whom the command runs as; NULL: who called sudo, or sonde's own */
@@ -22,6 +23,7 @@ struct recording {
     bool follow;        /* findings while it goes on (follow.h) */
     int follower;       /* its process; 0: none */
     enum sonde_context request_context;
+    bool context_chosen;
     char functions[SONDE_FUNCTIONS_BYTES]; /* as session_options' */
     struct session *session;
     char folder_name[64];
@@ -33,21 +35,35 @@ struct recording {
         {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},                               \
         {"context", required_argument, NULL, OPTION_CONTEXT},                                               \
         {"function", required_argument, NULL, OPTION_FUNCTION},                                             \
+        {"level", required_argument, NULL, OPTION_LEVEL},                                                   \
         {"kernel", optional_argument, NULL, OPTION_KERNEL},                                                 \
         {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                                 \
         {"budget", required_argument, NULL, OPTION_BUDGET}, {"user", required_argument, NULL, OPTION_USER}, \
     {                                                                                                       \
         "help", no_argument, NULL, 'h'                                                                      \
     }
-enum { OPTION_KERNEL = 512, OPTION_NO_KERNEL, OPTION_CONTEXT, OPTION_BUDGET, OPTION_USER, OPTION_FUNCTION };
+enum {
+    OPTION_KERNEL = 512,
+    OPTION_NO_KERNEL,
+    OPTION_CONTEXT,
+    OPTION_BUDGET,
+    OPTION_USER,
+    OPTION_FUNCTION,
+    OPTION_LEVEL
+};
 bool recording_option(struct recording *recording, int c, const char *value);
 
 #define RECORDING_HELP                                                                                      \
     "Options:\n"                                                                                            \
     "  -o, --output DIR  where the trace goes (must not hold one)\n"                                        \
     "  -q, --quiet       no notes on stderr while it runs\n"                                                \
-    "      --kernel[=FAMILY,...]  kernel events: sys, sched, wakeup, tcp, block, or all (sys, sched, "      \
-    "block)\n"                                                                                              \
+    "      --level LEVEL  how much is recorded: requests (when they began and ended, Redis commands), "     \
+    "usual,\n"                                                                                              \
+    "                    everything (each system call too: those of all programs of this machine take\n"    \
+    "                    about 150 ns longer meanwhile). SIGUSR1 records more, SIGUSR2 less from then on\n" \
+    "      --kernel[=FAMILY,...]  kernel events in place of the level's: sys, sched, wakeup, tcp, block, "  \
+    "or\n"                                                                                                  \
+    "                    all; without a family the usual: sched, block\n"                                   \
     "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it "  \
     "the\n"                                                                                                 \
     "                    dearest events are left out, then tracing stops\n"                                 \

@@ -52,26 +52,15 @@ struct kernel_side {
 
 /* ---- families ---- */
 
-static const struct {
-    const char *name;
-    bool on;
-} FAMILIES[] = {
-#define F(ident, name, on, text) {name, on},
+static const char *const FAMILIES[] = {
+#define F(ident, name, level, text) name,
     SONDE_FAMILIES(F)
 #undef F
 };
 
-uint32_t kernel_default_families(void)
-{
-    uint32_t families = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(FAMILIES); i++)
-        families |= (uint32_t)FAMILIES[i].on << i;
-    return families;
-}
-
 const char *kernel_family_name(enum sonde_family family)
 {
-    return FAMILIES[family].name;
+    return FAMILIES[family];
 }
 
 int kernel_parse_families(const char *list, uint32_t *ret_families, struct problem *problem)
@@ -80,7 +69,7 @@ int kernel_parse_families(const char *list, uint32_t *ret_families, struct probl
     for (const char *at = list; *at;) {
         size_t length = strcspn(at, ","), i = 0;
         while (i < ARRAY_SIZE(FAMILIES) &&
-               (strlen(FAMILIES[i].name) != length || strncmp(FAMILIES[i].name, at, length) != 0))
+               (strlen(FAMILIES[i]) != length || strncmp(FAMILIES[i], at, length) != 0))
             i++;
         if (length == 3 && strncmp(at, "all", 3) == 0)
             families |= (1u << SONDE_FAMILY_COUNT) - 1;

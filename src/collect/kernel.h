@@ -16,9 +16,6 @@
 
 struct kernel_side;
 
-/* The families that are on unless asked otherwise, as bits by enum sonde_family. */
-uint32_t kernel_default_families(void);
-
 /* "sys,tcp" or "all" to bits. -EINVAL with the problem when a name is none. */
 int kernel_parse_families(const char *list, uint32_t *ret_families, struct problem *problem);
 

@@ -3,6 +3,7 @@
  * is killed has one too ("complete": false). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
+#include "collect/level.h"
 #include "collect/silent.h"
 
 #include <errno.h>
@@ -180,6 +181,12 @@ static json_t *session_missing_array(const struct session *session)
                               json_pack("{s:s, s:s, s:s}", "what",
                                         "the kernel's side: system calls, scheduling, wake-ups, TCP, disks",
                                         "why", p->what, "remedy", p->remedy));
+    if (session->least_level == SONDE_level_requests)
+        json_array_append_new(missing, json_pack("{s:s, s:s, s:s}", "what",
+                                                 "callbacks, phases of the event loop, the thread pool, "
+                                                 "garbage collection, the kernel's side",
+                                                 "why", "the level of the recording was 'requests'", "remedy",
+                                                 "--level usual records them, SIGUSR1 from then on."));
     session_add_dropped(session, missing);
     return missing;
 }
@@ -252,14 +259,14 @@ int session_write_manifest(struct session *session, bool complete)
     array_foreach (&session->untraced, u)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();
-    json_t *root =
-        json_pack("{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-                  SONDE_VERSION, "complete", complete, "start_ns", (json_int_t)session->started_ns, "end_ns",
-                  (json_int_t)now, "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes,
-                  "collector_cpu_ns", (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock",
-                  clock_object(session), "processes", processes, "untraced", untraced, "losses",
-                  losses_array(session, &totals), "missing", session_missing_array(session), "kernel",
-                  kernel_object(session), "overhead", session_overhead_object(session));
+    json_t *root = json_pack(
+        "{s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+        SONDE_VERSION, "complete", complete, "level", level_name(session->level), "start_ns",
+        (json_int_t)session->started_ns, "end_ns", (json_int_t)now, "events", (json_int_t)totals.events,
+        "bytes", (json_int_t)totals.bytes, "collector_cpu_ns", (json_int_t)summary.collector_cpu_ns, "host",
+        host_object(), "clock", clock_object(session), "processes", processes, "untraced", untraced, "losses",
+        losses_array(session, &totals), "missing", session_missing_array(session), "kernel",
+        kernel_object(session), "overhead", session_overhead_object(session));
     session->manifest_ns = now;
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

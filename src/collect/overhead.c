@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "collect/level.h"
 #include "event/families.h"
 
 #define TICK_NS NS_PER_S
@@ -18,7 +19,7 @@
 enum { COLLECT_EVENT_NS = 300 };
 
 static const char *const PROBE_FAMILIES[] = {
-#define F(ident, name) name,
+#define F(ident, level, name) name,
     SONDE_PROBE_FAMILIES(F)
 #undef F
 };
@@ -119,13 +120,17 @@ static uint64_t families_on(const struct session *session)
     return on | probe << SONDE_FAMILY_COUNT;
 }
 
+void session_apply_families_to(const struct session *session, struct program_thread *thread)
+{
+    if (thread->shared && thread->shared->families_off != session->families_off)
+        __atomic_store_n(&thread->shared->families_off, session->families_off, __ATOMIC_RELAXED);
+}
+
 void session_apply_families(struct session *session)
 {
     array_foreach (&session->programs, p)
         for (uint32_t i = 0; i < (*p)->thread_count && !(*p)->ended_ns; i++)
-            if ((*p)->threads[i].shared)
-                __atomic_store_n(&(*p)->threads[i].shared->families_off, session->families_off,
-                                 __ATOMIC_RELAXED);
+            session_apply_families_to(session, &(*p)->threads[i]);
 }
 
 /* Into the trace, to the user, and to the manifest's list of what is missing. */
@@ -208,8 +213,61 @@ static void degrade(struct session *session, const struct budget_sample *now)
     }
 }
 
+/* ---- levels ---- */
+
+/* The kernel's families of a level, as far as they were not ruled out. */
+static uint32_t kernel_families_of(const struct session *session, enum sonde_level level)
+{
+    return session->options.no_kernel ? 0 : level_kernel_families(level);
+}
+
+static void switch_kernel(struct session *session, uint32_t families)
+{
+    if (!session->kernel && families && !session->kernel_problem.what[0]) {
+        session->options.families = families;
+        if (session_kernel_begin(session) < 0 || !session->kernel)
+            return;
+        array_foreach (&session->programs, p)
+            if (!(*p)->ended_ns)
+                kernel_add(session->kernel, (*p)->pid);
+    } else if (session->kernel) {
+        session->options.families |= kernel_switch(session->kernel, families);
+    }
+}
+
+static void set_level(struct session *session, enum sonde_level level)
+{
+    session->level = level;
+    session->least_level = MIN(level, session->least_level);
+    session->families_off = level_families_off(level);
+}
+
+static void tell_level(struct session *session, uint64_t at_ns)
+{
+    struct record_level record = {.at_ns = at_ns, .level = (uint8_t)session->level};
+    ctf_stream_write(session->own, SONDE_EVENT_level, clock_monotonic_ns(), 0, &record, NULL);
+}
+
+void session_change_level(struct session *session, int by)
+{
+    int next = (int)session->level + by;
+    uint64_t at_ns = clock_monotonic_ns();
+    if (session->stopped || next < 0 || next >= SONDE_LEVELS)
+        return;
+    set_level(session, (enum sonde_level)next);
+    switch_kernel(session, kernel_families_of(session, session->level));
+    session_apply_families(session);
+    tell_level(session, at_ns);
+    session_note(session, "from now on the level is '%s'", level_name(session->level));
+}
+
 void session_overhead_begin(struct session *session)
 {
+    session->level = session->least_level = SONDE_level_usual;
+    if (session->options.level != session->level) {
+        set_level(session, session->options.level);
+        tell_level(session, clock_monotonic_ns());
+    }
     session->record_ns = budget_record_ns();
     session->budget.limits = session->options.budget;
     session->budget.processors = (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
@@ -229,7 +287,6 @@ void session_overhead_tick(struct session *session, uint64_t now_ns)
         traced |= !(*p)->ended_ns;
     if (!traced)
         return;
-    session_apply_families(session); /* also to threads that are new */
     struct budget_sample sample = measure(session, now_ns);
     if (budget_add(&session->budget, &sample))
         degrade(session, &sample);

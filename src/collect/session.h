@@ -12,6 +12,7 @@
 #include "collect/budget.h"
 #include "base/macro.h"
 #include "event/config.h"
+#include "event/families.h"
 
 struct session;
 
@@ -19,7 +20,9 @@ struct session_options {
     const char *folder;                 /* the trace's; made when absent */
     const char *probe_path;             /* libsonde-probe.so */
     uint64_t stall_ns;                  /* callbacks open for longer are looked into; 0: 20 ms */
-    uint32_t families;                  /* of kernel events, bits by enum sonde_family; 0: none */
+    enum sonde_level level;             /* how much is recorded at first */
+    uint32_t families;                  /* of kernel events at first, bits by enum sonde_family; 0: none */
+    bool no_kernel;                     /* nor later, when the level is changed */
     enum sonde_context request_context; /* what is used at most to tell requests apart */
     struct budget_limits budget;        /* zero: the usual */
     /* JavaScript functions whose calls are to be seen, each on a line: "checkout", "Class.method",
@@ -47,6 +50,9 @@ int session_attach(struct session *session, pid_t pid, struct problem *problem);
  * the child and the daemons that it left behind have ended or, without a child, all attached programs have,
  * a negative errno on failure. *ret_status: the child's wait status once it has ended. */
 int session_step(struct session *session, int *ret_status);
+
+/* Records more (1) or less (-1) from now on: the next level, if there is one. */
+void session_change_level(struct session *session, int by);
 
 /* Has the child not ended yet? False without one. */
 bool session_command_runs(const struct session *session);

@@ -57,8 +57,9 @@ struct session {
     uint64_t memory_worst_bytes;
     double family_costs[FAMILIES]; /* ns, at the last step */
     uint64_t stepped_ns;
-    uint32_t families_off; /* of the probes, bits by enum sonde_probe_family */
-    bool stopped;          /* tracing was too dear */
+    enum sonde_level level, least_level; /* now, but for what the budget left out; the lowest so far */
+    uint32_t families_off;               /* of the probes, bits by enum sonde_probe_family */
+    bool stopped;                        /* tracing was too dear */
     struct budget_step steps[24];
     size_t step_count;
     struct problem kernel_problem;             /* why it is missing though asked for */
@@ -136,6 +137,7 @@ void session_overhead_tick(struct session *session, uint64_t now_ns);
 json_t *session_overhead_object(struct session *session);
 void session_add_dropped(const struct session *session, json_t *missing);
 void session_apply_families(struct session *session);
+void session_apply_families_to(const struct session *session, struct program_thread *thread);
 
 /* Takes the hooks out of a program that lives on. */
 void session_detach(struct session *session, struct program *program);

@@ -411,6 +411,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             struct program_thread *t = &program->threads[i];
             if (!t->shared->owner)
                 continue;
+            session_apply_families_to(session, t);
             tell_sched(session, program, t, now_ns, false);
             if (program->runtime == RUNTIME_NODE && open_count(t))
                 weigh_load(t, now_ns);

@@ -161,6 +161,8 @@
 #define SONDE_ENUM_block_operation(L, e) \
     L(e, read, 0, "read")                \
     L(e, write, 1, "write") L(e, flush, 2, "flush") L(e, discard, 3, "discard") L(e, other, 255, "other")
+#define SONDE_ENUM_level(L, e) \
+    L(e, requests, 0, "requests") L(e, usual, 1, "usual") L(e, everything, 2, "everything")
 #define SONDE_ENUM_runtime(L, e) L(e, other, 0, "other") L(e, node, 1, "node") L(e, redis, 2, "redis")
 
 #define SONDE_ENUMS(M) \
@@ -183,6 +185,7 @@
     M(woken_by)        \
     M(block_operation) \
     M(budget_step)     \
+    M(level)           \
     M(runtime)
 
 #define SONDE_CONSTANT_(e, ident, value, text) SONDE_##e##_##ident = value,
@@ -501,6 +504,10 @@ enum sonde_meaning {
     F(e, u8, incomplete, none, "1: the programs' own events are incomplete from now on") \
     F(e, str, what, none, "the family of events that is left out from now on")
 
+#define SONDE_FIELDS_level(F, e)                                                                       \
+    F(e, u64, at_ns, ns, "when the choice was made: what stands between it and this event is of both") \
+    F(e, u8, level, level, "what is recorded from now on")
+
 /* From the kernel. */
 
 #define SONDE_FIELDS_sys_call(F, e)                                                      \
@@ -656,6 +663,7 @@ enum sonde_meaning {
     E(tcp_send, "tcp:send", SPAN, KERNEL, "a system call that writes to a TCP socket")                      \
     E(tcp_recv, "tcp:recv", SPAN, KERNEL, "a system call that reads from a TCP socket")                     \
     E(budget, "trace:budget", INSTANT, COLLECTOR, "tracing cost too much: something is left out")           \
+    E(level, "trace:level", INSTANT, COLLECTOR, "somebody chose how much is recorded from now on")          \
     E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")                                      \
     E(profile_sample, "profile:sample", INSTANT, COLLECTOR, "what a thread ran, as `sonde profile` saw it")
 

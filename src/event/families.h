@@ -6,20 +6,24 @@
 
 #include "event/catalogue.h"
 
-/* FAMILY(ident, "name") */
-#define SONDE_PROBE_FAMILIES(F)                        \
-    F(redis_io, "Redis' reads, writes and lists")      \
-    F(redis_loop, "the phases of Redis' loop")         \
-    F(redis_bus, "Redis' cluster bus")                 \
-    F(redis_command, "Redis commands")                 \
-    F(uv_loop, "phases and streams of the event loop") \
-    F(uv_pool, "operations of the thread pool")        \
-    F(async, "asynchronous resources and callbacks")   \
-    F(http, "HTTP requests and responses")             \
-    F(runtime, "garbage collection, regular expressions, encoding of text, measures, functions")
+/* How many levels there are (enum sonde_level of the catalogue): how much is recorded. */
+enum { SONDE_LEVELS = 3 };
+
+/* FAMILY(ident, the least level that it belongs to, "name") */
+#define SONDE_PROBE_FAMILIES(F)                             \
+    F(redis_io, requests, "Redis' reads, writes and lists") \
+    F(redis_loop, usual, "the phases of Redis' loop")       \
+    F(redis_bus, usual, "Redis' cluster bus")               \
+    F(redis_command, requests, "Redis commands")            \
+    F(uv_loop, usual, "phases of the event loop")           \
+    F(uv_stream, requests, "streams and message ports")     \
+    F(uv_pool, usual, "operations of the thread pool")      \
+    F(async, usual, "asynchronous resources and callbacks") \
+    F(http, requests, "HTTP requests and responses")        \
+    F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions")
 
 enum sonde_probe_family {
-#define F(ident, name) SONDE_PROBE_FAMILY_##ident,
+#define F(ident, level, name) SONDE_PROBE_FAMILY_##ident,
     SONDE_PROBE_FAMILIES(F)
 #undef F
         SONDE_PROBE_FAMILY_COUNT
@@ -45,12 +49,13 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_redis_command:
         return 1u << SONDE_PROBE_FAMILY_redis_command;
     case SONDE_EVENT_uv_phase:
+        return 1u << SONDE_PROBE_FAMILY_uv_loop;
     case SONDE_EVENT_uv_io:
     case SONDE_EVENT_uv_write:
     case SONDE_EVENT_port_post:
     case SONDE_EVENT_port_receive:
     case SONDE_EVENT_port_turn:
-        return 1u << SONDE_PROBE_FAMILY_uv_loop;
+        return 1u << SONDE_PROBE_FAMILY_uv_stream;
     case SONDE_EVENT_uv_submit:
     case SONDE_EVENT_uv_run:
     case SONDE_EVENT_uv_done:

@@ -7,16 +7,17 @@
 
 #include "event/catalogue.h"
 
-/* Events that are switched on and off together. FAMILY(ident, "name", on by default, text) */
-#define SONDE_FAMILIES(F)                                                                     \
-    F(sys, "sys", 0, "every system call")                                                     \
-    F(sched, "sched", 1, "when a thread leaves its processor, why, and who makes it go on")   \
-    F(wakeup, "wakeup", 0, "whom a traced thread wakes")                                      \
-    F(tcp, "tcp", 0, "TCP connections made, taken, written to and read from, with addresses") \
-    F(block, "block", 1, "requests to disks")
+/* Events that are switched on and off together. FAMILY(ident, "name", the least level that it belongs to,
+ * text) */
+#define SONDE_FAMILIES(F)                                                                              \
+    F(sys, "sys", everything, "every system call")                                                     \
+    F(sched, "sched", usual, "when a thread leaves its processor, why, and who makes it go on")        \
+    F(wakeup, "wakeup", everything, "whom a traced thread wakes")                                      \
+    F(tcp, "tcp", everything, "TCP connections made, taken, written to and read from, with addresses") \
+    F(block, "block", usual, "requests to disks")
 
 enum sonde_family {
-#define F(ident, name, on, text) SONDE_FAMILY_##ident,
+#define F(ident, name, level, text) SONDE_FAMILY_##ident,
     SONDE_FAMILIES(F)
 #undef F
         SONDE_FAMILY_COUNT

@@ -161,7 +161,7 @@ static bool kind_has_file(uint8_t kind)
 /* uv__work_submit(uv_loop_t*, struct uv__work*, enum uv__work_kind, work function, done function) */
 HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *done)
 {
-    struct probe_thread *self = probe_thread();
+    struct probe_thread *self = THREAD_WANTING(uv_submit);
     if (self && !self->in_submit) {
         const void *fs;
         uint8_t what = work_kind(work, (uintptr_t)function, &fs);
@@ -177,7 +177,7 @@ HOOK(void, uv_submit, void *loop, void *work, int kind, void *function, void *do
  * it, which stands in the same file; where they do not, this is the one that records. */
 HOOK(int, uv_queue_submit, void *loop, void *request, void *work, void *after)
 {
-    struct probe_thread *self = probe_thread();
+    struct probe_thread *self = THREAD_WANTING(uv_submit);
     if (!self)
         return sonde_orig_uv_queue_submit(loop, request, work, after);
     if (work) { /* else it is refused */
@@ -204,7 +204,7 @@ HOOK(void, uv_iou_submit, void *ring)
 #define WORK_HOOK(name, address)                                                                          \
     HOOK(void, name, void *work)                                                                          \
     {                                                                                                     \
-        struct probe_thread *self = probe_thread();                                                       \
+        struct probe_thread *self = THREAD_WANTING(uv_run);                                               \
         if (!self) {                                                                                      \
             sonde_orig_##name(work);                                                                      \
             return;                                                                                       \
@@ -228,7 +228,7 @@ WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
 #define DONE_HOOK(name, address)                                                                           \
     HOOK(void, name, void *work, int status)                                                               \
     {                                                                                                      \
-        struct probe_thread *self = probe_thread();                                                        \
+        struct probe_thread *self = THREAD_WANTING(uv_done);                                               \
         if (!self) {                                                                                       \
             sonde_orig_##name(work, status);                                                               \
             return;                                                                                        \
@@ -260,7 +260,7 @@ HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_
 #define PHASE_HOOK(name, number)                                           \
     HOT_HOOK(void, name, void *loop)                                       \
     {                                                                      \
-        struct probe_thread *self = probe_thread();                        \
+        struct probe_thread *self = THREAD_WANTING(uv_phase);              \
         if (!self) {                                                       \
             sonde_orig_##name(loop);                                       \
             return;                                                        \
@@ -278,7 +278,7 @@ PHASE_HOOK(uv_check, 5)
 
 HOT_HOOK(void, uv_poll, void *loop, int timeout_ms)
 {
-    struct probe_thread *self = probe_thread();
+    struct probe_thread *self = THREAD_WANTING(uv_phase);
     if (!self) {
         sonde_orig_uv_poll(loop, timeout_ms);
         return;

@@ -23,7 +23,7 @@ HOT_HOOK(void, node_async_init, void *env, void *object, const uint64_t *type, d
         self->http2.resource = whole(async_id);
     }
     if (self && sonde_config.context != SONDE_CONTEXT_OFF) {
-        uint32_t name = v8_name(self, type);
+        uint32_t name = WANTED(self, node_async_init) ? v8_name(self, type) : 0;
         context_resource(self, type, whole(async_id));
         RECORD(self, node_async_init, 0, ticks(), .async_id = whole(async_id),
                .trigger_id = whole(trigger_id), .type = name);

@@ -248,6 +248,13 @@ static inline void record_commit(struct probe_thread *self, uint64_t end)
 /* Sonde may have switched its family off, when tracing cost too much. */
 #define WANTED(self, event) LIKELY(!((self)->shared.families_off & sonde_family_bit(SONDE_EVENT_##event)))
 
+/* The thread's state, or NULL when the event's family is off too: for hooks that only make this event. */
+#define THREAD_WANTING(event)                                 \
+    ({                                                        \
+        struct probe_thread *self_ = probe_thread();          \
+        LIKELY(self_) && WANTED(self_, event) ? self_ : NULL; \
+    })
+
 /* RECORD(self, redis_command, start_tsc or a constant 0 for an instant, end_tsc, .client_id = id, ...) */
 #define RECORD(self, event, start, end, ...) RECORD_(record_begin, self, event, start, end, __VA_ARGS__)
 

@@ -51,7 +51,7 @@ test('system calls are counted as strace counts them', { skip: missing || (!has(
 test('one request: callback, operation, worker thread and its system calls, nested within a microsecond', { skip: missing }, async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace'), file = path.join(base, 'data');
     fs.writeFileSync(file, Buffer.alloc(300_000, 1));
-    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--', process.execPath, path.join(PROGRAMS, 'layers.js'), file]);
+    const { status, stderr } = await finish(t, SONDE, ['record', '-o', folder, '--level', 'everything', '--', process.execPath, path.join(PROGRAMS, 'layers.js'), file]);
     assert.equal(status, 0, stderr);
     const said = spawnSync(SONDE, ['spans', '--json', '--slowest', '100', folder], { encoding: 'utf8', maxBuffer: 1 << 28 });
     const requests = JSON.parse(said.stdout).requests;

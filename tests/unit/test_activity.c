@@ -193,6 +193,43 @@ static void threads_of_unknown_processes_are_not_made(void **state)
     feed_done(&feed);
 }
 
+/* Where calls are not recorded, a thread's time off its processor in one stands for it. */
+static void waits_stand_for_calls(void **state)
+{
+    (void)state;
+    struct feed feed;
+    begin(&feed);
+    off(&feed, US(100), US(150), US(160), BLOCKED);
+    size_t first;
+    assert_int_equal(activity_calls(worker(&feed), US(50), US(500), &first), 1);
+    const struct activity_call *part = activity_call_at(worker(&feed), first);
+    assert_int_equal(part->start_ns, US(100));
+    assert_int_equal(part->end_ns, US(160));
+    assert_int_equal(part->call, FUTEX);
+    assert_true(part->result == ACTIVITY_RESULT_UNKNOWN);
+    call(&feed, US(200), US(300), READ, 5);
+    off(&feed, US(400), US(450), US(460), BLOCKED); /* from here on each call is told of */
+    assert_int_equal(activity_calls(worker(&feed), US(170), US(500), &first), 1);
+    assert_int_equal(activity_call_at(worker(&feed), first)->result, 5);
+    feed_done(&feed);
+}
+
+/* Somebody has chosen another level: what was before and what is behind are known apart, and not together. */
+static void another_level_begins_anew(void **state)
+{
+    (void)state;
+    struct feed feed;
+    struct activity_times times;
+    begin(&feed);
+    off(&feed, US(100), US(150), US(160), BLOCKED);
+    FEED(&feed, level, 1, 1, US(200), 0, .level = 1);
+    assert_false(activity_times(worker(&feed), US(210), US(220), &times)); /* it may have no waits */
+    off(&feed, US(300), US(350), US(360), BLOCKED);
+    expect(&feed, US(300), US(360), 0, US(10), US(50));
+    assert_false(activity_times(worker(&feed), US(150), US(360), &times));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +242,8 @@ int main(void)
         cmocka_unit_test(who_waits_for_a_thread_without_a_processor_waits_for_the_machine),
         cmocka_unit_test(disk_requests),
         cmocka_unit_test(threads_of_unknown_processes_are_not_made),
+        cmocka_unit_test(waits_stand_for_calls),
+        cmocka_unit_test(another_level_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
