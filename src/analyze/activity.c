@@ -141,16 +141,28 @@ static struct thread *thread_of(struct analysis *a, uint64_t pid, uint64_t tid)
     return thread && thread->activity ? thread : NULL;
 }
 
+/* Calls are told of: what stood for them was a part of one that is told as a whole. */
+static void forget_parts(struct process *process)
+{
+    process->has_calls = 1;
+    map_foreach (&process->threads, slot) {
+        struct thread *thread = (struct thread *)(uintptr_t)slot->value;
+        if (thread->activity)
+            thread->activity->calls.count = 0;
+    }
+}
+
 static void call_event(struct analysis *a, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, sys_call_pid), U(e, sys_call_tid));
+    if (thread && !thread->process->has_calls)
+        forget_parts(thread->process);
     struct activity_call *call =
         thread ? ring_add(&thread->activity->calls, sizeof(*call), CALLS_KEPT) : NULL;
     if (!call) {
         a->failed |= thread != NULL;
         return;
     }
-    thread->process->has_calls = 1;
     *call = (struct activity_call){.start_ns = e->time_ns - MIN(event_duration(e), e->time_ns),
                                    .end_ns = e->time_ns,
                                    .result = e->values[FIELD_sys_call_result].i,

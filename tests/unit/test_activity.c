@@ -209,7 +209,7 @@ static void waits_stand_for_calls(void **state)
     assert_true(part->result == ACTIVITY_RESULT_UNKNOWN);
     call(&feed, US(200), US(300), READ, 5);
     off(&feed, US(400), US(450), US(460), BLOCKED); /* from here on each call is told of */
-    assert_int_equal(activity_calls(worker(&feed), US(170), US(500), &first), 1);
+    assert_int_equal(activity_calls(worker(&feed), US(50), US(500), &first), 1);
     assert_int_equal(activity_call_at(worker(&feed), first)->result, 5);
     feed_done(&feed);
 }
