@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -83,15 +83,42 @@ int inject_find_probe(struct target *target, const char *probe_path, struct targ
     return 0;
 }
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 16u /* Linux 6.3 */
+#endif
+
+/* The file in a memfd that nobody can change. */
+static int seal_file(const char *path, int *ret_fd)
+{
+    _cleanup_(freep) char *data = NULL;
+    size_t size;
+    int r = file_read(path, 64 << 20, &data, &size);
+    if (r < 0)
+        return r;
+    int fd = memfd_create(PROBE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(PROBE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    r = file_write_all(fd, data, size);
+    if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        r = -errno;
+    if (r < 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return r;
+}
+
 int injector_init(const struct modules *modules, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem)
 {
-    struct injector injector = {0};
+    struct injector injector = {.probe = -1};
     char path[PATH_MAX];
     if (find_library_function(modules, "dlopen", &injector.open_function) < 0 ||
-        find_library_function(modules, "syscall", &injector.system_call) < 0 ||
-        find_library_function(modules, "mmap", &injector.map_function) < 0 ||
-        find_library_function(modules, "munmap", &injector.unmap_function) < 0) {
+        find_library_function(modules, "syscall", &injector.calls.system_call) < 0 ||
+        find_library_function(modules, "mmap", &injector.calls.map) < 0 ||
+        find_library_function(modules, "munmap", &injector.calls.unmap) < 0) {
         problem_set(problem, -ENOTSUP,
                     "process %d: it has no dynamic loader that can be asked to load the probe", modules->pid);
         problem_remedy(problem, "Statically linked programs cannot be traced.");
@@ -99,7 +126,7 @@ int injector_init(const struct modules *modules, const char *probe_path, struct 
     }
     (void)find_library_function(modules, "dlerror", &injector.error_function);
     probe_for(modules, probe_path, path);
-    int r = file_read(path, 64 << 20, &injector.probe, &injector.probe_bytes);
+    int r = seal_file(path, &injector.probe);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
     *ret_injector = injector;
@@ -108,8 +135,9 @@ int injector_init(const struct modules *modules, const char *probe_path, struct 
 
 void injector_done(struct injector *injector)
 {
-    free(injector->probe);
-    injector->probe = NULL;
+    if (injector->probe >= 0)
+        close(injector->probe);
+    injector->probe = -1;
 }
 
 static int explain_dlopen(struct hold *hold, const struct injector *injector, struct problem *problem)
@@ -137,39 +165,34 @@ static int open_in_process(struct hold *hold, const struct injector *injector, c
     return r;
 }
 
-/* Copies our file into what path, as we see it, names. */
-static int fill(const char *path, int flags, const struct injector *injector, struct problem *problem)
-{
-    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0755);
-    if (fd < 0)
-        return problem_set(problem, -errno, "%s: %s", path, strerror(errno));
-    int r = file_write_all(fd, injector->probe, injector->probe_bytes);
-    return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
-}
-
 static int load_memfd(struct hold *hold, const struct injector *injector, struct problem *problem)
 {
-    static const char MEMFD_NAME[] = PROBE_NAME;
-    const uint64_t create[] = {SYS_memfd_create, HOLD_DATA, 0};
-    uint64_t result;
-    int r =
-        hold_call(hold, injector->system_call, create, 3, MEMFD_NAME, sizeof(MEMFD_NAME), &result, problem);
+    int theirs;
+    int r = hand_over_into(hold, &injector->calls, injector->probe, &theirs, problem);
     if (r < 0)
         return r;
-    int fd = (int)result;
-    if (fd < 0)
-        return problem_set(problem, -EPERM, "process %d may not make a memfd (a system call filter?)",
-                           hold->pid);
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", hold->pid, fd);
-    r = fill(path, 0, injector, problem);
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (r >= 0)
-        r = open_in_process(hold, injector, path, problem);
-    const uint64_t close_it[] = {SYS_close, (uint64_t)fd};
-    int closed =
-        hold_call(hold, injector->system_call, close_it, 2, NULL, 0, &result, r < 0 ? NULL : problem);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", theirs);
+    r = open_in_process(hold, injector, path, problem);
+    if (r == -ESRCH)
+        return r;
+    int closed = hand_over_close(hold, &injector->calls, theirs, r < 0 ? NULL : problem);
     return r < 0 ? r : closed;
+}
+
+/* Makes the file path, as we see it, with the probe in it. */
+static int make_file(const char *path, const struct injector *injector)
+{
+    off_t from = 0, size = lseek(injector->probe, 0, SEEK_END);
+    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0755);
+    if (fd < 0)
+        return -errno;
+    while (from < size) {
+        ssize_t n = sendfile(fd, injector->probe, &from, (size_t)(size - from));
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+    }
+    return 0;
 }
 
 /* Folders of the process's file system where it may be that something can be written and executed. */
@@ -202,7 +225,7 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
         snprintf(ours + root, sizeof(ours) - (size_t)root, "%s/" PROBE_NAME ".%d", FOLDERS[i], getpid());
         if (!takes_code(hold->pid, FOLDERS[i]))
             continue;
-        int r = fill(ours, O_CREAT | O_EXCL | O_NOFOLLOW, injector, NULL);
+        int r = make_file(ours, injector);
         if (r == -EEXIST)
             continue;
         if (r == 0)
@@ -242,7 +265,7 @@ static int make_stub(struct hold *hold, const struct injector *injector, struct 
 {
     const uint64_t map[] = {0, STUB_PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0};
     uint64_t page = 0;
-    int r = hold_call(hold, injector->map_function, map, 6, NULL, 0, &page, problem);
+    int r = hold_call(hold, injector->calls.map, map, 6, NULL, 0, &page, problem);
     if (r < 0)
         return r;
     if ((int64_t)page < 0)
@@ -259,7 +282,7 @@ static int drop_stub(struct hold *hold, const struct injector *injector, struct 
     const uint64_t unmap[] = {hold->stub, STUB_PAGE};
     uint64_t ignored;
     hold->stub = 0;
-    return hold_call(hold, injector->unmap_function, unmap, 2, NULL, 0, &ignored, problem);
+    return hold_call(hold, injector->calls.unmap, unmap, 2, NULL, 0, &ignored, problem);
 }
 
 /* Has another sonde loaded it since its modules were read? */

@@ -3,6 +3,7 @@
 #ifndef ATTACH_INJECT_H
 #define ATTACH_INJECT_H
 
+#include "attach/hand_over.h"
 #include "attach/hold.h"
 #include "attach/target.h"
 
@@ -11,11 +12,12 @@
 int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
                       struct problem *problem);
 
-/* What loading needs, found while the process runs: its loader's functions, and our file in memory. */
+/* What loading needs, found while the process runs: its loader's functions, and our file in a sealed memfd.
+ */
 struct injector {
-    uint64_t open_function, error_function, system_call, map_function, unmap_function;
-    char *probe;
-    size_t probe_bytes;
+    uint64_t open_function, error_function;
+    struct hand_over_calls calls;
+    int probe;
 };
 
 /* Reads the probe for this process and finds dlopen in it. Release with injector_done(). -ENOTSUP when the
@@ -24,9 +26,9 @@ int injector_init(const struct modules *modules, const char *probe_path, struct 
                   struct problem *problem);
 void injector_done(struct injector *injector);
 
-/* Loads the probe with the process's own dlopen, in the held main thread. The file is handed over in a memfd:
- * the process's file system need not have it, and may be mounted noexec. Where the process sees no /proc, by
- * which a memfd is named, the file lies in its file system for the moment. */
+/* Loads the probe with the process's own dlopen, in the held main thread. The file is handed over in a memfd
+ * of ours: the process's file system need not have it, and may be mounted noexec. Where the process sees no
+ * /proc, by which a memfd is named, the file lies in its file system for the moment. */
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem);
 

@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/audit.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,10 @@ struct call {
 #define MAKE MAP_PRIVATE | MAP_ANONYMOUS
 static const struct call CALLS[] = {
     {SYS_rt_sigreturn, "rt_sigreturn", true, {0}},
-    {SYS_memfd_create, "memfd_create", true, {0}},
+    {SYS_socketpair, "socketpair", true, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC}},
+    {SYS_poll, "poll", true, {0, 1, 0}},
+    {SYS_recvmsg, "recvmsg", true, {3, 0, MSG_CMSG_CLOEXEC}},
+    {SYS_mmap, "mmap of memory", true, {0, 4096, RW, MAKE, ~0ull}},
     {SYS_openat, "openat", true, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
     {SYS_read, "read", true, {3}},
     {SYS_newfstatat, "newfstatat", true, {3}},
@@ -45,13 +48,9 @@ static const struct call CALLS[] = {
     {SYS_mmap, "mmap of shared memory", true, {0, 4096, RW, MAP_SHARED, 3}},
     {SYS_mprotect, "mprotect", true, {0, 4096, PROT_READ}},
     {SYS_munmap, "munmap", true, {0, 4096}},
-    {SYS_ftruncate, "ftruncate", true, {3, 4096}},
-    {SYS_rt_sigprocmask, "rt_sigprocmask", true, {SIG_BLOCK, 0, 0, 8}},
-    {SYS_rt_sigtimedwait, "rt_sigtimedwait", true, {0, 0, 0, 8}},
     {SYS_close, "close", true, {3}},
     {SYS_madvise, "madvise", true, {0, 4096, MADV_WIPEONFORK}},
-    {SYS_madvise, "madvise", false, {0, 4096, 23 /* MADV_POPULATE_WRITE */}},
-    {SYS_fallocate, "fallocate", false, {3, 0, 0, 4096}},
+    {SYS_madvise, "madvise", false, {0, 4096, MADV_DONTDUMP}},
     {SYS_getpid, "getpid", true, {0}},
     {SYS_gettid, "gettid", true, {0}},
     {SYS_fcntl, "fcntl", false, {3, F_GETFD}},

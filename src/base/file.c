@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/owner.h"
 
 int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_length)
 {
@@ -81,20 +82,29 @@ static int first_place(const char *path, char *ret_place, size_t size)
     return snprintf(ret_place, size, "%s%s", path, plain ? ".new" : "") < (int)size ? plain : -ENAMETOOLONG;
 }
 
+/* The place of first_place(), to be written. What somebody left beside path is not followed. */
+static int open_place(const char *place, bool beside)
+{
+    int fd = owner_open(place, beside ? O_WRONLY | O_CREAT | O_EXCL : O_WRONLY | O_CREAT | O_TRUNC);
+    if (fd == -EEXIST && owner_unlink(place) == 0)
+        fd = owner_open(place, O_WRONLY | O_CREAT | O_EXCL);
+    return fd;
+}
+
 int file_replace(const char *path, const void *data, size_t length)
 {
     char place[PATH_MAX];
     int beside = first_place(path, place, sizeof(place));
     if (beside < 0)
         return beside;
-    _cleanup_(file_closep) int fd = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    _cleanup_(file_closep) int fd = open_place(place, beside);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = file_write_all(fd, data, length);
-    if (r >= 0 && beside && rename(place, path) < 0)
-        r = -errno;
+    if (r >= 0 && beside)
+        r = owner_rename(place, path);
     if (r < 0 && beside)
-        unlink(place);
+        (void)owner_unlink(place);
     return r;
 }
 
@@ -104,11 +114,10 @@ int file_replaceable(const char *path)
     int beside = first_place(path, place, sizeof(place));
     if (beside <= 0)
         return beside < 0 ? beside : access(path, W_OK) == 0 || errno == ENOENT ? 0 : -errno;
-    _cleanup_(file_closep) int fd = open(place, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    _cleanup_(file_closep) int fd = open_place(place, beside);
     if (fd < 0)
-        return -errno;
-    unlink(place);
-    return 0;
+        return fd;
+    return owner_unlink(place);
 }
 
 int file_make_folder(const char *path)
@@ -123,8 +132,9 @@ int file_make_folder(const char *path)
             continue;
         char kept = *p;
         *p = '\0';
-        if (mkdir(partial, 0755) < 0 && errno != EEXIST)
-            return -errno;
+        int r = owner_mkdir(partial);
+        if (r < 0 && r != -EEXIST)
+            return r;
         *p = kept;
         if (!kept)
             break;

@@ -14,13 +14,14 @@ int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_lengt
 int file_write_all(int fd, const void *data, size_t length);
 
 /* Replaces a file in one step (temporary file beside it, then rename): a reader sees the old or the new. What
- * is no plain file (a device, a pipe, a link) is written into instead. */
+ * is no plain file (a device, a pipe, a link) is written into instead. As all files of ours it is private
+ * (owner.h). */
 int file_replace(const char *path, const void *data, size_t length);
 
 /* Whether file_replace() could write there now, before much work is done for it: 0 or a negative errno. */
 int file_replaceable(const char *path);
 
-/* Creates a folder and its parents; 0 also when it exists. */
+/* Creates a folder and its parents, private ones; 0 also when it exists. */
 int file_make_folder(const char *path);
 
 static inline void file_closep(int *fd)

@@ -1,11 +1,13 @@
 /* `sonde convert`: a trace as CTF 1.8, as Perfetto's protobuf, or as JSON lines. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/owner.h"
 #include "cli/cli.h"
 #include "cli/losses.h"
 #include "cli/progress.h"
@@ -67,9 +69,11 @@ static int perfetto_pass(void *self, const struct event *event)
 static int to_file(struct conversion *c, int (*event)(void *, const struct event *))
 {
     bool standard = strcmp(c->output, "-") == 0;
-    c->file = standard ? stdout : fopen(c->output, "wb");
+    int fd = standard ? -1 : owner_open(c->output, O_WRONLY | O_CREAT | O_TRUNC);
+    c->file = standard ? stdout : fd < 0 ? NULL : fdopen(fd, "wb");
     if (!c->file)
-        return problem_set(&c->problem, -errno, "%s: %s", c->output, strerror(errno));
+        return problem_set(&c->problem, fd < 0 ? fd : -ENOMEM, "%s: %s", c->output,
+                           strerror(fd < 0 ? -fd : ENOMEM));
     int r = perfetto_new(c->file, c->trace, &c->perfetto);
     struct pass pass = {.name = "convert", .event = event, .self = c};
     if (r >= 0)

@@ -13,7 +13,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@
 /* What the probe in the process has prepared. */
 struct prepared {
     struct sonde_attached attached;
-    int shared_fd; /* ours */
+    struct ring_memory *rings; /* ours, which it has mapped */
 };
 
 static void let_go(struct hold *hold, struct stops *stops)
@@ -48,9 +47,38 @@ struct visit {
     uint64_t arguments[2];
     int count;
     uint64_t result;
+    const struct ring_memory *rings; /* to be handed to it after the call; and what it prepared */
+    struct sonde_attached attached;
     struct stops stops;
     struct problem problem;
 };
+
+/* The memory is sent over a socket that the call has made, and mapped by another call. */
+static int hand_rings_over(struct hold *hold, struct visit *visit)
+{
+    const pid_t pid = visit->target->pid;
+    struct sonde_attached *attached = &visit->attached;
+    int r = target_read(visit->target, visit->result, attached, sizeof(*attached));
+    if (r < 0)
+        return r;
+    if (attached->error < 0)
+        return problem_set(&visit->problem, (int)attached->error, "process %d may not make sockets: %s", pid,
+                           strerror((int)-attached->error));
+    _cleanup_(file_closep) int socket = -1;
+    const struct sonde_message message = {.verb = SONDE_MEMORY, .b = ring_memory_size(visit->rings)};
+    r = hand_over_socket(pid, attached->sockets[0], &socket, &visit->problem);
+    if (r >= 0)
+        r = hand_over_send(socket, &message, sizeof(message), ring_memory_fd(visit->rings));
+    const uint64_t sent = r >= 0;
+    uint64_t mapped = 0;
+    int called = inject_call(hold, visit->probe, "sonde_attach_memory", &sent, 1, &mapped,
+                             r < 0 ? NULL : &visit->problem);
+    if (r < 0 || called < 0)
+        return r < 0 ? r : called;
+    if ((int64_t)mapped < 0)
+        return session_no_memory(pid, (int)(int64_t)mapped, &visit->problem);
+    return 0;
+}
 
 static int visit_main_thread(void *context)
 {
@@ -70,6 +98,8 @@ static int visit_main_thread(void *context)
     else
         r = inject_call(&hold, visit->probe, visit->function, visit->arguments, visit->count, &visit->result,
                         &visit->problem);
+    if (r >= 0 && visit->rings)
+        r = hand_rings_over(&hold, visit);
     let_go(&hold, &visit->stops);
     return r;
 }
@@ -135,29 +165,22 @@ static int prepare(struct target *target, const struct target_module *probe, str
                    struct stops *stops, struct problem *problem)
 {
     enum { OPENED_MEANWHILE = 64 };
-    struct visit prepare = {.target = target,
-                            .probe = probe,
-                            .function = "sonde_attach_prepare",
-                            .arguments = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE},
-                            .count = 1};
-    struct visit done = {.target = target, .probe = probe, .function = "sonde_attach_done"};
-    ret->shared_fd = -1;
-    int r = pay_visit(&prepare, stops, problem);
-    if (r >= 0)
-        r = target_read(target, prepare.result, &ret->attached, sizeof(ret->attached));
+    struct elf_symbol found;
+    if (elf_find(probe->elf, "sonde_attach_memory", &found) < 0)
+        return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
+    int r = program_rings_new(target->pid, &ret->rings, problem);
     if (r < 0)
         return r;
-    if (ret->attached.shared_fd < 0)
-        return session_no_memory(target->pid, (int)ret->attached.shared_fd, problem);
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", target->pid, (int)ret->attached.shared_fd);
-    ret->shared_fd = open(path, O_RDWR | O_CLOEXEC);
-    if (ret->shared_fd < 0)
-        r = problem_set(problem, -errno, "%s: %s", path, strerror(errno));
-    int closed = pay_visit(&done, stops, r < 0 ? NULL : problem);
-    r = r < 0 ? r : closed;
-    if (r < 0 && ret->shared_fd >= 0)
-        close(ret->shared_fd);
+    struct visit visit = {.target = target,
+                          .probe = probe,
+                          .function = "sonde_attach_prepare",
+                          .arguments = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE},
+                          .count = 1,
+                          .rings = ret->rings};
+    r = pay_visit(&visit, stops, problem);
+    if (r >= 0)
+        ring_memory_handed(ret->rings);
+    ret->attached = visit.attached;
     return r;
 }
 
@@ -295,9 +318,9 @@ static int patch_running(const struct session *session, struct target *target,
 
 /* The program, patched as it is; unpatched again when that fails. */
 static int keep(struct target *target, struct patch_set *patches, const struct prepared *prepared,
-                struct stops *stops, struct program **ret_program, struct problem *problem)
+                struct stops *stops, struct program **ret_program)
 {
-    int r = program_new(target, patches, prepared->shared_fd, prepared->attached.live, ret_program, problem);
+    int r = program_new(target, patches, prepared->rings, prepared->attached.live, ret_program);
     if (r < 0)
         (void)aside_share(
             change_held,
@@ -310,7 +333,7 @@ static int attach(struct session *session, struct target **target, struct stops 
                   struct program **ret_program, struct problem *problem)
 {
     struct target_module probe = {0};
-    struct prepared prepared = {.shared_fd = -1};
+    struct prepared prepared = {0};
     struct patch_set patches = {0};
     int r = inject_find_probe(*target, session->probe_path, &probe, problem);
     if (r < 0)
@@ -326,13 +349,15 @@ static int attach(struct session *session, struct target **target, struct stops 
     if (r >= 0) {
         r = patch_running(session, *target, &probe, &prepared, &patches, stops, problem);
         if (r >= 0)
-            r = keep(*target, &patches, &prepared, stops, ret_program, problem);
-        close(prepared.shared_fd);
+            r = keep(*target, &patches, &prepared, stops, ret_program);
     }
-    if (r >= 0)
+    if (r >= 0) {
+        prepared.rings = NULL;
         *target = NULL;
-    else
+    } else {
         owner_release(*target, &probe);
+    }
+    ring_memory_free(prepared.rings);
     elf_free(probe.elf);
     patch_set_done(&patches);
     return r;

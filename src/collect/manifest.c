@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/owner.h"
 
 static const char *const RUNTIMES[] = {"other", "node", "redis"};
 
@@ -58,9 +59,9 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
 
 /* The script that looks for functions runs with a program's first callback of a server, in threads that tell
  * requests apart with it. */
-static void missing_functions(json_t *missing, const struct session *session, const struct program *program)
+static void missing_functions(json_t *missing, const struct session *session, const struct program *program,
+                              const struct sonde_shared *s)
 {
-    const struct sonde_shared *s = program->shared;
     if (session->options.functions[0] && program->runtime == RUNTIME_NODE && !s->context_script &&
         !s->context_native)
         json_array_append_new(missing,
@@ -84,7 +85,8 @@ static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
 
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
  * that it dropped there. */
-static json_t *missing_array(const struct session *session, const struct program *program)
+static json_t *missing_array(const struct session *session, const struct program *program,
+                             const struct sonde_shared *shared)
 {
 #define O(name, text) text,
     static const char *const FIELDS[] = {SONDE_REDIS_OFFSETS(O)};
@@ -93,19 +95,19 @@ static json_t *missing_array(const struct session *session, const struct program
     array_foreach (&program->target->missing, m) {
         bool found = false;
         for (size_t i = 0; i < ARRAY_SIZE(FIELDS); i++)
-            found |= (program->shared->fields_found >> i & 1) && strcmp(FIELDS[i], m->what) == 0;
+            found |= (shared->fields_found >> i & 1) && strcmp(FIELDS[i], m->what) == 0;
         if (!found)
             json_array_append_new(
                 missing, json_pack("{s:s, s:s, s:s}", "what", m->what, "why", m->why, "remedy", m->remedy));
     }
     for (size_t i = 0; i < ARRAY_SIZE(FIELDS); i++)
-        if (program->shared->fields_dropped >> i & 1)
+        if (shared->fields_dropped >> i & 1)
             json_array_append_new(
                 missing, json_pack("{s:s, s:s, s:s}", "what", FIELDS[i], "why",
                                    "its value failed the check on live objects: not reported", "remedy", ""));
-    missing_contexts(missing, program->shared);
-    missing_functions(missing, session, program);
-    missing_io_uring(missing, program->shared);
+    missing_contexts(missing, shared);
+    missing_functions(missing, session, program, shared);
+    missing_io_uring(missing, shared);
     const char *what;
     char why[SILENT_WORDS];
     for (unsigned n = 0; silent_hook(program, n, &what, why); n++)
@@ -115,10 +117,10 @@ static json_t *missing_array(const struct session *session, const struct program
 }
 
 /* By what the threads of a Node process tell their requests apart. */
-static json_t *context_object(const struct session *session, const struct program *program)
+static json_t *context_object(const struct session *session, const struct program *program,
+                              const struct sonde_shared *s)
 {
     static const char *const MODES[] = {"off", "bounded", "native", "script"};
-    const struct sonde_shared *s = program->shared;
     if (program->runtime != RUNTIME_NODE)
         return json_null();
     const char *mode = MODES[MIN((unsigned)session->options.request_context, SONDE_CONTEXT_BOUNDED)];
@@ -130,23 +132,28 @@ static json_t *context_object(const struct session *session, const struct progra
 
 static json_t *process_object(const struct session *session, const struct program *program)
 {
-    json_t *hooks = json_array(), *missing = missing_array(session, program), *threads = json_array();
+    struct sonde_shared shared;
+    ring_memory_header(program->rings, &shared);
+    json_t *hooks = json_array(), *missing = missing_array(session, program, &shared),
+           *threads = json_array();
     array_foreach (&program->patches.patches, p)
         json_array_append_new(hooks, json_string(p->hook->symbol));
-    for (uint32_t i = 0; i < program->thread_count; i++)
-        json_array_append_new(threads,
-                              json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid, "events_written",
-                                        (json_int_t)program->threads[i].shared->written));
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct ring_counts counts;
+        ring_counts(program->threads[i].ring, &counts);
+        json_array_append_new(threads, json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid,
+                                                 "events_written", (json_int_t)counts.written));
+    }
     return json_pack(
         "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
         "pid", (int)program->pid, "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime],
         "name", program->name, "command", program->command, "exe", program->exe, "build_id",
         program->build_id, "start_ns", (json_int_t)program->started_ns, "end_ns",
         (json_int_t)program->ended_ns, "events_written", (json_int_t)program_events_written(program),
-        "threads_without_slot", (int)program->shared->threads_without_slot, "stops", "count",
-        (int)program->stops.count, "longest_ns", (json_int_t)program->stops.longest_ns, "total_ns",
-        (json_int_t)program->stops.total_ns, "threads", threads, "hooks", hooks, "missing", missing,
-        "context", context_object(session, program));
+        "threads_without_slot", (int)shared.threads_without_slot, "stops", "count", (int)program->stops.count,
+        "longest_ns", (json_int_t)program->stops.longest_ns, "total_ns", (json_int_t)program->stops.total_ns,
+        "threads", threads, "hooks", hooks, "missing", missing, "context",
+        context_object(session, program, &shared));
 }
 
 static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)
@@ -224,16 +231,16 @@ static void reserve_room(const struct session *session)
 {
     char path[PATH_MAX];
     reserve_path(session, path);
-    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    _cleanup_(file_closep) int fd = owner_open(path, O_WRONLY | O_CREAT);
     if (fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) < 0)
-        unlink(path);
+        (void)owner_unlink(path);
 }
 
 static void give_up_reserve(const struct session *session)
 {
     char path[PATH_MAX];
     reserve_path(session, path);
-    unlink(path);
+    (void)owner_unlink(path);
 }
 
 /* Processor time of this thread: on a busy machine the writing is not dear, only long. */

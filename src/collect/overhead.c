@@ -40,13 +40,11 @@ static uint64_t memory_bytes(const struct session *session)
     _cleanup_(freep) char *status = NULL;
     if (file_read("/proc/self/status", 1 << 16, &status, NULL) < 0)
         return 0;
-    uint64_t kib = 0;
-    static const char *const LINES[] = {"\nRssAnon:", "\nRssShmem:"};
-    for (size_t i = 0; i < ARRAY_SIZE(LINES); i++) {
-        const char *line = strstr(status, LINES[i]);
-        kib += line ? strtoull(line + strlen(LINES[i]), NULL, 10) : 0;
-    }
-    return kib * 1024 + session->kernel_cost.memory_bytes;
+    const char *line = strstr(status, "\nRssAnon:");
+    uint64_t bytes = line ? strtoull(line + strlen("\nRssAnon:"), NULL, 10) * 1024 : 0;
+    array_foreach (&session->programs, p)
+        bytes += ring_memory_resident((*p)->rings);
+    return bytes + session->kernel_cost.memory_bytes;
 }
 
 /* What the kernel's programs took so far. */
@@ -122,8 +120,8 @@ static uint64_t families_on(const struct session *session)
 
 void session_apply_families_to(const struct session *session, struct program_thread *thread)
 {
-    if (thread->shared && thread->shared->families_off != session->families_off)
-        __atomic_store_n(&thread->shared->families_off, session->families_off, __ATOMIC_RELAXED);
+    if (thread->ring)
+        ring_switch_off(thread->ring, session->families_off);
 }
 
 void session_apply_families(struct session *session)

@@ -9,14 +9,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/text.h"
+#include "base/process_file.h"
 
 /* ---- what the process is called ---- */
 
@@ -45,40 +43,86 @@ static char *script_name(const char *script)
     return strdup(base_name(path));
 }
 
+/* Options of Node behind which code stands, not a script. */
+static bool gives_code(const char *argument)
+{
+    static const char *const OPTIONS[] = {"-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive", "-"};
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++) {
+        size_t length = strlen(OPTIONS[i]);
+        if (strncmp(argument, OPTIONS[i], length) == 0 && (!argument[length] || argument[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* Node's script among its arguments: the first that is no option and names a file, with or without its
+ * ending. It must name one, because an argument of an option, which may be anything, looks the same. NULL
+ * when there is none. */
+static const char *find_script(pid_t pid, const char *line, size_t length)
+{
+    static const char *const ENDINGS[] = {"", ".js", ".mjs", ".cjs"};
+    const char *end = line + length;
+    for (const char *arg = line + strlen(line) + 1; arg < end; arg += strlen(arg) + 1) {
+        char path[PATH_MAX];
+        if (gives_code(arg))
+            return NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(ENDINGS) && arg[0] && arg[0] != '-'; i++)
+            if (snprintf(path, sizeof(path), "%s%s", arg, ENDINGS[i]) < (int)sizeof(path) &&
+                process_has_path(pid, path))
+                return arg;
+    }
+    return NULL;
+}
+
+/* Redis titles itself "redis-server 127.0.0.1:6379" only later; its port is in the arguments. */
+static unsigned redis_port(const char *line, size_t length)
+{
+    const char *end = line + length;
+    for (const char *arg = line; arg < end; arg += strlen(arg) + 1)
+        if (strcmp(arg, "--port") == 0 && arg + 7 < end)
+            return (uint16_t)strtoul(arg + 7, NULL, 10);
+    return 6379;
+}
+
+/* Names are shown on terminals: what is no text is not kept. */
+static void make_printable(char *text)
+{
+    for (; text && *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = '?';
+}
+
+/* Of the command line the program and its script are kept, never code or arguments. */
 static void describe(struct program *program)
 {
+    enum { NAME_MAX_BYTES = 255 };
     char path[64], exe[PATH_MAX];
     snprintf(path, sizeof(path), "/proc/%d/exe", program->pid);
     ssize_t n = readlink(path, exe, sizeof(exe) - 1);
     exe[n > 0 ? n : 0] = '\0';
-    program->exe = strdup(exe);
 
     snprintf(path, sizeof(path), "/proc/%d/cmdline", program->pid);
     _cleanup_(freep) char *line = NULL;
     size_t length = 0;
     (void)file_read(path, 1 << 20, &line, &length);
-    struct text command = {0};
-    text_add(&command, exe);
     const char *script = NULL;
-    for (const char *arg = line; line && arg < line + length && !script; arg += strlen(arg) + 1)
-        if (arg != line && arg[0] != '-')
-            script = arg;
-    if (program->runtime == RUNTIME_NODE && script) {
-        text_addf(&command, " %s", script);
+    if (program->runtime == RUNTIME_NODE && length)
+        script = find_script(program->pid, line, length);
+    if (script)
         program->name = script_name(script);
-    } else if (program->runtime == RUNTIME_REDIS && line) {
-        /* Redis titles itself "redis-server 127.0.0.1:6379" only later; its port is in the arguments. */
-        const char *port = "6379";
-        for (const char *arg = line; arg < line + length; arg += strlen(arg) + 1)
-            if (strcmp(arg, "--port") == 0 && arg + 7 < line + length)
-                port = arg + 7;
-        char name[64];
-        snprintf(name, sizeof(name), "redis:%s", port);
-        program->name = strdup(name);
-    }
+    else if (program->runtime == RUNTIME_REDIS && length &&
+             asprintf(&program->name, "redis:%u", redis_port(line, length)) < 0)
+        program->name = NULL;
     if (!program->name)
         program->name = strdup(base_name(exe));
-    program->command = text_take(&command);
+    if (program->name && strlen(program->name) > NAME_MAX_BYTES)
+        program->name[NAME_MAX_BYTES] = '\0';
+    if (asprintf(&program->command, "%s%s%s", exe, script ? " " : "", script ? script : "") < 0)
+        program->command = NULL;
+    program->exe = strdup(exe);
+    make_printable(program->name);
+    make_printable(program->command);
+    make_printable(program->exe);
 }
 
 uint64_t program_stack_of(pid_t pid)
@@ -120,51 +164,48 @@ bool program_forked(const struct program *program, pid_t pid)
         uint64_t inode;
         int name = 0;
         if (sscanf(line, "%*s %*s %*s %*s %" SCNu64 " %n", &inode, &name) == 1 && name &&
-            strncmp(line + name, "/memfd:sonde", 12) == 0 && inode == program->shared_inode)
+            strncmp(line + name, "/memfd:sonde", 12) == 0 && inode == ring_memory_inode(program->rings))
             return true;
     }
     return false;
 }
 
-int program_new(struct target *target, struct patch_set *patches, int shared_fd, uint64_t live_address,
-                struct program **ret_program, struct problem *problem)
+int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem)
 {
-    struct stat st;
-    if (fstat(shared_fd, &st) < 0 || st.st_size < SONDE_PAGE || st.st_size > (1ll << 32))
-        return problem_set(problem, -EINVAL, "process %d: its probe's memory has a wrong size", target->pid);
+    enum { READY = 6 }; /* a Node process soon has its main thread and four of a pool */
+    int r = ring_memory_new(SONDE_THREADS, SONDE_RING_BYTES, READY, ret_rings);
+    if (r >= 0)
+        return 0;
+    problem_set(problem, r, "process %d: no memory for its rings can be made: %s", pid, strerror(-r));
+    if (r == -EFBIG)
+        problem_remedy(problem, "Sonde's limit on the size of files is too small for 65 MB of shared memory: "
+                                "`ulimit -f`, prlimit(1) or LimitFSIZE= of its unit.");
+    return r;
+}
+
+int program_new(struct target *target, struct patch_set *patches, struct ring_memory *rings,
+                uint64_t live_address, struct program **ret_program)
+{
     struct program *program = calloc(1, sizeof(*program));
     if (!program)
         return -ENOMEM;
-    program->shared_bytes = (size_t)st.st_size;
-    program->shared_inode = st.st_ino;
-    program->shared = mmap(NULL, program->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared_fd, 0);
-    program->pidfd = -1;
-    program->unseen.sched_fd = -1;
-    if (program->shared == MAP_FAILED) {
-        int r = -errno;
-        free(program);
-        return r;
-    }
-    const struct sonde_shared *s = program->shared;
-    uint64_t need = SONDE_PAGE + (uint64_t)s->thread_slots * (SONDE_PAGE + (uint64_t)s->ring_bytes);
-    if (s->magic != SONDE_SHARED_MAGIC || s->version != SONDE_SHARED_VERSION ||
-        s->thread_slots > SONDE_THREADS || (s->ring_bytes & (s->ring_bytes - 1)) ||
-        need > program->shared_bytes) {
-        munmap(program->shared, program->shared_bytes);
-        free(program);
-        return problem_set(problem, -EINVAL, "process %d: its probe is of another version", target->pid);
-    }
+    program->pidfd = program->unseen.sched_fd = -1;
     program->pid = target->pid;
+    program->runtime = target->runtime;
+    describe(program);
+    if (!program->name || !program->command || !program->exe) {
+        program_free(program);
+        return -ENOMEM;
+    }
     program->parent = program_parent_of(target->pid);
     program->pidfd = (int)syscall(SYS_pidfd_open, target->pid, 0);
-    program->runtime = target->runtime;
+    program->rings = rings;
     program->target = target;
     program->patches = *patches;
     *patches = (struct patch_set){0};
     program->live_address = live_address;
     program->stack_start = program_stack_of(target->pid);
     program->started_ns = clock_monotonic_ns();
-    describe(program);
     if (target->code.count)
         snprintf(program->build_id, sizeof(program->build_id), "%s", elf_build_id(target->code.at[0].elf));
     *ret_program = program;
@@ -177,11 +218,10 @@ void program_free(struct program *program)
         return;
     for (uint32_t i = 0; i < program->thread_count; i++) {
         ctf_stream_free(program->threads[i].stream);
-        if (program->threads[i].sched_fd >= 0 && program->threads[i].shared)
+        if (program->threads[i].sched_fd >= 0)
             close(program->threads[i].sched_fd);
     }
-    if (program->shared)
-        munmap(program->shared, program->shared_bytes);
+    ring_memory_free(program->rings);
     if (program->unseen.sched_fd >= 0)
         close(program->unseen.sched_fd);
     if (program->pidfd >= 0)
@@ -204,9 +244,11 @@ void program_silence(struct program *program)
 uint64_t program_events_written(const struct program *program)
 {
     uint64_t written = 0;
-    for (uint32_t i = 0; i < program->thread_count; i++)
-        if (program->threads[i].shared)
-            written += program->threads[i].shared->written;
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct ring_counts counts;
+        ring_counts(program->threads[i].ring, &counts);
+        written += counts.written;
+    }
     return written;
 }
 
@@ -265,24 +307,16 @@ static void thread_begins(struct program *program, uint32_t slot, uint32_t owner
 {
     struct program_thread *t = &program->threads[slot];
     t->owner = owner;
-    if (!t->shared) {
-        char *at =
-            (char *)program->shared + SONDE_PAGE + (size_t)slot * (SONDE_PAGE + program->shared->ring_bytes);
-        t->shared = (struct sonde_thread *)at;
-        t->ring = at + SONDE_PAGE;
-    }
+    t->ring = ring_memory_slot(program->rings, slot);
     program_thread_open(program, t, host_tid(program, owner));
 }
 
 /* Slots that were claimed since we last looked. */
 static void follow_threads(struct program *program)
 {
-    uint32_t used = __atomic_load_n(&program->shared->slots_used, __ATOMIC_ACQUIRE);
-    used = MIN(used, (uint32_t)SONDE_THREADS);
+    uint32_t used = ring_memory_slots_used(program->rings);
     for (uint32_t i = program->thread_count; i < used; i++) {
-        char *at =
-            (char *)program->shared + SONDE_PAGE + (size_t)i * (SONDE_PAGE + program->shared->ring_bytes);
-        uint32_t owner = __atomic_load_n(&((struct sonde_thread *)at)->owner, __ATOMIC_ACQUIRE);
+        uint32_t owner = ring_owner(ring_memory_slot(program->rings, i));
         if (!owner)
             break;
         program->threads[i].sched_fd = -1;
@@ -291,77 +325,35 @@ static void follow_threads(struct program *program)
     }
 }
 
-/* One record to the stream; its size in bytes, or 0 when it cannot be what the probe writes. */
-static uint64_t write_record(struct program_thread *t, const struct clock_fit *fit, const char *at,
-                             uint64_t room)
-{
-    const struct sonde_record *record = (const struct sonde_record *)at;
-    uint64_t id = record->meta & 0xff, size = (record->meta >> 8 & 0xff) * 8, duration = record->meta >> 16;
-    if (id >= SONDE_EVENT_COUNT || size > room || size < sizeof(*record) + event_catalogue[id].record_size ||
-        !event_catalogue[id].probe)
-        return 0;
-    const struct event_description *d = &event_catalogue[id];
-    const char *payload = at + sizeof(*record), *strings = payload + d->record_size;
-    uint64_t strings_bytes = 0;
-    for (int f = 1; f < d->field_count; f++)
-        if (d->fields[f].type == FIELD_TYPE_str) {
-            uint16_t length;
-            memcpy(&length, payload + d->fields[f].record_offset, sizeof(length));
-            strings_bytes += length;
-        }
-    if (sizeof(*record) + d->record_size + strings_bytes > size)
-        return 0;
-    ctf_stream_write(t->stream, (enum sonde_event_id)id, clock_fit_ns(fit, record->end_tsc),
-                     clock_fit_duration_ns(fit, record->end_tsc, duration), payload, strings);
-    return size;
-}
-
 static unsigned drain_thread(struct program *program, struct program_thread *t, struct ctf_writer *writer,
                              const struct clock_fit *fit)
 {
-    uint64_t head = __atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE);
-    uint64_t ring_bytes = program->shared->ring_bytes, tail = t->tail;
-    if (head == tail)
-        return 0;
-    if (head < tail || head - tail > ring_bytes || head % 8) { /* not what our probe does */
-        t->unreadable++;
-        t->tail = head;
-        __atomic_store_n(&t->shared->tail, head, __ATOMIC_RELEASE);
-        return 0;
-    }
-    if (!t->stream && ctf_stream_open(writer, (uint32_t)program->pid, t->tid, &t->stream) < 0)
+    struct ring_drain drain;
+    struct ring_record record;
+    unsigned fullness = ring_drain_begin(t->ring, &drain);
+    if (fullness && !t->stream && ctf_stream_open(writer, (uint32_t)program->pid, t->tid, &t->stream) < 0)
         return 0; /* out of memory: the ring keeps them as long as it can */
-    unsigned fullness = (unsigned)((head - tail) * 256 / ring_bytes);
-    while (tail < head) {
-        uint64_t place = tail & (ring_bytes - 1), room = ring_bytes - place;
-        const char *at = t->ring + place;
-        if (room < sizeof(struct sonde_record) || ((const struct sonde_record *)at)->meta == 0) {
-            tail += room; /* filler to the ring's end */
-            continue;
-        }
-        uint64_t size = write_record(t, fit, at, MIN(room, head - tail));
-        if (!size) {
-            t->unreadable++;
-            tail = head;
-            break;
-        }
+    while (fullness && ring_drain_next(&drain, &record)) {
+        ctf_stream_write(t->stream, record.id, clock_fit_ns(fit, record.end_tsc),
+                         clock_fit_duration_ns(fit, record.end_tsc, record.duration), record.payload,
+                         record.strings);
         program->drained_events++;
-        program->seen[((const struct sonde_record *)at)->meta & 0xff]++;
-        program->events[((const struct sonde_record *)at)->meta & 0xff]++;
-        tail += size;
+        program->seen[record.id]++;
+        program->events[record.id]++;
     }
-    t->tail = tail;
-    __atomic_store_n(&t->shared->tail, tail, __ATOMIC_RELEASE);
+    t->unreadable += drain.unreadable;
+    ring_drain_end(&drain);
     return fullness;
 }
 
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit)
 {
+    (void)ring_memory_extend(program->rings);
     follow_threads(program);
     unsigned fullest = 0;
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
-        uint32_t owner = __atomic_load_n(&t->shared->owner, __ATOMIC_ACQUIRE);
+        uint32_t owner = ring_owner(t->ring);
         if (owner && owner != t->owner) { /* the slot was given to another thread */
             ctf_stream_free(t->stream);
             t->stream = NULL;

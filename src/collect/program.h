@@ -9,18 +9,17 @@
 #include "attach/patch.h"
 #include "attach/target.h"
 #include "collect/clock_fit.h"
+#include "collect/ring_reader.h"
 #include "event/catalogue.h"
 #include "event/ring.h"
 #include "trace/ctf_writer.h"
 
 /* A thread slot of the shared memory, as we follow it. */
 struct program_thread {
-    struct sonde_thread *shared; /* NULL until the slot is first used */
-    const char *ring;
-    uint32_t tid;   /* in our PID namespace; 0 when it ended before we looked */
-    uint32_t owner; /* the same in its own, as it stands in the slot */
+    struct ring *ring; /* NULL: it has none (program.unseen) */
+    uint32_t tid;      /* in our PID namespace; 0 when it ended before we looked */
+    uint32_t owner;    /* the same in its own, as it stands in the slot */
     struct ctf_stream *stream;
-    uint64_t tail;
     uint64_t lost_full, lost_signal, lost_depth; /* already reported */
     uint64_t unreadable;
     uint64_t written_before;              /* by threads that had the slot before */
@@ -59,9 +58,7 @@ struct program {
     struct patch_set patches;
     struct stops stops;
     uint64_t live_address;
-    struct sonde_shared *shared;
-    size_t shared_bytes;
-    uint64_t shared_inode;
+    struct ring_memory *rings;
     struct program_thread threads[SONDE_THREADS];
     uint32_t thread_count;
     /* Attached to while it ran: its main thread, until it begins a callback. It may be stuck in one that
@@ -82,10 +79,12 @@ struct program {
     uint64_t events[SONDE_EVENT_COUNT]; /* drained, by catalogue number */
 };
 
-/* Maps the shared memory behind fd (not taken) and describes the process. The program takes target and
- * patches. -EINVAL when it is not what the probe makes. */
-int program_new(struct target *target, struct patch_set *patches, int shared_fd, uint64_t live_address,
-                struct program **ret_program, struct problem *problem);
+/* The memory for the rings of process pid, to be handed to it. */
+int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem);
+
+/* Describes the process. The program takes target, patches and rings, which the process has mapped. */
+int program_new(struct target *target, struct patch_set *patches, struct ring_memory *rings,
+                uint64_t live_address, struct program **ret_program);
 void program_free(struct program *program);
 
 /* Where the stack of a process begins, which no two programs share; 0 when that cannot be read. */

@@ -271,6 +271,7 @@ void session_end_program(struct session *session, struct program *program, bool 
         if (session->kernel)
             kernel_remove(session->kernel, program->pid);
         stall_forget(session->sampler, program->pid);
+        (void)ring_memory_retire(program->rings);
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {
         ctf_stream_free(program->threads[i].stream);
@@ -315,10 +316,8 @@ static void free_slots(struct program *program)
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
         snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
-        if (!t->shared->owner || !t->tid || access(path, F_OK) == 0 || errno != ENOENT)
-            continue;
-        if (__atomic_load_n(&t->shared->head, __ATOMIC_ACQUIRE) == t->tail && t->shared->owner == t->owner)
-            __atomic_store_n(&t->shared->owner, 0, __ATOMIC_RELEASE);
+        if (ring_owner(t->ring) && t->tid && access(path, F_OK) < 0 && errno == ENOENT)
+            (void)ring_release(t->ring, t->owner);
     }
 }
 

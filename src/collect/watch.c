@@ -90,28 +90,12 @@ static void tell_open_span(struct session *session, const struct program *progra
     ctf_stream_write(session->own, SONDE_EVENT_open_span, clock_monotonic_ns(), 0, &record, NULL);
 }
 
-/* A copy of an open span that the thread may be changing; false when there is none. */
-static bool read_open(const struct program_thread *t, uint32_t depth, struct sonde_open_span *ret_open)
-{
-    const struct sonde_open_span *open = &t->shared->open[depth];
-    uint64_t start = __atomic_load_n(&open->start_tsc, __ATOMIC_ACQUIRE);
-    *ret_open = *open;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return start && start == open->start_tsc && ret_open->event && ret_open->event < SONDE_EVENT_COUNT;
-}
-
-static uint32_t open_count(const struct program_thread *t)
-{
-    uint32_t depth = t->shared->depth;
-    return MIN(depth, (uint32_t)SONDE_OPEN_SPANS);
-}
-
 static void tell_thread_open(struct session *session, struct program *program, struct program_thread *t,
                              bool final)
 {
-    for (uint32_t depth = 0; depth < open_count(t); depth++) {
+    for (uint32_t depth = 0; depth < ring_open_count(t->ring); depth++) {
         struct sonde_open_span open;
-        if (read_open(t, depth, &open))
+        if (ring_open_span(t->ring, depth, &open))
             tell_open_span(session, program, t, depth, &open, final);
     }
 }
@@ -130,8 +114,8 @@ void session_tell_open(struct session *session, struct program *program, bool fi
 /* The outermost callback into JavaScript that is open on a thread. */
 static bool find_callback(const struct program_thread *t, struct sonde_open_span *ret_open)
 {
-    for (uint32_t depth = 0; depth < open_count(t); depth++)
-        if (read_open(t, depth, ret_open) && ret_open->event == SONDE_EVENT_node_callback)
+    for (uint32_t depth = 0; depth < ring_open_count(t->ring); depth++)
+        if (ring_open_span(t->ring, depth, ret_open) && ret_open->event == SONDE_EVENT_node_callback)
             return true;
     return false;
 }
@@ -262,7 +246,7 @@ static void look_into(struct session *session, struct program *program, struct p
     /* In a system call and yet runnable: it was taken off its processor there, and waits for nothing of its
      * own. */
     bool preempted = report.cause == STALL_WAITING && state == 'R';
-    bool still = !t->shared || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
+    bool still = !t->ring || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
     if (still && !preempted) { /* not still: it ended before the look */
         tell_sample(session, program, t, since_ns, run_ns, false, &report);
         note_stall(session, program, t, clock_monotonic_ns() - since_ns, run_ns, &report);
@@ -409,11 +393,11 @@ void session_tend(struct session *session, uint64_t now_ns)
             tell_memory(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
-            if (!t->shared->owner)
+            if (!ring_owner(t->ring))
                 continue;
             session_apply_families_to(session, t);
             tell_sched(session, program, t, now_ns, false);
-            if (program->runtime == RUNTIME_NODE && open_count(t))
+            if (program->runtime == RUNTIME_NODE && ring_open_count(t->ring))
                 weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }
@@ -441,20 +425,22 @@ void session_tell_losses(struct session *session, struct program *program)
 {
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
-        const struct sonde_thread *s = t->shared;
-        uint64_t depth_lost = s->lost_depth;
-        tell_loss(session, program, t->tid, SONDE_loss_reason_ring_full, s->lost_full, &t->lost_full,
+        struct ring_counts counts;
+        ring_counts(t->ring, &counts);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_ring_full, counts.lost_full, &t->lost_full,
                   t->stream);
-        tell_loss(session, program, t->tid, SONDE_loss_reason_signal_handler, s->lost_signal, &t->lost_signal,
-                  t->stream);
-        tell_loss(session, program, t->tid, SONDE_loss_reason_open_span_depth, depth_lost, &t->lost_depth,
-                  NULL);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_signal_handler, counts.lost_signal,
+                  &t->lost_signal, t->stream);
+        tell_loss(session, program, t->tid, SONDE_loss_reason_open_span_depth, counts.lost_depth,
+                  &t->lost_depth, NULL);
         uint64_t unreadable = t->unreadable;
         t->unreadable = 0;
         uint64_t none = 0;
         tell_loss(session, program, t->tid, SONDE_loss_reason_unreadable_record, unreadable, &none,
                   t->stream);
     }
-    tell_loss(session, program, 0, SONDE_loss_reason_no_thread_slot, program->shared->events_without_slot,
+    struct sonde_shared header;
+    ring_memory_header(program->rings, &header);
+    tell_loss(session, program, 0, SONDE_loss_reason_no_thread_slot, header.events_without_slot,
               &program->events_without_slot, NULL);
 }

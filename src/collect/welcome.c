@@ -1,6 +1,7 @@
 /* A probe says hello: sonde looks at its program from outside, plans, writes settings and patches while the
  * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hand_over.h"
 #include "attach/inject.h"
 #include "attach/owner.h"
 #include "collect/session_internal.h"
@@ -15,13 +16,13 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 
 enum { ANSWER_MS = 2000 };
 
 struct guest {
     int socket;
     pid_t pid;
-    int shared_fd;
     struct sonde_message hello;
 };
 
@@ -35,22 +36,9 @@ static int receive_hello(struct guest *guest)
     struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
     if (poll(&wait, 1, ANSWER_MS) <= 0)
         return -ETIMEDOUT;
-    union {
-        struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec data = {&guest->hello, sizeof(guest->hello)};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    if (recvmsg(guest->socket, &message, MSG_CMSG_CLOEXEC) != sizeof(guest->hello))
+    if (recv(guest->socket, &guest->hello, sizeof(guest->hello), 0) != sizeof(guest->hello))
         return -EPROTO;
-    struct cmsghdr *attached = CMSG_FIRSTHDR(&message);
-    if (attached && attached->cmsg_type == SCM_RIGHTS && attached->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&guest->shared_fd, CMSG_DATA(attached), sizeof(int));
-    if (guest->hello.verb == SONDE_UNABLE)
-        return 0;
-    bool known = guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED;
-    return known && guest->shared_fd >= 0 ? 0 : -EPROTO;
+    return guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED ? 0 : -EPROTO;
 }
 
 static int send_verb(const struct guest *guest, enum sonde_verb verb)
@@ -59,22 +47,44 @@ static int send_verb(const struct guest *guest, enum sonde_verb verb)
     return send(guest->socket, &message, sizeof(message), MSG_NOSIGNAL) == sizeof(message) ? 0 : -errno;
 }
 
+/* The answer to what was sent: the same verb, and a result. */
+static int receive_result(const struct guest *guest, enum sonde_verb verb, uint64_t *ret_result)
+{
+    struct sonde_message message;
+    struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
+    if (poll(&wait, 1, ANSWER_MS) <= 0)
+        return -ETIMEDOUT;
+    if (recv(guest->socket, &message, sizeof(message), 0) != sizeof(message) || message.verb != verb)
+        return -EPROTO;
+    *ret_result = message.a;
+    int64_t result = (int64_t)message.a;
+    return result < 0 && result > -4096 ? (int)result : 0;
+}
+
 /* patch_map_fn: the probe maps. */
 static int map_in_guest(void *context, uint64_t address, uint64_t size)
 {
     const struct guest *guest = context;
-    struct sonde_message message = {.verb = SONDE_MAP, .a = address, .b = size};
-    struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
+    const struct sonde_message message = {.verb = SONDE_MAP, .a = address, .b = size};
+    uint64_t mapped = 0;
     if (send(guest->socket, &message, sizeof(message), MSG_NOSIGNAL) != sizeof(message))
         return -EPIPE;
-    if (poll(&wait, 1, ANSWER_MS) <= 0)
-        return -ETIMEDOUT;
-    if (recv(guest->socket, &message, sizeof(message), 0) != sizeof(message) || message.verb != SONDE_MAP)
-        return -EPROTO;
-    int64_t result = (int64_t)message.a;
-    if (result < 0 && result > -4096)
-        return (int)result;
-    return message.a == address ? 0 : -EEXIST;
+    int r = receive_result(guest, SONDE_MAP, &mapped);
+    return r < 0 ? r : mapped == address ? 0 : -EEXIST;
+}
+
+/* The probe maps the rings. */
+static int hand_rings_over(const struct guest *guest, struct ring_memory *rings, struct problem *problem)
+{
+    const struct sonde_message message = {.verb = SONDE_MEMORY, .b = ring_memory_size(rings)};
+    uint64_t ignored;
+    int r = hand_over_send(guest->socket, &message, sizeof(message), ring_memory_fd(rings));
+    if (r >= 0)
+        r = receive_result(guest, SONDE_MEMORY, &ignored);
+    if (r < 0)
+        return session_no_memory(guest->pid, r, problem);
+    ring_memory_handed(rings);
+    return 0;
 }
 
 void session_tell_start(struct session *session, const struct program *program)
@@ -85,9 +95,12 @@ void session_tell_start(struct session *session, const struct program *program)
                                           .runtime = (uint8_t)program->runtime,
                                           .name_length = (uint16_t)strlen(program->name),
                                           .command_length = (uint16_t)strlen(program->command)};
-    char strings[2 * PATH_MAX];
-    snprintf(strings, sizeof(strings), "%s%s", program->name, program->command);
-    ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record, strings);
+    struct text strings = {0};
+    text_addf(&strings, "%s%s", program->name, program->command);
+    if (!strings.failed)
+        ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record,
+                         text_get(&strings));
+    text_done(&strings);
     if (session->kernel)
         kernel_add(session->kernel, program->pid);
 }
@@ -149,15 +162,22 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     if (target->runtime == RUNTIME_OTHER)
         return -ENOTSUP;
     struct patch_set patches = {0};
-    r = guest->hello.verb == SONDE_FORKED ? inherit(session, target, &patches)
-                                          : patch(session, guest, target, &patches, problem);
+    struct ring_memory *rings = NULL;
+    r = program_rings_new(guest->pid, &rings, problem);
+    if (r >= 0)
+        r = hand_rings_over(guest, rings, problem);
+    if (r >= 0)
+        r = guest->hello.verb == SONDE_FORKED ? inherit(session, target, &patches)
+                                              : patch(session, guest, target, &patches, problem);
     if (r < 0) {
+        ring_memory_free(rings);
         patch_set_done(&patches);
         return r;
     }
     struct program *program;
-    r = program_new(target, &patches, guest->shared_fd, guest->hello.b, &program, problem);
+    r = program_new(target, &patches, rings, guest->hello.b, &program);
     if (r < 0) {
+        ring_memory_free(rings);
         patch_remove(target, &patches);
         patch_set_done(&patches);
         return r;
@@ -175,11 +195,8 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
 
 int session_no_memory(pid_t pid, int error, struct problem *problem)
 {
-    problem_set(problem, error, "process %d: it has no memory for the rings: %s", pid, strerror(-error));
-    if (error == -EFBIG)
-        problem_remedy(problem, "Its limit on the size of files is too small for 65 MB of shared memory: "
-                                "`ulimit -f`, prlimit(1) or LimitFSIZE= of its unit.");
-    return error;
+    return problem_set(problem, error, "process %d: it cannot map the memory for the rings: %s", pid,
+                       strerror(-error));
 }
 
 void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
@@ -201,13 +218,10 @@ void session_welcome(struct session *session)
     _cleanup_(file_closep) int socket = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC);
     if (socket < 0)
         return;
-    struct guest guest = {.socket = socket, .shared_fd = -1};
+    struct guest guest = {.socket = socket};
     struct problem problem = {0};
     int r = receive_hello(&guest);
-    if (r == 0 && guest.hello.verb == SONDE_UNABLE) {
-        session_no_memory(guest.pid, (int)(int64_t)guest.hello.a, &problem);
-        session_remember_untraced(session, guest.pid, &problem);
-    } else if (r == 0 && session->stopped) {
+    if (r == 0 && session->stopped) {
         (void)send_verb(&guest, SONDE_LEAVE);
     } else if (r == 0) {
         r = admit(session, &guest, &problem);
@@ -216,7 +230,5 @@ void session_welcome(struct session *session)
         if (r < 0 && r != -ENOTSUP && !is_gone(guest.pid))
             session_remember_untraced(session, guest.pid, &problem);
     }
-    if (guest.shared_fd >= 0)
-        close(guest.shared_fd);
     session->manifest_wanted = true;
 }

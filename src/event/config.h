@@ -114,24 +114,27 @@ struct sonde_config {
 #undef F
 };
 
-/* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, sends a
- * hello with the memfd of ring.h attached, and then obeys until told to go on or to give up. */
+/* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, says
+ * hello, and then obeys until told to go on or to give up. */
 #define SONDE_SOCKET_VARIABLE "SONDE_SOCKET"
 
 enum sonde_verb {
     SONDE_HELLO = 1, /* probe: a = address of struct sonde_config, b = of the live flag, c = version */
     SONDE_FORKED, /* probe, in a forked child that goes on as a service (a daemon): as hello, but its program
                    * is patched already */
+    SONDE_MEMORY, /* sonde: map the b bytes of the memory of ring.h that come with this; the probe answers
+                   * with the same verb and a = 0 or a negative errno */
     SONDE_MAP,    /* sonde: map b bytes of executable memory at a; the probe answers with the same verb and
                    * a = the address or a negative errno */
     SONDE_GO,     /* sonde: patched, run */
     SONDE_LEAVE,  /* sonde: not a program for us; forget everything and run */
-    SONDE_UNABLE, /* probe, in place of a hello: it has no shared memory; a = a negative errno */
 };
 
 /* Sonde coming to a program that runs already calls sonde_attach_prepare() of the probe it has loaded, and
- * reads what that returns: the hello, and where the pools are that the patches of before left (they are used
- * again). */
+ * reads what that returns: the hello, and the process's ends of a pair of sockets. Sonde takes one with
+ * pidfd_getfd(2), makes sure that it is what it should be, and sends SONDE_MEMORY over it;
+ * sonde_attach_memory() then maps what comes out of the other. Where the pools are that the patches of before
+ * left (they are used again): */
 enum { SONDE_POOLS = 8 };
 
 struct sonde_pool {
@@ -148,8 +151,8 @@ struct sonde_owner {
 
 struct sonde_attached {
     uint64_t config, live; /* as a and b of the hello */
-    int64_t
-        shared_fd; /* in the program's descriptor table, or a negative errno; sonde_attach_done() closes it */
+    int64_t error;         /* 0, or why there are no sockets, a negative errno */
+    int32_t sockets[2];    /* in the process's descriptor table */
     uint64_t version;
     uint64_t attachment; /* what sonde writes into the live flag, a word of 32 bits, once it has patched */
 };

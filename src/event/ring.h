@@ -1,13 +1,20 @@
-/* The memory that a traced process and sonde share: a memfd made by the probe, one per process.
+/* The memory that a traced process and sonde share: a memfd made, sized, filled with pages and sealed by
+ * sonde (src/collect/ring_reader.c), one per process, and handed to the probe.
  *
  *     offset          what
  *     0               struct sonde_shared (one page)
  *     4096 + i * slot struct sonde_thread of thread slot i (one page), then its ring
  *
- * The probe writes, sonde reads; sonde writes only `enabled`, `tail`, `families_off` and a slot's `owner` (to
- * give the slot of a thread that is gone to a new one). The ring is single producer, single consumer: the
- * probe publishes `head` with release, sonde publishes `tail` with release. Positions only grow; the place in
- * the ring is position modulo its size. A record never wraps: a record with id 0 fills the rest of the ring.
+ * The probe writes, sonde reads; sonde writes only what is marked as its own, `tail`, `families_off` and a
+ * slot's `owner` (to give the slot of a thread that is gone to a new one). The ring is single producer,
+ * single consumer: the probe publishes `head` with release, sonde publishes `tail` with release. Positions
+ * only grow; the place in the ring is position modulo its size. A record never wraps: a record with id 0
+ * fills the rest of the ring.
+ *
+ * A slot may be claimed below the mark `slots_ready` only: its pages are there, charged to sonde, so that the
+ * probe needs no system call and a full memory control group no killer. Sonde moves the mark ahead of need.
+ *
+ * Everything in here is under the control of the traced process: sonde reads it through ring_reader.h alone.
  *
  * Times are TSC ticks; sonde fits them to CLOCK_MONOTONIC. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -17,21 +24,24 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 2,
+    SONDE_SHARED_VERSION = 3,
     SONDE_PAGE = 4096,
-    SONDE_THREADS = 128,   /* thread slots per process */
-    SONDE_OPEN_SPANS = 24, /* nested spans kept per thread */
+    SONDE_THREADS = 128,          /* thread slots per process */
+    SONDE_RING_BYTES = 512 << 10, /* of each thread's ring, a power of two */
+    SONDE_OPEN_SPANS = 24,        /* nested spans kept per thread */
 };
 
 #define SONDE_SHARED_MAGIC 0x31646e6f73ull /* "sond1" */
 
 struct sonde_shared {
+    /* Sonde's: the first line before the memory is handed over, the second at any time. */
     uint64_t magic;
     uint32_t version;
-    uint32_t pid;          /* in the process's own PID namespace */
-    uint32_t ring_bytes;   /* of each thread's ring, a power of two */
-    uint32_t thread_slots; /* how many fit into the mapping */
-    uint64_t start_tsc;    /* when the probe started */
+    uint32_t ring_bytes;    /* of each thread's ring, a power of two */
+    uint32_t thread_slots;  /* how many fit into the memory */
+    uint32_t slots_ready;   /* slots below it have their pages */
+    uint32_t slots_offered; /* another value: a thread that found no slot may look again */
+    /* The probe's from here on. */
     /* Threads that found no slot; events of theirs that were not recorded (relaxed atomics, rare). */
     uint32_t threads_without_slot;
     uint64_t events_without_slot;

@@ -95,6 +95,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "base/owner.h"
 
 enum {
     LIMIT_MIN = 1 << 18,
@@ -479,9 +480,9 @@ int columns_create(struct history *history, const struct history_options *option
         return no_memory(history, problem);
     c->fixed_limit = MIN(options->segment_changes, (uint32_t)LIMIT_FIXED_MAX);
     c->slice_start_ns = history->start_ns;
-    int fd = open(history->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = owner_open(history->path, O_RDWR | O_CREAT | O_TRUNC);
     if (fd < 0)
-        return problem_set(problem, -errno, "%s: cannot create: %s", history->path, strerror(errno));
+        return problem_set(problem, fd, "%s: cannot create: %s", history->path, strerror(-fd));
     int r = record_file_create(&c->file, fd, history->path, history->start_ns, problem);
     c->file.durable = options->durable;
     return r;

@@ -49,6 +49,7 @@
 
 #include "base/macro.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "history/block.h"
 #include "history/names.h"
 
@@ -894,9 +895,9 @@ int tree_create(struct history *history, const struct history_options *options, 
     struct tree *t = tree_new(history);
     if (!t)
         return no_memory(history, problem);
-    t->fd = open(history->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    t->fd = owner_open(history->path, O_RDWR | O_CREAT | O_TRUNC);
     if (t->fd < 0)
-        return problem_set(problem, -errno, "%s: cannot create: %s", history->path, strerror(errno));
+        return problem_set(problem, t->fd, "%s: cannot create: %s", history->path, strerror(-t->fd));
     t->end_ns = history->start_ns;
     t->depth = 1;
     struct tree_node *root = node_new(t, false, NO_NODE, history->start_ns);

@@ -146,6 +146,7 @@ struct probe_self {
     struct probe_thread *thread; /* its slot */
     uint32_t attachment;         /* in which it was claimed: no live one is PROBE_UNCLAIMED */
     uint32_t refused;            /* the attachment in which there was none to be had, 0 none */
+    uint32_t refused_offer;      /* sonde's offer of slots at that time */
 };
 #define PROBE_UNCLAIMED UINT32_MAX
 extern __thread struct probe_self probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));

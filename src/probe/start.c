@@ -5,23 +5,13 @@
 #include "probe/redis.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/memfd.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 
-enum {
-    RING_BYTES = 512 << 10,
-    SLOT_BYTES = SONDE_PAGE + RING_BYTES,
-    WAIT_MS = 5000,
-    OLD_KERNEL_SLOTS = 16, /* allotted at once where memory cannot be allotted later without a descriptor */
-    POPULATE_WRITE = 23,   /* MADV_POPULATE_WRITE, Linux 5.14 */
-};
+enum { WAIT_MS = 5000 };
 
 EXPORTED struct sonde_config sonde_config __attribute__((aligned(64))); /* Redis' offsets: one cache line */
 
@@ -35,8 +25,8 @@ __thread struct probe_self probe_self
 EXPORTED struct sonde_owner sonde_owner; /* written and read by sonde alone */
 
 struct sonde_shared *probe_shared;
-static int shared_fd = -1; /* closed once sonde has it: descriptors are the program's own business */
-static uint32_t slots = SONDE_THREADS;
+static uint64_t shared_bytes;    /* of the mapping */
+static uint32_t ring_bytes;      /* of each thread, as sonde made the memory */
 static uint32_t attachments = 1; /* that there were, and is now */
 
 /* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
@@ -62,7 +52,7 @@ void *memcpy(void *to, const void *from, size_t n)
 
 static char *slot_address(uint32_t i)
 {
-    return (char *)probe_shared + SONDE_PAGE + (size_t)i * SLOT_BYTES;
+    return (char *)probe_shared + SONDE_PAGE + (size_t)i * (SONDE_PAGE + (size_t)ring_bytes);
 }
 
 static void forked(void);
@@ -73,17 +63,18 @@ struct probe_thread *probe_thread_claim(void)
         forked();
     if (!probe_live.attachment)
         return NULL;
-    if (probe_self.refused == attachments) { /* no slot for this thread */
+    /* Read before the slots: what is offered later is another offer. */
+    uint32_t offer = __atomic_load_n(&probe_shared->slots_offered, __ATOMIC_ACQUIRE);
+    bool refused = probe_self.refused == attachments;
+    if (refused && probe_self.refused_offer == offer) {
         __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     uint32_t tid = (uint32_t)SYSTEM_CALL(SYS_gettid);
-    for (uint32_t i = 0; i < slots; i++) {
+    /* Only slots that have their pages: touching others might take memory that there is none of. */
+    uint32_t ready = __atomic_load_n(&probe_shared->slots_ready, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < ready; i++) {
         struct probe_thread *thread = (struct probe_thread *)slot_address(i);
-        /* Memory is allotted before it is touched: a full tmpfs would otherwise kill us with SIGBUS. */
-        if (i >= __atomic_load_n(&probe_shared->slots_used, __ATOMIC_ACQUIRE) && slots == SONDE_THREADS &&
-            SYSTEM_CALL(SYS_madvise, thread, SLOT_BYTES, POPULATE_WRITE) < 0)
-            break;
         uint32_t nobody = 0;
         if (!__atomic_compare_exchange_n(&thread->shared.owner, &nobody, tid, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_RELAXED))
@@ -93,7 +84,7 @@ struct probe_thread *probe_thread_claim(void)
             if (__atomic_compare_exchange_n(&probe_shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED))
                 break;
-        thread->shared.ring_mask = RING_BYTES - 1;
+        thread->shared.ring_mask = ring_bytes - 1;
         for (unsigned k = 0; k < sizeof(thread->shared.probes_own) / sizeof(thread->shared.probes_own[0]);
              k++)
             thread->shared.probes_own[k] = 0;
@@ -107,7 +98,9 @@ struct probe_thread *probe_thread_claim(void)
         return thread;
     }
     probe_self.refused = attachments;
-    __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
+    probe_self.refused_offer = offer;
+    if (!refused)
+        __atomic_fetch_add(&probe_shared->threads_without_slot, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
     return NULL;
 }
@@ -161,112 +154,68 @@ static bool make_live_flag(void)
     return true;
 }
 
-/* A limit on the size of files (ulimit -f) holds for a memfd too: beyond it the kernel sends SIGXFSZ, of
- * which a program ends. */
-static long set_size(int fd, size_t size)
+/* Maps the memory that sonde made, over that of before when there is one: threads find their slots empty and
+ * claim anew. Takes the descriptor: descriptors are the program's own business. */
+static long map_shared_memory(int fd, uint64_t bytes)
 {
-    const uint64_t too_big = 1ull << (SIGXFSZ - 1);
-    const struct timespec at_once = {0};
-    uint64_t before;
-    long r = SYSTEM_CALL(SYS_rt_sigprocmask, SIG_BLOCK, &too_big, &before, sizeof(before));
-    if (r < 0)
-        return r;
-    r = SYSTEM_CALL(SYS_ftruncate, fd, size);
-    if (r == -EFBIG)
-        SYSTEM_CALL(SYS_rt_sigtimedwait, &too_big, 0, &at_once, sizeof(too_big));
-    SYSTEM_CALL(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof(before));
-    return r;
-}
-
-/* Maps a new memfd, over the memory of before when there is one: threads find their slots empty and claim
- * anew. */
-static long map_shared_memory(void)
-{
-    size_t size = SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES;
-    long r = set_size(shared_fd, size);
-    if (r < 0)
-        return r;
-    long at = SYSTEM_CALL(SYS_mmap, probe_shared, size, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | (probe_shared ? MAP_FIXED : 0), shared_fd, 0);
-    if (at < 0)
-        return at;
-    probe_shared = (struct sonde_shared *)at;
-    if (SYSTEM_CALL(SYS_madvise, at, SONDE_PAGE, POPULATE_WRITE) < 0) {
-        slots = OLD_KERNEL_SLOTS;
-        r = SYSTEM_CALL(SYS_fallocate, shared_fd, 0, 0, SONDE_PAGE + (size_t)slots * SLOT_BYTES);
-        if (r < 0)
-            return r;
+    long at = fd;
+    if (fd >= 0) {
+        at = SYSTEM_CALL(SYS_mmap, probe_shared, bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | (probe_shared ? MAP_FIXED : 0), fd, 0);
+        SYSTEM_CALL(SYS_close, fd);
     }
-    *probe_shared = (struct sonde_shared){
-        .magic = SONDE_SHARED_MAGIC,
-        .version = SONDE_SHARED_VERSION,
-        .pid = (uint32_t)SYSTEM_CALL(SYS_getpid),
-        .ring_bytes = RING_BYTES,
-        .thread_slots = slots,
-        .start_tsc = ticks(),
-    };
+    if (at < 0 && at > -4096)
+        return at;
+    (void)SYSTEM_CALL(SYS_madvise, at, bytes,
+                      MADV_DONTDUMP); /* no core dump of the program's is larger for us */
+    probe_shared = (struct sonde_shared *)at;
+    shared_bytes = bytes;
+    ring_bytes = probe_shared->ring_bytes;
     return make_live_flag() ? 0 : -ENOMEM;
-}
-
-static void close_shared_memory(void)
-{
-    if (shared_fd >= 0)
-        SYSTEM_CALL(SYS_close, shared_fd);
-    shared_fd = -1;
-}
-
-/* 0, with shared_fd open, or a negative errno. */
-static long make_shared_memory(void)
-{
-    shared_fd = (int)SYSTEM_CALL(SYS_memfd_create, "sonde", MFD_CLOEXEC);
-    long r = shared_fd < 0 ? shared_fd : map_shared_memory();
-    if (r < 0)
-        close_shared_memory();
-    return r;
 }
 
 static void drop_shared_memory(void)
 {
     probe_live.attachment = 0;
     if (probe_shared)
-        SYSTEM_CALL(SYS_munmap, probe_shared, SONDE_PAGE + (size_t)SONDE_THREADS * SLOT_BYTES);
+        SYSTEM_CALL(SYS_munmap, probe_shared, shared_bytes);
     probe_shared = NULL;
 }
 
-/* That it cannot be traced, and why. */
-static void say_why_not(int socket, long error)
+static bool say(int socket, const struct sonde_message *message)
 {
-    struct sonde_message message = {.verb = SONDE_UNABLE, .a = (uint64_t)error};
-    SYSTEM_CALL(SYS_sendto, socket, &message, sizeof(message), MSG_NOSIGNAL, 0, 0);
+    return SYSTEM_CALL(SYS_sendto, socket, message, sizeof(*message), MSG_NOSIGNAL, 0, 0) == sizeof(*message);
 }
 
 static bool say_hello(int socket, enum sonde_verb verb)
 {
-    struct sonde_message hello = {
+    const struct sonde_message hello = {
         .verb = verb,
         .a = (uint64_t)(uintptr_t)&sonde_config,
         .b = (uint64_t)(uintptr_t)&probe_live.attachment,
         .c = SONDE_SHARED_VERSION,
     };
-    struct iovec data = {&hello, sizeof(hello)};
+    return say(socket, &hello);
+}
+
+/* The next message, and the descriptor that came with it, -1 none. */
+static bool receive(int socket, struct sonde_message *message, int *ret_fd)
+{
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(int))];
-    } control = {
-        .header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
-    copy_bytes(CMSG_DATA(&control.header), &shared_fd, sizeof(int));
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = CMSG_SPACE(sizeof(int))};
-    return SYSTEM_CALL(SYS_sendmsg, socket, &message, MSG_NOSIGNAL) == sizeof(hello);
-}
-
-static bool receive(int socket, struct sonde_message *message)
-{
+    } control = {0};
+    struct iovec data = {message, sizeof(*message)};
+    struct msghdr envelope = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     struct pollfd wait = {.fd = socket, .events = POLLIN};
-    return SYSTEM_CALL(SYS_poll, &wait, 1, WAIT_MS) > 0 &&
-           SYSTEM_CALL(SYS_recvfrom, socket, message, sizeof(*message), 0, 0, 0) == sizeof(*message);
+    *ret_fd = -1;
+    if (SYSTEM_CALL(SYS_poll, &wait, 1, WAIT_MS) <= 0 ||
+        SYSTEM_CALL(SYS_recvmsg, socket, &envelope, MSG_CMSG_CLOEXEC) != sizeof(*message))
+        return false;
+    if (envelope.msg_controllen && control.header.cmsg_type == SCM_RIGHTS)
+        copy_bytes(ret_fd, CMSG_DATA(&control.header), sizeof(*ret_fd));
+    return true;
 }
 
 static long map_code(uint64_t address, uint64_t size)
@@ -279,31 +228,30 @@ static long map_code(uint64_t address, uint64_t size)
 static bool obey(int socket)
 {
     struct sonde_message message;
-    while (receive(socket, &message)) {
+    for (int fd; receive(socket, &message, &fd);) {
         if (message.verb == SONDE_GO)
-            return true;
-        if (message.verb != SONDE_MAP)
+            return probe_shared;
+        if (message.verb == SONDE_MEMORY)
+            message.a = (uint64_t)map_shared_memory(fd, message.b);
+        else if (message.verb == SONDE_MAP)
+            message.a = (uint64_t)map_code(message.a, message.b);
+        else
             return false;
-        message.a = (uint64_t)map_code(message.a, message.b);
-        if (SYSTEM_CALL(SYS_sendto, socket, &message, sizeof(message), MSG_NOSIGNAL, 0, 0) != sizeof(message))
+        if (!say(socket, &message))
             return false;
     }
     return false;
 }
 
-/* Connects, shows sonde our memory and waits for its word. */
+/* Connects, and does what sonde says. */
 static void register_with_sonde(enum sonde_verb verb)
 {
     const char *path = variable(SONDE_SOCKET_VARIABLE "=");
     int socket = path ? connect_to(path) : -1;
     if (socket < 0)
         return;
-    long made = make_shared_memory();
-    if (made < 0)
-        say_why_not(socket, made);
-    bool go = made == 0 && say_hello(socket, verb) && obey(socket);
+    bool go = say_hello(socket, verb) && obey(socket);
     SYSTEM_CALL(SYS_close, socket);
-    close_shared_memory();
     if (go)
         probe_live.attachment = attachments;
     else
@@ -319,30 +267,39 @@ static void forked(void)
     register_with_sonde(SONDE_FORKED);
 }
 
+static struct sonde_attached attached;
+
 /* Called by sonde in the main thread of a program that runs, while no function is hooked. open: one
  * more than the highest that is open. */
 EXPORTED struct sonde_attached *sonde_attach_prepare(int open);
 struct sonde_attached *sonde_attach_prepare(int open)
 {
-    static struct sonde_attached attached;
     probe_live.attachment = 0; /* a sonde that was killed left it as it was */
     attachments++;
     names_forget();
     redis_check_again();
     descriptors_begin_midway(open);
-    long made = make_shared_memory();
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
     attached.live = (uint64_t)(uintptr_t)&probe_live.attachment;
     attached.attachment = attachments;
-    attached.shared_fd = made < 0 ? made : shared_fd;
     attached.version = SONDE_SHARED_VERSION;
+    attached.error = SYSTEM_CALL(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, attached.sockets);
     return &attached;
 }
 
-EXPORTED void sonde_attach_done(void);
-void sonde_attach_done(void)
+/* Maps the memory that sonde has sent (if it has) over the pair of sockets, and closes them. 0, or a negative
+ * errno. */
+EXPORTED long sonde_attach_memory(int sent);
+long sonde_attach_memory(int sent)
 {
-    close_shared_memory();
+    struct sonde_message message;
+    int fd;
+    long r = -EPROTO;
+    if (sent && receive(attached.sockets[1], &message, &fd))
+        r = map_shared_memory(fd, message.b);
+    SYSTEM_CALL(SYS_close, attached.sockets[0]);
+    SYSTEM_CALL(SYS_close, attached.sockets[1]);
+    return r;
 }
 
 /* Executable memory at exactly address: that, or a negative errno. */

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/owner.h"
 
 #define MAGIC         0x31524a53u
 #define SEGMENT_BYTES ((uint64_t)256 << 20)
@@ -123,9 +124,9 @@ static int open_segment(struct journal *j, uint32_t segment)
     char path[4096];
     uint64_t end = 0;
     segment_path(j->folder, segment, path, sizeof(path));
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    int fd = owner_open(path, O_RDWR | O_CREAT);
     if (fd < 0)
-        return -errno;
+        return fd;
     int r = find_end(fd, &end);
     if (r == 0 && (ftruncate(fd, (off_t)end) < 0 || lseek(fd, (off_t)end, SEEK_SET) < 0))
         r = -errno;

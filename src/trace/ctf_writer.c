@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/owner.h"
 #include "base/text.h"
 
 enum {
@@ -143,8 +145,8 @@ static int write_metadata(const struct ctf_writer *writer, struct problem *probl
     int r = text.failed ? -ENOMEM : 0;
     _cleanup_(file_closep) int fd = -1;
     if (r == 0) {
-        fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        r = fd < 0 ? -errno : file_write_all(fd, text.at, text.length);
+        fd = owner_open(path, O_WRONLY | O_CREAT | O_EXCL);
+        r = fd < 0 ? fd : file_write_all(fd, text.at, text.length);
     }
     text_done(&text);
     if (r == -EEXIST) {
@@ -313,8 +315,8 @@ void ctf_stream_write(struct ctf_stream *stream, enum sonde_event_id id, uint64_
             continue;
         uint16_t length;
         memcpy(&length, (const char *)record + d->fields[f].record_offset, sizeof(length));
-        size_t room = (size_t)(limit - at) - 64; /* later strings still get their NUL */
-        size_t kept = length < room ? length : room;
+        ptrdiff_t room = MAX(limit - at - 64, 0); /* later strings still get their NUL */
+        size_t kept = MIN((size_t)length, (size_t)room);
         for (size_t i = 0; i < kept; i++)
             at[i] = strings[i] ? (uint8_t)strings[i] : '?';
         at[kept] = 0;
@@ -336,9 +338,9 @@ static int open_file(struct ctf_stream *stream)
     do { /* others may have joined before */
         snprintf(path, sizeof(path), "%s/ctf/%u-%u-%u", stream->writer->folder, stream->pid, stream->tid,
                  stream->number);
-        stream->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    } while (stream->fd < 0 && errno == EEXIST && stream->number++ >= JOINED_FIRST);
-    return stream->fd < 0 ? -errno : 0;
+        stream->fd = owner_open(path, O_WRONLY | O_CREAT | O_EXCL);
+    } while (stream->fd == -EEXIST && stream->number++ >= JOINED_FIRST);
+    return MIN(stream->fd, 0);
 }
 
 static void fill_header(struct ctf_stream *stream)

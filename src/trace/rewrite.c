@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/owner.h"
 #include "base/text.h"
 #include "trace/rewrite_metadata.h"
 #include "trace/stream.h"
@@ -161,9 +162,9 @@ static void write_class(struct rewriter *w, const struct field_class *c)
 
 static int write_file(struct rewriter *w, struct copy *c)
 {
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (c->created ? O_APPEND : O_TRUNC);
-    _cleanup_(file_closep) int fd = open(c->path, flags, 0644);
-    int r = fd < 0 ? -errno : file_write_all(fd, c->packet.at, c->packet.length);
+    int flags = O_WRONLY | O_CREAT | (c->created ? O_APPEND : O_TRUNC);
+    _cleanup_(file_closep) int fd = owner_open(c->path, flags);
+    int r = fd < 0 ? fd : file_write_all(fd, c->packet.at, c->packet.length);
     c->created = true;
     return r < 0 ? problem_set(w->problem, r, "%s: %s", c->path, strerror(-r)) : 0;
 }

@@ -1,0 +1,93 @@
+/* See owner.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Decided when the first file is made, once for a run: the caller's where the caller may write, else root's.
+ * A choice made anew for each file could be led astray by links made meanwhile. */
+static enum { UNDECIDED, CALLERS, OURS } decision;
+
+static bool number(const char *variable, uid_t *ret)
+{
+    const char *text = getenv(variable);
+    char *end = NULL;
+    unsigned long value = text ? strtoul(text, &end, 10) : 0;
+    if (!text || end == text || *end || value >= (uid_t)-1)
+        return false;
+    *ret = (uid_t)value;
+    return true;
+}
+
+/* The caller's rights for what follows on this thread. */
+struct rights {
+    uid_t user, group;
+    bool changed;
+};
+
+static struct rights take_rights(void)
+{
+    struct rights rights = {0};
+    if (decision == OURS || geteuid() != 0 || !number("SUDO_UID", &rights.user) || !rights.user ||
+        !number("SUDO_GID", &rights.group))
+        return rights;
+    rights.changed = true;
+    (void)setfsgid(rights.group);
+    (void)setfsuid(rights.user); /* last: it takes root's capabilities for files away */
+    return rights;
+}
+
+/* Whether to try again as root. */
+static bool give_back(const struct rights *rights, int result)
+{
+    if (!rights->changed)
+        return false;
+    (void)setfsuid(0);
+    (void)setfsgid(0);
+    bool refused = decision == UNDECIDED && (result == -EACCES || result == -EPERM);
+    if (refused)
+        decision = OURS;
+    else if (result >= 0)
+        decision = CALLERS;
+    return refused;
+}
+
+/* AS_OWNER(call): its result or a negative errno. */
+#define AS_OWNER(call)                     \
+    ({                                     \
+        int r_;                            \
+        struct rights rights_;             \
+        do {                               \
+            rights_ = take_rights();       \
+            r_ = (call);                   \
+            r_ = r_ < 0 ? -errno : r_;     \
+        } while (give_back(&rights_, r_)); \
+        r_;                                \
+    })
+
+int owner_open(const char *path, int flags)
+{
+    return AS_OWNER(open(path, flags | O_CLOEXEC, 0600));
+}
+
+int owner_mkdir(const char *path)
+{
+    return AS_OWNER(mkdir(path, 0700));
+}
+
+int owner_rename(const char *from, const char *to)
+{
+    return AS_OWNER(rename(from, to));
+}
+
+int owner_unlink(const char *path)
+{
+    return AS_OWNER(unlink(path));
+}

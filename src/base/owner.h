@@ -1,0 +1,19 @@
+/* Whose the files are that sonde writes: those of who called it, also through sudo, and nobody else's (modes
+ * 0700 and 0600). Under sudo they are made with the caller's rights on the file system, so that the kernel
+ * decides what the caller may write, whatever links stand in the way. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_OWNER_H
+#define BASE_OWNER_H
+
+#include <sys/types.h>
+
+/* open(2) of a file to be written or made, as its owner; a descriptor or a negative errno. O_CLOEXEC is
+ * added. */
+int owner_open(const char *path, int flags);
+
+/* The same of mkdir(2), rename(2) and unlink(2): 0 or a negative errno. */
+int owner_mkdir(const char *path);
+int owner_rename(const char *from, const char *to);
+int owner_unlink(const char *path);
+
+#endif

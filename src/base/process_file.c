@@ -1,0 +1,68 @@
+/* See process_file.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/process_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+
+int process_root_open(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/root", pid);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Links, also absolute ones and "..", stay below root. */
+static int open_below(int root, const char *path, uint64_t flags)
+{
+    const struct open_how how = {.flags = flags | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+int process_file_open(int root, const char *path)
+{
+    /* First without opening it: a device may do something when it is opened. */
+    _cleanup_(file_closep) int place = open_below(root, path, O_PATH);
+    struct stat st;
+    char self[64];
+    if (place < 0)
+        return place;
+    if (fstat(place, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
+    int fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
+}
+
+bool process_has_path(pid_t pid, const char *path)
+{
+    char link[64], whole[2 * PATH_MAX];
+    ssize_t folder = 0;
+    if (path[0] != '/') {
+        snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
+        folder = readlink(link, whole, PATH_MAX);
+        if (folder <= 0)
+            return false;
+    }
+    if (snprintf(whole + folder, sizeof(whole) - (size_t)folder, "/%s", path) >=
+        (int)(sizeof(whole) - (size_t)folder))
+        return false;
+    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int place = root < 0 ? root : open_below(root, whole, O_PATH);
+    return place >= 0;
+}

@@ -1,0 +1,20 @@
+/* Files of another process's file system. Whoever controls that process, or the container it is in, controls
+ * every link and name in there: they are followed within its root only, as the process itself would. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_PROCESS_FILE_H
+#define BASE_PROCESS_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The process's root folder, for the functions below; a descriptor to be closed, or a negative errno. */
+int process_root_open(pid_t pid);
+
+/* Opens a file below a root for reading, if it is a regular one: a descriptor or a negative errno (-EINVAL
+ * when it is something else). Does not wait, whatever stands there. */
+int process_file_open(int root, const char *path);
+
+/* Is there a file or a folder of this name, seen from the process's working folder? */
+bool process_has_path(pid_t pid, const char *path);
+
+#endif
