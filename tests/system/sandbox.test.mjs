@@ -138,16 +138,16 @@ test("the sandbox of Debian's redis-server unit", needsRoot, async (t) => {
 });
 
 test('a filter that would kill the process for a call of the probe: refused, and doctor says so beforehand', needsRoot, async (t) => {
-    const folder = temporary(t), socket = path.join(folder, 'socket'), MEMFD_CREATE = 319;
+    const folder = temporary(t), socket = path.join(folder, 'socket'), RECVMSG = 47;
     const program = execFileSync('sh', ['-c', 'command -v redis-server'], { encoding: 'utf8' }).trim();
-    const running = start(t, await sandbox(folder, t), ['--without', MEMFD_CREATE, program, '--port', '0', '--unixsocket', socket, '--save', '', '--dir', folder]);
+    const running = start(t, await sandbox(folder, t), ['--without', RECVMSG, program, '--port', '0', '--unixsocket', socket, '--save', '', '--dir', folder]);
     if (await skippable(t, running)) return;
     const doctor = await finish(t, SONDE, ['doctor', '--json', running.pid]);
     assert.equal(doctor.status, 1);
-    assert.match(JSON.parse(doctor.stdout).checks.find((check) => check.what === 'its system call filter').why, /would kill it for memfd_create|may not be read/);
+    assert.match(JSON.parse(doctor.stdout).checks.find((check) => check.what === 'its system call filter').why, /would kill it for recvmsg|may not be read/);
     const { status, stderr } = await finish(t, SONDE, ['attach', '-o', path.join(folder, 'trace'), '--duration', '1', running.pid]);
     assert.equal(status, 3, stderr);
-    assert.match(stderr, /would kill it for memfd_create|may not be read/);
+    assert.match(stderr, /would kill it for recvmsg|may not be read/);
     assert.equal(await talk(socket, 'PING\r\n'), '+PONG\r\n', 'it lives on');
 });
 
