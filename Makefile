@@ -1,7 +1,8 @@
 # The short way in. Everything behind it is Meson (build/), npm and node; `make help` lists the targets.
 BUILD  ?= build
 ASAN   ?= build-asan
-PREFIX ?= /usr/local
+# Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
+PREFIX ?=
 
 .PHONY: help deps build demo test bench verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
@@ -13,7 +14,8 @@ deps: ## install what building and testing needs (Debian packages and npm packag
 	@tools/install-deps
 
 build: ## build/sonde, runnable in place
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dbuildtype=release --prefix=$(PREFIX) >/dev/null
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dbuildtype=release --prefix=$(or $(PREFIX),/usr/local) >/dev/null
+	@test -z "$(PREFIX)" || meson configure $(BUILD) | grep -q '^ *prefix  *$(PREFIX) ' || meson configure $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD)
 
 demo: deps build ## trace a small shop with planted faults and print why it is slow

@@ -87,7 +87,7 @@ static bool step(struct jread *json, char closing)
         json->at++;
         c = jread_peek(json);
         if (c == closing)
-            jread_fail(json, "a value is expected after the comma");
+            jread_fail(json, "a comma before the end of the object or array; remove it");
     }
     json->started |= bit;
     return json->error == 0;

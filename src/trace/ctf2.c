@@ -204,6 +204,7 @@ static int parse_roles(struct parser *p, json_t *json, struct field_class *c)
         {"discarded-event-record-counter-snapshot", ROLE_DISCARDED},
         {"packet-sequence-number", ROLE_SEQUENCE_NUMBER},
         {"event-record-class-id", ROLE_EVENT_ID},
+        {"metadata-stream-uuid", ROLE_UUID},
     };
     json_t *list = json_object_get(json, "roles");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -400,7 +401,7 @@ static int parse_class_of(struct parser *p, json_t *json, const char *type, int 
     case KIND_BLOB: {
         c->align = 8;
         int r = parse_length(p, json, type, c);
-        return r < 0 || c->kind == KIND_BLOB ? r : parse_encoding(p, json, c);
+        return r < 0 ? r : c->kind == KIND_BLOB ? parse_roles(p, json, c) : parse_encoding(p, json, c);
     }
     case KIND_STRUCT:
         return parse_structure(p, json, depth, c);
@@ -497,8 +498,6 @@ static int fragment_trace(struct parser *p, json_t *json)
         end = &e->next;
     }
     int r = get_string(p, json, "name", &p->meta->name);
-    if (r >= 0)
-        r = get_uuid(p, json, p->meta->uuid, &p->meta->has_uuid);
     return r < 0 ? r : parse_scope(p, json, "packet-header-field-class", &p->meta->packet_header);
 }
 
@@ -683,6 +682,17 @@ static int fold_large_integers(const char *text, size_t *length, char **ret_copy
     return 0;
 }
 
+/* Does text, of which length bytes were read when an error was found, end with a comma and a closing bracket?
+ */
+static bool is_trailing_comma(const char *text, size_t length)
+{
+    if (!length || (text[length - 1] != '}' && text[length - 1] != ']'))
+        return false;
+    for (length--; length && strchr(" \t\r\n", text[length - 1]); length--)
+        ;
+    return length && text[length - 1] == ',';
+}
+
 int ctf2_parse(struct metadata *metadata, const char *text, size_t length, struct problem *problem)
 {
     struct parser p = {.meta = metadata,
@@ -707,8 +717,11 @@ int ctf2_parse(struct metadata *metadata, const char *text, size_t length, struc
         if (!json && metadata->cut_bytes && json_error_code(&error) == json_error_premature_end_of_input)
             break;
         if (!json) {
-            r = problem_set(problem, -EINVAL, "%s:%u:%d: expected JSON: %s", metadata->path,
-                            p.line + (unsigned)error.line - 1, error.column, error.text);
+            r = problem_set(problem, -EINVAL, "%s:%u:%d: expected JSON: %s%s", metadata->path,
+                            p.line + (unsigned)error.line - 1, error.column, error.text,
+                            is_trailing_comma(text + at, (size_t)error.position)
+                                ? " (a comma before the end of an object or array)"
+                                : "");
             break;
         }
         size_t end = at + (size_t)error.position;

@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "base/file.h"
-
-#define METADATA_MAGIC        0x75d11d57u
-#define METADATA_HEADER_BYTES 37
+#include "trace/metadata_packets.h"
 
 const char *metadata_environment(const struct metadata *metadata, const char *name)
 {
@@ -381,6 +379,40 @@ static int name_roles(struct metadata *m)
     return 0;
 }
 
+/* ---- the trace's UUID in packet headers ---- */
+
+static bool is_uuid(const struct metadata *m, const struct field_member *member)
+{
+    const struct field_class *c = member->class;
+    if (m->version == 2)
+        return c->roles & 1u << ROLE_UUID && c->kind == KIND_BLOB && !c->dynamic && c->length == 16;
+    return member->name && strcmp(member->name, "uuid") == 0 && c->kind == KIND_ARRAY && !c->dynamic &&
+           c->length == 16 && c->members[0].class->bits == 8;
+}
+
+/* Where it lies, in bytes from the packet's begin; -1 when there is none, or behind what has no fixed size.
+ */
+static int32_t find_uuid(const struct metadata *m)
+{
+    uint64_t bits = 0;
+    const struct field_class *header = m->packet_header;
+    for (uint32_t i = 0; m->has_uuid && header && header->kind == KIND_STRUCT && i < header->member_count;
+         i++) {
+        const struct field_class *c = header->members[i].class;
+        uint64_t align = MAX(field_class_align(c), 1u);
+        bits = (bits + align - 1) / align * align;
+        if (is_uuid(m, &header->members[i]))
+            return bits % 8 || bits > INT16_MAX ? -1 : (int32_t)(bits / 8);
+        if (c->kind == KIND_BLOB && !c->dynamic && c->length < INT16_MAX)
+            bits += c->length * 8;
+        else if (c->kind == KIND_INTEGER || c->kind == KIND_REAL)
+            bits += c->bits;
+        else
+            break;
+    }
+    return -1;
+}
+
 /* Cycles to ns the way babeltrace2 does it, so that times are equal to the last digit. */
 static uint64_t cycles_to_ns(uint64_t frequency, uint64_t cycles)
 {
@@ -510,6 +542,7 @@ static int finish(struct metadata *m, struct problem *problem)
     for (struct stream_meta *s = m->streams; s; s = s->next)
         for (uint32_t i = 0; s->packet_context && i < s->packet_context->member_count; i++)
             s->counts_packets |= s->packet_context->members[i].class->roles >> ROLE_SEQUENCE_NUMBER & 1;
+    m->uuid_offset = find_uuid(m);
     const char *tracer = metadata_environment(m, "tracer_name");
     m->own = tracer && strcmp(tracer, "sonde") == 0;
     for (struct stream_meta *s = m->streams; s; s = s->next)
@@ -534,58 +567,7 @@ static int finish(struct metadata *m, struct problem *problem)
 
 /* ---- the file ---- */
 
-static uint32_t get32(const uint8_t *at, bool big)
-{
-    uint32_t v;
-    memcpy(&v, at, 4);
-    return big ? __builtin_bswap32(v) : v;
-}
-
-/* What the file ends without. */
-struct cut {
-    uint64_t bytes, offset;
-};
-
-/* Bytes 0-3 magic, 4-19 uuid, 20-23 checksum, 24-27 content bits, 28-31 packet bits, 32 compression, 33
- * encryption, 34 checksum scheme, 35 major, 36 minor; then the text. text has room for length bytes. A file
- * that ends within a packet gives what is there of it. */
-static int unpack_packets(const char *path, const uint8_t *data, size_t length, char *text,
-                          size_t *ret_length, struct cut *ret_cut, struct problem *problem)
-{
-    bool big = get32(data, false) != METADATA_MAGIC;
-    size_t at = 0, out = 0;
-    while (at < length) {
-        const uint8_t *h = data + at;
-        size_t left = length - at;
-        if (left < METADATA_HEADER_BYTES) {
-            *ret_cut = (struct cut){METADATA_HEADER_BYTES - left, at};
-            break;
-        }
-        if (get32(h, big) != METADATA_MAGIC)
-            return problem_set(problem, -EINVAL,
-                               "%s: offset %zu: expected the start of a metadata packet (0x%08x)", path, at,
-                               METADATA_MAGIC);
-        size_t content = get32(h + 24, big) / 8, packet = get32(h + 28, big) / 8;
-        if (content < METADATA_HEADER_BYTES || packet < content)
-            return problem_set(
-                problem, -EINVAL,
-                "%s: offset %zu: expected a metadata packet's size, found %zu bytes (%zu used)", path, at,
-                packet, content);
-        if (h[32] || h[33])
-            return problem_set(problem, -ENOTSUP, "%s: offset %zu: compressed or encrypted metadata", path,
-                               at + 32);
-        if (packet > left)
-            *ret_cut = (struct cut){packet - left, at};
-        content = MIN(content, left);
-        memcpy(text + out, h + METADATA_HEADER_BYTES, content - METADATA_HEADER_BYTES);
-        out += content - METADATA_HEADER_BYTES;
-        at += MIN(packet, left);
-    }
-    *ret_length = out;
-    return 0;
-}
-
-static int parse(const char *path, const char *text, size_t length, const struct cut *cut,
+static int parse(const char *path, const char *text, size_t length, const struct metadata_cut *cut,
                  struct problem *problem, struct metadata **ret_metadata)
 {
     _cleanup_(metadata_freep) struct metadata *m = calloc(1, sizeof(*m));
@@ -615,14 +597,14 @@ int metadata_parse(const char *path, const char *data, size_t length, struct pro
                    struct metadata **ret_metadata)
 {
     _cleanup_(freep) char *text = NULL;
-    struct cut cut = {0};
+    struct metadata_cut cut = {0};
     const uint8_t *d = (const uint8_t *)data;
-    if (length < 4 || (get32(d, false) != METADATA_MAGIC && get32(d, true) != METADATA_MAGIC))
+    if (!metadata_in_packets(d, length))
         return parse(path, data, length, &cut, problem, ret_metadata);
     text = malloc(length);
     if (!text)
         return problem_set(problem, -ENOMEM, "%s: not enough memory", path);
-    int r = unpack_packets(path, d, length, text, &length, &cut, problem);
+    int r = metadata_unpack(path, d, length, text, &length, &cut, problem);
     if (r >= 0)
         r = parse(path, text, length, &cut, problem, ret_metadata);
     if (r == -EINVAL && cut.bytes)

@@ -55,6 +55,7 @@ enum field_role {
     ROLE_SEQUENCE_NUMBER,
     ROLE_EVENT_ID,
     ROLE_CLOCK, /* moves the stream's clock */
+    ROLE_UUID,  /* CTF 2's metadata stream UUID */
     ROLE_COUNT,
 };
 
@@ -189,6 +190,7 @@ struct metadata {
     enum byte_order order;
     bool has_uuid;
     uint8_t uuid[16];
+    int32_t uuid_offset; /* of the same UUID, in bytes from a packet's begin; -1: packets have none */
     const char *name;
     bool own; /* recorded by sonde */
     struct field_class *packet_header;

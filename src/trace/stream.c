@@ -396,6 +396,10 @@ static int open_packet(struct stream *s, struct machine *m)
     int r = layout_run(m, s->meta->header_program);
     if (r >= 0 && role(m, ROLE_MAGIC, PACKET_MAGIC) != PACKET_MAGIC)
         return give_up_packet(s, s->packet_offset, "the start of a packet (0xc1fc1fc1)");
+    int32_t uuid = s->meta->uuid_offset;
+    if (r >= 0 && uuid >= 0 && left >= (uint64_t)uuid + 16 && memcmp(m->data + uuid, s->meta->uuid, 16) != 0)
+        return give_up_packet(s, s->packet_offset + (uint64_t)uuid,
+                              "the UUID of the trace, not of another one");
     s->class = r >= 0 ? find_class(s->meta, m) : NULL;
     if (r >= 0 && !s->class)
         return give_up_packet(s, s->packet_offset, "a stream id that the metadata declares");

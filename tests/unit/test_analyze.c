@@ -72,7 +72,16 @@ static void strange_events_do_no_harm(void **state)
                 values[i] = (struct value){0};
             assert_int_equal(analysis_event(feed.analysis, &event), 0);
         }
-    feed_finish(&feed);
+    uint64_t begin = US(SONDE_EVENT_COUNT + 10u);
+    feed_process(&feed, 10, SONDE_runtime_node, "api", begin);
+    feed_request(&feed, 10, 5, "/after", begin + MS(1), begin + MS(3));
+    struct report *report = feed_finish(&feed);
+    const struct request *request = feed_kept(&feed, "/after");
+    assert_string_equal(request->service, "api");
+    assert_int_equal(request->state, REQUEST_FINISHED);
+    assert_int_equal(report->findings.count, 0); /* nothing is concluded from what makes no sense */
+    assert_int_equal(report->losses.count, 0);
+    assert_int_equal(analysis_counts(feed.analysis)->node_processes, 1);
     feed_done(&feed);
 }
 

@@ -255,8 +255,11 @@ static void folded_round_trip(void **state)
     assert_int_equal(profile_new(&p), 0);
     assert_int_equal(folded_read(p, text, sizeof(text) - 1, NULL), 0);
     assert_folded(p, "a 18446744073\nmain;x y 1\nmain;x y;z_[k] 7\n");
-    assert_int_equal(
-        p->frames.at[p->nodes.at[p->nodes.count - 1].frame].kind == FRAME_KERNEL || p->nodes.count > 1, 1);
+    uint32_t main = profile_child(p, 0, profile_named_frame(p, "main", FRAME_NATIVE));
+    uint32_t x_y = profile_child(p, main, profile_named_frame(p, "x y", FRAME_NATIVE));
+    size_t nodes = p->nodes.count;
+    profile_child(p, x_y, profile_named_frame(p, "z", FRAME_KERNEL));
+    assert_int_equal(p->nodes.count, nodes); /* "_[k]" was read as a frame of the kernel, called z */
     profile_free(p);
     struct problem problem;
     assert_int_equal(profile_new(&p), 0);
