@@ -134,7 +134,7 @@ HOOK(int, h2_frame, void *session, const struct frame *frame, void *data)
     if (probe_stale(self))
         return result;
     if (asked && self->request_pending) { /* no JavaScript was called */
-        tell_request(self);
+        tell_request(self, ticks());
         context_parsed(self, false);
     }
     self->request_stream = 0;

@@ -3,6 +3,7 @@
 #include "probe/node.h"
 
 #include "probe/context.h"
+#include "probe/libuv.h"
 
 #include <sys/syscall.h>
 
@@ -10,33 +11,16 @@
  * not worth a record. About 2 us. */
 enum { PHASE_MIN_TICKS = 5000 };
 
-/* Encoding that takes less is not worth a record either. About 20 us. */
-enum { ENCODE_MIN_TICKS = 50000 };
-
-/* libuv 1.x, uv.h and uv/unix.h */
-enum {
-    UV_HANDLE_TYPE = 16,     /* uv_handle_t.type */
-    UV_STREAM_WATCHER = 136, /* uv_stream_t.io_watcher */
-    UV_IO_FD = 48,           /* uv__io_t.fd */
-    UV_IO_STREAM_FD = UV_STREAM_WATCHER + UV_IO_FD,
-    UV_REQ_TYPE = 8,   /* uv_req_t.type */
-    UV_FS_TYPE = 64,   /* uv_fs_t.fs_type */
-    UV_FS_RESULT = 88, /* uv_fs_t.result */
-    UV_FS_FILE = 280,  /* uv_fs_t.file */
-    UV_FS_WORK = 336,  /* uv_fs_t.work_req */
-    UV_WORK_WORK = 88, /* uv_work_t.work_req */
-    UV_TYPE_FS = 6,    /* UV_FS among request types */
-    UV_NAMED_PIPE = 7,
-    UV_TCP = 12,
-    UV_TTY = 14,
-};
+/* Encoding that takes less is not worth a record either: about 20 us. Fewer bytes do not take so long; two
+ * looks at the clock would be a good part of it. */
+enum { ENCODE_MIN_TICKS = 50000, ENCODE_MIN_BYTES = 1024 };
 
 #define READ(type, p, at) (*(const type *)((const char *)(p) + (at)))
 
 static bool is_stream(const void *handle)
 {
     int type = READ(int, handle, UV_HANDLE_TYPE);
-    return type == UV_TCP || type == UV_NAMED_PIPE || type == UV_TTY;
+    return type == UV_TCP_TYPE || type == UV_NAMED_PIPE_TYPE || type == UV_TTY_TYPE;
 }
 
 static int stream_fd(const void *handle)
@@ -109,28 +93,31 @@ void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id
     callback->self = scope;
     callback->depth = self->shared.depth;
     callback->written = self->shared.written;
-    callback->start_tsc = span_open(self, SONDE_EVENT_node_callback, async_id, 0);
+    uint64_t now = boundary(self, BOUNDARY_COMPLETION);
+    callback->start_tsc = span_open_at(self, now, SONDE_EVENT_node_callback, async_id, 0);
     self->callback_count = n + 1;
     if (self->request_pending)
-        tell_request(self);
+        tell_request(self, now);
     if (UNLIKELY(self->messages_pending.messages))
         websocket_tell(self);
 }
 
-void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id)
+void callback_end(struct probe_thread *self, struct probe_callback *callback, uint64_t scope,
+                  uint64_t async_id, uint64_t trigger_id)
 {
-    struct probe_callback *callback = callback_find(self, scope);
-    if (!callback)
-        return;
+    if (callback >= &self->callbacks[self->callback_count] || callback->self != scope)
+        return; /* an outer one has ended first */
     /* Scopes above it on the stack ended without Close(): they are gone with it. */
     self->callback_count = (uint32_t)(callback - self->callbacks);
     uint64_t start = callback->start_tsc;
     uint64_t end = ticks();
-    span_close(self, callback->depth);
+    if (!span_close(self, callback->depth))
+        return;
     /* The loop's own look for immediates and timers, when there are none. */
     if (!async_id && end - start < PHASE_MIN_TICKS && self->shared.written == callback->written)
         return;
-    RECORD(self, node_callback, start, end, .async_id = async_id, .trigger_id = trigger_id);
+    RECORD_OWN(self, node_callback, start, end, .async_id = async_id, .trigger_id = trigger_id);
+    boundary_is(self, BOUNDARY_CALLBACK, end);
 }
 
 /* ---- thread pool ---- */
@@ -237,9 +224,12 @@ WORK_HOOK(uv_getnameinfo_work, uv_getnameinfo_work)
         uint8_t kind = work_kind(work, sonde_config.address, &fs);                                         \
         uint32_t depth = self->shared.depth;                                                               \
         uint64_t start = span_open(self, SONDE_EVENT_uv_done, (uintptr_t)work, 0);                         \
+        boundary_is(self, BOUNDARY_COMPLETION, start);                                                     \
         sonde_orig_##name(work, status);                                                                   \
-        span_close(self, depth);                                                                           \
-        RECORD(self, uv_done, start, ticks(), .request = (uintptr_t)work, .status = status, .kind = kind); \
+        if (!span_close(self, depth))                                                                      \
+            return;                                                                                        \
+        uint64_t end = boundary(self, BOUNDARY_CALLBACK);                                                  \
+        RECORD_OWN(self, uv_done, start, end, .request = (uintptr_t)work, .status = status, .kind = kind); \
     }
 DONE_HOOK(uv_fs_done, uv_fs_work)
 DONE_HOOK(uv_queue_done, uv_queue_work)
@@ -247,6 +237,19 @@ DONE_HOOK(uv_getaddrinfo_done, uv_getaddrinfo_work)
 DONE_HOOK(uv_getnameinfo_done, uv_getnameinfo_work)
 
 /* ---- loop phases ---- */
+
+/* A phase without anything to do is not looked at: it takes less than looking. */
+static inline bool queue_is_empty(const void *loop, int at)
+{
+    const void *queue = (const char *)loop + at;
+    return READ(const void *, queue, 0) == queue;
+}
+
+static inline bool no_timer_is_due(const void *loop)
+{
+    const void *first = READ(const void *, loop, UV_LOOP_TIMER);
+    return !first || READ(uint64_t, first, UV_TIMER_TIMEOUT) > READ(uint64_t, loop, UV_LOOP_TIME);
+}
 
 HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
                           uint64_t start, uint64_t written)
@@ -257,9 +260,13 @@ HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_
         RECORD(self, uv_phase, start, end, .timeout_ms = timeout_ms, .phase = phase);
 }
 
-#define PHASE_HOOK(name, number)                                           \
+#define PHASE_HOOK(name, number, nothing)                                  \
     HOT_HOOK(void, name, void *loop)                                       \
     {                                                                      \
+        if (LIKELY(nothing)) {                                             \
+            sonde_orig_##name(loop);                                       \
+            return;                                                        \
+        }                                                                  \
         struct probe_thread *self = THREAD_WANTING(uv_phase);              \
         if (!self) {                                                       \
             sonde_orig_##name(loop);                                       \
@@ -271,10 +278,10 @@ HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_
         sonde_orig_##name(loop);                                           \
         phase_end(self, number, 0, depth, start, written);                 \
     }
-PHASE_HOOK(uv_timers, 0)
-PHASE_HOOK(uv_idle, 2)
-PHASE_HOOK(uv_prepare, 3)
-PHASE_HOOK(uv_check, 5)
+PHASE_HOOK(uv_timers, 0, no_timer_is_due(loop))
+PHASE_HOOK(uv_idle, 2, queue_is_empty(loop, UV_LOOP_IDLE))
+PHASE_HOOK(uv_prepare, 3, queue_is_empty(loop, UV_LOOP_PREPARE))
+PHASE_HOOK(uv_check, 5, queue_is_empty(loop, UV_LOOP_CHECK))
 
 HOT_HOOK(void, uv_poll, void *loop, int timeout_ms)
 {
@@ -414,6 +421,32 @@ static int message_status(void *parser)
     return sonde_config.llhttp_status >= 0 ? READ(uint16_t, parser, sonde_config.llhttp_status) : 0;
 }
 
+/* Adds what comes of a URL to its path, up to and with the question mark; the new length. */
+static uint16_t add_path(char path[static PATH_BYTES], uint16_t n, const char *p, uint64_t length)
+{
+    const uint64_t ones = 0x0101010101010101ull, highs = 0x8080808080808080ull;
+    if (n && path[n - 1] == '?')
+        return n;
+    const char *end = p + (length < (uint64_t)(PATH_BYTES - n) ? length : (uint64_t)(PATH_BYTES - n));
+    for (; end - p >= 8; p += 8, n = (uint16_t)(n + 8)) {
+        uint64_t word, marks;
+        __builtin_memcpy(&word, p, sizeof(word));
+        marks = word ^ ones * '?';
+        marks = (marks - ones) & ~marks & highs;
+        if (marks)
+            word &= marks ^ (marks - 1); /* what comes behind is nobody's business */
+        __builtin_memcpy(path + n, &word, sizeof(word));
+        if (marks)
+            return (uint16_t)(n + __builtin_ctzll(marks) / 8 + 1);
+    }
+    while (p < end) {
+        path[n++] = *p;
+        if (*p++ == '?')
+            break;
+    }
+    return n;
+}
+
 /* The path grows over on_url calls, up to the query string. */
 HOT_HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
 {
@@ -423,19 +456,13 @@ HOT_HOOK(int, llhttp_url, void *parser, const char *p, const char *end)
             self->path_parser = (uintptr_t)parser;
             self->path_length = 0;
         }
-        uint16_t n = self->path_length;
-        bool ended = n && self->path[n - 1] == '?';
-        for (const char *c = p; c < end && !ended && n < sizeof(self->path); c++) {
-            self->path[n++] = *c;
-            ended = *c == '?';
-        }
-        self->path_length = n;
+        self->path_length = add_path(self->path, self->path_length, p, (uint64_t)(end - p));
     }
     return sonde_orig_llhttp_url(parser, p, end);
 }
 
 /* Told inside the callback that carries the request to JavaScript. */
-void tell_request(struct probe_thread *self)
+void tell_request(struct probe_thread *self, uint64_t now)
 {
     uint32_t stream = self->request_stream;
     self->request_pending = 0;
@@ -449,7 +476,7 @@ void tell_request(struct probe_thread *self)
     else if (sonde_config.llhttp_get_method)
         method = ((uint8_t(*)(void *))sonde_config.llhttp_get_method)(parser);
     uint64_t resource = stream ? self->http2.resource : 0;
-    RECORD_TEXT(self, http_request, ticks(), self->path, n, .parser = (uintptr_t)parser, .resource = resource,
+    RECORD_TEXT(self, http_request, now, self->path, n, .parser = (uintptr_t)parser, .resource = resource,
                 .generation = self->stream_generation, .fd = self->stream_fd,
                 .context = stream ? context_new_shared(self, resource) : context_new_request(),
                 .stream = stream, .side = 0, .method = method, .path_length = n);
@@ -489,7 +516,7 @@ HOT_HOOK(int, llhttp_headers, void *parser, const char *p, const char *end)
     int result = sonde_orig_llhttp_headers(parser, p, end);
     bool carried = !self->request_pending;
     if (!carried) /* no JavaScript was called */
-        tell_request(self);
+        tell_request(self, ticks());
     if (type == HTTP_REQUEST)
         context_parsed(self, carried);
     return result;
@@ -623,12 +650,13 @@ enum { BUILTIN_HIDDEN_ARGUMENTS = 5, JSON_PARSE = 0, JSON_STRINGIFY = 1, BUFFER_
 
 HOOK(uint64_t, v8_json_parse, int count, uint64_t *arguments, void *isolate)
 {
-    struct probe_thread *self = probe_thread();
+    int extra = count - BUILTIN_HIDDEN_ARGUMENTS - 1; /* arguments behind the first */
+    uint64_t bytes = extra >= 0 ? string_length(*(arguments - extra)) : 0;
+    bool is_short = extra == 0 && bytes && bytes < ENCODE_MIN_BYTES; /* a second one may be a function */
+    struct probe_thread *self = is_short ? NULL : probe_thread();
     if (!encode_enter(self))
         return sonde_orig_v8_json_parse(count, arguments, isolate);
     uint64_t start = ticks();
-    int extra = count - BUILTIN_HIDDEN_ARGUMENTS - 1; /* arguments behind the first */
-    uint64_t bytes = extra >= 0 ? string_length(*(arguments - extra)) : 0;
     uint64_t result = sonde_orig_v8_json_parse(count, arguments, isolate);
     encode_leave(self, start, bytes, JSON_PARSE);
     return result;
@@ -649,7 +677,7 @@ HOOK(uint64_t, v8_json_stringify, int count, uint64_t *arguments, void *isolate)
  * buffer becomes a string. A MaybeLocal is one pointer. */
 HOT_HOOK(void *, node_encode, void *isolate, const char *bytes, size_t length, int encoding, void *error)
 {
-    struct probe_thread *self = probe_thread();
+    struct probe_thread *self = length < ENCODE_MIN_BYTES ? NULL : probe_thread();
     if (!encode_enter(self))
         return sonde_orig_node_encode(isolate, bytes, length, encoding, error);
     uint64_t start = ticks();

@@ -8,14 +8,16 @@
 /* A callback scope begins on this thread: opens its span. ids may still be unknown (0). */
 HOT void callback_begin(struct probe_thread *self, uint64_t scope, uint64_t async_id);
 
-/* It ends; async ids as read from the scope, 0 when unknown. Does nothing for a scope that is not open. */
-HOT void callback_end(struct probe_thread *self, uint64_t scope, uint64_t async_id, uint64_t trigger_id);
+/* It ends; async ids as read from the scope, 0 when unknown. Does nothing for a scope that is not open any
+ * more; callback is where callback_find() had it. */
+HOT void callback_end(struct probe_thread *self, struct probe_callback *callback, uint64_t scope,
+                      uint64_t async_id, uint64_t trigger_id);
 
 /* The innermost open callback of this thread, or NULL. */
 HOT struct probe_callback *callback_find(struct probe_thread *self, uint64_t scope);
 
 /* The request that waits for its callback is recorded. */
-HOT void tell_request(struct probe_thread *self);
+HOT void tell_request(struct probe_thread *self, uint64_t now);
 
 /* The number of a method's name (enum sonde_http_method). */
 uint8_t http_method(const char *word, uint64_t length);

@@ -111,7 +111,8 @@ HOT_HOOK(void, node_scope_wrap, void *scope, void *wrap, int flags)
 HOT_HOOK(void, node_scope_close, void *scope)
 {
     struct probe_thread *self = probe_thread();
-    if (!self || !callback_find(self, (uintptr_t)scope)) {
+    struct probe_callback *callback = self ? callback_find(self, (uintptr_t)scope) : NULL;
+    if (!callback) {
         sonde_orig_node_scope_close(scope);
         return;
     }
@@ -119,5 +120,7 @@ HOT_HOOK(void, node_scope_close, void *scope)
     if (sonde_config.callback_scope_context >= 0)
         context = *(const struct async_context *)((const char *)scope + sonde_config.callback_scope_context);
     sonde_orig_node_scope_close(scope);
-    callback_end(self, (uintptr_t)scope, whole(context.async_id), whole(context.trigger_async_id));
+    if (!probe_stale(self))
+        callback_end(self, callback, (uintptr_t)scope, whole(context.async_id),
+                     whole(context.trigger_async_id));
 }

@@ -36,7 +36,15 @@
     HOT EXPORTED result sonde_wrap_##name(__VA_ARGS__); \
     HOOK(result, name, __VA_ARGS__)
 
-enum { PROBE_CALLBACKS = 16 };
+enum { PROBE_CALLBACKS = 16, PATH_BYTES = 256 };
+
+/* Boundaries where one thing ends and the next begins with nothing but Node's own few lines between: both are
+ * given one time, because looking at the clock is among the dearest things that a hook does. */
+enum probe_boundary {
+    BOUNDARY_NONE,
+    BOUNDARY_COMPLETION, /* an operation's completion begins: it calls back */
+    BOUNDARY_CALLBACK,   /* a callback has ended: so does the completion that made it */
+};
 
 /* One callback scope of Node that is open on this thread. */
 struct probe_callback {
@@ -103,13 +111,19 @@ struct probe_thread {
     uint64_t gc_start_tsc, gc_heap_before;
     uint32_t context_counted; /* among the threads whose script runs */
     struct probe_callback callbacks[PROBE_CALLBACKS];
+    /* The newest boundary between two things, when it was, and the records that were written then. */
+    uint64_t boundary_tsc, boundary_written;
+    enum probe_boundary boundary;
     uint16_t path_length;
     uint64_t path_parser;
-    char path[256];
+    char path[PATH_BYTES];
     /* Redis' loop */
     uint64_t phase_tsc;
-    uint64_t write_end_tsc;   /* of the reply written before in the same beforeSleep; 0 for none */
-    uint32_t in_before_sleep; /* where replies are written one after the other */
+    uint64_t handled_tsc;       /* when the newest read or write of a client ended */
+    uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */
+    uint32_t reads;             /* in this iteration */
+    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */
+    uint32_t in_before_sleep;   /* where replies are written one after the other */
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
 _Static_assert(offsetof(struct probe_thread, read_number) + sizeof(uint64_t *) <=
@@ -339,6 +353,23 @@ static inline bool span_close(struct probe_thread *self, uint32_t depth_before)
     if (LIKELY(depth_before < SONDE_OPEN_SPANS))
         __atomic_store_n(&t->open[depth_before].start_tsc, 0, __ATOMIC_RELAXED);
     return true;
+}
+
+/* ---- boundaries ---- */
+
+static inline void boundary_is(struct probe_thread *self, enum probe_boundary boundary, uint64_t now)
+{
+    self->boundary = boundary;
+    self->boundary_tsc = now;
+    self->boundary_written = self->shared.written;
+}
+
+/* The time now: that of the boundary, when it was the last thing that happened on this thread. */
+static inline uint64_t boundary(struct probe_thread *self, enum probe_boundary boundary)
+{
+    bool same = self->boundary == boundary && self->boundary_written == self->shared.written;
+    self->boundary = BOUNDARY_NONE;
+    return LIKELY(same) ? self->boundary_tsc : ticks();
 }
 
 /* ---- names ---- */

@@ -87,6 +87,8 @@ HOT_HOOK(void, redis_read_query, void *connection)
     uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
     RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
                .query_buffer = waiting, .fd = fd);
+    self->reads++;
+    self->handled_tsc = end;
 }
 
 EXPORTED extern int (*sonde_orig_redis_process_command)(void *client);
@@ -200,6 +202,7 @@ HOT static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t s
     if (!span_close(self, depth))
         return;
     self->write_end_tsc = ticks();
+    self->handled_tsc = self->write_end_tsc;
     RECORD_OWN(self, redis_write_reply, start, self->write_end_tsc, .client_id = id, .bytes = -1, .fd = fd);
 }
 
@@ -353,7 +356,9 @@ HOT_HOOK(void, redis_before_sleep, void *loop)
         sonde_orig_redis_before_sleep(loop);
         return;
     }
-    uint64_t start = ticks();
+    /* It follows the iteration before at once. */
+    uint64_t start = self->iteration_end_tsc ? self->iteration_end_tsc : ticks();
+    self->iteration_end_tsc = 0;
     self->in_before_sleep = 1;
     self->write_end_tsc = 0;
     sonde_orig_redis_before_sleep(loop);
@@ -373,15 +378,27 @@ HOT_HOOK(void, redis_after_sleep, void *loop)
         self->phase_tsc = ticks();
 }
 
-/* The span runs from the end of the wait (afterSleep) to the end of the iteration. */
+/* The span runs from the end of the wait (afterSleep) to the end of the iteration: of its last read, when it
+ * was of nothing else (a timer's events count among those that are ready). */
 HOT_HOOK(int, redis_process_events, void *loop, int flags)
 {
+    enum { DONT_WAIT = 4 }; /* from within something that takes long: more of it follows */
     struct probe_thread *self = probe_thread();
-    if (self)
-        self->phase_tsc = 0;
+    if (!self)
+        return sonde_orig_redis_process_events(loop, flags);
+    uint32_t outer_reads = self->reads;
+    self->phase_tsc = 0;
+    self->reads = 0;
     int ready = sonde_orig_redis_process_events(loop, flags);
-    if (self && ready > 0 && self->phase_tsc)
-        RECORD(self, redis_loop_phase, self->phase_tsc, ticks(), .ready = ready, .phase = 2);
+    if (probe_stale(self))
+        return ready;
+    if (ready > 0 && self->phase_tsc) {
+        uint64_t end = (uint32_t)ready == self->reads ? self->handled_tsc : ticks();
+        RECORD_OWN(self, redis_loop_phase, self->phase_tsc, end, .ready = ready,
+                   .phase = SONDE_redis_phase_process_events);
+        self->iteration_end_tsc = flags & DONT_WAIT ? 0 : end;
+    }
+    self->reads = outer_reads;
     return ready;
 }
 

@@ -3,6 +3,7 @@
  * over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/context.h"
+#include "probe/headers.h"
 #include "probe/node.h"
 
 /* Reads the bytes of several buffers as one string. */
@@ -53,6 +54,40 @@ enum {
     RESP_LOST
 };
 
+/* A number of at most nine digits and the end of its line, at p[*at]; false when there is none, or not all of
+ * it. */
+static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t *ret_number)
+{
+    enum { DIGITS_MAX = 9 };
+    uint64_t i = *at, number = 0, last = i + DIGITS_MAX;
+    for (; i < n && i < last && p[i] >= '0' && p[i] <= '9'; i++)
+        number = number * 10 + (uint64_t)(p[i] - '0');
+    if (i == *at || i + 2 > n || p[i] != '\r' || p[i + 1] != '\n')
+        return false;
+    *at = i + 2;
+    *ret_number = number;
+    return true;
+}
+
+/* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
+ * left is read byte by byte. */
+static uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
+{
+    uint32_t count = 0;
+    *ret_bytes = 0;
+    for (uint64_t at = 0, items, length; at < n && p[at] == '*'; count++, *ret_bytes = at) {
+        at++;
+        if (!number_line(p, n, &at, &items) || !items)
+            break;
+        for (; items; items--) {
+            if (at >= n || p[at++] != '$' || !number_line(p, n, &at, &length) || n - at < length + 2)
+                return count;
+            at += length + 2;
+        }
+    }
+    return count;
+}
+
 /* Follows the commands; returns how many began. An unexpected byte (an inline command, another protocol) ends
  * the counting on this connection for good: a join that cannot be proved is not made. */
 static uint32_t count_commands(struct descriptor *d, struct cursor *c)
@@ -65,6 +100,15 @@ static uint32_t count_commands(struct descriptor *d, struct cursor *c)
                 break;
             d->resp_state = d->resp_items ? RESP_DOLLAR : RESP_START;
             continue;
+        }
+        if (d->resp_state == RESP_START) {
+            uint64_t here = c->buffers[c->index].length - c->offset, whole;
+            begun += whole_commands(c->buffers[c->index].base + c->offset, here < c->left ? here : c->left,
+                                    &whole);
+            c->offset += whole;
+            c->left -= whole;
+            if (!at_least_one(c))
+                break;
         }
         char b = next_byte(c);
         switch (d->resp_state) {
@@ -100,7 +144,7 @@ static uint32_t count_commands(struct descriptor *d, struct cursor *c)
 
 /* ---- HTTP ---- */
 
-enum { HEADERS_MAX = 8192 };
+enum { SWITCHING_PROTOCOLS = 101 };
 
 static bool same(const char *p, uint64_t n, const char *word, uint64_t length)
 {
@@ -120,9 +164,6 @@ static inline bool same_word(const char *p, const char *word)
     return (a | 0x20202020) == (b | 0x20202020);
 }
 
-/* The same for a constant of four bytes or more: most lines differ in their first four. */
-#define SAME(p, n, word) ((n) >= sizeof(word) - 1 && same_word(p, word) && same(p, n, word, sizeof(word) - 1))
-
 static const struct {
     char word[9];
     uint8_t length, method;
@@ -137,34 +178,6 @@ uint8_t http_method(const char *word, uint64_t length)
     return 255;
 }
 
-/* Where the next line feed is, from i; n when there is none. Eight bytes at a time: headers are scanned for
- * every response. */
-static uint64_t line_feed(const char *p, uint64_t i, uint64_t n)
-{
-    const uint64_t ones = 0x0101010101010101ull, highs = 0x8080808080808080ull;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t word;
-        __builtin_memcpy(&word, p + i, sizeof(word));
-        word ^= ones * '\n';
-        uint64_t zero = (word - ones) & ~word & highs;
-        if (zero)
-            return i + (uint64_t)__builtin_ctzll(zero) / 8;
-    }
-    while (i < n && p[i] != '\n')
-        i++;
-    return i;
-}
-
-/* Whether among the header's lines is "Upgrade: websocket". */
-static bool asks_websocket(const char *p, uint64_t n)
-{
-    uint64_t limit = n < HEADERS_MAX ? n : HEADERS_MAX;
-    for (uint64_t i = line_feed(p, 0, limit) + 1; i < limit && p[i] != '\r'; i = line_feed(p, i, limit) + 1)
-        if ((p[i] | 0x20) == 'u' && SAME(p + i, limit - i, "upgrade: websocket\r"))
-            return true;
-    return false;
-}
-
 /* "GET /path?query HTTP/1.1": true when the bytes begin so; *context is whose they are. */
 static bool client_request(struct probe_thread *self, int fd, struct descriptor *d, const char *p, uint64_t n,
                            uint64_t now, uint32_t *context)
@@ -177,7 +190,10 @@ static bool client_request(struct probe_thread *self, int fd, struct descriptor 
         while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
             end++;
         d->protocol = PROTOCOL_HTTP_CLIENT;
-        d->websocket_asked = METHODS[i].method == 1 && asks_websocket(p, n);
+        struct headers headers = {0};
+        if (METHODS[i].method == SONDE_http_method_GET)
+            headers_read(p, n, &headers);
+        d->websocket_asked = headers.websocket;
         *context = context_current(self, fd);
         RECORD_TEXT(self, http_request, now, p + start, end - start, .generation = d->generation, .fd = fd,
                     .context = *context, .side = 1, .method = METHODS[i].method,
@@ -185,15 +201,6 @@ static bool client_request(struct probe_thread *self, int fd, struct descriptor 
         return true;
     }
     return false;
-}
-
-static int64_t number_at(const char *p, uint64_t n)
-{
-    int64_t value = 0;
-    for (uint64_t k = 0; k < n && p[k] != '\r' && value < 1ll << 50; k++)
-        if (p[k] >= '0' && p[k] <= '9')
-            value = value * 10 + (p[k] - '0');
-    return value;
 }
 
 /* "HTTP/1.1 200 ...": the status, and how the body's end will be known. */
@@ -205,30 +212,14 @@ static bool server_response(struct probe_thread *self, int fd, struct descriptor
     uint16_t status = 0;
     for (int i = 9; i < 12; i++)
         status = (uint16_t)(status * 10 + (p[i] - '0'));
-    int64_t content_length = -1;
-    uint64_t header_bytes = 0, limit = n < HEADERS_MAX ? n : HEADERS_MAX;
-    d->chunked = 0;
-    bool websocket = false;
-    for (uint64_t i = line_feed(p, 12, limit) + 1; i < limit; i = line_feed(p, i, limit) + 1) {
-        const char *line = p + i;
-        uint64_t rest = limit - i;
-        if (line[0] == '\r') {
-            header_bytes = i + 2;
-            break;
-        }
-        if ((line[0] | 0x20) == 'c' && SAME(line, rest, "content-length:"))
-            content_length = number_at(line + 15, rest - 15);
-        else if (status == 101 && (line[0] | 0x20) == 'u')
-            websocket |= SAME(line, rest, "upgrade: websocket\r");
-        else if ((line[0] | 0x20) == 't' && SAME(line, rest, "transfer-encoding: chunked"))
-            d->chunked = 1;
-    }
-    if (d->chunked)
-        content_length = -1;
+    struct headers headers;
+    headers_read(p, n, &headers);
+    d->chunked = headers.chunked;
     d->protocol = PROTOCOL_HTTP_SERVER;
-    if (websocket)
+    if (status == SWITCHING_PROTOCOLS && headers.websocket)
         websocket_begins(d, true);
-    RECORD(self, http_response, 0, now, .content_length = content_length, .header_bytes = header_bytes,
+    int64_t content_length = headers.chunked ? -1 : headers.content_length;
+    RECORD(self, http_response, 0, now, .content_length = content_length, .header_bytes = headers.bytes,
            .generation = d->generation, .fd = fd, .status = status, .side = 0);
     return true;
 }
