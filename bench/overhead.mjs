@@ -1,12 +1,12 @@
-// What tracing costs real services: processor time per request, and requests a second at saturation, traced against
-// untraced, in pairs that begin anew each time. The service has processor 0, the load and sonde processor 1.
+// What tracing costs real services: processor time per request, and requests a second at saturation, of one and the same process
+// untraced, attached to, and untraced again. Two processes of one kind differ by up to a sixth, by the luck of their memory's
+// layout; one with itself by little. The service has processor 0, the load and sonde processor 1.
 //   node bench/overhead.mjs build/sonde [--cells redis,node-text,...] [--modes usual,...] [--node PATH]... [--seconds N]
-//       measures for N seconds (200), the pairs that are rarest so far first, and prints what is known of this commit
+//       measures for N seconds (200), what is rarest so far first, and prints what is known of this commit
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
 //   node bench/overhead.mjs build/sonde --functions CELL [--modes ...]  which of the probe's functions the service runs
-// Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. Two services of one
-// kind differ by more than what is looked for here, by the luck of their memory's layout: the mode `twin` has two untraced ones
-// and shows how far medians can be trusted. What a change of a hook costs is better seen in bench/wrappers.txt.
+// Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
+// nothing and shows how far medians can be trusted. What a change of a hook costs is seen better in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -33,6 +33,7 @@ const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const MODES = {
     twin: null,
     requests: ['--level', 'requests'],
+    bounded: ['--no-kernel', '--context', 'bounded'],
     'no-kernel': ['--no-kernel'],
     usual: [],
     everything: ['--level', 'everything'],
@@ -42,29 +43,42 @@ const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
 // ---- services ----
 
-// Starts a service on processor 0, with sonde on processor 1 when it is traced: { child, stop }.
-function launch(mode, command, stdout, env = {}) {
-    const service = pinned(0, ...command), folder = path.join(work, `trace-${fs.readdirSync(work).length}`);
-    const words = mode ? pinned(1, sonde, 'record', '--quiet', '--budget', '100,4096', ...mode, '-o', folder, '--', ...service) : service;
-    const child = spawn(words[0], words.slice(1), { stdio: ['ignore', stdout, 'pipe'], env: { ...process.env, ...env } });
-    let said = '';
-    child.stderr.on('data', (part) => (said += part));
+// Starts a service on processor 0.
+function launch(command, stdout, env = {}) {
+    const [program, ...args] = pinned(0, ...command);
+    const child = spawn(program, args, { stdio: ['ignore', stdout, 'ignore'], env: { ...process.env, ...env } });
     const ended = new Promise((resolve) => child.on('exit', resolve));
     const stop = async (pid) => {
         process.kill(pid, 'SIGTERM');
         await ended;
-        if (!mode) return {};
+    };
+    return { child, stop };
+}
+
+// Attaches to it, on processor 1; what is answered detaches and says what was recorded.
+async function attach(pid, mode) {
+    const folder = path.join(work, `trace-${Date.now()}`);
+    const [program, ...args] = pinned(1, sonde, 'attach', '--json', '--budget', '100,4096', ...mode, '-o', folder, pid);
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const ended = new Promise((resolve) => child.on('exit', resolve));
+    let said = '';
+    await new Promise((resolve, reject) => {
+        child.stderr.on('data', (part) => /attached to 1/.test((said += part)) && resolve());
+        ended.then((status) => reject(new Error(`sonde ended with ${status}: ${said}`)));
+    });
+    return async () => {
+        child.kill('SIGINT');
+        await ended;
         const { processes, losses, bytes, events } = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
         fs.rmSync(folder, { recursive: true, force: true });
         if (!processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
         return { bytes, events, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
     };
-    return { child, stop };
 }
 
 // A Redis: load(n) sends n SETs and n GETs and answers { requests, perSecond }.
-async function redis(mode, pipeline) {
-    const { pid, load, stop } = await startRedis((command) => launch(mode, command, 'ignore'), work);
+async function redis(pipeline) {
+    const { pid, load, stop } = await startRedis((command) => launch(command, 'ignore'), work);
     const measured = (n) => {
         const rates = [...load(n, '-P', pipeline).matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
         return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
@@ -86,10 +100,10 @@ async function sharedRedis() {
     return port;
 }
 
-async function http(mode, node, script, ...args) {
+async function http(node, script, ...args) {
     const port = args.includes('REDIS') ? await sharedRedis() : 0;
     const command = [node, path.join(here, script), ...args.map((word) => (word === 'REDIS' ? port : word))];
-    const { child, stop } = launch(mode, command, 'pipe', { REDIS_PORT: String(port) });
+    const { child, stop } = launch(command, 'pipe', { REDIS_PORT: String(port) });
     const [pid, at] = await new Promise((resolve, reject) => {
         child.stdout.on('data', (part) => /^\d+ \d+$/m.test(part) && resolve(/^(\d+) (\d+)$/m.exec(part).slice(1).map(Number)));
         child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
@@ -104,12 +118,12 @@ async function http(mode, node, script, ...args) {
 
 // Each cell: what it is, how it is started, and how much load a slice is.
 const CELLS = {
-    redis: { text: 'Redis, GET and SET', launch: (mode) => redis(mode, 1), slice: 10_000 },
-    'redis-p16': { text: 'Redis, 16 in a pipeline', launch: (mode) => redis(mode, 16), slice: 100_000 },
-    'node-text': { text: 'Node, short text', node: true, launch: (mode, node) => http(mode, node, 'http-server.js'), slice: 1 },
-    'node-hash': { text: 'Node, file and hash', node: true, launch: (mode, node) => http(mode, node, 'hash-server.js'), slice: 1 },
-    'node-redis': { text: 'Node, two Redis commands', node: true, launch: (mode, node) => http(mode, node, 'context-server.js', 'REDIS'), slice: 1 },
-    'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (mode, node) => http(mode, node, 'mixed-server.js', 'REDIS'), slice: 1 },
+    redis: { text: 'Redis, GET and SET', launch: () => redis(1), slice: 40_000 },
+    'redis-p16': { text: 'Redis, 16 in a pipeline', launch: () => redis(16), slice: 300_000 },
+    'node-text': { text: 'Node, short text', node: true, launch: (node) => http(node, 'http-server.js'), slice: 1 },
+    'node-hash': { text: 'Node, file and hash', node: true, launch: (node) => http(node, 'hash-server.js'), slice: 1 },
+    'node-redis': { text: 'Node, two Redis commands', node: true, launch: (node) => http(node, 'context-server.js', 'REDIS'), slice: 1 },
+    'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (node) => http(node, 'mixed-server.js', 'REDIS'), slice: 1 },
 };
 const USUAL_CELLS = ['redis', 'redis-p16', 'node-text', 'node-hash', 'node-redis'];
 
@@ -117,24 +131,28 @@ const USUAL_CELLS = ['redis', 'redis-p16', 'node-text', 'node-hash', 'node-redis
 
 const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0].trim().split(/\s+/)[8]);
 
-// Both services live side by side, and short slices of load take turns, so that what else the machine does falls on both.
-async function pair(cell, mode, node, tracedFirst) {
-    const { launch: start, slice } = CELLS[cell], steal = stolen();
-    const first = await start(tracedFirst ? MODES[mode] : null, node), second = await start(tracedFirst ? null : MODES[mode], node);
-    const sums = [first, second].map((service) => ({ service, ns: 0, requests: 0, seconds: 0, all: 0 }));
-    for (const sum of [...sums, ...sums]) sum.all += sum.service.load(slice).requests; // warms up
-    for (let i = 0; i < 4; i++)
-        for (const sum of i % 2 ? [...sums].reverse() : sums) {
-            const before = cpuTime(sum.service.pid), { requests, perSecond } = sum.service.load(slice);
-            sum.ns += cpuTime(sum.service.pid) - before;
-            sum.requests += requests;
-            sum.all += requests;
-            sum.seconds += requests / perSecond;
-        }
-    if (!tracedFirst) sums.reverse();
-    const [told] = [await sums[0].service.stop(), await sums[1].service.stop()];
-    const [traced, bare] = sums.map(({ ns, requests, seconds }) => ({ ns: ns / requests, perSecond: requests / seconds }));
-    return { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / sums[0].all, events: told.events / sums[0].all };
+// One service, a few times untraced, traced, untraced. What other work the machine does falls on all alike, and the mean of the
+// two untraced slices takes out what drifts.
+const TIMES = 4;
+async function* pairs(cell, mode, node) {
+    const { launch: start, slice } = CELLS[cell], service = await start(node);
+    const measured = () => {
+        const before = cpuTime(service.pid), { requests, perSecond } = service.load(slice);
+        return { ns: (cpuTime(service.pid) - before) / requests, perSecond, requests };
+    };
+    for (let i = 0; i < 3; i++) measured(); // warms up
+    let before = measured();
+    for (let i = 0; i < TIMES; i++) {
+        const steal = stolen(), detach = MODES[mode] && (await attach(service.pid, MODES[mode]));
+        const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
+        const traced = measured(), told = detach ? await detach() : {};
+        if (detach) measured();
+        const after = measured(), bare = { ns: (before.ns + after.ns) / 2, perSecond: (before.perSecond + after.perSecond) / 2 };
+        const requests = first + traced.requests;
+        yield { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / requests, events: told.events / requests };
+        before = after;
+    }
+    await service.stop();
 }
 
 const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
@@ -161,9 +179,10 @@ async function measure() {
     while (Date.now() < until) {
         const next = wanted.reduce((least, w) => (counts.get(keyOf(w)) < counts.get(keyOf(least)) ? w : least)), n = counts.get(keyOf(next));
         process.stderr.write(`\r\x1b[K${keyOf(next)}: pair ${n + 1}; ${Math.max(0, Math.round((until - Date.now()) / 1000))} s left `);
-        const { cell, mode, node } = next, result = await pair(cell, mode, next.path, n % 2 === 1);
-        fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, ...result })}\n`);
-        counts.set(keyOf(next), n + 1);
+        const { cell, mode, node } = next;
+        for await (const result of pairs(cell, mode, next.path))
+            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, ...result })}\n`);
+        counts.set(keyOf(next), n + TIMES);
     }
     process.stderr.write('\r\x1b[K');
 }
@@ -190,7 +209,8 @@ function print() {
 // Samples a traced service under load: the share of each of the probe's functions in its processor time.
 async function functions(cell) {
     const [{ mode, path: node }] = combinations().filter((w) => w.cell === cell && w.mode !== 'twin');
-    const service = await CELLS[cell].launch(MODES[mode], node), file = path.join(work, 'folded');
+    const service = await CELLS[cell].launch(node), file = path.join(work, 'folded');
+    const detach = await attach(service.pid, MODES[mode]);
     const slice = CELLS[cell].slice * (CELLS[cell].node ? 10 : 30);
     service.load(CELLS[cell].slice);
     const sampler = spawn(sonde, ['profile', '-q', '-F', '2000', '-d', '600', '-o', `${file}.folded`, String(service.pid)], { stdio: 'ignore' });
@@ -198,6 +218,7 @@ async function functions(cell) {
     service.load(slice);
     sampler.kill('SIGINT');
     await new Promise((resolve) => sampler.on('exit', resolve));
+    await detach();
     await service.stop();
     const symbols = new Set(execFileSync('nm', [path.join(path.dirname(sonde), 'libsonde-probe.so')], { encoding: 'utf8' }).split('\n').map((line) => /^\S+ [tT] (\S+)$/.exec(line)?.[1]).filter(Boolean));
     const own = new Map();
