@@ -1,0 +1,38 @@
+// What was planted, by the program's own clock: begin('name') before the planted work, and the function that it returns after
+// it. Written to $TRUTH when the program is asked to end. sonde never reads it.
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+const fs = require('node:fs');
+
+const sums = {};
+
+// Milliseconds, and how often; what of it the process was on a processor for (all its threads).
+exports.begin = (name) => {
+    const start = process.hrtime.bigint(), cpu = process.cpuUsage();
+    return () => {
+        const took = Number(process.hrtime.bigint() - start), used = process.cpuUsage(cpu);
+        const sum = (sums[name] ??= { count: 0, ns: 0, worst_ns: 0, cpu_ns: 0 });
+        sum.count++;
+        sum.ns += took;
+        sum.worst_ns = Math.max(sum.worst_ns, took);
+        sum.cpu_ns += (used.user + used.system) * 1000;
+    };
+};
+
+exports.trouble = process.env.TROUBLE || 'healthy';
+
+// The server listens: its port is told to who started it, and SIGTERM ends it.
+exports.ready = (server) => {
+    console.log(`listening ${typeof server === 'number' ? server : server.address().port}`);
+    process.on('SIGTERM', () => {
+        if (process.env.TRUTH) fs.writeFileSync(process.env.TRUTH, JSON.stringify(sums));
+        process.exit(0);
+    });
+};
+
+exports.spin = (ms) => {
+    const end = process.hrtime.bigint() + BigInt(Math.round(ms * 1e6));
+    let n = 0;
+    while (process.hrtime.bigint() < end) n++;
+    return n;
+};

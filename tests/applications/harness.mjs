@@ -1,0 +1,125 @@
+// Runs one application under sonde with its load, and compares what the report says with what was planted.
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { childNamed, eventually, kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
+import { startStore } from './stores.mjs';
+
+const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(HERE, 'apps'), BIN = path.join(HERE, 'node_modules', '.bin');
+const TOLERANCE = 0.15;
+
+/* ---- building and starting ---- */
+
+// TypeScript is compiled once a run, into dist/ beside it.
+const built = new Set();
+function build(application) {
+    if (built.has(application)) return;
+    if (application === 'nest') execFileSync(process.execPath, [path.join(BIN, 'tsc'), '-p', path.join(APPS, 'nest')]);
+    if (application === 'esbuild')
+        execFileSync(path.join(BIN, 'esbuild'), [path.join(APPS, 'bundle.ts'), '--bundle', '--minify', '--platform=node', '--sourcemap', '--log-level=error', `--outfile=${path.join(APPS, 'dist', 'bundle.js')}`]);
+    built.add(application);
+}
+
+const COMMANDS = {
+    nest: ['nest/dist/main.js'],
+    esbuild: ['dist/bundle.js'],
+    tsx: ['--import', 'tsx', 'bundle.ts'],
+};
+const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`${application}.js`]).map((part) => (/\.[jt]s$/.test(part) ? path.join(APPS, part) : part))];
+
+/* ---- load ---- */
+
+function ask(port, path, agent) {
+    return new Promise((resolve) => {
+        const request = http.get({ host: '127.0.0.1', port, path: encodeURI(path), agent }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
+        request.on('error', (error) => resolve(error.code));
+    });
+}
+
+async function putLoad(port, streams) {
+    const agent = new http.Agent({ keepAlive: true }), statuses = new Map();
+    const client = async ({ path, count, pause }) => {
+        for (let i = 0; i < count; i++) {
+            const status = await ask(port, path, agent);
+            statuses.set(status, (statuses.get(status) || 0) + 1);
+            if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
+        }
+    };
+    await Promise.all(streams.flatMap((stream) => Array.from({ length: stream.clients }, () => client(stream))));
+    agent.destroy();
+    const bad = [...statuses].filter(([status]) => status !== 200);
+    if (bad.length) throw new Error(`the application answered ${bad.map(([status, count]) => `${status} (${count} times)`).join(', ')}`);
+}
+
+/* ---- one run ---- */
+
+// { report, book, port of the store, service }; t: as the system tests have it, for cleaning up.
+export async function runApplication(t, row, node = process.execPath) {
+    build(row.application);
+    const folder = temporary(t), out = path.join(folder, 'trace'), truth = path.join(folder, 'truth.json');
+    fs.mkdirSync(path.join(folder, 'store'));
+    const store = row.store ? await startStore(t, row.store, path.join(folder, 'store')) : {};
+    const program = commandOf(row.application, node);
+    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '' };
+    // A store that is traced as well is started by a shell beside the application.
+    const command = store.command ? ['sh', '-c', `"$@" >/dev/null & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
+    const running = start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
+    const [, port] = await running.until(/listening (\d+)/, { stream: 'stdout' });
+    await putLoad(Number(port), row.load);
+    kill(await eventually('the application', () => childNamed(running.pid, program.at(-1))), 'SIGTERM');
+    const { stdout, stderr } = await running.ended;
+    if (process.env.KEEP) fs.cpSync(out, path.join(process.env.KEEP, `${row.application}-${row.trouble}`), { recursive: true });
+    const report = JSON.parse(stdout.slice(stdout.indexOf('\n{') + 1));
+    return { report, book: JSON.parse(fs.readFileSync(truth, 'utf8')), store, stderr };
+}
+
+/* ---- judging ---- */
+
+// The lines between `planted name` and `end name`.
+function linesOf(at) {
+    const [file, name] = at.split(' ');
+    const lines = fs.readFileSync(path.join(APPS, file), 'utf8').split('\n');
+    const first = lines.findIndex((line) => line.includes(`// planted ${name}`)) + 1, last = lines.findIndex((line) => line.includes(`// end ${name}`)) + 1;
+    if (!first || last < first) throw new Error(`${file}: '${name}' is not marked`);
+    return { file: `/${path.basename(file)}`, first, last };
+}
+
+function amountOf(book, [, name, field]) {
+    return typeof field === 'function' ? field(book) : book[name][field];
+}
+
+// What is wrong with a finding that should be the planted one; [] when it is right.
+function faultsOf(finding, expected, run) {
+    const wrong = [], source = finding.where.source || {}, text = JSON.stringify(finding);
+    if (expected.at) {
+        const { file, first, last } = linesOf(expected.at);
+        if (!source.file?.endsWith(file) || source.line < first || source.line > last) wrong.push(`place ${source.file}:${source.line}, not ${file}:${first}-${last}`);
+    }
+    if (expected.called && !expected.called.test(`${finding.evidence.called} ${finding.detail}`)) wrong.push(`called ${finding.evidence.called}, not ${expected.called}`);
+    if (expected.text && !expected.text.test(text)) wrong.push(`nothing like ${expected.text}`);
+    if (expected.lanes && finding.evidence.lanes_count !== expected.lanes) wrong.push(`${finding.evidence.lanes_count} lanes, not ${expected.lanes}`);
+    if (expected.peer && !text.includes(`:${run.store.port}`)) wrong.push(`does not name :${run.store.port}`);
+    const routes = new Set(finding.affected.map((a) => a.route));
+    for (const route of expected.victims || []) if (!routes.has(route)) wrong.push(`${route} is no victim (${[...routes]})`);
+    if (expected.amount) {
+        const blamed = finding.evidence[expected.amount[0]], truth = amountOf(run.book, expected.amount);
+        if (!(Math.abs(blamed / truth - 1) <= TOLERANCE)) wrong.push(`${expected.amount[0]} ${Math.round(blamed / 1e6)} ms, truly ${Math.round(truth / 1e6)} ms`);
+    }
+    return wrong;
+}
+
+// { right, wrong: [what], outline } of a run.
+export function judge(row, run) {
+    const claims = run.report.findings.filter((f) => f.severity !== 'info'), taken = new Set(), wrong = [];
+    for (const expected of row.expected || []) {
+        const kinds = expected.kinds || [expected.kind];
+        const tried = claims.filter((f) => kinds.includes(f.kind)).map((f) => ({ finding: f, wrong: faultsOf(f, expected, run) })).sort((a, b) => a.wrong.length - b.wrong.length);
+        if (!tried.length) wrong.push(`no ${kinds.join(' or ')}`);
+        else wrong.push(...tried[0].wrong), taken.add(tried[0].finding);
+    }
+    for (const claim of claims) if (!taken.has(claim) && !row.also?.includes(claim.kind)) wrong.push(`false ${claim.severity} ${claim.kind}: ${claim.title}`);
+    return { right: !wrong.length, wrong, outline: outline(run.report) };
+}

@@ -1,0 +1,81 @@
+// The applications and what is planted in them: one row per application and trouble. `node run.mjs` runs them, and
+// tests/system/applications.test.mjs the quickest.
+//   program   below apps/; built (build.mjs) where it is TypeScript
+//   store     what it asks: postgres, mariadb, redis, upstream
+//   load      requests at once: path, clients that ask one after the other, how often each, pause between
+//   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
+//             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
+//   also      kinds of warnings that are true besides
+// Without `expected` it is healthy, and nothing may be warned of.
+// SPDX-License-Identifier: Apache-2.0
+
+const QUICK = { path: '/quick', clients: 2, count: 30, pause: 20 };
+const healthy = (application, load, more = {}) => ({ application, trouble: 'healthy', load, ...more });
+
+export const ROWS = [
+    healthy('express', [QUICK, { path: '/file', clients: 2, count: 20, pause: 20 }, { path: '/catalogue', clients: 2, count: 20, pause: 20 }, { path: '/name/anna', clients: 1, count: 20, pause: 20 }], { quick: true }),
+    { application: 'express', trouble: 'readfile', quick: true, load: [QUICK, { path: '/file', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'express.js readfile', called: /readFileSync/, victims: ['/file', '/quick'], amount: ['blocked_ns', 'readfile', 'ns'] }] },
+    { application: 'express', trouble: 'regexp', load: [QUICK, { path: '/name/anna', clients: 1, count: 4, pause: 50 }],
+        expected: [{ kind: 'blocking-regexp', at: 'express.js regexp', text: /\(\\\\w\+\\\\s\?\)\*/, victims: ['/quick'], amount: ['cpu_ns', 'regexp', 'cpu_ns'] }] },
+    { application: 'express', trouble: 'json', load: [QUICK, { path: '/catalogue', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kinds: ['event-loop-blocked', 'serialisation'], at: 'express.js json', called: /JSON\.stringify/, victims: ['/catalogue', '/quick'] }], also: ['gc-pressure'] },
+
+    healthy('fastify', [{ path: '/login', clients: 2, count: 20, pause: 20 }, { path: '/page', clients: 2, count: 20, pause: 20 }]),
+    { application: 'fastify', trouble: 'hash', load: [{ path: '/login', clients: 1, count: 8, pause: 30 }, { path: '/page', clients: 2, count: 20, pause: 20 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'fastify.js hash', called: /pbkdf2Sync/, victims: ['/login', '/page'], amount: ['cpu_ns', 'hash', 'cpu_ns'] }] },
+    { application: 'fastify', trouble: 'pool', load: [{ path: '/login', clients: 8, count: 4, pause: 0 }, { path: '/page', clients: 1, count: 6, pause: 50 }],
+        expected: [{ kind: 'thread-pool-starved', text: /PBKDF2|pbkdf2/, victims: ['/page', '/login'] }] },
+
+    healthy('koa-piscina', [{ path: '/work', clients: 1, count: 30, pause: 100 }], { quick: true }),
+    { application: 'koa-piscina', trouble: 'starved', quick: true, load: [{ path: '/work', clients: 10, count: 4, pause: 0 }, QUICK],
+        expected: [{ kind: 'worker-pool-starved', lanes: 2, text: /2 worker/, victims: ['/work'], amount: ['waited_ns', 'task', (book) => book.task.ns - book.task.count * 100e6] }] },
+    { application: 'koa-piscina', trouble: 'inline', load: [{ path: '/work', clients: 1, count: 6, pause: 30 }, QUICK],
+        expected: [{ kind: 'event-loop-blocked', at: 'koa-piscina.js inline', victims: ['/work', '/quick'], amount: ['cpu_ns', 'inline', 'cpu_ns'] }] },
+
+    healthy('nest', [QUICK, { path: '/price', clients: 1, count: 20, pause: 20 }, { path: '/orders', clients: 1, count: 20, pause: 20 }]),
+    { application: 'nest', trouble: 'price', quick: true, load: [QUICK, { path: '/price', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'nest/src/app.service.ts price', victims: ['/price', '/quick'], amount: ['cpu_ns', 'price', 'cpu_ns'] }] },
+    { application: 'nest', trouble: 'orders', load: [QUICK, { path: '/orders', clients: 1, count: 10, pause: 30 }],
+        expected: [{ kinds: ['event-loop-blocked', 'serialisation'], at: 'nest/src/app.controller.ts orders', victims: ['/orders', '/quick'] }], also: ['gc-pressure'] },
+
+    ...['tsx', 'esbuild'].flatMap((application) => [
+        healthy(application, [{ path: '/score', clients: 1, count: 20, pause: 20 }, { path: '/list', clients: 1, count: 20, pause: 20 }]),
+        { application, trouble: 'score', load: [{ path: '/score', clients: 1, count: 8, pause: 30 }, { path: '/none', clients: 2, count: 20, pause: 20 }],
+            expected: [{ kind: 'event-loop-blocked', at: 'bundle.ts score', victims: ['/score', '/none'], amount: ['cpu_ns', 'score', 'cpu_ns'] }] },
+        { application, trouble: 'list', load: [{ path: '/list', clients: 1, count: 4, pause: 30 }, { path: '/none', clients: 2, count: 20, pause: 20 }],
+            expected: [{ kind: 'blocking-regexp', at: 'bundle.ts list', victims: ['/list', '/none'], amount: ['cpu_ns', 'list', 'cpu_ns'] }] },
+    ]),
+
+    ...[['pg', 'postgres', 2, 0.3], ['mysql2', 'mariadb', 3, 0.25]].flatMap(([application, store, lanes]) => [
+        healthy(application, [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }], { store }),
+        { application, store, trouble: 'starved', quick: application === 'pg', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
+            expected: [{ kind: 'connection-pool-starved', lanes, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'wait', 'ns'] }], also: ['slow-peer'] },
+        { application, store, trouble: 'slow', load: [{ path: '/slowq', clients: 2, count: 5, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }],
+            expected: [{ kind: 'slow-peer', peer: true, victims: ['/slowq'], amount: ['waited_ns', 'slowq', 'ns'] }] },
+    ]),
+
+    healthy('libsql', [QUICK, { path: '/best', clients: 1, count: 20, pause: 20 }, { path: '/rank', clients: 1, count: 20, pause: 20 }]),
+    { application: 'libsql', trouble: 'statement', load: [QUICK, { path: '/best', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'libsql.js statement', called: /Statement\.get/, victims: ['/best', '/quick'], amount: ['cpu_ns', 'statement', 'cpu_ns'] }] },
+    { application: 'libsql', trouble: 'rank', load: [QUICK, { path: '/rank', clients: 1, count: 5, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'libsql.js rank', victims: ['/rank', '/quick'], amount: ['cpu_ns', 'rank', 'cpu_ns'] }] },
+
+    healthy('ioredis', [{ path: '/item', clients: 4, count: 30, pause: 10 }, { path: '/report', clients: 1, count: 20, pause: 10 }], { store: 'redis' }),
+    { application: 'ioredis', store: 'redis', trouble: 'keys', quick: true, load: [{ path: '/item', clients: 4, count: 40, pause: 5 }, { path: '/report', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'redis-slow-command', text: /"command":"KEYS"/, victims: ['/report', '/item'] }] },
+    { application: 'ioredis', store: 'redis', trouble: 'script', load: [{ path: '/item', clients: 4, count: 40, pause: 5 }, { path: '/report', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'redis-slow-command', text: /"command":"EVAL"/, victims: ['/report', '/item'] }] },
+
+    healthy('axios', [QUICK, { path: '/price', clients: 4, count: 20, pause: 10 }], { store: 'upstream' }),
+    { application: 'axios', store: 'upstream', trouble: 'sockets', load: [QUICK, { path: '/price', clients: 8, count: 5, pause: 0 }],
+        expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 100e6] }], also: ['slow-peer'] },
+    { application: 'axios', store: 'upstream', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'slow-peer', peer: true, victims: ['/price'], amount: ['waited_ns', 'price', 'ns'] }] },
+
+    healthy('yoga', [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest,count}', clients: 1, count: 20, pause: 20 }]),
+    { application: 'yoga', trouble: 'resolver', load: [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest}', clients: 1, count: 8, pause: 20 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'yoga.js resolver', victims: ['/graphql'], amount: ['cpu_ns', 'resolver', 'cpu_ns'] }] },
+    { application: 'yoga', trouble: 'parse', load: [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={count}', clients: 1, count: 8, pause: 20 }],
+        expected: [{ kinds: ['event-loop-blocked', 'serialisation'], at: 'yoga.js parse', called: /JSON\.parse/, victims: ['/graphql'] }], also: ['gc-pressure'] },
+];
