@@ -427,6 +427,7 @@ void analysis_free(struct analysis *a)
     array_done(&a->lingering);
     array_done(&a->open_spans);
     array_done(&a->fault_list);
+    stacks_free(a);
     map_done(&a->interned);
     map_done(&a->processes);
     map_done(&a->requests);

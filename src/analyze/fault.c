@@ -185,7 +185,7 @@ static bool is_placed(const struct look *look)
 }
 
 /* What most looks saw: first the cause, then the place. Returns false when nobody looked. */
-static bool majority(const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
+static bool majority(struct analysis *a, const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
 {
     uint64_t by_cause[8] = {0}, all = 0;
     array_foreach (&s->looks, look) {
@@ -224,6 +224,8 @@ static bool majority(const struct stretch *s, struct look *ret_place, uint64_t *
         ret_place->line = placed->line;
         ret_place->column = placed->column;
     }
+    if (most->cause != SONDE_stall_cause_regexp)
+        (void)place_common(a, s->looks.at, s->looks.count, ret_place);
     *ret_all = all;
     return true;
 }
@@ -234,15 +236,18 @@ static bool concentrated(const struct look *place, uint64_t looks)
     return looks >= 3 && (uint64_t)place->count * 10 >= looks * 6 && !place->loading;
 }
 
-/* Starting up and the first request of an endpoint load and compile code; that is slow once, by nature. */
-static bool warming_up(const struct stretch *s, const struct look *place, uint64_t looks)
+/* Starting up and the first request of an endpoint load and compile code; that is slow once, by nature. Looks
+ * must have seen it: without any, only the main script and a turn full of a loader's calls are known to. */
+static bool warming_up(const struct stretch *s)
 {
-    uint64_t loading = 0;
-    array_foreach (&s->looks, look)
+    uint64_t loading = 0, looks = 0;
+    array_foreach (&s->looks, look) {
         loading += look->loading ? look->count : 0;
-    if (s->unfinished || concentrated(place, looks))
+        looks += look->count;
+    }
+    if (s->unfinished)
         return false;
-    return s->starting || s->first || loading * 2 > looks || (s->many_calls && !looks);
+    return looks ? loading * 2 >= looks : s->starting || s->many_calls;
 }
 
 static const char *short_path(const char *path)
@@ -257,7 +262,7 @@ const char *stretch_place(struct analysis *a, const struct stretch *s)
 {
     struct look place;
     uint64_t looks;
-    if (!majority(s, &place, &looks))
+    if (!majority(a, s, &place, &looks))
         return NULL;
     struct text text = {0};
     if (place.cause == SONDE_stall_cause_regexp)
@@ -303,22 +308,17 @@ static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, 
     return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (seen || !s->looks.count));
 }
 
-/* Calls that people make, which a function may make several of, are told apart. Helpers of V8, its own native
- * functions and the function's own code are one: looks into one loop see now this, now that. */
+/* Calls that people make, which a function may make several of, are told apart where a stretch consists of
+ * one of them; the function's own work, in pieces with calls of others, is one. */
 static const char *called_apart(const struct look *place, bool encodes)
 {
-    static const char *const HELPERS[] = {"ArrayFrom", "Prototype", "TimSort",
-                                          "StringAdd", "Math",      "Reflect"};
-    if (place->cause == SONDE_stall_cause_gc || place->cause == SONDE_stall_cause_waiting)
-        return place->cause == SONDE_stall_cause_gc ? "gc" : or_empty(place->detail);
+    if (place->cause == SONDE_stall_cause_gc)
+        return "gc";
     if (encodes)
-        return "encoding";
-    if (place->cause != SONDE_stall_cause_builtin || !place->detail)
-        return "";
-    for (size_t i = 0; i < ARRAY_SIZE(HELPERS); i++)
-        if (strstr(place->detail, HELPERS[i]))
-            return "";
-    return place->detail;
+        return place->variants && !place->called ? "" : "encoding";
+    if (place->called)
+        return place->called;
+    return place->cause == SONDE_stall_cause_waiting ? or_empty(place->detail) : "";
 }
 
 static const char *encoding_name(struct analysis *a, uint8_t what)
@@ -332,7 +332,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
 {
     struct look place = {0};
     uint64_t looks = 0, net_ns = s->end_ns - s->start_ns - run_queue_ns;
-    majority(s, &place, &looks);
+    majority(a, s, &place, &looks);
     bool regexp = place.cause == SONDE_stall_cause_regexp,
          javascript = place.cause == SONDE_stall_cause_javascript, encodes = false;
     if (is_most(s, s->sync_ns, net_ns, !regexp && !javascript))
@@ -351,7 +351,8 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         : place.cause == SONDE_stall_cause_waiting && !s->sync_ns && is_named_lock(place.detail)
             ? FINDING_lock_wait
             : FINDING_event_loop_blocked;
-    bool warming = warming_up(s, &place, looks);
+    bool warming = warming_up(s);
+    const char *apart = called_apart(&place, encodes);
     if (warming)
         kind = FINDING_event_loop_blocked;
     char key[768];
@@ -361,8 +362,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
                  or_empty(place.function));
     else if (place.function || place.script) /* functions without a name are told apart by whom they serve */
-        snprintf(key, sizeof(key), "%s|%s|%s|%s", called_apart(&place, encodes), or_empty(place.function),
-                 or_empty(place.script),
+        snprintf(key, sizeof(key), "%s|%s|%s|%s", apart, or_empty(place.function), or_empty(place.script),
                  place.function && place.function[0] != '(' ? "" : or_empty(s->route));
     else
         snprintf(key, sizeof(key), "%u|%s|%s", place.cause, or_empty(place.detail),
@@ -371,6 +371,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     if (!fault)
         return;
     fault->warming = warming;
+    fault->apart = apart;
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
     fault->phase_differs |= fault->count && fault->phase != s->phase;
     merge_times(fault, thread, s, run_queue_ns);
@@ -469,12 +470,14 @@ static uint64_t longest_run_queue_ns(const struct process *process, const struct
 /* What is said to have kept a processor busy cannot have taken longer than the thread ran. The rest is the
  * machine's: other programs, or a hypervisor that gave the processor to somebody else, which no counter
  * shows. */
-static uint64_t machine_share_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns)
+static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread, const struct stretch *s,
+                                 uint64_t run_queue_ns)
 {
     uint64_t took_ns = s->end_ns - s->start_ns, looks;
     struct look place = {0};
     struct activity_times times;
-    bool exact = activity_times(thread, s->start_ns, s->end_ns, &times), seen = majority(s, &place, &looks);
+    bool exact = activity_times(thread, s->start_ns, s->end_ns, &times),
+         seen = majority(a, s, &place, &looks);
     if (!exact && seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
@@ -487,26 +490,26 @@ static uint64_t machine_share_ns(const struct thread *thread, const struct stret
 
 /* A callback that was open at the end is stuck when it kept a processor busy at one place, or for long. A
  * program that ends itself does so inside a callback, and may take a while to end. */
-static bool is_stuck(const struct stretch *s)
+static bool is_stuck(struct analysis *a, const struct stretch *s)
 {
     struct look place = {0};
     uint64_t looks = 0;
     if (s->end_ns - s->start_ns >= STUCK_NS)
         return true;
-    return majority(s, &place, &looks) && concentrated(&place, looks) &&
+    return majority(a, s, &place, &looks) && concentrated(&place, looks) &&
            place.cause >= SONDE_stall_cause_regexp && place.cause < SONDE_stall_cause_gc;
 }
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
-    run_queue_ns = machine_share_ns(thread, s, MIN(run_queue_ns, took_ns));
+    run_queue_ns = machine_share_ns(a, thread, s, MIN(run_queue_ns, took_ns));
     uint64_t net_ns = took_ns - run_queue_ns;
     uint64_t limit_ns = s->what == STRETCH_TURN      ? a->options.stall_ns
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
                                                      : a->options.pool_wait_ns;
     double share = took_ns ? (double)net_ns / (double)took_ns : 0;
-    if (s->unfinished && !is_stuck(s))
+    if (s->unfinished && !is_stuck(a, s))
         return;
     /* Of what stood for the machine's sake for the most part, the rest is not known so exactly, unless the
      * kernel told of each wait or the thread was seen to run for so long. */

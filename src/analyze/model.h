@@ -17,6 +17,7 @@
 #include "analyze/activity.h"
 #include "analyze/analyze.h"
 #include "analyze/breakdown.h"
+#include "analyze/stack.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "event/event.h"
@@ -200,6 +201,9 @@ struct look {
     uint8_t loading; /* the stack was loading a module */
     uint8_t stood;   /* it had no processor, or got it back for the look, and stood in a system call */
     const char *function, *script, *detail;
+    const struct look_stack *stack; /* NULL: not known */
+    const char *called;   /* by its public name, what the function called; NULL: itself, or not known */
+    const char *variants; /* of a place: shares of what it did, in words; NULL: one thing */
 };
 
 /* Who lost time, copied, since the request may be gone when the verdict is written. */
@@ -466,6 +470,7 @@ struct fault {
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
     bool absorbed;     /* another fault tells of it */
     uint8_t phase, sync_kind;
+    const char *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
     uint64_t victims_left_out;
@@ -520,6 +525,8 @@ struct analysis {
     ARRAY(struct attl) attl;
     struct map attl_of; /* hash of service, kind and name -> index */
     struct map faults;  /* hash of the key -> struct fault * */
+    struct map stacks;      /* hash of a look's stack -> struct look_stack * */
+    struct map source_maps; /* interned script -> struct source_map *, 0: it has none */
     ARRAY(struct fault *) fault_list;
     struct {
         uint64_t count[16];
@@ -789,6 +796,10 @@ uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t
  * nobody looked. Interned. */
 const char *stretch_place(struct analysis *a, const struct stretch *stretch);
 void stretch_free(struct stretch *stretch);
+
+/* place.c: the function that nearly all looks have in common, its line and what it called. false: their stacks are
+ * not known. */
+bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,

@@ -466,7 +466,10 @@ static void read_runtime_span(struct turn *t, const struct item *item, const str
     } else if (item->event == SONDE_EVENT_uv_run) {
         t->sync_ns += took_ns;
         t->sync_count++;
-        t->sync_kind = item->small;
+        if (took_ns >= t->sync_worst_ns) {
+            t->sync_worst_ns = took_ns;
+            t->sync_kind = item->small;
+        }
         if (c->owner && merge_sync(c, item))
             return;
         span.kind = VSPAN_sync;

@@ -23,12 +23,6 @@ static const uint64_t QUIET_NS = NS_PER_MS;
 
 /* ---- the sampler's looks ---- */
 
-static bool field_contains(const struct event *e, uint32_t field, const char *word)
-{
-    const struct value *v = &e->values[field];
-    return e->present >> field & 1 && v->length && memmem(v->s, v->length, word, strlen(word)) != NULL;
-}
-
 static const char *text_field(struct analysis *a, const struct event *e, uint32_t field)
 {
     const struct value *v = &e->values[field];
@@ -56,6 +50,23 @@ static bool stood(const struct thread *thread, const struct look *look, bool bri
     return false;
 }
 
+/* The application's innermost function; of a regular expression the one that holds it, whose ever it is. */
+static void own_place(struct analysis *a, struct look *look)
+{
+    const struct look_stack *stack = look->stack;
+    look->loading = stack && stack->loading;
+    look->called = stack ? stack->called : NULL;
+    if (look->cause == SONDE_stall_cause_regexp || !stack || !stack->count) {
+        stack_map_place(a, &look->script, &look->line, &look->column);
+        return;
+    }
+    const struct stack_frame *frame = &stack->frames[stack->count - 1];
+    look->function = frame->function;
+    look->script = frame->script;
+    look->line = frame->line;
+    look->column = frame->column;
+}
+
 void stretch_look(struct analysis *a, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, stall_sample_pid));
@@ -70,10 +81,11 @@ void stretch_look(struct analysis *a, const struct event *e)
                         .line = (uint32_t)U(e, stall_sample_line),
                         .column = (uint32_t)U(e, stall_sample_column),
                         .cause = (uint8_t)U(e, stall_sample_cause),
-                        .loading = field_contains(e, FIELD_stall_sample_stack, "node:internal/modules/"),
+                        .stack = stack_of(a, e),
                         .function = text_field(a, e, FIELD_stall_sample_function),
                         .script = text_field(a, e, FIELD_stall_sample_script),
                         .detail = text_field(a, e, FIELD_stall_sample_detail)};
+    own_place(a, &look);
     bool brief = U(e, stall_sample_brief) != 0;
     look.stood = stood(thread, &look, brief);
     if (brief) {
@@ -83,7 +95,8 @@ void stretch_look(struct analysis *a, const struct event *e)
     array_foreach (&thread->looks, known)
         if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
             known->column == look.column && known->function == look.function &&
-            known->script == look.script && known->detail == look.detail && known->stood == look.stood) {
+            known->script == look.script && known->detail == look.detail && known->stood == look.stood &&
+            known->stack == look.stack) {
             known->count++;
             known->last_ns = look.last_ns;
             known->run_ns = look.run_ns;

@@ -174,6 +174,18 @@ static void say_regexp(struct finding *f, const struct fault *fault)
     add_stall_evidence(f, fault);
 }
 
+/* What people call; the kind of operation, where only that is known; a leaf of native code where nothing is.
+ * A function's own work with several calls in it has none. */
+static const char *say_called(const struct fault *fault)
+{
+    const struct look *place = &fault->place;
+    if (place->called && place->cause != SONDE_stall_cause_gc && fault->kind != FINDING_lock_wait)
+        return place->called;
+    if (fault->sync_kind)
+        return event_label(SONDE_MEANING_uv_kind, fault->sync_kind);
+    return place->variants && place->cause != SONDE_stall_cause_builtin ? NULL : place->detail;
+}
+
 static void say_blocked(struct finding *f, const struct fault *fault)
 {
     static const char *const SUBJECT[] = {[SONDE_stall_cause_unknown] = "A callback",
@@ -201,8 +213,7 @@ static void say_blocked(struct finding *f, const struct fault *fault)
     const struct look *place = &fault->place;
     unsigned cause = MIN(place->cause, SONDE_stall_cause_waiting);
     const char *source = say_source(f, place);
-    const char *called =
-        fault->sync_kind ? event_label(SONDE_MEANING_uv_kind, fault->sync_kind) : place->detail;
+    const char *called = say_called(fault);
     f->title = finding_say(f, "%s kept the event loop of %s %s", SUBJECT[cause], fault->service,
                            say_amount(f, fault));
     const char *who = called && *source ? finding_say(f, "%s, called from %s,", called, source)
@@ -212,8 +223,10 @@ static void say_blocked(struct finding *f, const struct fault *fault)
                                                   (unsigned long long)fault->looks_agree,
                                                   (unsigned long long)fault->looks, looked_into(fault))
                                     : "";
-    f->detail = *who ? finding_say(f, "%s was running%s. %s", who, seen, say_circumstances(f, fault))
-                     : say_circumstances(f, fault);
+    const char *variants = place->variants ? finding_say(f, " Of these: %s.", place->variants) : "";
+    f->detail =
+        *who ? finding_say(f, "%s was running%s.%s %s", who, seen, variants, say_circumstances(f, fault))
+             : say_circumstances(f, fault);
     f->remedy =
         fault->seen
             ? "It is in pieces already: do less of it for a request, keep its result for the next, or "
@@ -243,6 +256,8 @@ static void say_blocked(struct finding *f, const struct fault *fault)
     finding_add_text(f, "cause", event_label(SONDE_MEANING_stall_cause, cause));
     if (called)
         finding_add_text(f, "called", called);
+    if (place->variants)
+        finding_add_text(f, "variants", place->variants);
     add_stall_evidence(f, fault);
 }
 
@@ -564,17 +579,15 @@ static bool same_work(const struct fault *a, const struct fault *b)
     return same && (a->route || (a->callback && a->callback == b->callback));
 }
 
-/* A stall that nobody looked into, or in which nothing but native code was seen, is taken as one more of what
- * is known to stall the same endpoint (the same kind of callback, where the endpoint is not known), when that
- * is one thing only. */
+/* A stall of which no function was seen (nobody looked into it, or only into native code or a collection) is
+ * taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
+ * endpoint is not known), when that is one thing only, and more often. */
 static void join_unseen(struct analysis *a)
 {
     array_foreach (&a->fault_list, place) {
         struct fault *unseen = *place, *known = NULL;
-        bool native = unseen->place.cause == SONDE_stall_cause_native && !unseen->place.function &&
-                      !unseen->place.script;
         if (unseen->kind != FINDING_event_loop_blocked || unseen->warming || unseen->absorbed ||
-            ((unseen->looks || unseen->place.cause) && !native))
+            unseen->seen || unseen->place.function || unseen->place.script)
             continue;
         bool several = false;
         array_foreach (&a->fault_list, other)
@@ -584,8 +597,37 @@ static void join_unseen(struct analysis *a)
                 several |= known != NULL;
                 known = *other;
             }
-        if (known && !several)
-            fault_absorb(a, known, unseen);
+        if (!known || several ||
+            (unseen->place.cause == SONDE_stall_cause_gc && unseen->count >= known->count))
+            continue;
+        struct look kept = known->place;
+        fault_absorb(a, known, unseen);
+        known->place = kept;
+    }
+}
+
+/* What is told apart as one call of a function is one more variant where that function was also seen to do
+ * several things in a stretch: one cause. */
+static void join_variants(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *part = *place;
+        if (part->kind != FINDING_event_loop_blocked || part->absorbed || part->warming || part->seen ||
+            !part->apart || !part->apart[0] || part->place.cause == SONDE_stall_cause_gc ||
+            !part->place.script)
+            continue;
+        array_foreach (&a->fault_list, other) {
+            struct fault *whole = *other;
+            if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
+                whole->seen || whole->service != part->service || whole->route != part->route ||
+                whole->place.function != part->place.function || whole->place.script != part->place.script ||
+                !whole->apart || whole->apart[0] || !whole->place.variants)
+                continue;
+            struct look kept = whole->place;
+            fault_absorb(a, whole, part);
+            whole->place = kept;
+            break;
+        }
     }
 }
 
@@ -593,6 +635,7 @@ int verdicts_report(struct analysis *a, struct report *report)
 {
     shorts_judge(a);
     join_unseen(a);
+    join_variants(a);
     int result = verdicts_runtime(a, report);
     if (result < 0)
         return result;

@@ -141,7 +141,8 @@ static void add_detail(struct text *text, const struct stall_report *report)
         text_add(text, report->frames[0].function);
 }
 
-/* Outermost first, as flame graphs want them. */
+/* Outermost first, as flame graphs want them; of a long stack the innermost frames, among which the application's
+ * are. */
 static void add_stack(struct text *text, const struct stall_report *report)
 {
     for (size_t i = report->count; i-- > 0;) {
@@ -152,9 +153,18 @@ static void add_stack(struct text *text, const struct stall_report *report)
     }
 }
 
+enum { STACK_MAX = 16000 };
+
+static const char *last_frames(const char *stack)
+{
+    size_t length = strlen(stack);
+    const char *from = length > STACK_MAX ? strchr(stack + length - STACK_MAX, ';') : NULL;
+    return from ? from + 1 : stack;
+}
+
 static uint16_t add_string(struct text *strings, const char *string)
 {
-    size_t before = strings->length, length = string ? MIN(strlen(string), (size_t)2000) : 0;
+    size_t before = strings->length, length = string ? MIN(strlen(string), (size_t)STACK_MAX) : 0;
     text_add_bytes(strings, string ? string : "", length);
     return (uint16_t)(strings->length - before);
 }
@@ -178,7 +188,7 @@ static void tell_sample(struct session *session, const struct program *program,
     record.function_length = add_string(&strings, where->function);
     record.script_length = add_string(&strings, where->script);
     record.detail_length = add_string(&strings, text_get(&detail));
-    record.stack_length = add_string(&strings, text_get(&stack));
+    record.stack_length = add_string(&strings, last_frames(text_get(&stack)));
     if (!strings.failed)
         ctf_stream_write(session->own, SONDE_EVENT_stall_sample, clock_monotonic_ns(), 0, &record,
                          text_get(&strings));

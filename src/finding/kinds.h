@@ -26,7 +26,8 @@
          "One callback kept the event loop from everything else: JavaScript, a built-in function, garbage "   \
          "collection, native code or a synchronous call.",                                                    \
          EVIDENCE("cause", "javascript, builtin, gc, native or waiting")                                      \
-         EVIDENCE("called", "the built-in or native function")                                                \
+         EVIDENCE("called", "what the function at that place called, by its public name")                     \
+         EVIDENCE("variants", "shares of what the function did, where it is not one thing")                   \
          EVIDENCE("phase", "the phase in which the event loop stood")                                         \
          EVIDENCE("stalls_count", "how often")                                                                \
          EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \

@@ -522,6 +522,22 @@ static void set_name(struct v8_frame *frame, struct v8_function *function)
     function->name = NULL;
 }
 
+/* Where a person wrote it, when the script was translated from something else. */
+static void map_place(struct v8 *v8, uint64_t script, struct v8_frame *frame)
+{
+    struct source_place place;
+    if (!frame->line || !v8_original(&v8->heap, &v8->sources, script, frame->script, frame->line,
+                                     frame->column, &place))
+        return;
+    char *file = strdup(place.file);
+    if (!file)
+        return;
+    free(frame->script);
+    frame->script = file;
+    frame->line = place.line;
+    frame->column = place.column;
+}
+
 /* A frame of optimised code stands for the function and those inlined at its pc. False when its code says
  * nothing. */
 static bool name_optimised(struct v8 *v8, const struct v8_frame *frame, const struct v8_code *code,
@@ -542,6 +558,7 @@ static bool name_optimised(struct v8 *v8, const struct v8_frame *frame, const st
             if (!v8->without_positions)
                 v8_locate_position(&v8->heap, &v8->sources, function.script, list[i].position, &inlined.line,
                                    &inlined.column);
+            map_place(v8, function.script, &inlined);
         }
         inlined.position = inlined.line ? V8_POSITION_EXACT : V8_POSITION_NONE;
         out->frames[out->count++] = inlined;
@@ -581,6 +598,7 @@ static void name_js(struct v8 *v8, struct v8_frame *frame, struct v8_stack *out)
             v8_baseline_offset(&v8->heap, &code, frame->bytecodes, frame->pc, frame->call);
     v8_locate(&v8->heap, &v8->sources, &function, frame->bytecodes ? frame->bytecodes : function.bytecodes,
               named->bytecode_offset, frame->context, &named->line, &named->column, &named->position);
+    map_place(v8, function.script, named);
 }
 
 void v8_name_frames(struct v8 *v8, struct v8_stack *stack)

@@ -370,19 +370,19 @@ void v8_sources_done(struct v8_sources *sources)
 {
     for (size_t i = 0; i < ARRAY_SIZE(sources->at); i++) {
         free(sources->at[i].text.units);
+        source_map_free(sources->at[i].map);
         sources->at[i] = (struct v8_source){0};
     }
 }
 
-static const struct v8_text *source_of(const struct v8_heap *heap, struct v8_sources *sources,
-                                       uint64_t script)
+static struct v8_source *text_of(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script)
 {
     uint64_t string;
     if (!v8_word(heap, script, heap->layout->script_source, &string))
         return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(sources->at); i++)
         if (sources->at[i].script == script && sources->at[i].string == string && sources->at[i].text.units)
-            return &sources->at[i].text;
+            return &sources->at[i];
     struct v8_source *source = &sources->at[sources->next];
     struct v8_text text;
     if (v8_text(heap, string, SOURCE_LIMIT, &text) < 0)
@@ -391,8 +391,49 @@ static const struct v8_text *source_of(const struct v8_heap *heap, struct v8_sou
     if (((size_t)text.length << text.wide) > SOURCE_KEPT) /* of large ones the last */
         v8_sources_done(sources);
     free(source->text.units);
-    *source = (struct v8_source){script, string, text};
-    return &source->text;
+    source_map_free(source->map);
+    *source = (struct v8_source){.script = script, .string = string, .text = text};
+    return source;
+}
+
+static const struct v8_text *source_of(const struct v8_heap *heap, struct v8_sources *sources,
+                                       uint64_t script)
+{
+    struct v8_source *source = text_of(heap, sources, script);
+    return source ? &source->text : NULL;
+}
+
+/* A map is named in the last line that is not empty. */
+static struct source_map *find_map(const struct v8_text *text, const char *path)
+{
+    uint32_t end = text->length;
+    while (end && strchr(" \t\r\n", (int)(v8_unit(text, end - 1) & 0x7f)))
+        end--;
+    uint32_t begin = end;
+    while (begin && v8_unit(text, begin - 1) != '\n')
+        begin--;
+    struct source_map *map = NULL;
+    char *line = end > begin ? malloc(end - begin) : NULL;
+    for (uint32_t i = begin; line && i < end; i++) {
+        uint32_t c = v8_unit(text, i);
+        line[i - begin] = (char)(c && c < 128 ? c : '?');
+    }
+    if (line && memmem(line, end - begin, "sourceMappingURL=data:", 22))
+        (void)source_map_of_text(line, end - begin, path, &map);
+    free(line);
+    return map;
+}
+
+bool v8_original(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script, const char *path,
+                 uint32_t line, uint32_t column, struct source_place *ret_place)
+{
+    struct v8_source *source = script && path ? text_of(heap, sources, script) : NULL;
+    if (!source)
+        return false;
+    if (!source->map_sought)
+        source->map = find_map(&source->text, path);
+    source->map_sought = true;
+    return source->map && source_map_find(source->map, line, column, ret_place);
 }
 
 static void line_and_column(const struct v8_text *text, uint32_t position, uint32_t *ret_line,

@@ -8,14 +8,17 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "base/sourcemap.h"
 #include "unwind/v8_heap.h"
 
 enum v8_position;
 
-/* The texts of scripts that were read, a few at a time. */
+/* The texts of scripts that were read, a few at a time, with the source maps that lie in them. */
 struct v8_source {
     uint64_t script, string;
     struct v8_text text;
+    struct source_map *map; /* NULL: none */
+    bool map_sought;
 };
 
 struct v8_sources {
@@ -62,5 +65,10 @@ size_t v8_inlined_at(const struct v8_heap *heap, const struct v8_code *code, uin
 /* The line and column of a position in a script's source. */
 void v8_locate_position(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script,
                         int32_t position, uint32_t *ret_line, uint32_t *ret_column);
+
+/* The place that a person wrote, where the script holds its own source map, as what is translated when it is loaded
+ * does (tsx, ts-node). path: of the script. false: line and column are the script's own. */
+bool v8_original(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script, const char *path,
+                 uint32_t line, uint32_t column, struct source_place *ret_place);
 
 #endif

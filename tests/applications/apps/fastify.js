@@ -5,10 +5,10 @@ const crypto = require('node:crypto'), fs = require('node:fs/promises');
 const fastify = require('fastify')();
 const { begin, ready, trouble } = require('./truth.js');
 
-const ROUNDS = trouble === 'healthy' ? 10 : 120_000;
+const ROUNDS = trouble === 'healthy' ? 10 : 400_000;
 
 fastify.get('/login', async (request) => { // planted hash
-    if (trouble === 'pool') return { ok: await new Promise((resolve, reject) => crypto.pbkdf2('secret', 'salt', 2 * ROUNDS, 64, 'sha512', (error, key) => (error ? reject(error) : resolve(key.length)))) };
+    if (trouble === 'pool') return { ok: await new Promise((resolve, reject) => crypto.pbkdf2('secret', 'salt', ROUNDS, 64, 'sha512', (error, key) => (error ? reject(error) : resolve(key.length)))) };
     const end = begin('hash');
     const key = crypto.pbkdf2Sync('secret', request.id, ROUNDS, 64, 'sha512');
     end();

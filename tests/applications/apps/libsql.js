@@ -7,7 +7,7 @@ const { begin, ready, trouble } = require('./truth.js');
 
 const database = new Database(':memory:');
 database.exec('create table orders (id integer primary key, customer text, total integer)');
-const ROWS = trouble === 'healthy' ? 100 : 200_000;
+const ROWS = trouble === 'healthy' ? 100 : 1_000_000;
 database.exec(`insert into orders with recursive n(i) as (select 1 union all select i + 1 from n where i < ${ROWS}) select i, 'customer ' || (i % 1000), i % 97 from n`);
 
 const app = express();

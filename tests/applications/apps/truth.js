@@ -29,10 +29,3 @@ exports.ready = (server) => {
         process.exit(0);
     });
 };
-
-exports.spin = (ms) => {
-    const end = process.hrtime.bigint() + BigInt(Math.round(ms * 1e6));
-    let n = 0;
-    while (process.hrtime.bigint() < end) n++;
-    return n;
-};
