@@ -128,6 +128,7 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->from_ns = MIN(to->from_ns, from->from_ns);
     to->to_ns = MAX(to->to_ns, from->to_ns);
     to->unfinished |= from->unfinished;
+    to->later |= from->later;
     to->looks += from->looks;
     to->looks_agree += from->looks_agree;
     if (from->worst_ns >= to->worst_ns) {
@@ -230,10 +231,20 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
     return true;
 }
 
-/* Most looks saw one place: not the many things of starting up. */
-static bool concentrated(const struct look *place, uint64_t looks)
+/* Most looks saw one function at work: not the many things of starting up. */
+static bool concentrated(const struct stretch *s)
 {
-    return looks >= 3 && (uint64_t)place->count * 10 >= looks * 6 && !place->loading;
+    uint64_t looks = 0, most = 0;
+    array_foreach (&s->looks, look) {
+        uint64_t same = 0;
+        array_foreach (&s->looks, other)
+            same += other->function == look->function && other->script == look->script && !other->loading
+                        ? other->count
+                        : 0;
+        looks += look->count;
+        most = MAX(most, same);
+    }
+    return looks >= 3 && most * 10 >= looks * 6;
 }
 
 /* Starting up and the first request of an endpoint load and compile code; that is slow once, by nature. Looks
@@ -372,6 +383,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         return;
     fault->warming = warming;
     fault->apart = apart;
+    fault->later |= !s->first || concentrated(s);
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
     fault->phase_differs |= fault->count && fault->phase != s->phase;
     merge_times(fault, thread, s, run_queue_ns);
@@ -496,8 +508,8 @@ static bool is_stuck(struct analysis *a, const struct stretch *s)
     uint64_t looks = 0;
     if (s->end_ns - s->start_ns >= STUCK_NS)
         return true;
-    return majority(a, s, &place, &looks) && concentrated(&place, looks) &&
-           place.cause >= SONDE_stall_cause_regexp && place.cause < SONDE_stall_cause_gc;
+    return majority(a, s, &place, &looks) && concentrated(s) && place.cause >= SONDE_stall_cause_regexp &&
+           place.cause < SONDE_stall_cause_gc;
 }
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)

@@ -466,11 +466,13 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
-    bool encodes;      /* a stall most of which was encoding */
+    bool later;   /* not only in first requests of endpoints, which may be slow once, unless looks agree */
+    bool encodes; /* a stall most of which was encoding */
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
     bool absorbed;     /* another fault tells of it */
     uint8_t phase, sync_kind;
-    const char *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
+    const char
+        *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
     uint64_t victims_left_out;
@@ -523,8 +525,8 @@ struct analysis {
     struct breakdown *breakdown; /* NULL: not wanted */
     struct map inodes;           /* of pipes and UNIX sockets -> struct connection *, the newest */
     ARRAY(struct attl) attl;
-    struct map attl_of; /* hash of service, kind and name -> index */
-    struct map faults;  /* hash of the key -> struct fault * */
+    struct map attl_of;     /* hash of service, kind and name -> index */
+    struct map faults;      /* hash of the key -> struct fault * */
     struct map stacks;      /* hash of a look's stack -> struct look_stack * */
     struct map source_maps; /* interned script -> struct source_map *, 0: it has none */
     ARRAY(struct fault *) fault_list;
@@ -797,8 +799,8 @@ uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t
 const char *stretch_place(struct analysis *a, const struct stretch *stretch);
 void stretch_free(struct stretch *stretch);
 
-/* place.c: the function that nearly all looks have in common, its line and what it called. false: their stacks are
- * not known. */
+/* place.c: the function that nearly all looks have in common, its line and what it called. false: their
+ * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
 /* short.c: callbacks that are none of them long and take long together. */

@@ -116,6 +116,12 @@ static const char *say_variants(struct analysis *a, const struct variant *list, 
     return said;
 }
 
+/* Of few looks, one may have seen something else. */
+static bool is_common(uint64_t weight, uint64_t all)
+{
+    return weight * 10 >= all * COMMON_TENTHS || (weight >= 2 && all - weight <= 1);
+}
+
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place)
 {
     const struct look *list[LOOKED_AT_MAX];
@@ -127,7 +133,7 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
         return false;
     uint64_t all = weight_of(list, n);
     uint32_t depth = 0;
-    while ((kept = most_at(list, n, depth + 1)) && weight_of(list, kept) * 10 >= all * COMMON_TENTHS) {
+    while ((kept = most_at(list, n, depth + 1)) && is_common(weight_of(list, kept), all)) {
         n = kept;
         depth++;
     }

@@ -1,6 +1,6 @@
-/* What a look into a thread saw, from the outermost frame to the innermost, in the terms of the one who wrote the
- * application: its own functions where it has source maps in the file that was written, and what they called by its
- * public name (readFileSync, JSON.stringify) rather than by the leaf in libc or a library. */
+/* What a look into a thread saw, from the outermost frame to the innermost, in the terms of the one who wrote
+ * the application: its own functions where it has source maps in the file that was written, and what they
+ * called by its public name (readFileSync, JSON.stringify) rather than by the leaf in libc or a library. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ANALYZE_STACK_H
 #define ANALYZE_STACK_H
@@ -25,11 +25,13 @@ struct look_stack {
     uint32_t count; /* of the application's own frames, the outermost first; of more the innermost are kept */
     bool loading;   /* modules were loaded, or code was compiled */
     bool packaged;  /* it has no frames but those of packages (node_modules): these are its own then */
-    const char *called; /* what the innermost of the frames called that is not the application's; NULL: nothing */
+    const char
+        *called; /* what the innermost of the frames called that is not the application's; NULL: nothing */
     struct stack_frame frames[];
 };
 
-/* The stack of a stall:sample, owned by the analysis; equal texts give equal addresses. NULL: there is none. */
+/* The stack of a stall:sample, owned by the analysis; equal texts give equal addresses. NULL: there is none.
+ */
 const struct look_stack *stack_of(struct analysis *a, const struct event *e);
 
 /* A place in generated code becomes the original's; others stay. */

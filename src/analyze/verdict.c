@@ -183,7 +183,10 @@ static const char *say_called(const struct fault *fault)
         return place->called;
     if (fault->sync_kind)
         return event_label(SONDE_MEANING_uv_kind, fault->sync_kind);
-    return place->variants && place->cause != SONDE_stall_cause_builtin ? NULL : place->detail;
+    if (place->cause == SONDE_stall_cause_gc ||
+        (place->variants && place->cause != SONDE_stall_cause_builtin))
+        return NULL;
+    return place->detail;
 }
 
 static void say_blocked(struct finding *f, const struct fault *fault)
@@ -542,6 +545,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
         return SEVERITY_INFO;
     if (fault->unfinished)
         return SEVERITY_CRITICAL;
+    if (fault->kind == FINDING_event_loop_blocked && !fault->seen && !fault->later)
+        return SEVERITY_INFO;
     if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer ||
         fault->kind == FINDING_ipc_blocked)
         return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)

@@ -274,11 +274,10 @@ bool source_map_find(const struct source_map *map, uint32_t line, uint32_t colum
         found = &map->segments.at[low];
     if (!found || found->line != wanted.line || found->source < 0)
         return false;
-    *ret_place =
-        (struct source_place){.file = map->sources.at[found->source],
-                              .name = found->name >= 0 ? map->names.at[found->name] : NULL,
-                              .line = found->source_line + 1,
-                              .column = found->source_column + 1};
+    *ret_place = (struct source_place){.file = map->sources.at[found->source],
+                                       .name = found->name >= 0 ? map->names.at[found->name] : NULL,
+                                       .line = found->source_line + 1,
+                                       .column = found->source_column + 1};
     return true;
 }
 
@@ -314,7 +313,8 @@ static const char *find_url(const char *text, size_t length, size_t *ret_length)
     static const char WORD[] = "sourceMappingURL=";
     const size_t word = sizeof(WORD) - 1;
     for (const char *end = text + length; end - text > (ptrdiff_t)word + 4;) {
-        const char *hash = memrchr(text, '#', (size_t)(end - text)), *at = memrchr(text, '@', (size_t)(end - text));
+        const char *hash = memrchr(text, '#', (size_t)(end - text)),
+                   *at = memrchr(text, '@', (size_t)(end - text));
         const char *mark = hash > at ? hash : at;
         if (!mark || mark < text + 2)
             return NULL;
@@ -346,7 +346,7 @@ static int read_plain(const char *path, char **ret_data, size_t *ret_length)
     if (!data)
         return -ENOMEM;
     size_t length = 0;
-    for (ssize_t n = 1; n > 0 && length < (size_t)st.st_size; length += n > 0 ? (size_t)n : 0)
+    for (ssize_t n = 1; n > 0 && length<(size_t)st.st_size; length += n> 0 ? (size_t)n : 0)
         n = read(fd, data + length, (size_t)st.st_size - length);
     data[length] = '\0';
     *ret_data = data;
@@ -357,7 +357,8 @@ static int read_plain(const char *path, char **ret_data, size_t *ret_length)
 /* A file below the script's folder: neither absolute nor of another scheme, and without a step upwards. */
 static bool is_below(const char *url, size_t length)
 {
-    if (!length || url[0] == '/' || memchr(url, ':', length) || memchr(url, '\\', length) || length > NAME_MAX)
+    if (!length || url[0] == '/' || memchr(url, ':', length) || memchr(url, '\\', length) ||
+        length > NAME_MAX)
         return false;
     return !memmem(url, length, "..", 2);
 }
@@ -394,7 +395,8 @@ static const char *path_of(const char *script)
 int source_map_of_text(const char *text, size_t length, const char *script, struct source_map **ret_map)
 {
     size_t url_length = 0;
-    const char *url = find_url(text, length, &url_length), *path = path_of(script), *slash = strrchr(path, '/');
+    const char *url = find_url(text, length, &url_length), *path = path_of(script),
+               *slash = strrchr(path, '/');
     if (!url || !slash || path[0] != '/')
         return -ENOENT;
     _cleanup_(freep) char *folder = strndup(path, (size_t)(slash - path));

@@ -1,7 +1,7 @@
-/* Source maps (ECMA-426, revision 3): from a place in generated JavaScript to the one that a person wrote. A map lies
- * beside the script or, as a data URL, in its last lines; an index map holds others. Scripts and maps are written by
- * whoever wrote the traced program: only plain files are read, a map only from the script's own folder or below it,
- * and what a map names is text to be shown, never a file to be opened. */
+/* Source maps (ECMA-426, revision 3): from a place in generated JavaScript to the one that a person wrote. A
+ * map lies beside the script or, as a data URL, in its last lines; an index map holds others. Scripts and
+ * maps are written by whoever wrote the traced program: only plain files are read, a map only from the
+ * script's own folder or below it, and what a map names is text to be shown, never a file to be opened. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_SOURCEMAP_H
 #define BASE_SOURCEMAP_H
@@ -18,8 +18,8 @@ struct source_place {
 
 struct source_map;
 
-/* Reads a map from JSON text. folder: where it lies; its sources are relative to it. 0, -EINVAL when it is none, or
- * -ENOMEM. */
+/* Reads a map from JSON text. folder: where it lies; its sources are relative to it. 0, -EINVAL when it is
+ * none, or -ENOMEM. */
 int source_map_parse(const char *json, size_t length, const char *folder, struct source_map **ret_map);
 void source_map_free(struct source_map *map);
 /* The original of a place; false when the map has none. */

@@ -141,8 +141,8 @@ static void add_detail(struct text *text, const struct stall_report *report)
         text_add(text, report->frames[0].function);
 }
 
-/* Outermost first, as flame graphs want them; of a long stack the innermost frames, among which the application's
- * are. */
+/* Outermost first, as flame graphs want them; of a long stack the innermost frames, among which the
+ * application's are. */
 static void add_stack(struct text *text, const struct stall_report *report)
 {
     for (size_t i = report->count; i-- > 0;) {

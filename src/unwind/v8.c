@@ -526,8 +526,8 @@ static void set_name(struct v8_frame *frame, struct v8_function *function)
 static void map_place(struct v8 *v8, uint64_t script, struct v8_frame *frame)
 {
     struct source_place place;
-    if (!frame->line || !v8_original(&v8->heap, &v8->sources, script, frame->script, frame->line,
-                                     frame->column, &place))
+    if (!frame->line ||
+        !v8_original(&v8->heap, &v8->sources, script, frame->script, frame->line, frame->column, &place))
         return;
     char *file = strdup(place.file);
     if (!file)

@@ -66,8 +66,8 @@ size_t v8_inlined_at(const struct v8_heap *heap, const struct v8_code *code, uin
 void v8_locate_position(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script,
                         int32_t position, uint32_t *ret_line, uint32_t *ret_column);
 
-/* The place that a person wrote, where the script holds its own source map, as what is translated when it is loaded
- * does (tsx, ts-node). path: of the script. false: line and column are the script's own. */
+/* The place that a person wrote, where the script holds its own source map, as what is translated when it is
+ * loaded does (tsx, ts-node). path: of the script. false: line and column are the script's own. */
 bool v8_original(const struct v8_heap *heap, struct v8_sources *sources, uint64_t script, const char *path,
                  uint32_t line, uint32_t column, struct source_place *ret_place);
 
