@@ -4,7 +4,7 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build demo test bench verdicts lint fuzz soak suites docs picture install clean
+.PHONY: help deps build demo test applications bench verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -25,6 +25,9 @@ test: deps build ## dependency rules, formatting, unit tests (also with sanitize
 	@test -f $(ASAN)/build.ninja || meson setup $(ASAN) -Dbuildtype=debug -Db_sanitize=address,undefined >/dev/null
 	@ninja -C $(ASAN)
 	@tools/run-tests
+
+applications: deps build ## how right the findings are on applications that nobody here wrote (10 minutes; goes on where it stopped)
+	@node tests/applications/run.mjs
 
 bench: build ## measure, against the peers named in each benchmark (minutes)
 	@tools/install-deps bench

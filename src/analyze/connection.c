@@ -109,6 +109,23 @@ static const char *address_name(struct analysis *a, const struct address *addres
     return intern_string(a, name);
 }
 
+void connection_serves(struct analysis *a, const struct connection *c)
+{
+    if (!c->local.port || !c->peer.port)
+        return;
+    uint64_t *place = map_put(&a->served, (uintptr_t)address_name(a, &c->local), NULL);
+    if (place)
+        *place = (uint64_t)(uintptr_t)c->process;
+    else
+        a->failed = true;
+}
+
+const struct process *process_serving(const struct analysis *a, const char *address)
+{
+    const uint64_t *known = address ? map_get(&a->served, (uintptr_t)address) : NULL;
+    return known ? (const struct process *)(uintptr_t)*known : NULL;
+}
+
 void connection_event(struct analysis *a, struct process *process, const struct event *e)
 {
     int32_t fd = (int32_t)I(e, net_connection_fd);
@@ -144,6 +161,8 @@ void connection_event(struct analysis *a, struct process *process, const struct 
         find_mirror(a, c);
         c->peer_name = address_name(a, &c->peer);
     }
+    if (c->protocol == PROTOCOL_REDIS)
+        connection_serves(a, c);
 }
 
 /* ---- end ---- */

@@ -490,14 +490,17 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     struct activity_times times;
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times),
          seen = majority(a, s, &place, &looks);
-    if (!exact && seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
+    if (seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
         run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
     bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||
                  s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
-    return cpu_ns < took_ns ? MAX(run_queue_ns, took_ns - cpu_ns) : run_queue_ns;
+    /* What it was blocked for is nobody's lack of processors. */
+    uint64_t blocked_ns = exact ? times.blocked_ns - MIN(times.held_ns, times.blocked_ns) : 0;
+    uint64_t known_ns = cpu_ns < took_ns ? MIN(cpu_ns + blocked_ns, took_ns) : took_ns;
+    return MAX(run_queue_ns, took_ns - known_ns);
 }
 
 /* A callback that was open at the end is stuck when it kept a processor busy at one place, or for long. A

@@ -15,6 +15,8 @@
 
 enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, STEPS_TOLD = 50 };
 
+/* What is alive must have grown for so long. */
+static const uint64_t LEAK_SPAN_NS = 1500 * NS_PER_MS;
 static const uint64_t GROWTH_MIN_BYTES = 12ull << 20;
 /* Of the time that the loop was active. A program that allocates much spends a tenth. */
 static const double PRESSURE_SHARE = 0.25;
@@ -213,6 +215,15 @@ static bool still_grows(const struct thread *thread, uint64_t end_ns)
     return last > middle && (last - middle) * 5 >= last - first;
 }
 
+/* A few collections in a row, as a program makes at its start or for one large answer, say nothing of what
+ * stays. */
+static bool is_long_enough(const struct thread *thread)
+{
+    size_t n;
+    const struct gc_major *m = gc_majors_serving(thread, &n);
+    return n && thread->gc->last_end_ns - MIN(m[0].end_ns, thread->gc->last_end_ns) >= LEAK_SPAN_NS;
+}
+
 static bool grows(const struct thread *thread, uint64_t end_ns)
 {
     return majors_grow(thread) && still_grows(thread, end_ns);
@@ -310,9 +321,10 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
     if (!thread->gc || !thread->loop)
         return GC_HEALTHY;
     bool pressure = presses(thread, ret_ran);
-    if (grows(thread, end_ns))
+    bool told = is_long_enough(thread);
+    if (told && grows(thread, end_ns))
         return GC_LEAK;
-    if (outside_grows(thread))
+    if (told && outside_grows(thread))
         return GC_LEAK_OUTSIDE;
     return pressure ? GC_PRESSURE : GC_HEALTHY;
 }

@@ -98,6 +98,8 @@ struct request *http_request_new(struct analysis *a, struct thread *thread, cons
 static void request_received(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct event *e)
 {
+    if (c->protocol != PROTOCOL_HTTP_SERVER)
+        connection_serves(a, c);
     c->protocol = PROTOCOL_HTTP_SERVER;
     if (c->local.port && !map_put(&thread->process->server_ports, c->local.port, NULL))
         a->failed = true;

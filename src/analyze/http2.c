@@ -148,6 +148,8 @@ static void request_received(struct analysis *a, struct thread *thread, struct c
     request->stream = (uint32_t)number;
     remember_stream(a, s, number, request->serial);
     struct connection *port = s->carrier;
+    if (port)
+        connection_serves(a, port);
     if (port && port->local.port && !map_put(&thread->process->server_ports, port->local.port, NULL))
         a->failed = true;
     struct call *call = stream_call(session_mirror(s), number);

@@ -466,8 +466,9 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
-    bool later;   /* not only in first requests of endpoints, which may be slow once, unless looks agree */
-    bool encodes; /* a stall most of which was encoding */
+    bool unjoined; /* slow-peer: what the traced peer did is not known */
+    bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
+    bool encodes;  /* a stall most of which was encoding */
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
     bool absorbed;     /* another fault tells of it */
     uint8_t phase, sync_kind;
@@ -525,9 +526,10 @@ struct analysis {
     struct breakdown *breakdown; /* NULL: not wanted */
     struct map inodes;           /* of pipes and UNIX sockets -> struct connection *, the newest */
     ARRAY(struct attl) attl;
-    struct map attl_of;     /* hash of service, kind and name -> index */
-    struct map faults;      /* hash of the key -> struct fault * */
-    struct map stacks;      /* hash of a look's stack -> struct look_stack * */
+    struct map attl_of; /* hash of service, kind and name -> index */
+    struct map faults;  /* hash of the key -> struct fault * */
+    struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
+    struct map stacks; /* hash of a look's stack -> struct look_stack * */
     struct map source_maps; /* interned script -> struct source_map *, 0: it has none */
     ARRAY(struct fault *) fault_list;
     struct {
@@ -583,6 +585,10 @@ void keeper_done(struct analysis *a, struct keeper *keeper);
 /* connection.c */
 void connection_event(struct analysis *a, struct process *process, const struct event *e);
 struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation);
+/* Requests are received on it: who calls its address calls this process. */
+void connection_serves(struct analysis *a, const struct connection *connection);
+/* The traced process that answers at an address ("127.0.0.1:80", interned); NULL: none. */
+const struct process *process_serving(const struct analysis *a, const char *address);
 struct connection *connection_need(struct analysis *a, struct process *process, int32_t fd,
                                    uint32_t generation, uint64_t now_ns);
 void connection_close(struct analysis *a, struct connection *connection);

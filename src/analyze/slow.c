@@ -70,6 +70,33 @@ static bool waited(const struct process *process, int64_t tid, uint64_t start_ns
     return cpu_ns == UINT64_MAX || cpu_ns < took_ns / 2 + slack_ns;
 }
 
+/* Of a time in which a request is said to have waited for somebody else, what the thread of its event loop
+ * was busy itself (ran, or was ready to) when that was most of it; with only_ready what it had no processor
+ * for. */
+static uint64_t own_part_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns,
+                            bool only_ready)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct activity_times times;
+    uint64_t took_ns = end_ns - start_ns, busy_ns;
+    if (!thread)
+        return 0;
+    if (activity_times(thread, start_ns, end_ns, &times))
+        busy_ns = times.runnable_ns + (only_ready ? 0 : times.running_ns);
+    else
+        busy_ns = stretch_run_queue_ns(thread, start_ns, end_ns) +
+                  (only_ready ? 0 : stretch_ran_ns(thread, start_ns, end_ns));
+    return busy_ns * 2 >= took_ns ? MIN(busy_ns, took_ns) : 0;
+}
+
+/* The process that answered the call. */
+static const struct process *process_of_pid(const struct analysis *a, int64_t pid)
+{
+    const uint64_t *known = map_get(&a->processes, (uint64_t)pid);
+    return known ? (const struct process *)(uintptr_t)*known : NULL;
+}
+
 static void judge_step(struct analysis *a, const struct process *process, struct request *request,
                        const struct path_step *step)
 {
@@ -103,12 +130,20 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
     } else if (step->class == PATH_PEER && !step->of_child) {
         const char *peer = !step->service && span->peer ? span->peer : span->name;
-        struct fault *fault =
-            charge(a, process, FINDING_slow_peer, peer, step->service, request, step->start_ns, step->end_ns);
+        const char *service = step->service;
+        uint64_t own_ns = own_part_ns(process, request->tid, step->start_ns, step->end_ns, true);
+        if (took_ns - own_ns < SLOW_NS)
+            return;
+        struct fault *fault = charge(a, process, FINDING_slow_peer, peer, service, request,
+                                     step->start_ns + own_ns, step->end_ns);
         if (fault && span->kind == VSPAN_http)
             fault->asked = span->name;
     } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
                !span->child->ambiguous) {
+        /* That it waited is what its thread's own account must say. */
+        const struct process *child = process_of_pid(a, span->child->pid);
+        if (child && own_part_ns(child, span->child->tid, step->start_ns, step->end_ns, false))
+            return;
         struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, request,
                                      step->start_ns, step->end_ns);
         if (fault)

@@ -51,7 +51,10 @@ void stack_map_place(struct analysis *a, const char **script, uint32_t *line, ui
 
 /* ---- frames ---- */
 
-enum { STACKS_MAX = 50000 }; /* different ones that are told apart */
+enum {
+    STACKS_MAX = 50000, /* different ones that are told apart */
+    CUT_LENGTH = 2000,  /* older recordings cut the innermost frames off here */
+};
 
 /* "function (script:line:column)"; native frames are a name only. */
 static struct stack_frame read_frame(struct analysis *a, const char *text, size_t length)
@@ -194,6 +197,8 @@ const struct look_stack *stack_of(struct analysis *a, const struct event *e)
         read->packaged = true;
         read_stack(a, v->s, v->length, read, OF_PACKAGE);
     }
+    if (v->length == CUT_LENGTH)
+        read->count = 0, read->called = NULL;
     struct look_stack *kept =
         arena_alloc(&a->arena, sizeof(*kept) + read->count * sizeof(struct stack_frame));
     if (kept)

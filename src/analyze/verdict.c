@@ -473,12 +473,17 @@ static void say_slow_peer(struct finding *f, const struct fault *fault)
                   "%s had read the request and waited itself, for a timer or for something that is not "
                   "traced; neither its event loop nor its thread pool was busy with it.",
                   fault->caller)
+        : fault->unjoined
+            ? finding_say(
+                  f,
+                  "What was sent to %s was answered late. What %s did meanwhile could not be joined to it.",
+                  fault->caller, fault->caller)
         : fault->caller
             ? finding_say(f, "%s had read the request and had not answered it.", fault->caller)
             : finding_say(
                   f,
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
-                  "the event loop of %s and its processor were free meanwhile.",
+                  "the event loop of %s would have taken the answer.",
                   peer, fault->service);
     f->remedy =
         "Look into the peer (trace it, its own logs or slow query log); ask it less, in parallel, with a "
@@ -636,8 +641,32 @@ static void join_variants(struct analysis *a)
     }
 }
 
+/* Calls that could not be joined to what their peer did name an address; when a traced process answers there,
+ * it is known who that is. */
+static void name_peers(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *fault = *place, *known = NULL;
+        const struct process *peer = fault->kind == FINDING_slow_peer && !fault->caller && !fault->absorbed
+                                         ? process_serving(a, fault->command)
+                                         : NULL;
+        if (!peer)
+            continue;
+        array_foreach (&a->fault_list, other)
+            if (*other != fault && (*other)->kind == FINDING_slow_peer && !(*other)->absorbed &&
+                (*other)->service == fault->service && (*other)->caller == peer->service &&
+                !(*other)->others_unknown)
+                known = *other;
+        fault->caller = peer->service;
+        fault->unjoined = true;
+        if (known)
+            fault_absorb(a, known, fault);
+    }
+}
+
 int verdicts_report(struct analysis *a, struct report *report)
 {
+    name_peers(a);
     shorts_judge(a);
     join_unseen(a);
     join_variants(a);

@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
+#include "collect/listening.h"
+#include "collect/service_name.h"
 
 /* ---- what the process is called ---- */
 
@@ -22,25 +24,6 @@ static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-/* orders.js -> orders; orders/server.js and the like -> orders */
-static char *script_name(const char *script)
-{
-    static const char *const GENERIC[] = {"index", "server", "app", "main", "start", "service"};
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s", script);
-    char *dot = strrchr(path, '.');
-    if (dot && dot > strrchr(path, '/'))
-        *dot = '\0';
-    for (size_t i = 0; i < ARRAY_SIZE(GENERIC); i++) {
-        char *base = (char *)base_name(path);
-        if (strcmp(base, GENERIC[i]) == 0 && base > path + 1) {
-            base[-1] = '\0';
-            return strdup(base_name(path));
-        }
-    }
-    return strdup(base_name(path));
 }
 
 /* Options of Node behind which code stands, not a script. */
@@ -55,6 +38,18 @@ static bool gives_code(const char *argument)
     return false;
 }
 
+/* Options that take the next argument as their value, which may be a script as well. */
+static bool takes_value(const char *argument)
+{
+    static const char *const OPTIONS[] = {
+        "-r",      "--require",    "--import", "--loader",       "--conditions",         "--env-file",
+        "--title", "--watch-path", "-C",       "--icu-data-dir", "--experimental-loader"};
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
+        if (strcmp(argument, OPTIONS[i]) == 0)
+            return true;
+    return false;
+}
+
 /* Node's script among its arguments: the first that is no option and names a file, with or without its
  * ending. It must name one, because an argument of an option, which may be anything, looks the same. NULL
  * when there is none. */
@@ -66,6 +61,12 @@ static const char *find_script(pid_t pid, const char *line, size_t length)
         char path[PATH_MAX];
         if (gives_code(arg))
             return NULL;
+        if (takes_value(arg)) {
+            arg += strlen(arg) + 1;
+            if (arg >= end)
+                return NULL;
+            continue;
+        }
         for (size_t i = 0; i < ARRAY_SIZE(ENDINGS) && arg[0] && arg[0] != '-'; i++)
             if (snprintf(path, sizeof(path), "%s%s", arg, ENDINGS[i]) < (int)sizeof(path) &&
                 process_has_path(pid, path))
@@ -74,10 +75,14 @@ static const char *find_script(pid_t pid, const char *line, size_t length)
     return NULL;
 }
 
-/* Redis titles itself "redis-server 127.0.0.1:6379" only later; its port is in the arguments. */
-static unsigned redis_port(const char *line, size_t length)
+/* Where it listens; its arguments say so only where it does not yet, and not when a file of settings does.
+ * Redis titles itself "redis-server 127.0.0.1:6379" only later. */
+static unsigned redis_port(pid_t pid, const char *line, size_t length)
 {
     const char *end = line + length;
+    uint16_t port;
+    if (listening_ports(pid, &port, 1))
+        return port;
     for (const char *arg = line; arg < end; arg += strlen(arg) + 1)
         if (strcmp(arg, "--port") == 0 && arg + 7 < end)
             return (uint16_t)strtoul(arg + 7, NULL, 10);
@@ -108,10 +113,10 @@ static void describe(struct program *program)
     const char *script = NULL;
     if (program->runtime == RUNTIME_NODE && length)
         script = find_script(program->pid, line, length);
-    if (script)
-        program->name = script_name(script);
+    if (program->runtime == RUNTIME_NODE)
+        program->name = service_name(program->pid, script);
     else if (program->runtime == RUNTIME_REDIS && length &&
-             asprintf(&program->name, "redis:%u", redis_port(line, length)) < 0)
+             asprintf(&program->name, "redis:%u", redis_port(program->pid, line, length)) < 0)
         program->name = NULL;
     if (!program->name)
         program->name = strdup(base_name(exe));

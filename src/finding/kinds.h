@@ -8,6 +8,11 @@
 
 /* clang-format off */
 #define FINDING_KINDS(KIND)                                                                                   \
+    KIND(events_lost, "events-lost",                                                                          \
+         "So much was lost while recording that what is missing may matter more than what was found.",        \
+         EVIDENCE("lost_count", "events that were lost")                                                      \
+         EVIDENCE("events_count", "events that were read")                                                    \
+         EVIDENCE("lost_share", "the first of both together, 0 to 1"))                                        \
     KIND(blocking_regexp, "blocking-regexp",                                                                  \
          "A regular expression ran so long that the event loop stood still.",                                 \
          EVIDENCE("pattern", "the expression with its flags")                                                 \

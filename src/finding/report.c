@@ -62,6 +62,8 @@ int report_add_overhead(struct report *report, const char *name, double value)
 static int by_rank(const void *a, const void *b)
 {
     const struct finding *x = *(struct finding *const *)a, *y = *(struct finding *const *)b;
+    if ((x->kind == FINDING_events_lost) != (y->kind == FINDING_events_lost))
+        return x->kind == FINDING_events_lost ? -1 : 1;
     bool loud_x = x->severity > SEVERITY_INFO, loud_y = y->severity > SEVERITY_INFO;
     if (loud_x != loud_y)
         return loud_x ? -1 : 1;
@@ -78,6 +80,42 @@ void report_sort(struct report *report)
 {
     if (report->findings.count)
         qsort(report->findings.at, report->findings.count, sizeof(*report->findings.at), by_rank);
+}
+
+/* Below a hundredth a loss is told of among the limits only; above a tenth verdicts may be wrong. */
+static const double LOSS_SAID = 0.01, LOSS_WARNED = 0.1;
+
+int report_judge_losses(struct report *report, uint64_t events)
+{
+    uint64_t lost = 0;
+    array_foreach (&report->losses, loss)
+        lost += loss->count;
+    double share = lost ? (double)lost / ((double)lost + (double)events) : 0;
+    if (share < LOSS_SAID)
+        return 0;
+    bool heavy = share >= LOSS_WARNED;
+    struct finding *f =
+        report_add_finding(report, FINDING_events_lost, heavy ? SEVERITY_WARNING : SEVERITY_INFO);
+    if (!f)
+        return -ENOMEM;
+    f->title = finding_say(f, "%.*f %% of the events were lost%s", share < 0.1 || share > 0.99 ? 1 : 0,
+                           share * 100, heavy ? ": what follows is drawn from the rest" : "");
+    f->detail =
+        heavy
+            ? "Requests, operations and stalls may be missing or cut short: other findings may be wrong, and "
+              "that there is none says nothing. Why they were lost is listed below."
+            : "Some requests or operations may be missing. Why they were lost is listed below.";
+    f->remedy =
+        "Give the recorder a processor and room on its disk, or record less: a shorter time, fewer families "
+        "(--no-kernel, --budget).";
+    finding_add_count(f, "lost_count", lost);
+    finding_add_count(f, "events_count", events);
+    finding_add_real(f, "lost_share", share);
+    array_foreach (&report->findings, other)
+        if (heavy && (*other)->severity == SEVERITY_CRITICAL)
+            (*other)->severity = SEVERITY_WARNING;
+    report_sort(report);
+    return 0;
 }
 
 bool report_lost(const struct report *report)

@@ -54,6 +54,10 @@ int report_add_overhead(struct report *report, const char *name, double value);
 void report_sort(struct report *report);
 
 /* Whether events were lost: then the exit status is 4. */
+/* Once all losses are known: when a large share of the events is missing, that leads the report as a finding,
+ * and no other one is more than a warning. events: those that were read. 0 or -ENOMEM. */
+int report_judge_losses(struct report *report, uint64_t events);
+
 bool report_lost(const struct report *report);
 
 /* A gate: "warning", "info" or "critical" (that severity or above), or the name of a kind. 1 when a finding

@@ -178,8 +178,8 @@ static void lock_of_a_starved_thread(void **state)
     }
 }
 
-/* An endpoint's first request may be slow once, and nobody is blamed for it; that it was warming up is said only where
- * looks saw that. A place that they agree on is a fault even then. */
+/* An endpoint's first request may be slow once, and nobody is blamed for it; that it was warming up is said
+ * only where looks saw that. A place that they agree on is a fault even then. */
 static void warming_up_is_no_fault(void **state)
 {
     struct feed feed;

@@ -1,0 +1,15 @@
+/* The ports on which a process listens, as the kernel has them: what it was started with may say otherwise,
+ * or nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLECT_LISTENING_H
+#define COLLECT_LISTENING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Fills at most limit ports, the lowest first; an entry is written only when there is one. Returns how many
+ * there are; 0 also for a process whose files may not be read. */
+size_t listening_ports(pid_t pid, uint16_t *ret_ports, size_t limit);
+
+#endif

@@ -1,0 +1,130 @@
+/* See service_name.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/service_name.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/macro.h"
+#include "base/process_file.h"
+
+enum { ENVIRONMENT_MAX = 4 << 20, PACKAGE_MAX = 1 << 20, FOLDERS_UP = 6, NAME_LENGTH = 60 };
+
+/* A name of a service: without what would disturb a line of text. */
+static char *clean(const char *name)
+{
+    char *copy = strndup(name, NAME_LENGTH);
+    for (char *c = copy; c && *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    if (copy && !*copy) {
+        free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+static const char *variable(const char *environment, size_t length, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = environment; at < environment + length; at += strlen(at) + 1)
+        if (strncmp(at, name, n) == 0 && at[n] == '=' && at[n + 1])
+            return at + n + 1;
+    return NULL;
+}
+
+static char *name_of_environment(pid_t pid)
+{
+    char path[64];
+    size_t length = 0;
+    _cleanup_(freep) char *environment = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+    if (file_read(path, ENVIRONMENT_MAX, &environment, &length) < 0)
+        return NULL;
+    const char *name = variable(environment, length, "OTEL_SERVICE_NAME");
+    if (!name && variable(environment, length, "pm_id"))
+        name = variable(environment, length, "name");
+    return name ? clean(name) : NULL;
+}
+
+/* The name in a folder's package.json, as the program sees that folder. */
+static char *name_of_package(pid_t pid, const char *folder)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/package.json", folder) >= (int)sizeof(path))
+        return NULL;
+    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int fd = root < 0 ? -1 : process_file_open(root, path);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PACKAGE_MAX)
+        return NULL;
+    _cleanup_(freep) char *text = malloc((size_t)st.st_size + 1);
+    ssize_t length = text ? read(fd, text, (size_t)st.st_size) : -1;
+    json_t *json = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(json, "name"));
+    char *copy = name ? clean(name) : NULL;
+    json_decref(json);
+    return copy;
+}
+
+static bool is_generic(const char *word)
+{
+    static const char *const WORDS[] = {"index", "server", "main",  "app", "start",  "www", "run", "service",
+                                        "bin",   "dist",   "build", "out", "output", "lib", "src", "cluster"};
+    for (size_t i = 0; i < ARRAY_SIZE(WORDS); i++)
+        if (strcmp(word, WORDS[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The last part of a path that is cut off there; the path itself when it has no more. */
+static const char *cut_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return path;
+    *slash = '\0';
+    return slash + 1;
+}
+
+char *service_name(pid_t pid, const char *script)
+{
+    char path[PATH_MAX], link[64], folder[PATH_MAX];
+    char *name = name_of_environment(pid);
+    if (name || !script)
+        return name;
+    if (script[0] == '/') {
+        snprintf(path, sizeof(path), "%s", script);
+    } else {
+        snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
+        ssize_t n = readlink(link, folder, sizeof(folder) - 1);
+        folder[n > 0 ? n : 0] = '\0';
+        if (snprintf(path, sizeof(path), "%s/%s", folder, script) >= (int)sizeof(path))
+            return clean(script);
+    }
+    const char *word = cut_last(path);
+    char base[PATH_MAX];
+    snprintf(base, sizeof(base), "%s", word);
+    char *suffix = strrchr(base, '.');
+    if (suffix && suffix != base)
+        *suffix = '\0';
+    if (!is_generic(base))
+        return clean(base);
+    for (int i = 0; i < FOLDERS_UP && path[0]; i++) {
+        if ((name = name_of_package(pid, path)))
+            return name;
+        word = cut_last(path);
+        if (word == path)
+            break;
+        if (*word && strcmp(word, ".") != 0 && !is_generic(word))
+            return clean(word);
+    }
+    return clean(base);
+}
