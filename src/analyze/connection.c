@@ -179,6 +179,7 @@ void connection_free(struct analysis *a, struct connection *c)
     for (size_t i = c->first_call; i < c->calls.count; i++)
         request_unref(a, c->calls.at[i].child);
     request_unref(a, c->ended.child);
+    free(c->lane);
     array_done(&c->calls);
     array_done(&c->waiting);
     array_done(&c->early);
@@ -289,6 +290,7 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     if (span && !span->end_ns)
         span->end_ns = MAX(end_ns, span->start_ns);
     call_ended(a, c, call, span, end_ns);
+    lane_used(a, c, call, end_ns);
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;

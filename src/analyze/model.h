@@ -119,6 +119,7 @@ struct connection {
     size_t first_call;
     uint64_t calls_gone;
     uint64_t last_call_end_ns;
+    struct lane *lane; /* when it was in use (lanes.c); NULL: never */
     struct call ended; /* the newest call that ended, with its child's reference; kind 0: none */
     /* Server side: serials of requests without complete response, in order. */
     ARRAY(uint64_t) waiting;
@@ -466,6 +467,12 @@ struct fault {
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
     uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
     bool unfinished, phase_differs, others_unknown, warming;
+    /* pools of connections or workers: how many there are, and who had them */
+    uint32_t lanes;
+    struct holder {
+        const char *route; /* NULL: not known */
+        uint64_t total_ns, worst_ns;
+    } holders[8];
     bool unjoined; /* slow-peer: what the traced peer did is not known */
     bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
     bool encodes;  /* a stall most of which was encoding */
@@ -809,6 +816,10 @@ void stretch_free(struct stretch *stretch);
  * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
+/* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
+void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
+void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
                 uint64_t end_ns, uint64_t net_ns, bool encodes);
@@ -833,6 +844,9 @@ int verdicts_report(struct analysis *a, struct report *report);
 /* A finding's requests, rank, place and link, from its fault. */
 int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
 void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
+
+/* verdict_pool.c: words for pools of connections and workers. */
+void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault);
 
 /* verdict_runtime.c: the verdicts on what is seen as a whole: collectors, encoding. */
 int verdicts_runtime(struct analysis *a, struct report *report);

@@ -104,6 +104,7 @@ struct path_step {
     const char *service; /* interned: where, when it is not this request's own */
     uint32_t span;       /* index of the own span that it lies in; VSPAN_NONE */
     uint8_t class;       /* enum path_class */
+    bool explained;      /* a wait for something unseen: by a verdict of its own */
     bool of_child;       /* a step of the request that another service received for it, which has it, too */
     /* What the thread did that it waits for: the loop's, the pool's; timed: the kernel's events tell. */
     bool timed;

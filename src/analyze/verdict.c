@@ -553,7 +553,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
     if (fault->kind == FINDING_event_loop_blocked && !fault->seen && !fault->later)
         return SEVERITY_INFO;
     if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer ||
-        fault->kind == FINDING_ipc_blocked)
+        fault->kind == FINDING_ipc_blocked || fault->kind == FINDING_connection_pool_starved ||
+        fault->kind == FINDING_worker_pool_starved)
         return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)
                    ? SEVERITY_WARNING
                    : SEVERITY_INFO;
@@ -697,6 +698,8 @@ int verdicts_report(struct analysis *a, struct report *report)
             say_slow_peer(f, fault);
         else if (fault->kind == FINDING_ipc_blocked)
             say_ipc(f, fault);
+        else if (fault->kind == FINDING_connection_pool_starved || fault->kind == FINDING_worker_pool_starved)
+            verdict_pool(a, f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -85,6 +85,27 @@
          EVIDENCE("occupied_share", "its share of the pool's time meanwhile, 0 to 1")                         \
          EVIDENCE("occupant_worst_ns", "its longest run")                                                     \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(connection_pool_starved, "connection-pool-starved",                                                  \
+         "Requests waited for one of a few connections to an address because others held all of them.",       \
+         EVIDENCE("peer", "the address that the connections lead to, or the service")                         \
+         EVIDENCE("lanes_count", "connections, all of which were busy")                                       \
+         EVIDENCE("waits_count", "how often requests waited for one")                                         \
+         EVIDENCE("waited_ns", "their waiting together")                                                      \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("held_by", "whose requests held them most of that time")                                    \
+         EVIDENCE("held_share", "their share of it, 0 to 1")                                                  \
+         EVIDENCE("held_worst_ns", "the longest that one of them held one")                                   \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(worker_pool_starved, "worker-pool-starved",                                                          \
+         "Requests waited for a worker thread because tasks of others held all of them.",                     \
+         EVIDENCE("lanes_count", "worker threads, all of which were busy")                                    \
+         EVIDENCE("waits_count", "how often requests waited for one")                                         \
+         EVIDENCE("waited_ns", "their waiting together")                                                      \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("held_by", "whose tasks held them most of that time")                                       \
+         EVIDENCE("held_share", "their share of it, 0 to 1")                                                  \
+         EVIDENCE("held_worst_ns", "the longest task")                                                        \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(slow_io, "slow-io", "A file, DNS or device operation took long at the system.",                      \
          EVIDENCE("operation", "the operation: fs_read, getaddrinfo, ...")                                    \
          EVIDENCE("operations_count", "how often requests waited for it for so long")                         \
