@@ -338,6 +338,12 @@ static const char *encoding_name(struct analysis *a, uint8_t what)
     return intern_string(a, name ? name : "encoding");
 }
 
+static bool is_worker(const struct thread *thread)
+{
+    return thread->process->runtime == SONDE_runtime_node && thread->tid != thread->process->pid &&
+           !thread->serves;
+}
+
 static void blocked_turn(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns,
                          double share)
 {
@@ -364,11 +370,13 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
             : FINDING_event_loop_blocked;
     bool warming = warming_up(s);
     const char *apart = called_apart(&place, encodes);
-    if (warming)
+    if (warming || is_worker(thread))
         kind = FINDING_event_loop_blocked;
     char key[768];
     if (warming)
         snprintf(key, sizeof(key), "warming up");
+    else if (is_worker(thread))
+        snprintf(key, sizeof(key), "worker|%s|%s", or_empty(place.function), or_empty(place.script));
     else if (kind == FINDING_blocking_regexp)
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
                  or_empty(place.function));
@@ -383,6 +391,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         return;
     fault->warming = warming;
     fault->apart = apart;
+    fault->worker = is_worker(thread);
     fault->later |= !s->first || concentrated(s);
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;
     fault->phase_differs |= fault->count && fault->phase != s->phase;
@@ -515,8 +524,23 @@ static bool is_stuck(struct analysis *a, const struct stretch *s)
            place.cause < SONDE_stall_cause_gc;
 }
 
+/* A thread that is given tasks (worker_threads) waits for the next one inside of a callback (Atomics.wait),
+ * which is neither a stall nor part of one. Returns whether anything is left. */
+static bool worked(struct analysis *a, const struct thread *thread, struct stretch *s)
+{
+    struct look place = {0};
+    uint64_t looks, took_ns = s->end_ns - s->start_ns;
+    uint64_t cpu_ns = stretch_cpu_ns(thread, s->start_ns, s->end_ns);
+    if (cpu_ns == UINT64_MAX && majority(a, s, &place, &looks) && place.cause == SONDE_stall_cause_waiting)
+        return false;
+    s->start_ns = s->end_ns - MIN(cpu_ns, took_ns);
+    return s->end_ns - s->start_ns >= a->options.stall_ns;
+}
+
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
 {
+    if (s->what == STRETCH_TURN && is_worker(thread) && !worked(a, thread, s))
+        return;
     uint64_t took_ns = s->end_ns - s->start_ns;
     run_queue_ns = machine_share_ns(a, thread, s, MIN(run_queue_ns, took_ns));
     uint64_t net_ns = took_ns - run_queue_ns;

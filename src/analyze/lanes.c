@@ -58,6 +58,20 @@ void lane_used(struct analysis *a, struct connection *c, const struct call *call
         use(a, &c->lane, call->owner, call->sent_ns, end_ns);
 }
 
+void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
+{
+    const struct port_task *task = &c->last;
+    struct lane *l = c->lane;
+    struct lane_use *last = l && l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
+    if (last && last->start_ns == task->begun_ns && !last->owner) { /* it is known now */
+        l->owned += serial != 0;
+        last->owner = serial;
+        last->route = route_name(a, serial);
+        return;
+    }
+    use(a, &c->lane, serial, task->begun_ns, task->answer_ns);
+}
+
 /* ---- how busy ---- */
 
 struct sum {
@@ -76,18 +90,32 @@ static void cover(struct sum *sum, uint64_t start_ns, uint64_t end_ns)
     sum->covered_to_ns = MAX(sum->covered_to_ns, end_ns);
 }
 
+static void cover_uses(struct sum *sum, const struct lane *l)
+{
+    for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
+        const struct lane_use *u = &l->uses[i % LANE_USES];
+        if (u->end_ns > sum->from_ns && u->start_ns < sum->to_ns)
+            cover(sum, u->start_ns, u->end_ns);
+    }
+}
+
 static double busy_share(const struct connection *c, uint64_t from_ns, uint64_t to_ns)
 {
     struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
-    const struct lane *l = c->lane;
-    for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
-        const struct lane_use *u = &l->uses[i % LANE_USES];
-        if (u->end_ns > from_ns && u->start_ns < to_ns)
-            cover(&sum, u->start_ns, u->end_ns);
-    }
+    cover_uses(&sum, c->lane);
     for (size_t i = c->first_call; i < c->calls.count; i++)
         if (!c->calls.at[i].ended && c->calls.at[i].sent_ns < to_ns)
             cover(&sum, c->calls.at[i].sent_ns, to_ns);
+    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+}
+
+static double work_share(const struct channel *c, uint64_t from_ns, uint64_t to_ns)
+{
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    cover_uses(&sum, c->lane);
+    array_foreach (&c->messages, m)
+        if (!m->answer && m->sent_ns < to_ns)
+            cover(&sum, m->sent_ns, to_ns);
     return (double)sum.busy_ns / (double)(to_ns - from_ns);
 }
 
@@ -174,15 +202,58 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
         add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
 }
 
+/* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
+ * the message already. */
+static size_t all_at_work(const struct process *process, int64_t tid, int64_t only, uint64_t from_ns,
+                          uint64_t to_ns, const struct channel **ret_list)
+{
+    size_t count = 0;
+    array_foreach (&process->channels, place) {
+        const struct channel *c = *place;
+        if (c->from_tid != tid || !c->lane || !c->lane->owned || (only && c->to_tid != only))
+            continue;
+        if (work_share(c, from_ns, to_ns) < BUSY_SHARE)
+            return 0;
+        if (count < LANES_MAX)
+            ret_list[count++] = c;
+    }
+    return count;
+}
+
+static void waited_for_worker(struct analysis *a, const struct process *process, struct request *request,
+                              struct path_step *step, int64_t only)
+{
+    static const struct channel *busy[LANES_MAX];
+    size_t count = all_at_work(process, request->tid, only, step->start_ns, step->end_ns, busy);
+    struct fault *fault =
+        count ? charge(a, FINDING_worker_pool_starved, process, "", request, step->start_ns, step->end_ns)
+              : NULL;
+    if (!fault)
+        return;
+    step->explained = true;
+    fault->lanes = MAX(fault->lanes, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+}
+
+bool is_thread_message(const struct vspan *span)
+{
+    return span->kind == VSPAN_ipc && span->name && strcmp(span->name, THREAD_MESSAGE) == 0;
+}
+
 static bool is_on_connection(const struct vspan *span)
 {
-    return (span->kind == VSPAN_http || span->kind == VSPAN_redis || span->kind == VSPAN_other) && span->peer;
+    return (span->kind == VSPAN_http || span->kind == VSPAN_other) &&
+           span->peer; /* Redis takes commands at any time */
 }
 
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
     for (size_t i = 0; i + 1 < request->path_steps.count; i++) {
         struct path_step *step = &request->path_steps.at[i], *next = step + 1;
+        if (step->class == PATH_QUEUE && !step->service && step->span != VSPAN_NONE &&
+            step->end_ns - step->start_ns >= WAIT_MIN_NS && is_thread_message(&request->spans.at[step->span]))
+            waited_for_worker(a, process, request, step, request->spans.at[step->span].peer_tid);
         if (step->class != PATH_OTHER || step->of_child || step->span != VSPAN_NONE ||
             step->end_ns - step->start_ns < WAIT_MIN_NS || next->span == VSPAN_NONE ||
             next->class == PATH_RUN)
@@ -190,5 +261,7 @@ void lanes_request_done(struct analysis *a, const struct process *process, struc
         const struct vspan *span = &request->spans.at[next->span];
         if (is_on_connection(span))
             waited_for_connection(a, process, request, step, span->peer);
+        else if (is_thread_message(span))
+            waited_for_worker(a, process, request, step, 0);
     }
 }

@@ -75,6 +75,14 @@ struct port_message {
     uint8_t answer; /* to one of the other way */
 };
 
+/* The name of a message's span. */
+#define THREAD_MESSAGE "message to a thread and answer"
+
+/* A message that was answered: when it was posted, begun, answered, and when the answer was read. */
+struct port_task {
+    uint64_t sent_ns, begun_ns, answer_ns, read_ns;
+};
+
 /* One way from a message port to another thread's (port.c). */
 struct channel {
     uint64_t from, target; /* the ports' handles; target 0: not known yet */
@@ -82,7 +90,9 @@ struct channel {
     struct channel *back;
     ARRAY(struct port_message) messages;
     uint64_t posts, receipts, answers, answer_ns, worst_answer_ns;
-    uint64_t answered_ns; /* when the last answer was posted, the other way */
+    uint64_t answered_ns;  /* when the last answer was posted, the other way */
+    struct port_task last; /* the newest that was answered */
+    struct lane *lane;     /* when it was at work for messages (lanes.c); NULL: never */
 };
 
 enum protocol {
@@ -371,6 +381,7 @@ struct thread {
     size_t short_turn_count;        /* ever */
     struct map function_calls;      /* call of a chosen function -> struct pending_call * */
     uint8_t runs_pool, runs_loop;
+    uint8_t serves;     /* requests were received on it */
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
     uint64_t finish_ns; /* when that was */
@@ -473,6 +484,7 @@ struct fault {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;
     } holders[8];
+    bool worker;   /* of a thread that serves no requests: it keeps nobody but those who wait for its work */
     bool unjoined; /* slow-peer: what the traced peer did is not known */
     bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
     bool encodes;  /* a stall most of which was encoding */
@@ -754,6 +766,8 @@ void port_posted(struct analysis *a, struct thread *thread, const struct event *
 void port_owned(struct analysis *a, struct channel *channel, uint64_t number, struct request *owner,
                 enum known known, uint32_t parent);
 void port_received(struct analysis *a, struct thread *thread, const struct event *e);
+/* Its last answer was this request's; the span's index. */
+uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
 void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
 json_t *port_channel_json(const struct process *process, const struct channel *channel);
 void channels_free(struct process *process);
@@ -818,6 +832,9 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
 
 /* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
+/* The last task of a channel to a worker, whose it was: serial, 0 not known yet. */
+void lane_worked(struct analysis *a, struct channel *channel, uint64_t owner);
+bool is_thread_message(const struct vspan *span);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
 
 /* short.c: callbacks that are none of them long and take long together. */

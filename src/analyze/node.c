@@ -618,7 +618,14 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         break;
     }
     case SONDE_EVENT_port_receive: {
+        bool several = false;
         struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL;
+        if (!owner && item->fd == 1 && item->pointer &&
+            (owner = answered_in(t, item_at(t, t->root), &several))) {
+            uint32_t span = port_claim(t->a, item->pointer, owner);
+            *c = span == VSPAN_NONE ? UNDECIDED : decided(owner, KNOWN_INFERRED, span);
+            break;
+        }
         *c = owner ? decided(owner, KNOWN_INFERRED, item->count) : UNDECIDED;
         break;
     }
@@ -681,7 +688,7 @@ static void charge(struct analysis *a, struct thread *thread, const struct turn 
 
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
 {
-    struct turn turn = {.a = a, .thread = thread};
+    struct turn turn = {.a = a, .thread = thread, .root = root};
     struct context context = UNDECIDED;
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;

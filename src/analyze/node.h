@@ -24,6 +24,7 @@ struct context {
 struct turn {
     struct analysis *a;
     struct thread *thread;
+    uint32_t root; /* its outermost item */
     uint64_t gc_ns, sync_ns, sync_worst_ns, encode_ns, encode_worst_ns;
     uint8_t encode_what;
     uint64_t longest_ns;

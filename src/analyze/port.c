@@ -52,6 +52,7 @@ void channels_free(struct process *process)
 {
     array_foreach (&process->channels, c) {
         array_done(&(*c)->messages);
+        free((*c)->lane);
         free(*c);
     }
     array_done(&process->channels);
@@ -121,7 +122,7 @@ void port_owned(struct analysis *a, struct channel *c, uint64_t number, struct r
                                                .layer = LAYER_libuv,
                                                .kind = VSPAN_ipc,
                                                .known = (uint8_t)known,
-                                               .name = "message to a thread and answer",
+                                               .name = THREAD_MESSAGE,
                                                .peer = name_of(a, c),
                                                .peer_tid = c->to_tid,
                                                .work_start_ns = m->work_start_ns});
@@ -141,6 +142,30 @@ static uint64_t begun_ns(const struct channel *c, const struct port_message *m, 
     return told ? m->work_start_ns : MIN(MAX(m->sent_ns, c->answered_ns), answer_sent_ns);
 }
 
+/* A task whose owner was not known when it was posted, as from a pool's queue in the callback of another one:
+ * it was the request's that alone was answered in the turn that its answer came in. */
+uint32_t port_claim(struct analysis *a, struct channel *c, struct request *owner)
+{
+    const struct port_task *task = &c->last;
+    if (task->sent_ns < owner->start_ns)
+        return VSPAN_NONE;
+    uint32_t index = request_add_span(a, owner,
+                                      &(struct vspan){.start_ns = task->sent_ns,
+                                                      .end_ns = MAX(task->read_ns, task->sent_ns),
+                                                      .parent = 0,
+                                                      .cause = VSPAN_NONE,
+                                                      .layer = LAYER_libuv,
+                                                      .kind = VSPAN_ipc,
+                                                      .known = KNOWN_INFERRED,
+                                                      .name = THREAD_MESSAGE,
+                                                      .peer = name_of(a, c),
+                                                      .peer_tid = c->to_tid,
+                                                      .work_start_ns = task->begun_ns,
+                                                      .work_end_ns = task->answer_ns});
+    lane_worked(a, c, owner->serial);
+    return index;
+}
+
 /* The oldest message that went the other way before this answer. */
 static void answered(struct analysis *a, const struct process *process, struct channel *c,
                      uint64_t answer_sent_ns, uint64_t now_ns, struct item *item)
@@ -149,6 +174,9 @@ static void answered(struct analysis *a, const struct process *process, struct c
     if (!m)
         return;
     struct vspan *span = span_of(a, m);
+    c->last = (struct port_task){m->sent_ns, begun_ns(c, m, answer_sent_ns), answer_sent_ns, now_ns};
+    lane_worked(a, c, span ? m->owner : 0);
+    item->pointer = span ? NULL : c;
     uint64_t took_ns = now_ns - MIN(m->sent_ns, now_ns);
     c->answers++;
     c->answer_ns += took_ns;

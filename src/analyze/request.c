@@ -149,6 +149,7 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
     *place = (uint64_t)(uintptr_t)request;
     request->serial = serial;
     request->refs = 1; /* of thread->open */
+    thread->serves = 1;
     request->process = thread->process;
     request->service = thread->process->service;
     request->pid = thread->process->pid;

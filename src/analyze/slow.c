@@ -110,6 +110,8 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     if ((double)took_ns < (double)SLOW_NS * (1 + 2 * busy))
         return;
     if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
+        if (is_thread_message(span) && span->end_ns)
+            return; /* a thread that works for it */
         if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns)
             return;
         struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request,

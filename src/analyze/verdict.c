@@ -242,6 +242,10 @@ static void say_blocked(struct finding *f, const struct fault *fault)
             "Do not wait for other threads on the event loop's: send a message when they are done, or "
             "use Atomics.waitAsync; hold the lock for less long.";
     }
+    if (fault->worker) {
+        f->title = finding_say(f, "Work kept a worker thread of %s %s", fault->service, say_amount(f, fault));
+        f->remedy = "Nothing but what waits for this thread is kept by it: see whether requests do.";
+    }
     if (fault->warming) {
         f->title = finding_say(f, "%s was warming up %s", fault->service, say_amount(f, fault));
         f->detail =
@@ -546,7 +550,7 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
     uint64_t limit_ns = fault->kind == FINDING_redis_slow_command    ? a->options.slow_command_ns
                         : fault->kind == FINDING_thread_pool_starved ? a->options.pool_wait_ns
                                                                      : a->options.stall_ns;
-    if (fault->kind == FINDING_run_queue_wait || fault->warming)
+    if (fault->kind == FINDING_run_queue_wait || fault->warming || fault->worker)
         return SEVERITY_INFO;
     if (fault->unfinished)
         return SEVERITY_CRITICAL;

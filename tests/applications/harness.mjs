@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { childNamed, eventually, kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
+import { kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
 import { startStore } from './stores.mjs';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url)), APPS = path.join(HERE, 'apps'), BIN = path.join(HERE, 'node_modules', '.bin');
@@ -65,11 +65,11 @@ export async function runApplication(t, row, node = process.execPath) {
     const program = commandOf(row.application, node);
     const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '' };
     // A store that is traced as well is started by a shell beside the application.
-    const command = store.command ? ['sh', '-c', `"$@" >/dev/null & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
+    const command = store.command ? ['sh', '-c', `"$@" >/dev/null 2>&1 & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
     const running = start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
-    const [, port] = await running.until(/listening (\d+)/, { stream: 'stdout' });
+    const [, port, pid] = await running.until(/listening (\d+) (\d+)/, { stream: 'stdout' });
     await putLoad(Number(port), row.load);
-    kill(await eventually('the application', () => childNamed(running.pid, program.at(-1))), 'SIGTERM');
+    kill(Number(pid), 'SIGTERM');
     const { stdout, stderr } = await running.ended;
     if (process.env.KEEP) fs.cpSync(out, path.join(process.env.KEEP, `${row.application}-${row.trouble}`), { recursive: true });
     const report = JSON.parse(stdout.slice(stdout.indexOf('\n{') + 1));

@@ -28,7 +28,7 @@ export const ROWS = [
         expected: [{ kind: 'thread-pool-starved', text: /PBKDF2|pbkdf2/, victims: ['/page', '/login'] }] },
 
     healthy('koa-piscina', [{ path: '/work', clients: 1, count: 30, pause: 100 }], { quick: true }),
-    { application: 'koa-piscina', trouble: 'starved', load: [{ path: '/work', clients: 10, count: 4, pause: 0 }, QUICK],
+    { application: 'koa-piscina', trouble: 'starved', quick: true, load: [{ path: '/work', clients: 10, count: 4, pause: 0 }, QUICK],
         expected: [{ kind: 'worker-pool-starved', lanes: 2, text: /2 worker/, victims: ['/work'], amount: ['waited_ns', 'task', (book) => book.task.ns - book.task.count * 100e6] }] },
     { application: 'koa-piscina', trouble: 'inline', load: [{ path: '/work', clients: 1, count: 6, pause: 30 }, QUICK],
         expected: [{ kind: 'event-loop-blocked', at: 'koa-piscina.js inline', victims: ['/work', '/quick'], amount: ['cpu_ns', 'inline', 'cpu_ns'] }] },
@@ -49,7 +49,7 @@ export const ROWS = [
 
     ...[['pg', 'postgres', 2, 0.3], ['mysql2', 'mariadb', 3, 0.25]].flatMap(([application, store, lanes]) => [
         healthy(application, [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }], { store }),
-        { application, store, trouble: 'starved', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
+        { application, store, trouble: 'starved', quick: application === 'pg', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
             expected: [{ kind: 'connection-pool-starved', lanes, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'wait', 'ns'] }], also: ['slow-peer'] },
         { application, store, trouble: 'slow', load: [{ path: '/slowq', clients: 2, count: 5, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }],
             expected: [{ kind: 'slow-peer', peer: true, victims: ['/slowq'], amount: ['waited_ns', 'slowq', 'ns'] }] },

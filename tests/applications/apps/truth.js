@@ -23,7 +23,7 @@ exports.trouble = process.env.TROUBLE || 'healthy';
 
 // The server listens: its port is told to who started it, and SIGTERM ends it.
 exports.ready = (server) => {
-    console.log(`listening ${typeof server === 'number' ? server : server.address().port}`);
+    console.log(`listening ${server.address().port} ${process.pid}`);
     process.on('SIGTERM', () => {
         if (process.env.TRUTH) fs.writeFileSync(process.env.TRUTH, JSON.stringify(sums));
         process.exit(0);
