@@ -247,6 +247,7 @@ struct stretch {
     const char *command, *inner;
     const char *caller; /* service that sent it; NULL unknown */
     uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
+    uint64_t culprit; /* serial of the request that sent it; 0 unknown */
     int64_t arguments;
     /* pool: the operation that waited, and the work that held the pool most of that time */
     const char *waiting_kind, *occupant_type, *occupant_route;

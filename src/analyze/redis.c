@@ -53,14 +53,15 @@ static void add_inner(struct analysis *a, struct process *process, const char *n
         LIST_ADD(a, &process->inner, (struct inner_command){name, 1, time_ns});
 }
 
-/* A command that was sent before this stretch was over has waited for it. */
+/* A command that was sent before this stretch was over has waited for it, also on the same connection, when
+ * it is not for the same request. */
 static void queued_behind(struct analysis *a, struct thread *thread, const struct call *call,
                           uint64_t client_id, uint64_t start_ns)
 {
     array_foreach (&thread->stretches, place) {
         struct stretch *s = *place;
-        if (s->what != STRETCH_COMMAND || s->client_id == client_id || call->sent_ns >= s->end_ns ||
-            s->end_ns > start_ns)
+        bool own = s->client_id == client_id && (!s->culprit || s->culprit == call->owner);
+        if (s->what != STRETCH_COMMAND || own || call->sent_ns >= s->end_ns || s->end_ns > start_ns)
             continue;
         uint64_t delay_ns = s->end_ns - MAX(s->start_ns, call->sent_ns);
         s->queued_commands++;
@@ -81,6 +82,7 @@ static void slow(struct analysis *a, struct thread *thread, const struct event *
     s->arguments = I(e, redis_command_argument_count);
     s->argument_bytes = U(e, redis_command_bytes);
     s->caller = c && c->mirror ? c->mirror->process->service : NULL;
+    s->culprit = call ? call->owner : 0;
     uint64_t most = 0;
     array_foreach (&thread->process->inner, inner)
         if (inner->time_ns > most) {

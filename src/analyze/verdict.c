@@ -315,7 +315,7 @@ static void say_slow_command(struct finding *f, const struct fault *fault)
     if (fault->queued_commands) {
         struct text count = {0};
         prose_count(&count, fault->queued_commands, "command");
-        others = finding_say(f, "%s of other clients queued behind it, for %s together.", text_get(&count),
+        others = finding_say(f, "%s of others queued behind it, for %s together.", text_get(&count),
                              say_ns(&queued, fault->queued_ns));
         text_done(&count);
     }
