@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/options.h"
 
 int cli_fail(int status, const struct problem *problem)
 {
@@ -34,8 +35,16 @@ int cli_usage(const struct command *command, const char *format, ...)
 
 int cli_help(const struct command *command)
 {
-    printf("usage: sonde %s %s\n\n%s.\n\n%s", command->name, command->arguments, command->summary,
-           command->help);
+    _cleanup_(text_done) struct text out = {0};
+    text_addf(&out, "usage: sonde %s %s\n\n%s.\n\n%s", command->name, command->arguments, command->summary,
+              command->help);
+    if (command->options) {
+        enum { HELP_WIDTH = 110 };
+        text_add(&out, "\n");
+        options_help(&out, command->options, HELP_WIDTH);
+        text_addf(&out, "\nExamples:\n%s", command->examples);
+    }
+    fputs(text_get(&out), stdout);
     return EXIT_DONE;
 }
 
