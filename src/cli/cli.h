@@ -28,9 +28,9 @@ struct command {
     const char *summary;   /* one line, no full stop */
     const char *help;      /* what it does, before the list of options */
     int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command's name */
-    const struct option_group *options; /* options.h; NULL: help has them */
-    const char *examples;               /* behind the list of options; NULL: help has them */
-    bool operands_end_options;          /* what follows the first operand is not this command's */
+    const struct option_group *options;                            /* options.h; NULL: help has them */
+    const char *examples;      /* behind the list of options; NULL: help has them */
+    bool operands_end_options; /* what follows the first operand is not this command's */
 };
 
 /* One per cmd_NAME.c; main.c lists them in COMMANDS. */

@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,48 +150,49 @@ static int attach(struct recording *recording, const struct attach_options *opti
     return recording_close(recording, r, 0, &problem);
 }
 
+/* What the command line says. */
+struct attach_command {
+    struct recording recording;
+    struct attach_options options;
+};
+
+#define AT(member) offsetof(struct attach_command, member)
+
+static const struct option_row ROWS[] = {
+    {"duration", 'd', "SECONDS", "end by itself after this time", OPTION_SECONDS, .at = AT(options.seconds)},
+    {"all", 'a', .text = "every node and redis-server on this host", .type = OPTION_FLAG,
+     .at = AT(options.all)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {
+    {ROWS, 0}, {recording_rows, AT(recording)}, {recording_report_rows, AT(recording)}, {NULL, 0}};
+
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {
-        RECORDING_OPTIONS, {"duration", required_argument, NULL, 'd'}, {"all", no_argument, NULL, 'a'}, {0}};
-    struct recording recording = {.request_context = SONDE_CONTEXT_SCRIPT, .report = true};
-    struct attach_options options = {0};
-    char *end;
-    int r = 0;
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, ":o:qhd:a", LONG, NULL)) != -1;) {
-        if (c == 'h')
-            return cli_help(self);
-        if (c == ':')
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        if (c == 'a') {
-            options.all = true;
-        } else if (c == 'd') {
-            options.seconds = strtod(optarg, &end);
-            if (*end || options.seconds <= 0)
-                return cli_usage(self, "--duration takes seconds, not '%s'", optarg);
-        } else if (!recording_option(&recording, c, optarg)) {
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        }
+    struct attach_command said = {.recording = {.request_context = SONDE_CONTEXT_SCRIPT, .report = true}};
+    struct attach_options *options = &said.options;
+    int first, r = options_parse(self, argc, argv, &said, &first);
+    if (r >= 0)
+        return r;
+    if (first == argc && !options->all)
+        return cli_usage(self, "missing processes: give PIDs, names, a cgroup's directory, or --all");
+    r = 0;
+    if (options->all) {
+        add_named(&options->pids, "node");
+        add_named(&options->pids, "redis-server");
     }
-    if (optind == argc && !options.all)
-        return cli_usage(self, "which processes? Give PIDs, names, a cgroup's folder, or --all");
-    if (options.all) {
-        add_named(&options.pids, "node");
-        add_named(&options.pids, "redis-server");
-    }
-    for (; optind < argc && r == 0; optind++)
-        r = add_target(self, &options, argv[optind]);
+    for (; first < argc && r == 0; first++)
+        r = add_target(self, options, argv[first]);
     if (r == 0)
-        r = attach(&recording, &options);
-    array_done(&options.pids);
+        r = attach(&said.recording, options);
+    array_done(&options->pids);
     return r;
 }
 
 const struct command command_attach = {
     .name = "attach",
-    .arguments = "[-o DIR] [--duration SECONDS] [--function NAME]... [--quiet] [--follow] [--json] "
-                 "PID|NAME|CGROUP...|--all",
+    .arguments = "[OPTION...] PID|NAME|CGROUP...|--all",
     .summary = "Trace Node and Redis processes that run already, and leave them as they were",
     .help =
         "Nothing is restarted: the probe is loaded into the running process, its functions are redirected "
@@ -200,14 +200,10 @@ const struct command command_attach = {
         "all threads stand still for about a millisecond, and put back at the end. Ctrl-C ends and reports.\n"
         "A target is a PID, the name of a program (every process of it), or the folder of a cgroup (a "
         "container,\n"
-        "a systemd unit). Needs the right to trace the process: the same user, or root.\n\n" RECORDING_HELP
-        "  -d, --duration S  end by itself after S seconds\n"
-        "  -a, --all         every node and redis-server on this host\n"
-        "      --follow      findings as they appear, and the report at the end\n"
-        "      --json        the report as one JSON document; with --follow a document a line\n\n"
-        "Examples:\n"
-        "  sonde attach 4711\n"
-        "  sonde attach --duration 30 node redis-server\n"
-        "  sonde attach -o /tmp/trace /sys/fs/cgroup/system.slice/redis-server.service\n",
+        "a systemd unit). Needs the right to trace the process: the same user, or root.\n",
+    .options = OPTIONS,
+    .examples = "  sonde attach 4711\n"
+                "  sonde attach --duration 30 node redis-server\n"
+                "  sonde attach -o /tmp/trace /sys/fs/cgroup/system.slice/redis-server.service\n",
     .run = run,
 };

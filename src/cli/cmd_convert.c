@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/owner.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/losses.h"
 #include "cli/progress.h"
 #include "trace/align.h"
@@ -132,41 +131,45 @@ static bool is_format(const char *name)
     return false;
 }
 
+/* What the command line says. */
+struct convert_options {
+    const char *format, *output;
+    bool align;
+};
+
+static int take_format(const char *value, void *into, struct problem *problem)
+{
+    if (!is_format(value))
+        return problem_set(problem, -EINVAL, "invalid format '%s' (ctf, perfetto, json)", value);
+    ((struct convert_options *)into)->format = value;
+    return 0;
+}
+
+static const struct option_row ROWS[] = {
+    {"to", 't', "FORMAT", "ctf, perfetto or json", OPTION_CALL, .take = take_format},
+    {"output", 'o', "OUT", "a directory for ctf, else a file; - is standard output", OPTION_TEXT,
+     .at = offsetof(struct convert_options, output)},
+    {"align", .text = "several hosts: correct their clocks by matching messages", .type = OPTION_FLAG,
+     .at = offsetof(struct convert_options, align)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {{"to", required_argument, NULL, 't'},
-                                         {"output", required_argument, NULL, 'o'},
-                                         {"align", no_argument, NULL, 'a'},
-                                         {0}};
-    struct conversion c = {.output = NULL};
-    const char *format = NULL;
-    bool align = false;
-    optind = 1;
-    opterr = 0;
-    for (int o; (o = getopt_long(argc, argv, ":t:o:", LONG, NULL)) != -1;) {
-        switch (o) {
-        case 't':
-            format = optarg;
-            break;
-        case 'o':
-            c.output = optarg;
-            break;
-        case 'a':
-            align = true;
-            break;
-        case ':':
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        default:
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        }
-    }
-    if (!format || !is_format(format))
-        return cli_usage(self,
-                         format ? "--to %s: give ctf, perfetto or json" : "give --to ctf, perfetto or json%s",
-                         format ? format : "");
-    if (!c.output || optind + 1 != argc)
-        return cli_usage(self, "%s", c.output ? "give one trace" : "give -o OUT");
-    int status = convert(&c, format, argv[optind], align);
+    struct convert_options options = {0};
+    int first, r = options_parse(self, argc, argv, &options, &first);
+    if (r >= 0)
+        return r;
+    if (!options.format)
+        return cli_usage(self, "missing --to FORMAT (ctf, perfetto, json)");
+    if (!options.output)
+        return cli_usage(self, "missing -o OUT");
+    if (first + 1 != argc)
+        return cli_usage(self, first >= argc ? "missing trace directory" : "one trace directory at a time");
+    struct conversion c = {.output = options.output};
+    int status = convert(&c, options.format, argv[first], options.align);
     event_names_done(&c.names);
     text_done(&c.line);
     perfetto_free(c.perfetto);
@@ -176,18 +179,15 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_convert = {
     .name = "convert",
-    .arguments = "--to ctf|perfetto|json [--align] -o OUT DIR",
+    .arguments = "--to FORMAT -o OUT [--align] DIR",
     .summary = "Write a trace in another format",
     .help =
         "Any trace that `sonde trace` reads. ctf: a folder that babeltrace2 and Trace Compass open; "
         "perfetto: a\n"
-        "file for ui.perfetto.dev; json: one object a line, as `sonde trace events --json` prints them.\n\n"
-        "  -t, --to FORMAT    ctf, perfetto or json\n"
-        "  -o, --output OUT   a folder for ctf, else a file; - is stdout\n"
-        "      --align        several hosts: correct their clocks by matching messages\n\n"
-        "Examples:\n"
-        "  sonde convert --to perfetto -o out.pftrace sonde-trace\n"
-        "  sonde convert --to ctf -o copy lttng-traces/session\n"
-        "  sonde convert --to json -o - sonde-trace | jq .name\n",
+        "file for ui.perfetto.dev; json: one object a line, as `sonde trace events --json` prints them.\n",
+    .options = OPTIONS,
+    .examples = "  sonde convert --to perfetto -o out.pftrace sonde-trace\n"
+                "  sonde convert --to ctf -o copy lttng-traces/session\n"
+                "  sonde convert --to json -o - sonde-trace | jq .name\n",
     .run = run,
 };

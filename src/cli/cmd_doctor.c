@@ -3,7 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <linux/capability.h>
 #include <stdarg.h>
@@ -21,7 +20,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
 #include "symbol/demangle.h"
@@ -404,30 +403,27 @@ static int print_json(const struct answer *answer)
     return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
+static const struct option_row ROWS[] = {{"json", .text = "print one JSON document", .type = OPTION_FLAG},
+                                         {NULL}};
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
     struct answer answer = {.count = 0};
     bool json = false;
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, "h", LONG, NULL)) != -1;) {
-        if (c == 'h')
-            return cli_help(self);
-        if (c != 'j')
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        json = true;
-    }
-    for (int i = optind; i < argc; i++)
+    int first, status = options_parse(self, argc, argv, &json, &first);
+    if (status >= 0)
+        return status;
+    for (int i = first; i < argc; i++)
         if (atoi(argv[i]) <= 0)
-            return cli_usage(self, "'%s' is no process id", argv[i]);
+            return cli_usage(self, "invalid process ID '%s'", argv[i]);
     check_probe(&answer);
     check_clock(&answer);
     check_kernel(&answer);
     check_ptrace(&answer);
     check_schedstat(&answer);
     check_bpf(&answer);
-    for (int i = optind; i < argc; i++)
+    for (int i = first; i < argc; i++)
         check_process(&answer, atoi(argv[i]));
     bool broken = false;
     for (size_t i = 0; i < answer.count; i++)
@@ -447,12 +443,13 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_doctor = {
     .name = "doctor",
-    .arguments = "[--json] [PID...]",
-    .summary = "Say what sonde can use on this machine and in a process, and how to mend what it cannot",
+    .arguments = "[OPTION...] [PID...]",
+    .summary = "Say what works here and in a process, and how to fix what does not",
     .help = "\xe2\x9c\x93 works, ~ works with a limit, \xe2\x9c\x97 does not work; the arrow shows what "
             "mends it. "
-            "Nothing is changed or attached to.\nExits with 1 when something does not work.\n\n"
-            "Options:\n      --json  the same as one JSON document\n\n"
-            "Examples:\n  sonde doctor\n  sonde doctor $(pgrep -x node)\n",
+            "Nothing is changed or attached to.\nExits with 1 when something does not work.\n",
+    .options = OPTIONS,
+    .examples = "  sonde doctor\n"
+                "  sonde doctor $(pgrep -x node)\n",
     .run = run,
 };

@@ -248,19 +248,27 @@ static int read_model(const char *folder, const struct analyze_options *options,
 
 /* ---- the command ---- */
 
-static int no_option(const struct command *self, int option, const char *value, void *context)
-{
-    return -1;
-}
+#define AT(member) offsetof(struct reading_options, member)
+
+/* Of the options of all reading commands those that concern Redis. */
+static const struct option_row OPTION_ROWS[] = {
+    {"json", .text = "print one JSON document: findings, servers", .type = OPTION_FLAG, .at = AT(json)},
+    {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
+     .type = OPTION_MS, .at = AT(analyze.slow_command_ns)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {{OPTION_ROWS, 0}, {NULL, 0}};
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {READING_OPTIONS, {0}};
     _cleanup_(redis_model_freep) struct redis_model *model = NULL;
     struct reading_options options = {.analyze = ANALYZE_DEFAULTS};
     struct report report = {0};
     struct problem problem = {0};
-    int r = reading_parse(self, argc, argv, LONG, no_option, NULL, &options);
+    int first, r = options_parse(self, argc, argv, &options, &first);
+    if (r < 0)
+        r = reading_operand(self, argc, argv, first, &options);
     if (r >= 0)
         return r;
     r = read_model(options.folder, &options.analyze, &problem, &model, &report);
@@ -284,7 +292,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_redis = {
     .name = "redis",
-    .arguments = "[--json] [--slow-command-ms MS] DIR",
+    .arguments = "[OPTION...] DIR",
     .summary = "Show what Redis servers did: commands, callers, queueing, threads, cluster bus",
     .help = "Findings come first: slow commands with the connections that waited behind them, connections "
             "that two\n"
@@ -294,13 +302,10 @@ const struct command command_redis = {
             "of its\n"
             "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
             "with 4\n"
-            "when events were lost, else 0.\n\n"
-            "Options:\n"
-            "      --json                one JSON document: findings, servers\n"
-            "      --slow-command-ms MS  report commands that execute longer (10)\n\n"
-            "Examples:\n"
-            "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
-            "  sonde redis /tmp/trace\n"
-            "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n",
+            "when events were lost, else 0.\n",
+    .options = OPTIONS,
+    .examples = "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
+                "  sonde redis /tmp/trace\n"
+                "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n",
     .run = run,
 };

@@ -1,7 +1,6 @@
 /* `sonde report`: what a trace says, findings first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,39 +368,43 @@ static int print_kinds(void)
     return EXIT_DONE;
 }
 
-enum { OPTION_GATE = READING_OWN, OPTION_KINDS, OPTION_FOLLOW };
-
-static int parse_one(const struct command *self, int option, const char *value, void *context)
+static int take_gate(const char *value, void *into, struct problem *problem)
 {
-    struct report_options *o = context;
+    struct report_options *o = into;
     struct report none = {0};
-    if (option == OPTION_KINDS)
-        o->kinds = o->reading.no_folder = true;
-    else if (option == OPTION_FOLLOW)
-        o->follow = true;
-    else if (report_gate(&none, value) < 0)
-        return cli_usage(self,
-                         "--gate: '%s' is neither a severity (info, warning, critical) nor a kind "
-                         "(`sonde report --kinds` lists them)",
-                         value);
-    else
-        o->gate = value;
-    return -1;
+    if (report_gate(&none, value) < 0)
+        return problem_set(problem, -EINVAL,
+                           "'%s' is neither a severity (info, warning, critical) nor a kind (`sonde report "
+                           "--kinds` lists them)",
+                           value);
+    o->gate = value;
+    return 0;
 }
+
+#define AT(member) offsetof(struct report_options, member)
+
+static const struct option_row ROWS[] = {
+    {"gate", .value = "SEVERITY|KIND",
+     .text = "exit with 10 at a finding of that severity (info, warning, critical) or above, or of that kind",
+     .type = OPTION_CALL, .take = take_gate},
+    {"follow", .text = "first show findings as they appear, until the recording ends or Ctrl-C",
+     .type = OPTION_FLAG, .at = AT(follow)},
+    {"kinds", .text = "list the kinds of findings and their evidence", .type = OPTION_FLAG, .at = AT(kinds)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {reading_rows, AT(reading)}, {NULL, 0}};
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {READING_OPTIONS,
-                                         {"gate", required_argument, NULL, OPTION_GATE},
-                                         {"follow", no_argument, NULL, OPTION_FOLLOW},
-                                         {"kinds", no_argument, NULL, OPTION_KINDS},
-                                         {0}};
     struct report_options options = {.reading.analyze = ANALYZE_DEFAULTS};
-    int r = reading_parse(self, argc, argv, LONG, parse_one, &options, &options.reading);
+    int first, r = options_parse(self, argc, argv, &options, &first);
     if (r >= 0)
         return r;
     if (options.kinds)
         return print_kinds();
+    if ((r = reading_operand(self, argc, argv, first, &options.reading)) >= 0)
+        return r;
     if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)
         return r;
     return show(&options);
@@ -409,25 +412,17 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_report = {
     .name = "report",
-    .arguments = "[--json] [--follow] [--gate SEVERITY|KIND] [OPTION...] DIR",
+    .arguments = "[OPTION...] DIR",
     .summary = "Say why requests in a trace were slow",
     .help =
         "Findings in words come first: what happened, where, the cause, which requests suffered, what to "
         "do.\n"
         "Then the endpoints with their latencies, the slowest request from HTTP down to Redis, and what was\n"
         "lost or could not be seen. Exits with 4 when events were lost, 10 when the gate is reached, else "
-        "0.\n\n"
-        "Options:\n"
-        "      --json                one JSON document\n"
-        "      --gate SEVERITY|KIND  exit with 10 at a finding of that severity (info, warning, critical) "
-        "or\n"
-        "                            above, or of that kind\n"
-        "      --follow              first the findings as they appear, until the recording ends or "
-        "Ctrl-C\n" READING_HELP
-        "      --kinds               list the kinds of findings and their evidence\n\n"
-        "Examples:\n"
-        "  sonde report /tmp/trace\n"
-        "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"
-        "  sonde report --gate warning /tmp/trace || echo 'do not deploy'\n",
+        "0.\n",
+    .options = OPTIONS,
+    .examples = "  sonde report /tmp/trace\n"
+                "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"
+                "  sonde report --gate warning /tmp/trace || echo 'do not deploy'\n",
     .run = run,
 };

@@ -2,7 +2,6 @@
  * report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,52 +64,45 @@ static int record(struct recording *recording, char **command)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {RECORDING_OPTIONS, {0}};
     struct recording recording = {.request_context = SONDE_CONTEXT_SCRIPT,
                                   .report = strcmp(self->name, "run") == 0};
-    optind = 0;
-    for (int c; (c = getopt_long(argc, argv, "+:o:qh", LONG, NULL)) != -1;) {
-        if (c == 'h')
-            return cli_help(self);
-        if (c == ':')
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        if (!recording_option(&recording, c, optarg))
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-    }
-    if (optind >= argc)
+    int first, r = options_parse(self, argc, argv, &recording, &first);
+    if (r >= 0)
+        return r;
+    if (first >= argc)
         return cli_usage(self, "no command given; put it after --");
     if (!recording.folder && !recording.report)
-        return cli_usage(self, "-o DIR is missing: where shall the trace go?");
-    return record(&recording, argv + optind);
+        return cli_usage(self, "missing -o DIR, the directory for the trace");
+    return record(&recording, argv + first);
 }
+
+static const struct option_group RECORD_OPTIONS[] = {{recording_rows, 0}, {NULL, 0}};
+static const struct option_group RUN_OPTIONS[] = {{recording_rows, 0}, {recording_report_rows, 0}, {NULL, 0}};
 
 const struct command command_run = {
     .name = "run",
-    .arguments = "[-o DIR] [--level LEVEL] [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... "
-                 "[--quiet] [--follow] "
-                 "[--json] -- COMMAND [ARGUMENT...]",
+    .arguments = "[OPTION...] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command, trace the Node and Redis processes it starts, and say what was slow",
     .help = "The command and its children run as they are: no flag, no rebuild. When it ends (or on Ctrl-C), "
             "the\n"
             "report follows; the trace stays in DIR (default: sonde-DATE-TIME) for `sonde report` and\n"
-            "`sonde spans`. Exits with the command's status, or 4 when events were lost.\n\n" RECORDING_HELP
-            "      --follow      findings as they appear, and the report at the end\n"
-            "      --json        the report as one JSON document; with --follow a document a line\n\n"
-            "Examples:\n"
-            "  sonde run -- node server.js\n"
-            "  sonde run -o /tmp/trace -- npm start\n"
-            "  sonde run -- redis-server --port 7000\n",
+            "`sonde spans`. Exits with the command's status, or 4 when events were lost.\n",
+    .options = RUN_OPTIONS,
+    .examples = "  sonde run -- node server.js\n"
+                "  sonde run -o /tmp/trace -- npm start\n"
+                "  sonde run -- redis-server --port 7000\n",
+    .operands_end_options = true,
     .run = run,
 };
 
 const struct command command_record = {
     .name = "record",
-    .arguments = "-o DIR [--level LEVEL] [--kernel[=FAMILY,...]|--no-kernel] [--function NAME]... [--quiet] "
-                 "-- COMMAND [ARGUMENT...]",
+    .arguments = "-o DIR [OPTION...] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command and trace it, without a report",
-    .help = "As `sonde run`, but only the trace is made.\n\n" RECORDING_HELP "\n"
-            "Examples:\n"
-            "  sonde record -o /tmp/trace -- node server.js\n"
-            "  sonde report /tmp/trace\n",
+    .help = "As `sonde run`, but only the trace is made.\n",
+    .options = RECORD_OPTIONS,
+    .examples = "  sonde record -o /tmp/trace -- node server.js\n"
+                "  sonde report /tmp/trace\n",
+    .operands_end_options = true,
     .run = run,
 };

@@ -1,7 +1,6 @@
 /* `sonde spans`: the vertical spans of single requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@ enum { SLOWEST_DEFAULT = 10, LINES_DEFAULT = 60 };
 
 struct spans_options {
     struct reading_options reading;
-    unsigned lines;
+    uint32_t lines;
 };
 
 static void print_text(const struct request *const *requests, size_t count, const struct profile *samples,
@@ -78,64 +77,44 @@ static int show(struct spans_options *options)
     return r < 0 ? EXIT_FAILED : status;
 }
 
-static int parse_count(const char *value, uint32_t *ret_count)
-{
-    char *end;
-    errno = 0;
-    unsigned long count = strtoul(value, &end, 10);
-    if (errno || end == value || *end || !count || count > 10000000)
-        return -1;
-    *ret_count = (uint32_t)count;
-    return 0;
-}
+#define AT(member) offsetof(struct spans_options, member)
 
-enum { OPTION_SLOWEST = READING_OWN, OPTION_PATH, OPTION_REQUEST, OPTION_LINES };
+static const struct option_row ROWS[] = {
+    {"slowest", .value = "N", .text = "show the N slowest requests (10)", .type = OPTION_COUNT, .least = 1,
+     .most = 10000000, .at = AT(reading.analyze.keep_slowest)},
+    {"path", .value = "TEXT", .text = "only requests whose path contains TEXT", .type = OPTION_TEXT,
+     .at = AT(reading.analyze.path)},
+    {"request", .value = "ID", .text = "only one request, by the name that reports give it (PID-NUMBER)",
+     .type = OPTION_TEXT, .at = AT(reading.analyze.request)},
+    {"lines", .value = "N", .text = "at most N lines per request, the longest spans (60)",
+     .type = OPTION_COUNT, .least = 1, .most = 10000000, .at = AT(lines)},
+    {NULL},
+};
 
-static int parse_one(const struct command *self, int option, const char *value, void *context)
-{
-    struct spans_options *o = context;
-    if (option == OPTION_PATH)
-        o->reading.analyze.path = value;
-    else if (option == OPTION_REQUEST)
-        o->reading.analyze.request = value;
-    else if (parse_count(value, option == OPTION_LINES ? &o->lines : &o->reading.analyze.keep_slowest) < 0)
-        return cli_usage(self, "'%s' is no number of %s", value,
-                         option == OPTION_LINES ? "lines" : "requests");
-    return -1;
-}
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {reading_rows, AT(reading)}, {NULL, 0}};
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {READING_OPTIONS,
-                                         {"slowest", required_argument, NULL, OPTION_SLOWEST},
-                                         {"path", required_argument, NULL, OPTION_PATH},
-                                         {"request", required_argument, NULL, OPTION_REQUEST},
-                                         {"lines", required_argument, NULL, OPTION_LINES},
-                                         {0}};
     struct spans_options options = {.reading.analyze = ANALYZE_DEFAULTS, .lines = LINES_DEFAULT};
     options.reading.analyze.keep_per_endpoint = 0;
     options.reading.analyze.keep_slowest = SLOWEST_DEFAULT;
-    int r = reading_parse(self, argc, argv, LONG, parse_one, &options, &options.reading);
+    int first, r = options_parse(self, argc, argv, &options, &first);
+    if (r < 0)
+        r = reading_operand(self, argc, argv, first, &options.reading);
     return r >= 0 ? r : show(&options);
 }
 
 const struct command command_spans = {
     .name = "spans",
-    .arguments = "[--json] [--slowest N] [--path TEXT] [--request ID] DIR",
+    .arguments = "[OPTION...] DIR",
     .summary = "Show single requests of a trace, from HTTP down to Redis",
     .help =
         "Each line is a span: when it began after the request did, how long it took, its layer, and what it\n"
         "was. What another traced service did for the request stands below the call that asked for it. What\n"
-        "is not proved to be the request's is marked (inferred).\n\n"
-        "Options:\n"
-        "      --slowest N   the N slowest requests (10)\n"
-        "      --path TEXT   only requests whose path contains TEXT\n"
-        "      --request ID  one request, by the name that reports give it (PID-NUMBER)\n"
-        "      --lines N     at most N lines a request, the longest spans (60)\n"
-        "      --json        one JSON document\n\n"
-        "Examples:\n"
-        "  sonde spans --slowest 3 /tmp/trace\n"
-        "  sonde spans --path /orders /tmp/trace\n"
-        "  sonde spans --json --request 4711-12 /tmp/trace | jq '.requests[0].spans'\n",
+        "is not proved to be the request's is marked (inferred).\n",
+    .options = OPTIONS,
+    .examples = "  sonde spans --slowest 3 /tmp/trace\n"
+                "  sonde spans --path /orders /tmp/trace\n"
+                "  sonde spans --json --request 4711-12 /tmp/trace | jq '.requests[0].spans'\n",
     .run = run,
 };

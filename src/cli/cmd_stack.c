@@ -1,14 +1,13 @@
 /* sonde stack: what a thread of a Node.js process is doing right now, and what holds it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "collect/stall.h"
 
 static const char *const FRAME_KINDS[] = {"native", "javascript", "builtin", "regexp", "entry"};
@@ -81,20 +80,22 @@ static void print_json(pid_t pid, pid_t tid, const struct stall_report *r)
     json_decref(root);
 }
 
+static const struct option_row ROWS[] = {{"json", .text = "print one JSON document", .type = OPTION_FLAG},
+                                         {NULL}};
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
 static int run_stack(const struct command *self, int argc, char **argv)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {0}};
     bool json = false;
-    for (int c; (c = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
-        if (c != 'j')
-            return cli_usage(self, "unknown option");
-        json = true;
-    }
-    if (optind >= argc)
-        return cli_usage(self, "which process?");
-    pid_t pid = atoi(argv[optind]), tid = optind + 1 < argc ? atoi(argv[optind + 1]) : pid;
+    int first, status = options_parse(self, argc, argv, &json, &first);
+    if (status >= 0)
+        return status;
+    if (first >= argc)
+        return cli_usage(self, "missing process ID");
+    pid_t pid = atoi(argv[first]), tid = first + 1 < argc ? atoi(argv[first + 1]) : pid;
     if (pid <= 0 || tid <= 0)
-        return cli_usage(self, "'%s' is not a process number", argv[optind]);
+        return cli_usage(self, "invalid %s ID '%s'", pid <= 0 ? "process" : "thread",
+                         argv[first + (pid > 0)]);
     _cleanup_(stall_sampler_freep) struct stall_sampler *sampler = NULL;
     struct problem problem = {0};
     struct stall_report report;
@@ -119,18 +120,18 @@ static int run_stack(const struct command *self, int argc, char **argv)
 }
 
 const struct command command_stack = {
-    "stack",
-    "[--json] PID [THREAD]",
-    "Show what a Node.js process is doing right now, and what holds it",
-    "Looks once at the main thread (or the thread THREAD) from outside; it is stopped for less than a "
-    "millisecond.\n"
-    "Says whether it matches a regular expression (and which), runs JavaScript (and where), sits in a "
-    "library call,\n"
-    "collects garbage or waits, and prints the whole stack: native, V8's builtins and JavaScript.\n\n"
-    "Options:\n"
-    "  --json   one JSON document\n\n"
-    "Examples:\n"
-    "  sonde stack 4711\n"
-    "  sonde stack --json $(pgrep -n node)\n",
-    run_stack,
+    .name = "stack",
+    .arguments = "[OPTION...] PID [THREAD]",
+    .summary = "Show what a Node.js process is doing right now, and what holds it",
+    .help =
+        "Looks once at the main thread (or the thread THREAD) from outside; it is stopped for less than a\n"
+        "millisecond. Says whether it matches a regular expression (and which), runs JavaScript (and where), "
+        "is\n"
+        "in a library call, collects garbage or waits, and prints the whole stack: native, V8's builtins "
+        "and\n"
+        "JavaScript.\n",
+    .options = OPTIONS,
+    .examples = "  sonde stack 4711\n"
+                "  sonde stack --json $(pgrep -n node)\n",
+    .run = run_stack,
 };

@@ -6,19 +6,28 @@
 #include <string.h>
 
 #include "base/truncated.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 
 static int cmd_help(const struct command *self, int argc, char **argv);
 static int cmd_version(const struct command *self, int argc, char **argv);
 
-static const struct command command_help = {
-    "help",
-    "[COMMAND]",
-    "Show the commands, or one command's options and examples",
-    "Examples:\n  sonde help\n  sonde help run\n",
-    cmd_help,
+static const struct option_row HELP_ROWS[] = {
+    {"completion", .text = "print a script that completes sonde's commands and options in bash",
+     .type = OPTION_FLAG},
+    {NULL},
 };
-static const struct command command_version = {"version", "", "Print the version", "", cmd_version};
+static const struct option_group HELP_OPTIONS[] = {{HELP_ROWS, 0}, {NULL, 0}};
+static const struct command command_help = {
+    .name = "help",
+    .arguments = "[OPTION...] [COMMAND]",
+    .summary = "Show the commands, or one command's options and examples",
+    .help = "",
+    .options = HELP_OPTIONS,
+    .examples = "  sonde help\n  sonde help run\n  source <(sonde help --completion)\n",
+    .run = cmd_help,
+};
+static const struct command command_version = {
+    .name = "version", .arguments = "", .summary = "Print the version", .help = "", .run = cmd_version};
 
 /* In the order in which `sonde help` shows them; one a line. */
 /* clang-format off */
@@ -54,7 +63,7 @@ static const struct command *find_command(const char *name)
 
 static void print_commands(FILE *to)
 {
-    fputs("sonde says why requests are slow, in services that nobody rebuilt or instrumented.\n\n"
+    fputs("sonde says why requests are slow, without rebuilding or instrumenting your services.\n\n"
           "usage: sonde COMMAND [OPTION...]\n\n",
           to);
     for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
@@ -72,12 +81,22 @@ static int unknown_command(const char *name)
 
 static int cmd_help(const struct command *self, int argc, char **argv)
 {
-    if (argc < 2) {
+    bool completion = false;
+    int first, status = options_parse(self, argc, argv, &completion, &first);
+    if (status >= 0)
+        return status;
+    if (completion) {
+        _cleanup_(text_done) struct text out = {0};
+        options_completion(&out, COMMANDS, ARRAY_SIZE(COMMANDS));
+        fputs(text_get(&out), stdout);
+        return EXIT_DONE;
+    }
+    if (first >= argc) {
         print_commands(stdout);
         return EXIT_DONE;
     }
-    const struct command *command = find_command(argv[1]);
-    return command ? cli_help(command) : unknown_command(argv[1]);
+    const struct command *command = find_command(argv[first]);
+    return command ? cli_help(command) : unknown_command(argv[first]);
 }
 
 static int cmd_version(const struct command *self, int argc, char **argv)
@@ -117,8 +136,7 @@ int main(int argc, char **argv)
     truncated_expect();
     int status = check_output(command->run(command, argc - 1, argv + 1));
     if (truncated_pages())
-        fprintf(stderr,
-                "sonde: %" PRIu64 " pages of files were read as zeros: somebody truncated them meanwhile\n",
+        fprintf(stderr, "sonde: files were truncated while in use; %" PRIu64 " pages read as zeros\n",
                 truncated_pages());
     return status;
 }

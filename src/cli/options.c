@@ -41,7 +41,8 @@ static bool by_letter(const struct command *self, char letter, char *into, struc
 }
 
 /* By its name, or by the beginning of one name only. -1: of several. */
-static int by_name(const struct command *self, const char *name, size_t length, char *into, struct found *ret_found)
+static int by_name(const struct command *self, const char *name, size_t length, char *into,
+                   struct found *ret_found)
 {
     int matches = 0;
     for (const struct option_group *g = self->options; g->rows; g++)
@@ -60,8 +61,8 @@ static int by_name(const struct command *self, const char *name, size_t length, 
     return matches > 1 ? -1 : matches;
 }
 
-/* How many characters must be inserted, removed, replaced or exchanged with their neighbour to make b of a (optimal string
- * alignment); more than any name has for long ones. */
+/* How many characters must be inserted, removed, replaced or exchanged with their neighbour to make b of a
+ * (optimal string alignment); more than any name has for long ones. */
 static unsigned distance(const char *a, size_t n, const char *b)
 {
     enum { LONGEST = 40 };
@@ -106,11 +107,13 @@ static int unknown(const struct command *self, const char *name, size_t length)
 
 /* ---- values ---- */
 
-static int out_of_range(const struct option_row *row, const char *value, const char *what, struct problem *problem)
+static int out_of_range(const struct option_row *row, const char *value, const char *what,
+                        struct problem *problem)
 {
     if (row->least == 0 && row->most == 0)
         return problem_set(problem, -EINVAL, "invalid %s '%s'", what, value);
-    return problem_set(problem, -EINVAL, "invalid %s '%s' (%.10g to %.10g)", what, value, row->least, row->most);
+    return problem_set(problem, -EINVAL, "invalid %s '%s' (%.10g to %.10g)", what, value, row->least,
+                       row->most);
 }
 
 static int take(const struct option_row *row, const char *value, char *into, struct problem *problem)
@@ -313,10 +316,11 @@ void options_help(struct text *to, const struct option_group *groups, unsigned w
 
 void options_completion(struct text *to, const struct command *const *commands, size_t count)
 {
-    text_add(to, "# Completion of sonde's commands and options for bash; `sonde help --completion` prints it.\n"
-                 "_sonde()\n{\n"
-                 "    local word=${COMP_WORDS[COMP_CWORD]} options=\n"
-                 "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
+    text_add(to,
+             "# Completion of sonde's commands and options for bash; `sonde help --completion` prints it.\n"
+             "_sonde()\n{\n"
+             "    local word=${COMP_WORDS[COMP_CWORD]} options=\n"
+             "    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
     for (size_t i = 0; i < count; i++)
         text_addf(to, "%s%s", i ? " " : "", commands[i]->name);
     text_add(to, "\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
@@ -329,8 +333,9 @@ void options_completion(struct text *to, const struct command *const *commands, 
                 text_addf(to, " --%s", row->name);
         text_add(to, "\" ;;\n");
     }
-    text_add(to, "    esac\n"
-                 "    if [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-                 "    else\n        COMPREPLY=($(compgen -f -- \"$word\"))\n    fi\n}\n"
-                 "complete -o filenames -F _sonde sonde\n");
+    text_add(to,
+             "    esac\n"
+             "    if [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+             "    else\n        COMPREPLY=($(compgen -f -- \"$word\"))\n    fi\n}\n"
+             "complete -o filenames -F _sonde sonde\n");
 }

@@ -1,5 +1,5 @@
-/* Options of a command as one table, from which come its parser, its help and its shell completion; a test compares
- * the table with the manual page.
+/* Options of a command as one table, from which come its parser, its help and its shell completion; a test
+ * compares the table with the manual page.
  *
  *     struct mine { bool json; uint32_t slowest; struct reading_options reading; };
  *     static const struct option_row ROWS[] = {
@@ -45,8 +45,8 @@ struct option_row {
     enum option_type type;
     double least, most; /* both 0: any */
     size_t at;          /* of its value in the group's struct */
-    /* OPTION_CALL: takes the value (NULL where none is given) into the group's struct. 0, or a negative errno with
-     * what is wrong in problem ("invalid level 'x' (requests, usual, everything)"). */
+    /* OPTION_CALL: takes the value (NULL where none is given) into the group's struct. 0, or a negative errno
+     * with what is wrong in problem ("invalid level 'x' (requests, usual, everything)"). */
     int (*take)(const char *value, void *into, struct problem *problem);
 };
 
@@ -56,9 +56,9 @@ struct option_group {
     size_t at;
 };
 
-/* Reads a command's options into the struct that its groups describe. What is no option keeps its order and begins at
- * *ret_first in argv; with self->operands_end_options the first operand ends the options. -1 to go on, else the exit
- * status: the error was printed, or help. */
+/* Reads a command's options into the struct that its groups describe. What is no option keeps its order and
+ * begins at *ret_first in argv; with self->operands_end_options the first operand ends the options. -1 to go
+ * on, else the exit status: the error was printed, or help. */
 int options_parse(const struct command *self, int argc, char **argv, void *into, int *ret_first);
 
 /* The "Options:" part of a command's help, at most width columns wide. */

@@ -55,42 +55,29 @@ unsigned reading_width(int fd)
     return (unsigned)MIN(MAX(width, (long)NARROWEST), (long)WIDEST);
 }
 
-static int parse_ms(const char *value, uint64_t *ret_ns)
-{
-    char *end;
-    errno = 0;
-    double ms = strtod(value, &end);
-    if (errno || end == value || *end || !(ms > 0) || ms > 1e9)
-        return -1;
-    *ret_ns = (uint64_t)(ms * (double)NS_PER_MS);
-    return 0;
-}
+/* ---- the command line ---- */
 
-int reading_parse(const struct command *self, int argc, char **argv, const struct option *options,
-                  int (*own)(const struct command *self, int option, const char *value, void *context),
-                  void *context, struct reading_options *o)
+#define AT(member) offsetof(struct reading_options, member)
+
+const struct option_row reading_rows[] = {
+    {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
+    {"stall-ms", .value = "MS", .text = "report event-loop iterations longer than MS (50)", .type = OPTION_MS,
+     .at = AT(analyze.stall_ns)},
+    {"slow-command-ms", .value = "MS", .text = "report Redis commands that execute longer than MS (10)",
+     .type = OPTION_MS, .at = AT(analyze.slow_command_ns)},
+    {"pool-wait-ms", .value = "MS",
+     .text = "report operations that wait longer than MS for a pool thread (20)", .type = OPTION_MS,
+     .at = AT(analyze.pool_wait_ns)},
+    {NULL},
+};
+
+int reading_operand(const struct command *self, int argc, char **argv, int first, struct reading_options *o)
 {
-    uint64_t *times[] = {&o->analyze.stall_ns, &o->analyze.slow_command_ns, &o->analyze.pool_wait_ns};
-    optind = 0;
-    for (int c, r; (c = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (c == 'h')
-            return cli_help(self);
-        if (c == ':')
-            return cli_usage(self, "%s needs a value", argv[optind - 1]);
-        if (c == '?')
-            return cli_usage(self, "unknown option %s", argv[optind - 1]);
-        if (c == 'j')
-            o->json = true;
-        else if (c >= READING_OWN && (r = own(self, c, optarg, context)) >= 0)
-            return r;
-        else if (c < READING_OWN && parse_ms(optarg, times[c - READING_STALL]) < 0)
-            return cli_usage(self, "'%s' is no time in milliseconds", optarg);
-    }
-    if (o->no_folder)
-        return -1;
-    if (optind + 1 != argc)
-        return cli_usage(self, optind >= argc ? "which trace? Name its folder" : "one folder at a time");
-    o->folder = argv[optind];
+    if (first + 1 != argc)
+        return first >= argc
+                   ? cli_usage(self, "missing trace directory")
+                   : cli_usage(self, "one trace directory at a time, not also '%s'", argv[first + 1]);
+    o->folder = argv[first];
     return -1;
 }
 

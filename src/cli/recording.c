@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -16,7 +17,9 @@
 #include "cli/follow.h"
 #include "collect/level.h"
 
-static bool parse_context(const char *value, enum sonde_context *ret_context)
+/* ---- options ---- */
+
+static int take_context(const char *value, void *into, struct problem *problem)
 {
     static const struct {
         const char *name;
@@ -26,53 +29,91 @@ static bool parse_context(const char *value, enum sonde_context *ret_context)
                  {"native", SONDE_CONTEXT_NATIVE},
                  {"bounded", SONDE_CONTEXT_BOUNDED},
                  {"off", SONDE_CONTEXT_OFF}};
+    struct recording *recording = into;
     for (size_t i = 0; i < ARRAY_SIZE(MODES); i++)
         if (strcmp(value, MODES[i].name) == 0) {
-            *ret_context = MODES[i].context;
-            return true;
+            recording->request_context = MODES[i].context;
+            recording->context_chosen = true;
+            return 0;
         }
-    return false;
+    return problem_set(problem, -EINVAL, "invalid mode '%s' (auto, native, script, bounded, off)", value);
 }
 
 /* One more name, on a line of its own. */
-static bool add_function(struct recording *recording, const char *name)
+static int take_function(const char *name, void *into, struct problem *problem)
 {
+    struct recording *recording = into;
     size_t length = strlen(recording->functions), more = strlen(name);
-    if (!more || strpbrk(name, "\n\r") || length + more + 2 > sizeof(recording->functions))
-        return false;
+    if (!more || strpbrk(name, "\n\r"))
+        return problem_set(problem, -EINVAL, "invalid function name '%s'", name);
+    if (length + more + 2 > sizeof(recording->functions))
+        return problem_set(problem, -EINVAL, "too many functions: their names may have %zu bytes together",
+                           sizeof(recording->functions));
     snprintf(recording->functions + length, sizeof(recording->functions) - length, "%s%s", length ? "\n" : "",
              name);
-    return true;
+    return 0;
 }
 
-bool recording_option(struct recording *recording, int c, const char *value)
+static int take_kernel(const char *value, void *into, struct problem *problem)
 {
-    if (c == 'o')
-        recording->folder = value;
-    else if (c == 'q')
-        recording->quiet = true;
-    else if (c == 'j')
-        recording->json = true;
-    else if (c == OPTION_LEVEL)
-        recording->level = value;
-    else if (c == OPTION_KERNEL)
-        recording->kernel = value ? value : "";
-    else if (c == OPTION_NO_KERNEL)
-        recording->kernel = NULL, recording->no_kernel = true;
-    else if (c == OPTION_USER)
-        recording->user = value;
-    else if (c == OPTION_BUDGET)
-        recording->budget = value;
-    else if (c == 'f' && recording->report)
-        recording->follow = true;
-    else if (c == OPTION_FUNCTION)
-        return add_function(recording, value);
-    else if (c == OPTION_CONTEXT)
-        return recording->context_chosen = parse_context(value, &recording->request_context);
-    else
-        return false;
-    return true;
+    struct recording *recording = into;
+    recording->kernel = value ? value : "";
+    return 0;
 }
+
+static int take_no_kernel(const char *value, void *into, struct problem *problem)
+{
+    struct recording *recording = into;
+    recording->kernel = NULL;
+    recording->no_kernel = true;
+    return 0;
+}
+
+#define AT(member) offsetof(struct recording, member)
+
+const struct option_row recording_rows[] = {
+    {"output", 'o', "DIR", "directory for the trace; must not hold one", OPTION_TEXT, .at = AT(folder)},
+    {"quiet", 'q', .text = "no notes on stderr while it runs", .type = OPTION_FLAG, .at = AT(quiet)},
+    {"level", .value = "LEVEL",
+     .text = "how much is recorded: requests (when they began and ended, Redis commands), usual, everything "
+             "(each "
+             "system call too: those of all programs of this machine take about 150 ns longer meanwhile). "
+             "SIGUSR1 "
+             "records more, SIGUSR2 less from then on",
+     .type = OPTION_TEXT, .at = AT(level)},
+    {"kernel", .value = "[=FAMILY,...]",
+     .text = "kernel events in place of the level's: sys, sched, wakeup, tcp, block, or all; without a "
+             "family the "
+             "usual: sched, block",
+     .type = OPTION_CALL, .take = take_kernel},
+    {"no-kernel", .text = "no kernel events", .type = OPTION_CALL, .take = take_no_kernel},
+    {"budget", .value = "PERCENT,MB",
+     .text =
+         "limit tracing to PERCENT CPU and MB of memory (5,128); above it the costliest events are disabled "
+         "first, then tracing stops",
+     .type = OPTION_TEXT, .at = AT(budget)},
+    {"user", .value = "USER", .text = "run the command as USER (default under sudo: the invoking user)",
+     .type = OPTION_TEXT, .at = AT(user)},
+    {"context", .value = "MODE",
+     .text = "how Node operations are attributed to requests: auto (precise where it can be), native "
+             "(precise from "
+             "Node 24 on), script, bounded (no script of ours), off",
+     .type = OPTION_CALL, .take = take_context},
+    {"function", .value = "NAME",
+     .text = "record the calls of this JavaScript function as spans: checkout, Class.method, or "
+             "file.js:checkout; "
+             "may be repeated",
+     .type = OPTION_CALL, .take = take_function},
+    {NULL},
+};
+
+const struct option_row recording_report_rows[] = {
+    {"follow", .text = "show findings as they appear, and the report at the end", .type = OPTION_FLAG,
+     .at = AT(follow)},
+    {"json", .text = "print the report as one JSON document; with --follow a document a line",
+     .type = OPTION_FLAG, .at = AT(json)},
+    {NULL},
+};
 
 static void note(void *context, const char *line)
 {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "collect/kernel.h"
 #include "collect/session.h"
 
@@ -29,50 +29,9 @@ struct recording {
     char folder_name[64];
 };
 
-/* The options that all recording commands have; true when c was one of them. */
-#define RECORDING_OPTIONS                                                                                   \
-    {"output", required_argument, NULL, 'o'}, {"quiet", no_argument, NULL, 'q'},                            \
-        {"json", no_argument, NULL, 'j'}, {"follow", no_argument, NULL, 'f'},                               \
-        {"context", required_argument, NULL, OPTION_CONTEXT},                                               \
-        {"function", required_argument, NULL, OPTION_FUNCTION},                                             \
-        {"level", required_argument, NULL, OPTION_LEVEL},                                                   \
-        {"kernel", optional_argument, NULL, OPTION_KERNEL},                                                 \
-        {"no-kernel", no_argument, NULL, OPTION_NO_KERNEL},                                                 \
-        {"budget", required_argument, NULL, OPTION_BUDGET}, {"user", required_argument, NULL, OPTION_USER}, \
-    {                                                                                                       \
-        "help", no_argument, NULL, 'h'                                                                      \
-    }
-enum {
-    OPTION_KERNEL = 512,
-    OPTION_NO_KERNEL,
-    OPTION_CONTEXT,
-    OPTION_BUDGET,
-    OPTION_USER,
-    OPTION_FUNCTION,
-    OPTION_LEVEL
-};
-bool recording_option(struct recording *recording, int c, const char *value);
-
-#define RECORDING_HELP                                                                                      \
-    "Options:\n"                                                                                            \
-    "  -o, --output DIR  where the trace goes (must not hold one)\n"                                        \
-    "  -q, --quiet       no notes on stderr while it runs\n"                                                \
-    "      --level LEVEL  how much is recorded: requests (when they began and ended, Redis commands), "     \
-    "usual,\n"                                                                                              \
-    "                    everything (each system call too: those of all programs of this machine take\n"    \
-    "                    about 150 ns longer meanwhile). SIGUSR1 records more, SIGUSR2 less from then on\n" \
-    "      --kernel[=FAMILY,...]  kernel events in place of the level's: sys, sched, wakeup, tcp, block, "  \
-    "or\n"                                                                                                  \
-    "                    all; without a family the usual: sched, block\n"                                   \
-    "      --budget PERCENT,MB  what tracing may take of the processors and of memory (5,128): beyond it "  \
-    "the\n"                                                                                                 \
-    "                    dearest events are left out, then tracing stops\n"                                 \
-    "      --user USER   run the command as USER (under sudo: as who called it)\n"                          \
-    "      --no-kernel   none\n"                                                                            \
-    "      --context M   how operations of Node are given to requests: auto (precise where it can be),\n"   \
-    "                    native (precise from Node 24 on), script, bounded (no script of ours), off\n"      \
-    "      --function NAME   the calls of this JavaScript function are spans: checkout, Class.method, or\n" \
-    "                    file.js:checkout; may be given more than once\n"
+/* The options that all recording commands have, and those of the commands that report: into struct recording.
+ */
+extern const struct option_row recording_rows[], recording_report_rows[];
 
 /* Makes the session. */
 int recording_open(struct recording *recording, struct problem *problem);
