@@ -92,7 +92,7 @@ test('a connection that two threads come to own is found before the server crash
     assert.ok(evidence.tls_left_bytes > 0, JSON.stringify(evidence));
     assert.match(detail, /TLS buffer/);
     const killed = report.findings.find((f) => f.kind === 'server-killed');
-    assert.equal(killed?.evidence.signal, 'SIGABRT', outline(report));
+    assert.match(killed?.evidence.signal, /^SIG(ABRT|SEGV|BUS)$/, outline(report)); // by an assertion, or by what it does to memory
     assert.match(killed.detail, new RegExp(`client ${evidence.client_id} `));
     const { servers, findings } = await redisOf(server.trace);
     assert.deepEqual(findings.map((f) => f.kind).sort(), report.findings.map((f) => f.kind).sort());
