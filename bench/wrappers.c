@@ -126,12 +126,12 @@ WRAPS(void, redis_before_sleep, void *loop)
 {
     sonde_wrap_redis_write_reply(&client, 0);
 }
-WRAPS(void, redis_after_sleep, void *loop)
+WRAPS(void, redis_after_sleep, void *loop, int ready)
 {
 }
 WRAPS(int, redis_process_events, void *loop, int flags)
 {
-    sonde_wrap_redis_after_sleep(loop);
+    sonde_wrap_redis_after_sleep(loop, 1);
     sonde_wrap_redis_read_query(&connection);
     return 1;
 }

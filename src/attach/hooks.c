@@ -23,40 +23,38 @@ enum {
 };
 
 const struct hook HOOKS[] = {
-    /* Redis. read: void (connection *); commands: int (client *), void (client *, int); reply: int (client *,
-       int) */
-    {"redis_read_query", "readQueryFromClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "when a client's query is read"},
-    {"redis_process_command", "processCommand", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
+    /* Redis, and Valkey from 8.0 on. read: void (connection *); commands: int (client *), void (client *,
+       int); reply: int (client *, int), without the int in Valkey; free: void (client *), int in Valkey 9;
+       afterSleep: void (aeEventLoop *), with an int behind in Valkey. An argument that a form does not have
+       is a register that nobody reads. */
+    {"redis_read_query", "readQueryFromClient", RUNTIME_REDIS, REDIS_6_0, 0, "when a client's query is read"},
+    {"redis_process_command", "processCommand", RUNTIME_REDIS, REDIS_6_0, 0,
      "which command of its connection a command is"},
-    {"redis_command", "call", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "the commands that Redis executes"},
-    {"redis_write_reply", "writeToClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when replies are written"},
+    {"redis_command", "call", RUNTIME_REDIS, REDIS_6_0, 0, "the commands that Redis executes"},
+    {"redis_write_reply", "writeToClient", RUNTIME_REDIS, REDIS_6_0, 0, "when replies are written"},
     /* GCC's copy for callers that pass 0 for the second argument, which is all that such a copy can leave out
        (the first is never a constant): int (client *). The probe checks its argument. */
     {"redis_write_pending", "writeToClient.constprop.0", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, NULL},
-    {"redis_free_client", "freeClient", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when clients are freed"},
-    {"redis_bus_read", "clusterReadHandler", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "reads from the cluster bus"},
-    {"redis_bus_packet", "clusterProcessPacket", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "packets of the cluster bus"},
+    {"redis_free_client", "freeClient", RUNTIME_REDIS, REDIS_6_0, 0, "when clients are freed"},
+    {"redis_bus_read", "clusterReadHandler", RUNTIME_REDIS, REDIS_6_0, 0, "reads from the cluster bus"},
+    {"redis_bus_packet", "clusterProcessPacket", RUNTIME_REDIS, REDIS_6_0, 0, "packets of the cluster bus"},
     {"redis_bus_send", "clusterSendMessage", RUNTIME_REDIS, REDIS_6_0, REDIS_7_2, NULL},
-    {"redis_bus_send__block", "clusterSendMessage", RUNTIME_REDIS, REDIS_7_2, REDIS_8_0,
+    {"redis_bus_send__block", "clusterSendMessage", RUNTIME_REDIS, REDIS_7_2, 0,
      "messages sent on the cluster bus"},
-    {"redis_add_file_event", "aeCreateFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "watched descriptors"},
-    {"redis_delete_file_event", "aeDeleteFileEvent", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "watched descriptors"},
-    {"redis_before_sleep", "beforeSleep", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "the loop's phase before it waits"},
-    {"redis_after_sleep", "afterSleep", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, "when the loop wakes up"},
-    {"redis_process_events", "aeProcessEvents", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
-     "iterations of the event loop", .split = true},
+    {"redis_add_file_event", "aeCreateFileEvent", RUNTIME_REDIS, REDIS_6_0, 0, "watched descriptors"},
+    {"redis_delete_file_event", "aeDeleteFileEvent", RUNTIME_REDIS, REDIS_6_0, 0, "watched descriptors"},
+    {"redis_before_sleep", "beforeSleep", RUNTIME_REDIS, REDIS_6_0, 0, "the loop's phase before it waits"},
+    {"redis_after_sleep", "afterSleep", RUNTIME_REDIS, REDIS_6_0, 0, "when the loop wakes up"},
+    {"redis_process_events", "aeProcessEvents", RUNTIME_REDIS, REDIS_6_0, 0, "iterations of the event loop",
+     .split = true},
 
-    /* int (client *): 1 when the read was put on the I/O threads' list */
+    /* int (client *): 1 when the read was put on the I/O threads' list. Redis 8 and Valkey 8 hand whole
+       clients over to their threads instead. */
     {"redis_postpone_read", "postponeClientRead", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0,
      "reads left to the I/O threads"},
     /* Redis' own connTLSRead is no symbol in stripped builds: its call of int SSL_read(SSL *, void *, int) is
        seen. */
-    {"redis_ssl_read", "SSL_read", RUNTIME_REDIS, REDIS_6_0, REDIS_8_0, NULL},
+    {"redis_ssl_read", "SSL_read", RUNTIME_REDIS, REDIS_6_0, 0, NULL},
 
     /* Node: asynchronous resources and callbacks */
     {"node_async_init",

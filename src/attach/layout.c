@@ -158,8 +158,18 @@ static int step(struct walk *walk, const ZydisDecodedInstruction *in, const Zydi
     return r;
 }
 
-/* Follows a function in a straight line (conditional branches are not taken) to its ret or jump, through
- * calls when through_calls. Caller: array_done(&ret->accesses). */
+/* Whether a conditional branch is taken: only the one behind a test of flags in memory, when it leads to
+ * where none of them is set. */
+static bool takes_branch(const ZydisDecodedInstruction *before, const ZydisDecodedOperand *operand,
+                         const ZydisDecodedInstruction *in)
+{
+    return in->mnemonic == ZYDIS_MNEMONIC_JZ && before->mnemonic == ZYDIS_MNEMONIC_TEST &&
+           operand[0].type == ZYDIS_OPERAND_TYPE_MEMORY && operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+
+/* Follows a function in a straight line (conditional branches are not taken, but where flags are tested:
+ * there as if none were set) to its ret or jump, through calls when through_calls. Caller:
+ * array_done(&ret->accesses). */
 static int walk_function(struct target *target, const char *function, bool through_calls, struct walk *ret)
 {
     struct elf_symbol symbol;
@@ -177,12 +187,22 @@ static int walk_function(struct target *target, const char *function, bool throu
     for (int i = 0; i < REGISTERS; i++)
         walk.registers[i].count = -1;
     walk.registers[ZYDIS_REGISTER_RDI - ZYDIS_REGISTER_RAX].count = 0;
+    ZydisDecodedInstruction in = {0}, before;
+    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT], tested[2] = {0};
     for (size_t at = 0, n = 0; n < INSTRUCTIONS_MAX && at < size && r >= 0; n++) {
-        ZydisDecodedInstruction in;
-        ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+        before = in;
+        if (n)
+            memcpy(tested, op, sizeof(tested));
         if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &in, op)))
             break;
         at += in.length;
+        if (takes_branch(&before, tested, &in)) {
+            int64_t to = (int64_t)at + op[0].imm.value.s;
+            if (to < (int64_t)at || to >= (int64_t)size)
+                break;
+            at = (size_t)to;
+            continue;
+        }
         walk.returned = in.mnemonic == ZYDIS_MNEMONIC_RET;
         if (walk.returned || in.mnemonic == ZYDIS_MNEMONIC_JMP)
             break;
@@ -228,14 +248,20 @@ static int32_t access_offset(const struct walk *walk, int kind, int bytes, int c
     return SONDE_NO_OFFSET;
 }
 
-/* connEnableTcpNoDelay(conn): the first 4-byte load is conn->fd. */
+/* connEnableTcpNoDelay(conn), or connBlock(conn) where that is not exported: the first 4-byte load is
+ * conn->fd.
+ */
 static int32_t find_conn_fd(struct target *target)
 {
-    struct walk walk;
-    if (walk_function(target, "connEnableTcpNoDelay", false, &walk) < 0)
-        return SONDE_NO_OFFSET;
-    int32_t offset = access_offset(&walk, ACCESS_LOAD, 4, 1, NULL, 0);
-    array_done(&walk.accesses);
+    static const char *const FUNCTIONS[] = {"connEnableTcpNoDelay", "connBlock"};
+    int32_t offset = SONDE_NO_OFFSET;
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && offset < 0; i++) {
+        struct walk walk;
+        if (walk_function(target, FUNCTIONS[i], false, &walk) < 0)
+            continue;
+        offset = access_offset(&walk, ACCESS_LOAD, 4, 1, NULL, 0);
+        array_done(&walk.accesses);
+    }
     return offset;
 }
 
@@ -344,20 +370,31 @@ static void miss_offsets(struct target *target, const struct sonde_config *confi
 #undef O
 }
 
+/* A function of the modules' interface: RM_NAME of Redis, VM_NAME of Valkey. name begins with "RM_". */
+static void module_function(const struct target *target, char name[static 1])
+{
+    name[0] = target->valkey ? 'V' : 'R';
+}
+
 static void redis_layout(struct target *target, struct sonde_config *config)
 {
+    char client_id[] = "RM_GetClientId", selected[] = "RM_GetSelectedDb",
+         command[] = "RM_GetCurrentCommandName";
+    module_function(target, client_id);
+    module_function(target, selected);
+    module_function(target, command);
     config->redis.conn_fd = find_conn_fd(target);
     config->redis.conn_private = returned_offset(target, "connGetPrivateData", 1);
-    config->redis.client_id = returned_offset(target, "RM_GetClientId", 2);
-    config->redis.db_id = returned_offset(target, "RM_GetSelectedDb", 3);
-    config->redis.command_name = returned_offset(target, "RM_GetCurrentCommandName", 3);
+    config->redis.client_id = returned_offset(target, client_id, 2);
+    config->redis.db_id = returned_offset(target, selected, 3);
+    config->redis.command_name = returned_offset(target, command, 3);
     struct walk walk;
-    if (walk_function(target, "RM_GetSelectedDb", false, &walk) == 0) {
+    if (walk_function(target, selected, false, &walk) == 0) {
         if (walk.registers[0].count == 3)
             config->redis.client_db = walk.registers[0].offsets[1];
         array_done(&walk.accesses);
     }
-    if (walk_function(target, "RM_GetCurrentCommandName", false, &walk) == 0) {
+    if (walk_function(target, command, false, &walk) == 0) {
         if (walk.registers[0].count == 3)
             config->redis.client_cmd = walk.registers[0].offsets[1];
         array_done(&walk.accesses);

@@ -399,6 +399,12 @@ static bool version_fits(const struct target *target, const struct hook *hook)
     return version >= hook->version_min && (!hook->version_max || version < hook->version_max);
 }
 
+/* Later versions do in another way what it did: nothing of theirs is missed without it. */
+static bool is_gone(const struct target *target, const struct hook *hook)
+{
+    return hook->runtime == RUNTIME_REDIS && hook->version_max && target->version >= hook->version_max;
+}
+
 static bool hooked(const struct patch_set *set, const struct hook *hook)
 {
     array_foreach (&set->patches, p)
@@ -426,7 +432,7 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
         const struct hook *hook = &HOOKS[i];
         struct problem why = {0};
         struct patch patch;
-        if (hook->runtime != target->runtime || hooked(&set, hook))
+        if (hook->runtime != target->runtime || hooked(&set, hook) || is_gone(target, hook))
             continue;
         if (!version_fits(target, hook)) {
             problem_set(&why, 0, "the signature of %s is not known for this version", hook->symbol);
@@ -464,7 +470,7 @@ void patch_survey(struct target *target, patch_verdict_fn *verdict, void *contex
         struct function f;
         uint8_t moved[RELOCATED_MAX];
         size_t written;
-        if (hook->runtime != target->runtime || hooked(&set, hook))
+        if (hook->runtime != target->runtime || hooked(&set, hook) || is_gone(target, hook))
             continue;
         int r = version_fits(target, hook)
                     ? examine(target, hook, &f, &why)

@@ -102,6 +102,10 @@ int target_open(pid_t pid, struct target_cache *cache, struct target **ret_targe
     target->runtime = runtime_of(target);
     if (target->runtime == RUNTIME_REDIS)
         target->version = target_constant(target, "RM_GetServerVersion");
+    if (target->runtime == RUNTIME_REDIS && !target->version) {
+        target->version = target_constant(target, "VM_GetServerVersion");
+        target->valkey = target->version != 0;
+    }
     if (target->runtime == RUNTIME_NODE) {
         target->uv_version = target_constant(target, "uv_version");
         target->v8_version = (uint32_t)number_at(target, "_ZN2v88internal7Version6major_E") << 16 |

@@ -235,7 +235,8 @@ HOT_HOOK(int, redis_write_pending, void *client)
     return result;
 }
 
-HOOK(void, redis_free_client, void *client)
+/* Valkey's returns whether it was freed. */
+HOOK(long, redis_free_client, void *client)
 {
     struct probe_thread *self = probe_thread();
     if (self) {
@@ -246,7 +247,7 @@ HOOK(void, redis_free_client, void *client)
         if (self->read_client == client)
             self->read_client = NULL;
     }
-    sonde_orig_redis_free_client(client);
+    return sonde_orig_redis_free_client(client);
 }
 
 HOOK(void, redis_bus_read, void *connection)
@@ -370,10 +371,11 @@ HOT_HOOK(void, redis_before_sleep, void *loop)
         RECORD_OWN(self, redis_loop_phase, start, end, .phase = 0);
 }
 
-HOT_HOOK(void, redis_after_sleep, void *loop)
+/* Valkey's is told how many descriptors are ready. */
+HOT_HOOK(void, redis_after_sleep, void *loop, int ready)
 {
     struct probe_thread *self = probe_thread();
-    sonde_orig_redis_after_sleep(loop);
+    sonde_orig_redis_after_sleep(loop, ready);
     if (self)
         self->phase_tsc = ticks();
 }

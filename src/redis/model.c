@@ -54,29 +54,29 @@ const char *redis_bus_type(unsigned type)
 
 /* ---- servers and clients ---- */
 
-static struct redis_server *server_of(const struct redis_model *model, int64_t pid)
+static struct redis_process *process_known(const struct redis_model *model, int64_t pid)
 {
-    const uint64_t *known = map_get(&model->servers, (uint64_t)pid);
-    return known ? (struct redis_server *)(uintptr_t)*known : NULL;
+    const uint64_t *known = map_get(&model->processes, (uint64_t)pid);
+    return known ? (struct redis_process *)(uintptr_t)*known : NULL;
 }
 
-static struct redis_server *server_new(struct redis_model *model, int64_t pid)
+static struct redis_process *process_get(struct redis_model *model, int64_t pid)
 {
-    struct redis_server *server = calloc(1, sizeof(*server));
-    uint64_t *place = map_put(&model->servers, (uint64_t)pid, NULL);
-    if (!server || !place || array_add(&model->list, server) < 0) {
+    struct redis_process *process = process_known(model, pid);
+    if (process)
+        return process;
+    process = calloc(1, sizeof(*process));
+    uint64_t *place = process ? map_put(&model->processes, (uint64_t)pid, NULL) : NULL;
+    if (!place || array_add(&model->all, process) < 0) {
+        if (place)
+            map_remove(&model->processes, (uint64_t)pid);
+        free(process);
         model->failed = true;
-        free(server);
         return NULL;
     }
-    char name[32];
-    int length = snprintf(name, sizeof(name), "process %lld", (long long)pid);
-    server->model = model;
-    server->pid = pid;
-    server->name = redis_intern(model, name, (size_t)length);
-    server->status = -1;
-    *place = (uint64_t)(uintptr_t)server;
-    return server;
+    process->pid = pid;
+    *place = (uint64_t)(uintptr_t)process;
+    return process;
 }
 
 static void has_descriptor(struct redis_server *server, struct redis_client *client)
@@ -116,6 +116,41 @@ struct redis_client *redis_client_get(struct redis_server *server, uint64_t id, 
     return client;
 }
 
+static void connected(struct redis_server *server, const struct redis_early *connection)
+{
+    struct redis_client *client =
+        redis_client_get(server, connection->client_id, connection->fd, connection->time_ns);
+    if (!client)
+        return;
+    client->first_ns = connection->time_ns;
+    snprintf(client->peer, sizeof(client->peer), "%s", connection->peer);
+}
+
+/* The process's server, made when it is new. */
+static struct redis_server *server_get(struct redis_model *model, struct redis_process *process)
+{
+    if (process->server)
+        return process->server;
+    struct redis_server *server = calloc(1, sizeof(*server));
+    if (!server || array_add(&model->list, server) < 0) {
+        model->failed = true;
+        free(server);
+        return NULL;
+    }
+    char name[32];
+    int length = snprintf(name, sizeof(name), "process %lld", (long long)process->pid);
+    server->model = model;
+    server->process = process;
+    server->pid = process->pid;
+    server->name = process->name ? process->name : redis_intern(model, name, (size_t)length);
+    server->status = -1;
+    process->server = server;
+    array_foreach (&process->early, early)
+        connected(server, early);
+    array_done(&process->early);
+    return server;
+}
+
 static struct redis_caller *caller_get(struct redis_server *server, const char *name, bool traced)
 {
     bool added;
@@ -135,7 +170,7 @@ static const char *caller_name(struct redis_model *model, struct redis_client *c
 {
     const uint64_t *known =
         client->peer[0] ? map_get(&model->sockets, map_hash(client->peer, strlen(client->peer))) : NULL;
-    return known ? (const char *)(uintptr_t)*known : NULL;
+    return known ? ((const struct redis_process *)(uintptr_t)*known)->name : NULL;
 }
 
 static const char *host_of(struct redis_model *model, const struct redis_client *client)
@@ -193,7 +228,7 @@ static struct redis_thread *thread_of(struct redis_server *server, int64_t tid)
 static struct redis_command *command_of(struct redis_server *server, uint64_t name_id)
 {
     struct redis_model *model = server->model;
-    const uint64_t *known = name_id ? map_get(&server->names, name_id) : NULL;
+    const uint64_t *known = name_id ? map_get(&server->process->names, name_id) : NULL;
     const char *name = known ? (const char *)(uintptr_t)*known : redis_intern(model, "unknown command", 15);
     bool added;
     uint64_t *place = map_put(&server->by_name, (uint64_t)(uintptr_t)name, &added);
@@ -218,42 +253,41 @@ static void process_start(struct redis_model *model, const struct event *e)
 {
     int64_t pid = (int64_t)U(e, process_start_pid);
     const struct value *name = &e->values[FIELD_process_start_name];
-    const char *called = HAS(e, process_start_name) ? redis_intern(model, name->s, name->length) : "";
-    uint64_t *place = map_put(&model->processes, (uint64_t)pid, NULL);
-    model->failed |= !place;
-    if (place)
-        *place = (uint64_t)(uintptr_t)called;
+    struct redis_process *process = process_known(model, pid);
+    if (process && process->name) /* the number is used again, or the program was replaced (exec) */
+        map_remove(&model->processes, (uint64_t)pid);
+    process = process_get(model, pid);
+    if (!process)
+        return;
+    process->name =
+        HAS(e, process_start_name) && name->length ? redis_intern(model, name->s, name->length) : "";
     if (U(e, process_start_runtime) != RUNTIME_REDIS)
         return;
-    struct redis_server *server = server_of(model, pid);
-    if (server && server->started_ns) { /* the number is used again */
-        map_remove(&model->servers, (uint64_t)pid);
-        server = NULL;
-    }
-    if (!server)
-        server = server_new(model, pid);
+    struct redis_server *server = server_get(model, process);
     if (server) {
-        server->name = called[0] ? called : server->name;
+        server->name = process->name[0] ? process->name : server->name;
         server->started_ns = MAX(e->time_ns, 1u);
     }
 }
 
 static void process_exit(struct redis_model *model, const struct event *e)
 {
-    struct redis_server *server = server_of(model, (int64_t)U(e, process_exit_pid));
+    struct redis_process *process = process_known(model, (int64_t)U(e, process_exit_pid));
+    struct redis_server *server = process ? process->server : NULL;
     if (server) {
         server->ended_ns = e->time_ns;
         server->status = (int)I(e, process_exit_status);
     }
 }
 
-static void name_event(struct redis_server *server, const struct event *e)
+static void name_event(struct redis_model *model, const struct event *e)
 {
     const struct value *text = &e->values[FIELD_probe_name_text];
-    uint64_t *place = map_put(&server->names, U(e, probe_name_id), NULL);
-    server->model->failed |= !place;
+    struct redis_process *process = process_get(model, e->pid);
+    uint64_t *place = process ? map_put(&process->names, U(e, probe_name_id), NULL) : NULL;
+    model->failed |= !place;
     if (place && HAS(e, probe_name_text))
-        *place = (uint64_t)(uintptr_t)redis_intern(server->model, text->s, text->length);
+        *place = (uint64_t)(uintptr_t)redis_intern(model, text->s, text->length);
 }
 
 /* "127.0.0.1:6379" or "[::1]:6379" of an address as net:connection has it. */
@@ -270,31 +304,30 @@ static void write_address(char *to, size_t size, uint64_t high, uint64_t low, ui
         snprintf(to, size, "[%s]:%u", inet_ntop(AF_INET6, &address, text, sizeof(text)), (unsigned)port);
 }
 
-static void connection_event(struct redis_model *model, struct redis_server *server, const struct event *e)
+static void connection_event(struct redis_model *model, const struct event *e)
 {
-    char address[64];
+    enum { EARLY_MAX = 4096 };
+    struct redis_early connection = {
+        .client_id = U(e, net_connection_key), .time_ns = e->time_ns, .fd = (int32_t)I(e, net_connection_fd)};
+    char own[64];
     uint64_t family = U(e, net_connection_family);
-    if (family != AF_INET && family != AF_INET6)
+    struct redis_process *process = process_get(model, e->pid);
+    if (!process || (family != AF_INET && family != AF_INET6))
         return;
-    if (server) {
-        struct redis_client *client =
-            redis_client_get(server, U(e, net_connection_key), (int32_t)I(e, net_connection_fd), e->time_ns);
-        if (client) {
-            client->first_ns = e->time_ns;
-            write_address(client->peer, sizeof(client->peer), U(e, net_connection_peer_high),
-                          U(e, net_connection_peer_low), U(e, net_connection_peer_port));
-        }
+    write_address(connection.peer, sizeof(connection.peer), U(e, net_connection_peer_high),
+                  U(e, net_connection_peer_low), U(e, net_connection_peer_port));
+    if (process->server)
+        connected(process->server, &connection);
+    else if (!process->name && process->early.count < EARLY_MAX) /* what it is, is not known yet */
+        model->failed |= array_add(&process->early, connection) < 0;
+    if (process->server)
         return;
-    }
-    const uint64_t *process = map_get(&model->processes, (uint64_t)e->pid);
-    if (!process)
-        return;
-    write_address(address, sizeof(address), U(e, net_connection_local_high), U(e, net_connection_local_low),
+    write_address(own, sizeof(own), U(e, net_connection_local_high), U(e, net_connection_local_low),
                   U(e, net_connection_local_port));
-    uint64_t *place = map_put(&model->sockets, map_hash(address, strlen(address)), NULL);
+    uint64_t *place = map_put(&model->sockets, map_hash(own, strlen(own)), NULL);
     model->failed |= !place;
     if (place)
-        *place = *process;
+        *place = (uint64_t)(uintptr_t)process;
 }
 
 /* ---- what the server does ---- */
@@ -414,9 +447,6 @@ static int server_event(struct redis_server *server, const struct event *e)
 {
     struct redis_client *client;
     switch (e->id) {
-    case SONDE_EVENT_probe_name:
-        name_event(server, e);
-        return 0;
     case SONDE_EVENT_redis_command:
         return command_event(server, e);
     case SONDE_EVENT_redis_read_query:
@@ -449,19 +479,34 @@ static int server_event(struct redis_server *server, const struct event *e)
 
 static void loss_event(struct redis_model *model, const struct event *e)
 {
-    struct redis_server *server = server_of(model, (int64_t)U(e, loss_pid));
+    struct redis_process *process = process_known(model, (int64_t)U(e, loss_pid));
+    struct redis_server *server = process ? process->server : NULL;
     if (!server)
         return;
     server->lost += U(e, loss_count);
     redis_conflict_lost(server, e->time_ns);
 }
 
+/* What only a Redis server records. */
+static bool is_servers(uint16_t id)
+{
+    static const uint16_t EVENTS[] = {
+        SONDE_EVENT_redis_command,    SONDE_EVENT_redis_read_query, SONDE_EVENT_redis_write_reply,
+        SONDE_EVENT_redis_pending_io, SONDE_EVENT_redis_ssl_read,   SONDE_EVENT_redis_free_client,
+        SONDE_EVENT_redis_loop_phase, SONDE_EVENT_redis_bus_send,   SONDE_EVENT_redis_bus_packet};
+    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
+        if (EVENTS[i] == id)
+            return true;
+    return false;
+}
+
 int redis_model_event(struct redis_model *model, const struct event *e)
 {
+    struct redis_process *process;
+    struct redis_server *server;
+    int r = 0;
     model->first_ns = model->first_ns ? model->first_ns : e->time_ns;
     model->last_ns = MAX(model->last_ns, e->time_ns);
-    struct redis_server *server = server_of(model, e->pid);
-    int r = 0;
     switch (e->id) {
     case SONDE_EVENT_process_start:
         process_start(model, e);
@@ -472,10 +517,15 @@ int redis_model_event(struct redis_model *model, const struct event *e)
     case SONDE_EVENT_loss:
         loss_event(model, e);
         break;
+    case SONDE_EVENT_probe_name:
+        name_event(model, e);
+        break;
     case SONDE_EVENT_net_connection:
-        connection_event(model, server, e);
+        connection_event(model, e);
         break;
     default:
+        process = is_servers(e->id) ? process_get(model, e->pid) : NULL;
+        server = process ? server_get(model, process) : NULL;
         r = server ? server_event(server, e) : 0;
     }
     return r < 0 ? r : model->failed ? -ENOMEM : 0;
@@ -542,7 +592,6 @@ static void server_free(struct redis_server *server)
     array_done(&server->gone);
     array_done(&server->callers);
     array_done(&server->conflicts);
-    map_done(&server->names);
     map_done(&server->clients);
     map_done(&server->by_name);
     map_done(&server->by_fd);
@@ -558,8 +607,13 @@ void redis_model_free(struct redis_model *model)
         return;
     array_foreach (&model->list, server)
         server_free(*server);
+    array_foreach (&model->all, process) {
+        map_done(&(*process)->names);
+        array_done(&(*process)->early);
+        free(*process);
+    }
+    array_done(&model->all);
     array_done(&model->list);
-    map_done(&model->servers);
     map_done(&model->processes);
     map_done(&model->sockets);
     map_done(&model->strings);

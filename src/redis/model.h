@@ -74,6 +74,22 @@ struct redis_thread {
     uint64_t reads, read_ns, replies, reply_ns, commands, command_ns;
 };
 
+/* A connection that a process told of before it was known to be a server. */
+struct redis_early {
+    uint64_t client_id, time_ns;
+    int32_t fd;
+    char peer[64];
+};
+
+/* A traced process of any runtime. Its first events may come before the one that says what it is. */
+struct redis_process {
+    int64_t pid;
+    const char *name;            /* the service; NULL before it is known */
+    struct map names;            /* number of a probe:name to const char * */
+    struct redis_server *server; /* NULL: none, or not known yet */
+    ARRAY(struct redis_early) early;
+};
+
 struct redis_server {
     struct redis_model *model;
     int64_t pid;
@@ -81,7 +97,7 @@ struct redis_server {
     uint64_t started_ns, ended_ns;
     int status; /* wait status, -1 unknown or still running */
 
-    struct map names;   /* number of a probe:name to const char * */
+    struct redis_process *process;
     struct map clients; /* client id to struct redis_client *, those that were not freed */
     struct map by_fd;   /* descriptor to the id of the client that has it */
     struct map by_name; /* const char * to struct redis_command * */
@@ -106,10 +122,10 @@ struct redis_server {
 struct redis_model {
     struct redis_options options;
     struct arena arena;
-    struct map servers;   /* pid to struct redis_server * */
-    struct map processes; /* pid to const char *, all traced processes */
-    struct map sockets;   /* hash of a local address and port to const char *: the process that has it */
+    struct map processes; /* pid to struct redis_process * */
+    struct map sockets;   /* hash of a local address and port to struct redis_process *: who has it */
     struct map strings;
+    ARRAY(struct redis_process *) all;
     ARRAY(struct redis_server *) list; /* in order of appearance */
     uint64_t first_ns, last_ns;
     bool failed;
