@@ -44,7 +44,7 @@ struct target_module {
 struct target {
     pid_t pid;
     enum runtime runtime;
-    bool valkey; /* a Redis by its functions and structures, with version numbers of its own */
+    bool valkey;         /* a Redis by its functions and structures, with version numbers of its own */
     uint32_t version;    /* of Redis, 0xMMmmpp; 0 otherwise */
     uint32_t uv_version; /* of libuv, 0xMMmmpp; 0 otherwise */
     uint32_t v8_version; /* of V8, 0xMMmm00; 0 otherwise */
