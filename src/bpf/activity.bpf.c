@@ -179,8 +179,8 @@ static __always_inline u32 number_of(struct task_struct *task)
 static __always_inline void identify(struct task_struct *task, u32 *pid, u32 *tid)
 {
     if (!pid_namespace) {
-        *pid = BPF_CORE_READ(task, tgid);
-        *tid = BPF_CORE_READ(task, pid);
+        *pid = task->tgid;
+        *tid = task->pid;
     } else {
         *tid = number_of(task);
         *pid = number_of(BPF_CORE_READ(task, group_leader));
@@ -479,8 +479,7 @@ static __always_inline enum context context_of(struct task_struct *current, enum
     if (counted == CONTEXT_THREAD || counted == CONTEXT_INTERRUPT)
         return counted;
     s32 fd;
-    u32 call = BPF_CORE_READ(current, pid) && BPF_CORE_READ(current, mm) ? call_of(current, &fd)
-                                                                         : SONDE_SYSCALL_NONE;
+    u32 call = current->pid && current->mm ? call_of(current, &fd) : SONDE_SYSCALL_NONE;
     if (call == SONDE_SYSCALL_NONE)
         return CONTEXT_INTERRUPT;
     if (call_kinds[call & (SONDE_SYSCALLS - 1)] & (SONDE_CALL_SEND | SONDE_CALL_WAKES))
@@ -526,12 +525,15 @@ static __always_inline void come_back(struct thread_state *s, u64 now, u8 unfini
 static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
                                      u32 task_state)
 {
+    u64 now = 0; /* as dear as the rest of it: read once for both */
     struct thread_state *out = state_of(previous);
-    if (out)
-        leave(previous, out, preempted, task_state, bpf_ktime_get_ns());
+    if (out) {
+        now = bpf_ktime_get_ns();
+        leave(previous, out, preempted, task_state, now);
+    }
     struct thread_state *in = state_of(next);
     if (in)
-        come_back(in, bpf_ktime_get_ns(), 0);
+        come_back(in, now ? now : bpf_ktime_get_ns(), 0);
 }
 
 SEC("tp_btf/sched_switch")
@@ -557,11 +559,16 @@ int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previ
 
 /* Who wakes is known when it begins to; that the thread can run, when it is in a queue. Between the two it
  * may still be on its way off the processor. */
-static __always_inline void waking(struct task_struct *task, enum context counted)
+static __always_inline void waking(struct task_struct *task, _Bool can_count)
 {
     struct task_struct *current = bpf_get_current_task_btf();
-    struct thread_state *s = state_of(task), *waker = state_of(current);
-    if (waker && WANTED(wakeup) && context_of(current, counted) == CONTEXT_THREAD) {
+    struct thread_state *s = state_of(task), *waker = 0;
+    if (WANTED(wakeup))
+        waker = state_of(current);
+    else if (!s)
+        return;
+    enum context context = context_of(current, can_count ? counted_context() : CONTEXT_UNKNOWN);
+    if (waker && context == CONTEXT_THREAD) {
         u32 pid, tid;
         identify(task, &pid, &tid);
         RECORD(sched_wakeup, wakeup, bpf_ktime_get_ns(), 0, .pid = waker->pid, .tid = waker->tid,
@@ -569,7 +576,6 @@ static __always_inline void waking(struct task_struct *task, enum context counte
     }
     if (!s)
         return;
-    enum context context = context_of(current, counted);
     s->waker_pid = s->waker_tid = 0;
     s->woken_by = context == CONTEXT_THREAD    ? SONDE_woken_by_thread
                   : context == CONTEXT_UNKNOWN ? SONDE_woken_by_unknown
@@ -581,14 +587,14 @@ static __always_inline void waking(struct task_struct *task, enum context counte
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
-    RUN(sched, waking(task, counted_context()));
+    RUN(sched, waking(task, 1));
     return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking_uncounted, struct task_struct *task)
 {
-    RUN(sched, waking(task, CONTEXT_UNKNOWN));
+    RUN(sched, waking(task, 0));
     return 0;
 }
 
