@@ -3,6 +3,7 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,68 @@ void text_add_visible(struct text *text, const char *bytes, size_t length)
         clean = i + 1;
     }
     text_add_bytes(text, bytes + clean, length - clean);
+}
+
+/* Bytes of the UTF-8 sequence at s, or 0 when it is none. */
+static size_t utf8_length(const unsigned char *s, size_t room)
+{
+    static const uint32_t LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                             : 0;
+    if (n < 2)
+        return n;
+    uint32_t c = s[0] & (0x7fu >> n);
+    if (n > room)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    return c < LEAST[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
+}
+
+void text_add_utf8(struct text *text, const char *string, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    size_t clean = 0;
+    for (size_t i = 0; i < length;) {
+        size_t n = utf8_length(s + i, length - i);
+        if (n == 0) {
+            text_add_bytes(text, string + clean, i - clean);
+            text_add(text, "\xef\xbf\xbd");
+            clean = i + 1;
+        }
+        i += n ? n : 1;
+    }
+    text_add_bytes(text, string + clean, length - clean);
+}
+
+void text_add_json(struct text *text, const char *string, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    size_t clean = 0; /* start of what needs no escaping */
+    text_add_bytes(text, "\"", 1);
+    for (size_t i = 0; i < length;) {
+        size_t n = utf8_length(s + i, length - i);
+        if (n > 1 || (n == 1 && s[i] >= ' ' && s[i] != '"' && s[i] != '\\')) {
+            i += n;
+            continue;
+        }
+        text_add_bytes(text, string + clean, i - clean);
+        if (n == 0)
+            text_add(text, "\\ufffd");
+        else if (s[i] == '"' || s[i] == '\\')
+            text_addf(text, "\\%c", s[i]);
+        else
+            text_addf(text, "\\u%04x", s[i]);
+        clean = ++i;
+    }
+    text_add_bytes(text, string + clean, length - clean);
+    text_add_bytes(text, "\"", 1);
 }
 
 void text_addf(struct text *text, const char *format, ...)

@@ -68,9 +68,9 @@ static void json_losses(struct text *out, const struct trace *trace)
         else
             format_unsigned(out, l[i].stream);
         text_add(out, ",\"path\":");
-        format_json_string(out, l[i].path, strlen(l[i].path));
+        text_add_json(out, l[i].path, strlen(l[i].path));
         text_add(out, ",\"what\":");
-        format_json_string(out, l[i].what, strlen(l[i].what));
+        text_add_json(out, l[i].what, strlen(l[i].what));
         text_add(out, "}");
     }
     text_add(out, "]");
@@ -211,11 +211,11 @@ static void json_hosts(struct text *out, const struct trace *trace)
     for (uint32_t i = 0; i < trace_host_count(trace); i++) {
         const struct trace_host *h = trace_host_at(trace, i);
         text_add(out, i ? ",{\"path\":" : "{\"path\":");
-        format_json_string(out, h->path, strlen(h->path));
+        text_add_json(out, h->path, strlen(h->path));
         text_add(out, ",\"host\":");
-        format_json_string(out, h->name, strlen(h->name));
+        text_add_json(out, h->name, strlen(h->name));
         text_add(out, ",\"tracer\":");
-        format_json_string(out, h->tracer, strlen(h->tracer));
+        text_add_json(out, h->tracer, strlen(h->tracer));
         text_addf(
             out,
             ",\"ctf\":\"%s\",\"clock_origin_ns\":%" PRId64 ",\"recorded_by_sonde\":%s,\"event_classes\":%u}",
@@ -233,7 +233,7 @@ static void info_json(struct trace_command *c, struct info *info)
     for (uint32_t i = 0; i < trace_stream_count(c->trace); i++) {
         const struct trace_stream *s = trace_stream_at(c->trace, i);
         text_addf(&out, "%s{\"path\":", i ? "," : "");
-        format_json_string(&out, s->path, strlen(s->path));
+        text_add_json(&out, s->path, strlen(s->path));
         text_addf(&out, ",\"trace\":%u,\"bytes\":%" PRIu64 ",\"events\":%" PRIu64, s->host, s->bytes,
                   info->streams[i].events);
         if (info->streams[i].events)
@@ -248,7 +248,7 @@ static void info_json(struct trace_command *c, struct info *info)
     text_add(&out, "\"classes\":{");
     for (size_t i = 0; i < info->classes.count; i++) {
         text_add(&out, i ? "," : "");
-        format_json_string(&out, info->classes.at[i].name, strlen(info->classes.at[i].name));
+        text_add_json(&out, info->classes.at[i].name, strlen(info->classes.at[i].name));
         text_addf(&out, ":%" PRIu64, info->classes.at[i].events);
     }
     text_add(&out, "},");

@@ -150,7 +150,7 @@ static void add_value(struct text *out, const struct history_value *v, bool json
         break;
     case HISTORY_STRING:
         if (json)
-            format_json_string(out, v->string, strlen(v->string));
+            text_add_json(out, v->string, strlen(v->string));
         else
             text_add_visible(out, v->string, strlen(v->string));
         break;
@@ -165,7 +165,7 @@ static int print_state(void *context, const struct history_interval *s)
     history_path(c->history, s->quark, &path);
     if (c->json) {
         text_add(&line, "{\"attribute\":");
-        format_json_string(&line, text_get(&path), path.length);
+        text_add_json(&line, text_get(&path), path.length);
         text_addf(&line, ",\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64 ",\"value\":", s->start_ns, s->end_ns);
         add_value(&line, &s->value, true);
         text_add(&line, "}");
@@ -209,7 +209,7 @@ static int print_attribute(struct states_command *c, uint32_t quark)
     history_path(c->history, quark, &path);
     if (c->json) {
         text_add(&line, "{\"attribute\":");
-        format_json_string(&line, text_get(&path), path.length);
+        text_add_json(&line, text_get(&path), path.length);
         text_addf(&line, ",\"quark\":%u}", quark);
     } else {
         text_add(&line, text_get(&path));

@@ -188,74 +188,12 @@ void format_fields(struct text *text, const struct event *event, enum field_scop
 
 /* ---- JSON ---- */
 
-/* Bytes of the UTF-8 sequence at s, or 0 when it is none. */
-static size_t utf8_length(const unsigned char *s, size_t room)
-{
-    static const uint32_t LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : (s[0] & 0xf0) == 0xe0       ? 3
-               : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                             : 0;
-    if (n < 2)
-        return n;
-    uint32_t c = s[0] & (0x7fu >> n);
-    if (n > room)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3f);
-    }
-    return c < LEAST[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
-}
-
-void format_utf8(struct text *text, const char *string, size_t length)
-{
-    const unsigned char *s = (const unsigned char *)string;
-    size_t clean = 0;
-    for (size_t i = 0; i < length;) {
-        size_t n = utf8_length(s + i, length - i);
-        if (n == 0) {
-            text_add_bytes(text, string + clean, i - clean);
-            text_add(text, "\xef\xbf\xbd");
-            clean = i + 1;
-        }
-        i += n ? n : 1;
-    }
-    text_add_bytes(text, string + clean, length - clean);
-}
-
-void format_json_string(struct text *text, const char *string, size_t length)
-{
-    const unsigned char *s = (const unsigned char *)string;
-    size_t clean = 0; /* start of what needs no escaping */
-    text_add_bytes(text, "\"", 1);
-    for (size_t i = 0; i < length;) {
-        size_t n = utf8_length(s + i, length - i);
-        if (n > 1 || (n == 1 && s[i] >= ' ' && s[i] != '"' && s[i] != '\\')) {
-            i += n;
-            continue;
-        }
-        text_add_bytes(text, string + clean, i - clean);
-        if (n == 0)
-            text_add(text, "\\ufffd");
-        else if (s[i] == '"' || s[i] == '\\')
-            text_addf(text, "\\%c", s[i]);
-        else
-            text_addf(text, "\\u%04x", s[i]);
-        clean = ++i;
-    }
-    text_add_bytes(text, string + clean, length - clean);
-    text_add_bytes(text, "\"", 1);
-}
-
 static void json_value(struct text *text, const struct event *event, const struct trace_field *f,
                        const struct value *v)
 {
     switch (f->type) {
     case TYPE_STRING:
-        format_json_string(text, v->s, v->length);
+        text_add_json(text, v->s, v->length);
         break;
     case TYPE_BLOB:
         text_add(text, "\"");
@@ -288,7 +226,7 @@ static void json_value(struct text *text, const struct event *event, const struc
                     continue;
                 if (!scalar) {
                     text_add(text, first ? "" : ",");
-                    format_json_string(text, f->elements[j].name, strlen(f->elements[j].name));
+                    text_add_json(text, f->elements[j].name, strlen(f->elements[j].name));
                     text_add(text, ":");
                 }
                 first = false;
@@ -323,7 +261,7 @@ static void json_scope(struct text *text, const struct event *event, const char 
         else
             text_addf(text, ",\"%s\":{", key);
         any = true;
-        format_json_string(text, fields[i].name, strlen(fields[i].name));
+        text_add_json(text, fields[i].name, strlen(fields[i].name));
         text_add(text, ":");
         json_value(text, &packet, &fields[i], &values[i]);
         const char *name = first == SCOPE_PAYLOAD ? event_names_of_field(names, event, i) : NULL;
@@ -336,9 +274,9 @@ static void json_scope(struct text *text, const struct event *event, const char 
             continue;
         text_addf(&label_key, "%s.label", fields[i].name);
         text_add(text, ",");
-        format_json_string(text, text_get(&label_key), label_key.length);
+        text_add_json(text, text_get(&label_key), label_key.length);
         text_add(text, ":");
-        format_json_string(text, text_get(&label), label.length);
+        text_add_json(text, text_get(&label), label.length);
         text->failed |= label_key.failed || label.failed;
     }
     text_add(text, any ? "}" : "");
@@ -350,10 +288,10 @@ void format_json(struct text *text, const struct event *event, const char *host,
     text_add(text, "{\"time_ns\":");
     format_signed(text, (int64_t)event->time_ns);
     text_add(text, ",\"name\":");
-    format_json_string(text, event->class->name, strlen(event->class->name));
+    text_add_json(text, event->class->name, strlen(event->class->name));
     if (host) {
         text_add(text, ",\"host\":");
-        format_json_string(text, host, strlen(host));
+        text_add_json(text, host, strlen(host));
     }
     if (event->pid >= 0) {
         text_add(text, ",\"pid\":");

@@ -24,12 +24,6 @@ void format_json(struct text *text, const struct event *event, const char *host,
  * when there is none. */
 bool format_label(struct text *text, const struct trace_field *field, const struct value *value);
 
-/* Appends a JSON string with its quotes. */
-void format_json_string(struct text *text, const char *string, size_t length);
-
-/* Appends text with U+FFFD in place of bytes that are not UTF-8. */
-void format_utf8(struct text *text, const char *string, size_t length);
-
 /* Appends an integer; faster than text_addf(). */
 void format_unsigned(struct text *text, uint64_t value);
 void format_signed(struct text *text, int64_t value);

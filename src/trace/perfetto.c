@@ -149,7 +149,7 @@ static int process_track(struct perfetto *w, const struct event *e, uint64_t *re
     text_clear(&w->value);
     int name = event_class_find(e->class, "procname"); /* LTTng's context */
     if (name >= 0 && event_has(e, (uint32_t)name) && e->class->fields[name].type == TYPE_STRING)
-        format_utf8(&w->value, e->values[name].s, e->values[name].length);
+        text_add_utf8(&w->value, e->values[name].s, e->values[name].length);
     else
         text_addf(&w->value, "%s %" PRId64, trace_host_at(w->trace, e->trace)->name, pid);
     field_message(&w->annotation, 6, &w->value);
@@ -254,7 +254,7 @@ static void annotation(struct perfetto *w, struct text *out, const struct event 
     else if (format_label(&w->value, f, v))
         field_message(out, 6, &w->value);
     else if (f->type == TYPE_STRING || f->type == TYPE_BLOB) {
-        format_utf8(&w->value, v->s, v->length); /* protobuf strings must be */
+        text_add_utf8(&w->value, v->s, v->length); /* protobuf strings must be */
         field_message(out, 6, &w->value);
     } else if (f->type == TYPE_REAL)
         field_double(out, 5, v->d);

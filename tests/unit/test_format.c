@@ -124,13 +124,13 @@ static void json_is_always_utf8(void **state)
         for (unsigned b = 0; b < 256; b++) {
             char s[2] = {(char)a, (char)b};
             struct text out = {0};
-            format_json_string(&out, s, 2);
+            text_add_json(&out, s, 2);
             const unsigned char *o = (const unsigned char *)text_get(&out);
             bool pair = a >= 0xc2 && a < 0xe0 && b >= 0x80 && b < 0xc0;
             for (size_t i = 0; i < out.length; i++)
                 assert_true(o[i] >= ' ' && (o[i] < 0x80 || pair));
             text_clear(&out);
-            format_utf8(&out, s, 2);
+            text_add_utf8(&out, s, 2);
             assert_true(out.length >= 2);
             assert_true(pair ? out.length == 2 && memcmp(out.at, s, 2) == 0
                              : a < 0x80 || (unsigned char)out.at[0] == 0xef);
