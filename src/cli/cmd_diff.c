@@ -11,100 +11,116 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/trace_diff.h"
+#include "diagnose/profile_difference.h"
 #include "profile/formats.h"
 #include "profile/outlier.h"
 
-/* A function's share of both profiles. */
-struct change {
-    char *name, *place;
-    double before, after;             /* shares of the whole, self */
-    double total_before, total_after; /* with what it calls */
-};
+static const enum cli_style VERDICT_STYLES[] = {[DIFFERENCE_NOISE] = STYLE_DIM,
+                                                [DIFFERENCE_SLOWER] = STYLE_RED,
+                                                [DIFFERENCE_FASTER] = STYLE_GREEN,
+                                                [DIFFERENCE_UNKNOWN] = STYLE_DIM,
+                                                [DIFFERENCE_MACHINE] = STYLE_DIM};
 
-struct changes {
-    ARRAY(struct change) list;
-    struct map index;
-    const char *unit;
-};
-
-static int add_side(struct changes *changes, const struct profile *p, bool is_after)
+static double percent(double ratio)
 {
-    size_t count;
-    uint64_t *totals = profile_totals(p);
-    struct profile_function *functions = profile_functions(p, &count);
-    double all = totals && totals[0] ? (double)totals[0] : 1;
-    int r = totals && functions ? 0 : -ENOMEM;
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        const struct profile_frame *f = &p->frames.at[functions[i].frame];
-        if (f->kind == FRAME_GROUP)
-            continue;
-        const char *name = profile_text(p, f->name), *place = profile_text(p, f->file ? f->file : f->module);
-        uint64_t identity[2] = {map_hash(name, strlen(name)), map_hash(place, strlen(place))};
-        bool added;
-        uint64_t *at = map_put(&changes->index, map_hash(identity, sizeof(identity)), &added);
-        struct change fresh = {0};
-        if (!at || (added && array_add(&changes->list, fresh) < 0)) {
-            r = -ENOMEM;
-            break;
-        }
-        if (added) {
-            *at = changes->list.count - 1;
-            changes->list.at[*at].name = strdup(name);
-            changes->list.at[*at].place = strdup(place);
-        }
-        struct change *c = &changes->list.at[*at];
-        *(is_after ? &c->after : &c->before) += (double)functions[i].self / all;
-        *(is_after ? &c->total_after : &c->total_before) += (double)functions[i].total / all;
-    }
-    free(totals);
-    free(functions);
-    return r;
+    return 100 * (ratio - 1);
 }
 
-static int by_change(const void *a, const void *b)
+/* "+21 % [+17, +25]" */
+static const char *change_text(const struct difference *d, char *buffer, size_t size)
 {
-    const struct change *x = a, *y = b;
-    double dx = fabs(x->after - x->before), dy = fabs(y->after - y->before);
-    return dx > dy ? -1 : dx < dy;
-}
-
-static void print_table(const struct changes *changes, unsigned top)
-{
-    bool any = changes->list.count && fabs(changes->list.at[0].after - changes->list.at[0].before) >= 0.0005;
-    if (!any)
-        puts(changes->list.count ? "no function's share differs by 0.05 % or more"
-                                 : "neither has any stacks");
+    if (d->verdict == DIFFERENCE_UNKNOWN)
+        snprintf(buffer, size, "-");
+    else if (isinf(d->high))
+        snprintf(buffer, size, "new [%+.0f, ...]", percent(d->low));
+    else if (d->after == 0)
+        snprintf(buffer, size, "gone [..., %+.0f]", percent(d->high));
     else
-        printf("%s%9s %9s %9s  %9s %9s  function (its own share; then with what it calls)%s\n",
-               cli_style(1, STYLE_BOLD), "change", "before", "after", "before", "after",
-               cli_style(1, STYLE_NONE));
-    array_foreach (&changes->list, c) {
-        double change = c->after - c->before;
-        if (!top || fabs(change) < 0.0005)
+        snprintf(buffer, size, "%+.1f%% [%+.1f, %+.1f]", percent(d->ratio), percent(d->low),
+                 percent(d->high));
+    return buffer;
+}
+
+static void print_row(const struct function_difference *f)
+{
+    char change[48];
+    enum cli_style style = VERDICT_STYLES[f->self.verdict];
+    cli_printf(stdout, "%s%-15s%s %8.2f%% %8.2f%%  %-24s %8.2f%% %8.2f%%  %s", cli_style(1, style),
+               difference_verdict_name(f->self.verdict), cli_style(1, STYLE_NONE), 100 * f->self.before,
+               100 * f->self.after, change_text(&f->self, change, sizeof(change)), 100 * f->total.before,
+               100 * f->total.after, f->name);
+    if (*f->place)
+        cli_printf(stdout, "  %s%s%s", cli_style(1, STYLE_DIM), f->place, cli_style(1, STYLE_NONE));
+    putchar('\n');
+}
+
+static void print_table(const struct profile_differences *all, unsigned top)
+{
+    size_t slower = 0, faster = 0;
+    array_foreach (&all->functions, f) {
+        slower += f->self.verdict == DIFFERENCE_SLOWER;
+        faster += f->self.verdict == DIFFERENCE_FASTER;
+    }
+    if (!all->functions.count) {
+        puts("neither has any stacks");
+        return;
+    }
+    if (slower + faster)
+        printf("%zu function%s slower and %zu faster than noise explains\n", slower, slower == 1 ? "" : "s",
+               faster);
+    else
+        puts("nothing differs by more than noise explains");
+    printf("changes are relative to %s; intervals of 95 %%, from %s\n",
+           all->by_median ? "what most functions did" : "the sums of both", all->basis);
+    if (all->by_median)
+        printf("whole runs are taken to vary by %.1f %%, as most functions here do\n",
+               100 * all->run_deviation);
+    printf("\n%s%-15s %9s %9s  %-24s %9s %9s  function (its own share; then with what it calls)%s\n",
+           cli_style(1, STYLE_BOLD), "verdict", "before", "after", "change of its own", "before", "after",
+           cli_style(1, STYLE_NONE));
+    array_foreach (&all->functions, f) {
+        bool shown = f->self.verdict == DIFFERENCE_SLOWER || f->self.verdict == DIFFERENCE_FASTER ||
+                     fabs(f->self.after - f->self.before) >= 0.0005;
+        if (!top || !shown)
             break;
-        cli_printf(stdout, "%s%+8.2f%%%s %8.2f%% %8.2f%%  %8.2f%% %8.2f%%  %s",
-                   cli_style(1, change > 0 ? STYLE_RED : STYLE_GREEN), 100 * change, cli_style(1, STYLE_NONE),
-                   100 * c->before, 100 * c->after, 100 * c->total_before, 100 * c->total_after, c->name);
-        if (*c->place)
-            cli_printf(stdout, "  %s%s%s", cli_style(1, STYLE_DIM), c->place, cli_style(1, STYLE_NONE));
-        putchar('\n');
+        print_row(f);
         top--;
     }
 }
 
-static void print_json(const struct changes *changes, unsigned top)
+static json_t *number_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *difference_json(const struct difference *d)
+{
+    bool known = d->verdict != DIFFERENCE_UNKNOWN;
+    return json_pack("{s:s, s:f, s:f, s:o, s:o, s:o, s:o}", "verdict", difference_verdict_name(d->verdict),
+                     "before_share", d->before, "after_share", d->after, "change_percent",
+                     known && isfinite(d->high) ? number_or_null(percent(d->ratio)) : json_null(),
+                     "low_percent", known ? number_or_null(percent(d->low)) : json_null(), "high_percent",
+                     known ? number_or_null(percent(d->high)) : json_null(), "p", number_or_null(d->p));
+}
+
+static void print_json(const struct profile_differences *all, unsigned top)
 {
     json_t *list = json_array();
-    array_foreach (&changes->list, c) {
+    array_foreach (&all->functions, f) {
         if (!top--)
             break;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f}", "function", c->name, "place",
-                                        c->place, "change_share", c->after - c->before, "before_share",
-                                        c->before, "after_share", c->after, "total_before_share",
-                                        c->total_before, "total_after_share", c->total_after));
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:o, s:o}", "function", f->name,
+                            "place", f->place, "change_share", f->self.after - f->self.before, "before_share",
+                            f->self.before, "after_share", f->self.after, "total_before_share",
+                            f->total.before, "total_after_share", f->total.after, "verdict",
+                            difference_verdict_name(f->self.verdict), "self", difference_json(&f->self),
+                            "total", difference_json(&f->total)));
     }
-    json_t *root = json_pack("{s:o}", "functions", list);
+    json_t *root = json_pack(
+        "{s:s, s:f, s:s, s:f, s:f, s:f, s:o}", "relative_to", all->by_median ? "most functions" : "the sums",
+        "scale", all->scale, "errors_from", all->basis, "run_deviation_percent", 100 * all->run_deviation,
+        "before_samples", all->before_samples, "after_samples", all->after_samples, "functions", list);
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);
@@ -126,15 +142,15 @@ static int write_page(const struct profile *after, const struct profile *before,
     return EXIT_DONE;
 }
 
-/* Processes have other numbers each time. */
-static int read_side(const char *path, struct profile **ret_profile, struct problem *problem)
+/* The flame graph of both; processes have other numbers each time. */
+static int write_difference(const struct profile *before, const struct profile *after, const char *output,
+                            const char *title)
 {
-    _cleanup_(profile_freep) struct profile *all = NULL;
-    int r = profile_read_file(path, &all, problem);
-    if (r < 0)
-        return r;
-    r = profile_by_service(all, ret_profile);
-    return r < 0 ? problem_set(problem, r, "out of memory") : 0;
+    _cleanup_(profile_freep) struct profile *b = NULL;
+    _cleanup_(profile_freep) struct profile *a = NULL;
+    if (profile_by_service(before, &b) < 0 || profile_by_service(after, &a) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    return write_page(a, b, output, title);
 }
 
 static int run_diff(const struct command *self, int argc, char **argv)
@@ -168,30 +184,23 @@ static int run_diff(const struct command *self, int argc, char **argv)
     _cleanup_(profile_freep) struct profile *before = NULL;
     _cleanup_(profile_freep) struct profile *after = NULL;
     struct problem problem = {0};
-    if (read_side(argv[optind], &before, &problem) < 0 || read_side(argv[optind + 1], &after, &problem) < 0)
+    if (profile_read_file(argv[optind], &before, &problem) < 0 ||
+        profile_read_file(argv[optind + 1], &after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
     if (output) {
         char title[256];
         snprintf(title, sizeof(title), "%.100s against %.100s", argv[optind + 1], argv[optind]);
-        return write_page(after, before, output, title);
+        return write_difference(before, after, output, title);
     }
-    struct changes changes = {0};
-    int r = add_side(&changes, before, false);
-    if (r == 0)
-        r = add_side(&changes, after, true);
-    if (r == 0 && changes.list.count)
-        qsort(changes.list.at, changes.list.count, sizeof(*changes.list.at), by_change);
-    if (r == 0 && json)
-        print_json(&changes, top);
-    else if (r == 0)
-        print_table(&changes, top);
-    array_foreach (&changes.list, c) {
-        free(c->name);
-        free(c->place);
-    }
-    array_done(&changes.list);
-    map_done(&changes.index);
-    return r == 0 ? EXIT_DONE : cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    struct profile_differences differences = {0};
+    if (profile_differences(before, after, &differences) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    if (json)
+        print_json(&differences, top);
+    else
+        print_table(&differences, top);
+    profile_differences_done(&differences);
+    return EXIT_DONE;
 }
 
 const struct command command_diff = {
@@ -203,7 +212,10 @@ const struct command command_diff = {
     "each kind of operation took, and which findings are new or gone; what differs by no more than the "
     "traces\n"
     "vary in themselves is said to be within noise.\n"
-    "Two profiles (pprof, folded): functions by their share of the whole, so that lengths may differ.\n\n"
+    "Two profiles (pprof, folded): which functions became slower or faster, by how much, with an interval of "
+    "95 %,\n"
+    "and what is noise. Functions are the same by their names and their modules' names without path and "
+    "version.\n\n"
     "Options:\n"
     "  -o, --output FILE  profiles: a flame graph of the difference: red grew, blue shrank\n"
     "      --json         one JSON document\n"

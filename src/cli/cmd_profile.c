@@ -21,8 +21,10 @@
 #include "cli/profile_trace.h"
 #include "profile/business.h"
 #include "profile/formats.h"
+#include "profile/identity.h"
 #include "profile/outlier.h"
 #include "profile/sampler.h"
+#include "profile/windows.h"
 
 struct profile_options {
     struct sampler_options sampler;
@@ -598,9 +600,18 @@ static int deliver(const struct profile_options *o, const struct profile *profil
 static int merge_files(const struct profile_options *o, char **files, struct profile *profile)
 {
     struct problem problem = {0};
-    for (; *files; files++)
-        if (profile_add_file(profile, *files, &problem) < 0)
-            return cli_fail(EXIT_FAILED, &problem);
+    ARRAY(size_t) ends = {0};
+    int r = 0;
+    for (; r == 0 && *files; files++) {
+        r = profile_add_file(profile, *files, &problem);
+        if (r == 0 && array_add(&ends, profile->frames.count) < 0)
+            r = problem_set(&problem, -ENOMEM, "out of memory");
+    }
+    if (r == 0 && identity_merge(profile, ends.at, ends.count) < 0)
+        r = problem_set(&problem, -ENOMEM, "out of memory");
+    array_done(&ends);
+    if (r < 0)
+        return cli_fail(EXIT_FAILED, &problem);
     if (profile->nodes.count == 1)
         fprintf(stderr, "sonde: there are no stacks in what was merged\n");
     return deliver(o, profile, NULL);
@@ -643,6 +654,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
     snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
     profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
     profile->by_line = o.sampler.lines;
+    if (format == FORMAT_PPROF && !o.merge && profile_windows_begin(profile) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
     o.sampler.source = format != FORMAT_FOLDED || o.json;
     struct sigaction action = {.sa_handler = on_signal};

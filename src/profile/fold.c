@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/windows.h"
+
 #define NONE UINT32_MAX
 
 /* The profile's next nodes, while they are made from the present ones. */
@@ -210,6 +212,7 @@ int profile_fold(struct profile *p, size_t keep,
     for (size_t i = 1; i < count && r == 0; i++)
         frames[i] = replace ? replace(context, p, (uint32_t)i) : (uint32_t)i;
     p->serial = profile_next_serial();
+    profile_windows_end(p); /* they are by the frames that were */
     if (r == 0)
         r = replace_frames(p, frames);
     free(frames);

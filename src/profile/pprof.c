@@ -4,7 +4,10 @@
  *             10 duration_nanos, 11 period_type, 12 period
  *   ValueType 1 type, 2 unit          Sample   1 location_id* (leaf first, packed), 2 value* (packed), 3
  * label* Location  1 id, 2 mapping_id, 3 address, 4 line*       Line     1 function_id, 2 line Function  1
- * id, 2 name, 3 system_name, 4 filename      Mapping  1 id, 5 filename */
+ * id, 2 name, 3 system_name, 4 filename      Mapping  1 id, 5 filename
+ *
+ * sonde's own, which others skip: 1000 Windows  1 used, 2 entry*   Entry  1 location_id, 2 self* (packed, one
+ * for each window), 3 total* (the same) */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/formats.h"
 
@@ -15,6 +18,7 @@
 
 #include <zlib.h>
 
+#include "profile/windows.h"
 #include "profile/wire.h"
 
 #define INFLATED_LIMIT (4ull << 30)
@@ -55,6 +59,45 @@ static void add_samples(const struct profile *p, struct text *out, struct text *
         wire_message(out, 2, scratch);
     }
     text_done(&ids);
+}
+
+/* Of what is rarer than one part in this many nothing could be said. */
+enum { WINDOWS_FIELD = 1000, WINDOWS_LEAST = 5000 };
+
+static void add_window_values(struct text *out, unsigned field, const float *weights, uint32_t used)
+{
+    struct text packed = {0};
+    for (uint32_t i = 0; i < used; i++)
+        wire_varint(&packed, (uint64_t)(weights[i] + 0.5f));
+    wire_message(out, field, &packed);
+    text_done(&packed);
+}
+
+static void add_windows(const struct profile *p, struct text *out, struct text *scratch)
+{
+    const struct profile_windows *w = p->windows;
+    struct text entry = {0};
+    double all = 0;
+    if (!w || w->used < 2)
+        return;
+    array_foreach (&w->frames, f)
+        for (uint32_t i = 0; i < w->used; i++)
+            all += (double)f->self[i];
+    wire_number(scratch, 1, w->used);
+    for (size_t frame = 1; frame < w->frames.count; frame++) {
+        const struct window_weights *f = &w->frames.at[frame];
+        double total = 0;
+        for (uint32_t i = 0; i < w->used; i++)
+            total += (double)f->total[i];
+        if (total * WINDOWS_LEAST < all)
+            continue;
+        wire_number(&entry, 1, frame);
+        add_window_values(&entry, 2, f->self, w->used);
+        add_window_values(&entry, 3, f->total, w->used);
+        wire_message(scratch, 2, &entry);
+    }
+    wire_message(out, WINDOWS_FIELD, scratch);
+    text_done(&entry);
 }
 
 static int compress_gzip(struct text *plain, struct text *out)
@@ -107,6 +150,7 @@ int pprof_write(const struct profile *p, struct text *out)
     wire_number(&plain, 10, p->end_ns - p->start_ns);
     add_value_type(&plain, 11, extra + EXTRA_EVENT, extra + EXTRA_UNIT, &scratch);
     wire_number(&plain, 12, p->period);
+    add_windows(p, &plain, &scratch);
     int r = plain.failed || scratch.failed || line.failed ? -ENOMEM : compress_gzip(&plain, out);
     text_done(&plain);
     text_done(&scratch);
@@ -372,6 +416,57 @@ static int read_sample(struct reader *r, struct slice s)
     return 0;
 }
 
+/* Of an entry's self or total: nothing of what there is too much of. */
+static int read_window_values(const struct field *f, float *weights)
+{
+    uint64_t values[WINDOWS];
+    size_t count = 0;
+    int e = add_values(f, values, &count, WINDOWS);
+    for (size_t i = 0; e == 0 && i < count; i++)
+        weights[i] += (float)values[i];
+    return e;
+}
+
+static int read_window_entry(struct reader *r, struct slice s)
+{
+    struct window_weights weights = {0};
+    struct field f;
+    uint64_t id = 0;
+    int e;
+    while ((e = take_field(&s, &f)) > 0) {
+        if (f.number == 1)
+            id = f.value;
+        else if (f.number == 2 || f.number == 3)
+            e = read_window_values(&f, f.number == 2 ? weights.self : weights.total);
+        if (e < 0)
+            return e;
+    }
+    const struct location *l = location_of(r, id);
+    if (e < 0 || !l || !l->count)
+        return e;
+    struct window_weights *at = profile_windows_of(r->into, (uint32_t)r->lines.at[l->first]);
+    if (!at)
+        return -ENOMEM;
+    for (int i = 0; i < WINDOWS; i++) {
+        at->self[i] += weights.self[i];
+        at->total[i] += weights.total[i];
+    }
+    return 0;
+}
+
+static int read_windows(struct reader *r, struct slice s)
+{
+    struct field f;
+    int e = profile_windows_begin(r->into);
+    while (e >= 0 && (e = take_field(&s, &f)) > 0) {
+        if (f.number == 1)
+            r->into->windows->used = (uint32_t)MIN(f.value, (uint64_t)WINDOWS);
+        else if (f.number == 2 && f.is_bytes)
+            e = read_window_entry(r, f.bytes);
+    }
+    return e;
+}
+
 static void copy_text(struct reader *r, uint64_t number, char *to, size_t size)
 {
     if (number && number < r->strings.count) {
@@ -386,7 +481,8 @@ static int read_message(struct reader *r, struct slice s)
     int e;
     uint64_t start = 0, duration = 0;
     struct slice whole = s;
-    while ((e = take_field(&s, &f)) > 0) { /* strings come last, and are needed first */
+    bool alone = r->into->nodes.count == 1; /* windows of several profiles do not go together */
+    while ((e = take_field(&s, &f)) > 0) {  /* strings come last, and are needed first */
         if (f.number == 6 && f.is_bytes && array_add(&r->strings, f.bytes) < 0)
             return -ENOMEM;
         if (f.number == 9)
@@ -422,6 +518,11 @@ static int read_message(struct reader *r, struct slice s)
         e = -EBADMSG;
     for (size_t i = 0; e >= 0 && i < r->samples.count; i++)
         e = read_sample(r, r->samples.at[i]);
+    if (!alone)
+        profile_windows_end(r->into);
+    for (s = whole; alone && e >= 0 && (e = take_field(&s, &f)) > 0;)
+        if (f.number == WINDOWS_FIELD && f.is_bytes && !r->into->windows)
+            e = read_windows(r, f.bytes);
     if (e >= 0 && r->value_count) {
         copy_text(r, r->types[r->value_count - 1], r->into->event, sizeof(r->into->event));
         copy_text(r, r->units[r->value_count - 1], r->into->unit, sizeof(r->into->unit));

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "profile/windows.h"
+
 static const char *const KINDS[FRAME_KINDS] = {"native", "kernel",  "python", "javascript", "java",
                                                "jit",    "runtime", "group",  "truncated"};
 
@@ -53,6 +55,7 @@ void profile_free(struct profile *p)
     map_done(&p->string_ids);
     map_done(&p->frame_ids);
     free(p->node_index.slots);
+    profile_windows_end(p);
     free(p);
 }
 

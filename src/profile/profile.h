@@ -57,6 +57,8 @@ struct profile_sample {
     uint32_t node;
 };
 
+struct profile_windows;
+
 struct profile {
     struct arena texts;
     ARRAY(const char *) strings;
@@ -65,15 +67,16 @@ struct profile {
     struct map string_ids, frame_ids;
     struct profile_node_index node_index;
     ARRAY(struct profile_sample) samples;
-    size_t sample_limit;       /* 0: samples are not kept */
-    size_t node_limit;         /* what does not fit counts for the node above */
-    uint64_t start_ns, end_ns; /* CLOCK_REALTIME; 0 unknown */
-    uint64_t period;           /* weight of one sample at the asked rate; 0 unknown */
-    char event[32];            /* "cpu", "off-cpu", "page-faults" */
-    char unit[16];             /* of weights: "nanoseconds", "count", "samples" */
-    bool by_line;              /* lines of one function are told apart in lists and folded text, too */
-    bool failed;               /* memory ran out: the profile lacks something */
-    uint32_t serial;           /* ids are of this one; no two profiles ever share it */
+    struct profile_windows *windows; /* NULL: how weights spread over time is not kept (windows.h) */
+    size_t sample_limit;             /* 0: samples are not kept */
+    size_t node_limit;               /* what does not fit counts for the node above */
+    uint64_t start_ns, end_ns;       /* CLOCK_REALTIME; 0 unknown */
+    uint64_t period;                 /* weight of one sample at the asked rate; 0 unknown */
+    char event[32];                  /* "cpu", "off-cpu", "page-faults" */
+    char unit[16];                   /* of weights: "nanoseconds", "count", "samples" */
+    bool by_line;                    /* lines of one function are told apart in lists and folded text, too */
+    bool failed;                     /* memory ran out: the profile lacks something */
+    uint32_t serial;                 /* ids are of this one; no two profiles ever share it */
 };
 
 /* What profile_fold() writes in place of what it gave up. */

@@ -30,6 +30,7 @@
 #include "profile/sideband.h"
 #include "profile/tables.h"
 #include "profile/ticks.h"
+#include "profile/windows.h"
 #include "sampler.skel.h"
 
 #define REFRESH_MIN_NS   (200 * NS_PER_MS)
@@ -356,6 +357,7 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
                              profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));
     }
     profile_count(profile, node, 1, sample->weight);
+    profile_windows_add(profile, node, sample->weight, sample->time_ns);
     struct profile_sample kept = {sample->time_ns, sample->weight, sample->pid, sample->tid, node};
     profile_keep(profile, &kept);
     if (s->options.threads)

@@ -19,10 +19,39 @@ const later = file('after.folded', 'main;parse 500\nmain;render 800\nmain;idle 1
 test('diff compares shares, not lengths', () => {
     const json = JSON.parse(at('diff', '--json', before, later).stdout);
     const of = (name) => json.functions.find((f) => f.function === name);
-    assert.equal(json.functions[0].function, 'layout');
+    assert.equal(of('layout').verdict, 'slower');
+    assert.equal(of('layout').self.change_percent, null, 'nothing times something');
     assert.ok(Math.abs(of('parse').change_share - (0.25 - 0.5)) < 1e-9);
     assert.ok(Math.abs(of('render').total_after_share - 0.7) < 1e-9);
-    assert.match(at('diff', before, later).stdout, /\+30.00%\s+0.00%\s+30.00%.*layout/);
+    assert.match(at('diff', before, later).stdout, /slower\s+0.00%\s+30.00%\s+new \[.*layout/);
+});
+
+test('the same program built elsewhere, renamed, with a library of another version', { skip: process.getuid() === 0 ? false : 'needs root, to load eBPF programs' }, () => {
+    const library = (more) => `int work(int n){volatile int s=0;for(int i=0;i<n*${more};i++)s+=i;return s;}`;
+    const program = 'extern int work(int);static int __attribute__((noinline)) parse(int n){volatile int s=0;for(int i=0;i<n;i++)s+=i;return s;}int main(){int s=0;for(int i=0;i<300;i++)s+=work(1000000)+parse(1000000);return s==1;}';
+    const build = (version, name, so, debug) => {
+        const place = path.join(folder, version);
+        fs.mkdirSync(place);
+        fs.writeFileSync(path.join(place, 'work.c'), library(1));
+        fs.writeFileSync(path.join(place, 'main.c'), program);
+        const cc = (...args) => assert.equal(spawnSync('cc', ['-O1', ...debug, ...args], { cwd: place }).status, 0);
+        cc('-shared', '-fPIC', `-Wl,-soname,${so}`, '-o', so, 'work.c');
+        cc('-o', name, 'main.c', `./${so}`, '-Wl,-rpath,$ORIGIN');
+        return path.join(place, name);
+    };
+    for (const debug of [['-g'], []]) {
+        const tag = debug.join('') || 'plain', programs = [build(`v1${tag}`, 'server', 'libwork.so.1.2.13', debug), build(`v2${tag}`, 'server-next', 'libwork.so.1.2.14', debug)];
+        const files = programs.map((p, i) => path.join(folder, `${tag}${i}.pb.gz`));
+        programs.forEach((p, i) => assert.equal(at('profile', '-q', '-F', '1999', '-o', files[i], '--', p).status, 0));
+        const { functions } = JSON.parse(at('diff', '--json', ...files).stdout);
+        for (const name of ['work', 'parse', 'main']) {
+            const found = functions.filter((f) => f.function === name);
+            assert.equal(found.length, 1, `${tag}: ${name} is one function`);
+            assert.ok(found[0].total_before_share > 0.2 && found[0].total_after_share > 0.2);
+        }
+        const list = at('profile', '--merge', ...files).stdout.split('\n').filter((l) => /  (work|parse)  /.test(l));
+        assert.equal(list.length, 2, list.join('\n'));
+    }
 });
 
 test('diff as a page', () => {

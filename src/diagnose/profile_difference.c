@@ -1,0 +1,542 @@
+/* See profile_difference.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/profile_difference.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/stats.h"
+#include "profile/identity.h"
+#include "profile/outlier.h"
+#include "profile/windows.h"
+
+enum {
+    BLOCKS = WINDOWS,
+    LEAST_TIME_NS = 10000, /* a stack of folded text that weighs more weighs time, else samples */
+    FEW_SAMPLES = 100,     /* of which blocks may be alike by chance */
+    LEAST_BLOCKS = 6,      /* with fewer a variance is a guess */
+    LEAST_PROCESSES = 6,   /* of which blocks are made */
+    LEAST_SAMPLES = 10,    /* of both sides together, for a verdict */
+    BASE_SAMPLES = 40,     /* of each side, to say what most functions did */
+    BASE_FUNCTIONS = 5,    /* that many are needed for that */
+    SAMPLES_PER_DRAW = 4,  /* without blocks: samples that are worth one independent draw */
+};
+#define LEAST_RUN_DEVIATION 0.005
+#define LEVEL               0.05
+
+struct blocks {
+    double weight[BLOCKS];
+};
+
+/* One profile: its functions with their weights by block. */
+struct side {
+    const struct profile *profile;
+    struct profile_function *functions;
+    size_t count;
+    struct blocks *self, *total; /* by function */
+    double *interrupts;          /* by function: its own weight that belongs to interrupts */
+    struct blocks all;
+    size_t block_count;
+    bool by_window;
+    double sum, quantum; /* of all weights; of one sample */
+};
+
+const char *difference_verdict_name(enum difference_verdict verdict)
+{
+    static const char *const NAMES[] = {"noise", "slower", "faster", "too few samples", "interrupts"};
+    return NAMES[verdict];
+}
+
+/* ---- one side ---- */
+
+static bool is_group(const struct profile *p, uint32_t frame)
+{
+    char name[64];
+    return p->frames.at[frame].kind == FRAME_GROUP ||
+           profile_group_parts(profile_text(p, p->frames.at[frame].name), name, sizeof(name)) != 0;
+}
+
+/* As profile_functions() tells them apart. */
+static uint64_t key_of(const struct profile *p, uint32_t frame)
+{
+    const struct profile_frame *f = &p->frames.at[frame];
+    uint32_t words[4] = {f->name, f->file, f->kind, p->by_line ? f->line : 0};
+    return map_hash(words, sizeof(words));
+}
+
+/* The index of each frame's function; UINT32_MAX: none. */
+static uint32_t *functions_of_frames(const struct side *s)
+{
+    struct map index = {0};
+    uint32_t *of = malloc((s->profile->frames.count + 1) * sizeof(*of));
+    bool failed = !of;
+    for (size_t i = 0; !failed && i < s->count; i++) {
+        uint64_t *place = map_put(&index, key_of(s->profile, s->functions[i].frame), NULL);
+        if (place)
+            *place = i + 1;
+        failed = !place;
+    }
+    for (size_t f = 0; !failed && f < s->profile->frames.count; f++) {
+        const uint64_t *place = map_get(&index, key_of(s->profile, (uint32_t)f));
+        of[f] = place ? (uint32_t)*place - 1 : UINT32_MAX;
+    }
+    map_done(&index);
+    if (failed) {
+        free(of);
+        of = NULL;
+    }
+    return of;
+}
+
+static void blocks_of_windows(struct side *s, const uint32_t *of)
+{
+    const struct profile_windows *w = s->profile->windows;
+    for (size_t f = 1; f < w->frames.count && f < s->profile->frames.count; f++)
+        for (uint32_t i = 0; of[f] != UINT32_MAX && i < w->used; i++) {
+            s->self[of[f]].weight[i] += (double)w->frames.at[f].self[i];
+            s->total[of[f]].weight[i] += (double)w->frames.at[f].total[i];
+            s->all.weight[i] += (double)w->frames.at[f].self[i];
+        }
+    s->block_count = w->used;
+    s->by_window = true;
+}
+
+/* Processes are dealt to the blocks in turn. */
+static int blocks_of_processes(struct side *s, const uint32_t *of)
+{
+    const struct profile *p = s->profile;
+    uint64_t *totals = profile_totals(p);
+    uint32_t *block = calloc(p->nodes.count, sizeof(*block)), processes = 0;
+    int r = totals && block ? 0 : -ENOMEM;
+    for (size_t i = 1; r == 0 && i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        bool process = !n->parent && is_group(p, n->frame);
+        block[i] = process ? 1 + processes++ % BLOCKS : block[n->parent];
+        uint32_t function = of[n->frame];
+        if (function == UINT32_MAX || !block[i])
+            continue;
+        bool recursive = false;
+        for (uint32_t up = n->parent; up && !recursive; up = p->nodes.at[up].parent)
+            recursive = of[p->nodes.at[up].frame] == function;
+        s->self[function].weight[block[i] - 1] += (double)n->weight;
+        s->total[function].weight[block[i] - 1] += recursive ? 0 : (double)totals[i];
+        s->all.weight[block[i] - 1] += (double)n->weight;
+    }
+    s->block_count = processes >= LEAST_PROCESSES ? MIN(processes, (uint32_t)BLOCKS) : 0;
+    free(totals);
+    free(block);
+    return r;
+}
+
+/* The weight of one sample: their mean where samples are counted, else that of the rarest stack. */
+static void weigh(struct side *s)
+{
+    const struct profile *p = s->profile;
+    double samples = 0, least = INFINITY;
+    size_t stacks = 0;
+    for (size_t i = 1; i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        if (!n->weight)
+            continue;
+        stacks++;
+        samples += (double)n->count;
+        s->sum += (double)n->weight;
+        least = fmin(least, (double)n->weight);
+    }
+    bool counted = samples > (double)stacks; /* folded text has one line for each stack */
+    s->quantum = !stacks ? 1 : counted ? s->sum / samples : least >= LEAST_TIME_NS ? least : 1;
+}
+
+/* Whether what the kernel's function calls is done for an interrupt, whose time is nobody's that it lands on.
+ * A fault is the program's own. */
+static bool begins_interrupt(const struct profile *p, uint32_t frame)
+{
+    static const char *const ENTRIES[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",
+                                          "asm_exc_nmi", "ret_from_intr",        "irqentry_"};
+    const struct profile_frame *f = &p->frames.at[frame];
+    const char *name = profile_text(p, f->name);
+    for (size_t i = 0; f->kind == FRAME_KERNEL && i < ARRAY_SIZE(ENTRIES); i++)
+        if (strncmp(name, ENTRIES[i], strlen(ENTRIES[i])) == 0)
+            return true;
+    return false;
+}
+
+static int find_interrupts(struct side *s, const uint32_t *of)
+{
+    const struct profile *p = s->profile;
+    bool *inside = calloc(p->nodes.count, sizeof(*inside));
+    s->interrupts = calloc(s->count + 1, sizeof(*s->interrupts));
+    int r = inside && s->interrupts ? 0 : -ENOMEM;
+    for (size_t i = 1; r == 0 && i < p->nodes.count; i++) {
+        const struct profile_node *n = &p->nodes.at[i];
+        inside[i] = inside[n->parent] || begins_interrupt(p, n->frame);
+        if (inside[i] && of[n->frame] != UINT32_MAX)
+            s->interrupts[of[n->frame]] += (double)n->weight;
+    }
+    free(inside);
+    return r;
+}
+
+static int side_open(const struct profile *p, struct side *ret_side)
+{
+    struct side *s = ret_side;
+    *s = (struct side){.profile = p};
+    s->functions = profile_functions(p, &s->count);
+    if (!s->functions)
+        return -ENOMEM;
+    weigh(s);
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (!is_group(p, s->functions[i].frame))
+            s->functions[kept++] = s->functions[i];
+    s->count = kept;
+    s->self = calloc(kept + 1, sizeof(*s->self));
+    s->total = calloc(kept + 1, sizeof(*s->total));
+    uint32_t *of = functions_of_frames(s);
+    int r = s->self && s->total && of ? find_interrupts(s, of) : -ENOMEM;
+    if (r == 0 && p->windows && p->windows->used >= LEAST_BLOCKS)
+        blocks_of_windows(s, of);
+    else if (r == 0)
+        r = blocks_of_processes(s, of);
+    free(of);
+    return r;
+}
+
+static void side_close(struct side *s)
+{
+    free(s->functions);
+    free(s->self);
+    free(s->total);
+    free(s->interrupts);
+}
+
+/* ---- the error of a weight ---- */
+
+struct estimate {
+    double weight, samples;
+    double variance; /* of the weight's logarithm, as a part of the whole */
+    double freedom;  /* degrees of it; 0: as good as known */
+    double draw;     /* how many samples are worth one independent one */
+};
+
+/* The variance of a ratio estimate over blocks (Cochran, Sampling Techniques, section 6.3), no less than that
+ * of independent samples. Half a sample more on each side: also nothing has a logarithm. */
+static struct estimate estimate_of(const struct side *s, size_t function, bool total)
+{
+    struct estimate e = {.weight = 0};
+    double half = s->quantum / 2, squares = 0, sum = 0, all = 0;
+    if (function != IDENTITY_NONE)
+        e.weight = (double)(total ? s->functions[function].total : s->functions[function].self);
+    e.samples = e.weight / s->quantum;
+    double share = s->sum > 0 ? e.weight / s->sum : 0;
+    double independent = fmax(1 - share, 0.01) / (e.samples + 0.5);
+    e.weight += half;
+    e.draw = s->block_count ? 2 : SAMPLES_PER_DRAW; /* unless blocks say */
+    e.variance = independent * e.draw;
+    if (!s->block_count)
+        return e;
+    const struct blocks *b = function == IDENTITY_NONE ? NULL
+                             : total                   ? &s->total[function]
+                                                       : &s->self[function];
+    for (size_t i = 0; b && i < s->block_count; i++) {
+        sum += b->weight[i];
+        all += s->all.weight[i];
+    }
+    if (sum <= 0 || all <= 0) /* rare: it has no blocks of its own */
+        return e;
+    for (size_t i = 0; i < s->block_count; i++) {
+        double rest = b->weight[i] - sum / all * s->all.weight[i];
+        squares += rest * rest;
+    }
+    double n = (double)s->block_count;
+    double least = independent * (e.samples < FEW_SAMPLES ? 1 : 0.1);
+    e.variance = fmax(n / (n - 1) * squares / (sum * sum), least);
+    e.draw = e.variance / independent;
+    e.freedom = n - 1;
+    return e;
+}
+
+/* ---- pairs ---- */
+
+struct pair {
+    size_t before, after;
+    struct estimate b, a;
+    double ratio;             /* logarithm */
+    double variance, freedom; /* Satterthwaite's */
+};
+
+static struct pair pair_of(const struct side *before, const struct side *after, size_t i, size_t j,
+                           bool total)
+{
+    struct pair p = {.before = i, .after = j};
+    p.b = estimate_of(before, i, total);
+    p.a = estimate_of(after, j, total);
+    p.ratio = log(p.a.weight) - log(p.b.weight);
+    p.variance = p.a.variance + p.b.variance;
+    double parts = (p.a.freedom > 0 ? p.a.variance * p.a.variance / p.a.freedom : 0) +
+                   (p.b.freedom > 0 ? p.b.variance * p.b.variance / p.b.freedom : 0);
+    p.freedom = parts > 0 ? p.variance * p.variance / parts : 1e6;
+    return p;
+}
+
+/* What all functions together say. */
+struct common {
+    double ratio, variance; /* of the base: logarithm */
+    double run_variance;
+    bool by_median;
+};
+
+static size_t base_ratios(const struct pair *pairs, size_t count, double *ratios)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (pairs[i].b.samples >= BASE_SAMPLES && pairs[i].a.samples >= BASE_SAMPLES)
+            ratios[n++] = pairs[i].ratio;
+    return n;
+}
+
+/* The least further variance with which half of the squared deviations lie below the median of chi square. */
+static double run_variance(const struct pair *pairs, size_t count, double ratio)
+{
+    const double MEDIAN_OF_CHI_SQUARE = 0.4549;
+    double low = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION, high = 1;
+    for (int step = 0; step < 60; step++) {
+        double middle = step ? sqrt(low * high) : low;
+        size_t above = 0, all = 0;
+        for (size_t i = 0; i < count; i++) {
+            const struct pair *p = &pairs[i];
+            if (p->b.samples < BASE_SAMPLES || p->a.samples < BASE_SAMPLES)
+                continue;
+            double deviation = p->ratio - ratio;
+            all++;
+            above += deviation * deviation > MEDIAN_OF_CHI_SQUARE * (p->variance + middle);
+        }
+        bool enough = 2 * above <= all;
+        if (!step && enough)
+            return low;
+        *(enough ? &high : &low) = middle;
+    }
+    return high;
+}
+
+static int find_common(const struct pair *pairs, size_t count, double sums, struct common *ret_common)
+{
+    double *ratios = calloc(count + 1, sizeof(*ratios)), error = 0;
+    if (!ratios)
+        return -ENOMEM;
+    size_t n = base_ratios(pairs, count, ratios);
+    struct common c = {.ratio = sums, .run_variance = LEAST_RUN_DEVIATION * LEAST_RUN_DEVIATION};
+    if (n >= BASE_FUNCTIONS) {
+        c.by_median = true;
+        c.ratio = stats_median(ratios, n);
+        c.run_variance = run_variance(pairs, count, c.ratio);
+        for (size_t i = 0; i < count; i++)
+            if (pairs[i].b.samples >= BASE_SAMPLES && pairs[i].a.samples >= BASE_SAMPLES)
+                error += 1 / (pairs[i].variance + c.run_variance);
+        c.variance = error > 0 ? 1.5708 / error : 0; /* a median's, against a mean's */
+    }
+    free(ratios);
+    *ret_common = c;
+    return 0;
+}
+
+/* Of few samples, or none on one side, whose logarithm is far from normal: the difference of roots (Anscombe,
+ * The transformation of Poisson, binomial and negative-binomial data, 1948). expected: after's samples for
+ * one of before's. */
+static double p_of_few(const struct pair *p, double expected)
+{
+    double draw = fmax(p->a.draw, p->b.draw), after = p->a.samples / draw + 0.375,
+           before = expected * (p->b.samples / draw + 0.375);
+    double z = 2 * (sqrt(after) - sqrt(before)) / sqrt(1 + expected);
+    return fmin(1, 2 * stats_normal_above(fabs(z)));
+}
+
+static bool is_interrupt(const struct side *before, const struct side *after, const struct pair *p)
+{
+    double of = p->b.weight + p->a.weight, own = 0;
+    if (p->before != IDENTITY_NONE)
+        own += before->interrupts[p->before];
+    if (p->after != IDENTITY_NONE)
+        own += after->interrupts[p->after];
+    return own * 2 > of;
+}
+
+static struct difference difference_of(const struct side *before, const struct side *after,
+                                       const struct pair *p, const struct common *c)
+{
+    struct difference d = {.verdict = DIFFERENCE_UNKNOWN, .p = 1};
+    d.before = before->sum > 0 ? (p->b.weight - before->quantum / 2) / before->sum : 0;
+    d.after = after->sum > 0 ? (p->a.weight - after->quantum / 2) / after->sum : 0;
+    if (p->b.samples + p->a.samples < LEAST_SAMPLES)
+        return d;
+    double error = sqrt(p->variance + c->run_variance + c->variance), change = p->ratio - c->ratio;
+    double freedom = fmax(p->freedom, 3), margin = stats_student_quantile(0.025, freedom) * error;
+    d.ratio = exp(change);
+    d.low = exp(change - margin);
+    d.high = p->b.samples > 0 ? exp(change + margin) : INFINITY;
+    d.p = fmin(1, 2 * stats_student_above(fabs(change) / error, freedom));
+    if (p->b.samples < LEAST_SAMPLES || p->a.samples < LEAST_SAMPLES)
+        d.p = p_of_few(p, exp(c->ratio) * before->quantum / after->quantum);
+    d.verdict = is_interrupt(before, after, p) ? DIFFERENCE_MACHINE : DIFFERENCE_NOISE;
+    return d;
+}
+
+/* ---- verdicts ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+struct tested {
+    struct difference *difference;
+};
+
+static int by_p(const void *a, const void *b)
+{
+    const struct tested *x = a, *y = b;
+    return by_number(&x->difference->p, &y->difference->p);
+}
+
+/* Holm, A simple sequentially rejective multiple test procedure, 1979. */
+static int decide(struct profile_differences *all, bool total)
+{
+    ARRAY(struct tested) tested = {0};
+    array_foreach (&all->functions, f) {
+        struct tested t = {total ? &f->total : &f->self};
+        if (t.difference->verdict == DIFFERENCE_NOISE && array_add(&tested, t) < 0) {
+            array_done(&tested);
+            return -ENOMEM;
+        }
+    }
+    if (tested.count)
+        qsort(tested.at, tested.count, sizeof(*tested.at), by_p);
+    for (size_t i = 0; i < tested.count; i++) {
+        struct difference *d = tested.at[i].difference;
+        if (d->p * (double)(tested.count - i) > LEVEL)
+            break;
+        d->verdict = d->ratio > 1 ? DIFFERENCE_SLOWER : DIFFERENCE_FASTER;
+    }
+    array_done(&tested);
+    return 0;
+}
+
+static int by_verdict_and_change(const void *a, const void *b)
+{
+    const struct function_difference *x = a, *y = b;
+    bool first = x->self.verdict == DIFFERENCE_SLOWER || x->self.verdict == DIFFERENCE_FASTER,
+         second = y->self.verdict == DIFFERENCE_SLOWER || y->self.verdict == DIFFERENCE_FASTER;
+    double dx = fabs(x->self.after - x->self.before), dy = fabs(y->self.after - y->self.before);
+    return first != second ? (first ? -1 : 1) : dx > dy ? -1 : dx < dy;
+}
+
+static void name_function(const struct side *s, size_t i, struct function_difference *f)
+{
+    const struct profile_frame *frame = &s->profile->frames.at[s->functions[i].frame];
+    f->name = profile_text(s->profile, frame->name);
+    f->place = profile_text(s->profile, frame->file ? frame->file : frame->module);
+}
+
+/* Every function of both sides once: [0] self, [1] total of each pair. */
+static size_t pair_all(const struct side *before, const struct side *after, const size_t *match,
+                       struct pair *self, struct pair *total)
+{
+    bool *taken = calloc(after->count + 1, sizeof(*taken));
+    size_t n = 0;
+    for (size_t i = 0; taken && i < before->count; i++, n++) {
+        self[n] = pair_of(before, after, i, match[i], false);
+        total[n] = pair_of(before, after, i, match[i], true);
+        if (match[i] != IDENTITY_NONE)
+            taken[match[i]] = true;
+    }
+    for (size_t j = 0; taken && j < after->count; j++)
+        if (!taken[j]) {
+            self[n] = pair_of(before, after, IDENTITY_NONE, j, false);
+            total[n++] = pair_of(before, after, IDENTITY_NONE, j, true);
+        }
+    bool failed = !taken;
+    free(taken);
+    return failed ? SIZE_MAX : n;
+}
+
+static int compare(const struct side *before, const struct side *after, const size_t *match,
+                   struct profile_differences *ret)
+{
+    size_t most = before->count + after->count + 1;
+    struct pair *self = calloc(most, sizeof(*self)), *total = calloc(most, sizeof(*total));
+    struct common common = {0};
+    size_t n = self && total ? pair_all(before, after, match, self, total) : SIZE_MAX;
+    int r = n == SIZE_MAX ? -ENOMEM : 0;
+    double sums = before->sum > 0 && after->sum > 0 ? log(after->sum) - log(before->sum) : 0;
+    if (r == 0)
+        r = find_common(self, n, sums, &common);
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        struct function_difference f = {.self = difference_of(before, after, &self[i], &common),
+                                        .total = difference_of(before, after, &total[i], &common)};
+        if (self[i].after != IDENTITY_NONE)
+            name_function(after, self[i].after, &f);
+        else
+            name_function(before, self[i].before, &f);
+        r = array_add(&ret->functions, f);
+    }
+    free(self);
+    free(total);
+    ret->scale = exp(common.ratio);
+    ret->by_median = common.by_median;
+    ret->run_deviation = sqrt(common.run_variance);
+    return r;
+}
+
+static const char *basis_of(const struct side *before, const struct side *after)
+{
+    bool b = before->block_count > 0, a = after->block_count > 0;
+    return b && a && before->by_window && after->by_window
+               ? "how shares vary between stretches of each profile"
+           : b && a ? "how shares vary between stretches or processes of each profile"
+           : b || a ? "how shares vary within one profile; in the other four samples are worth one draw"
+                    : "four samples being worth one independent draw: neither profile says how shares vary "
+                      "(sonde's own do, as .pb.gz)";
+}
+
+int profile_differences(const struct profile *before, const struct profile *after,
+                        struct profile_differences *ret_differences)
+{
+    struct profile_differences all = {0};
+    struct side b = {0}, a = {0};
+    size_t *match = NULL;
+    int r = side_open(before, &b);
+    if (r == 0)
+        r = side_open(after, &a);
+    if (r == 0 && !(match = calloc(b.count + 1, sizeof(*match))))
+        r = -ENOMEM;
+    if (r == 0)
+        r = identity_match(before, b.functions, b.count, after, a.functions, a.count, match);
+    if (r == 0)
+        r = compare(&b, &a, match, &all);
+    if (r == 0)
+        r = decide(&all, false);
+    if (r == 0)
+        r = decide(&all, true);
+    all.basis = basis_of(&b, &a);
+    all.before_samples = b.sum / (b.quantum > 0 ? b.quantum : 1);
+    all.after_samples = a.sum / (a.quantum > 0 ? a.quantum : 1);
+    side_close(&b);
+    side_close(&a);
+    free(match);
+    if (r < 0) {
+        profile_differences_done(&all);
+        return r;
+    }
+    if (all.functions.count)
+        qsort(all.functions.at, all.functions.count, sizeof(*all.functions.at), by_verdict_and_change);
+    *ret_differences = all;
+    return 0;
+}
+
+void profile_differences_done(struct profile_differences *differences)
+{
+    array_done(&differences->functions);
+}

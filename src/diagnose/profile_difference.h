@@ -1,0 +1,60 @@
+/* Which functions cost more in one profile than in another, how much, and how certain that is.
+ *
+ * Two runs do different amounts of work, and a function that became slower makes the shares of all others
+ * smaller. Functions are therefore compared by the ratio of their weights to what most functions' ratio is
+ * (the median of ratios: Anders and Huber, Differential expression analysis for sequence count data, 2010,
+ * section 3.1); where there are too few for that, to the ratio of the sums.
+ *
+ * Samples are no independent draws. How a function's share varies between stretches of a profile (windows.h),
+ * or between processes, gives its error as that of a ratio estimate; where a profile has neither, its samples
+ * are taken to be worth a quarter of their number. What two runs of one program differ by beyond that (where
+ * code and data lie, what else runs) is estimated from all functions together: the least further deviation
+ * with which half of them lie where half should. Verdicts are Holm's over all functions at 5 %: with nothing
+ * changed, 95 % of comparisons name no function. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_PROFILE_DIFFERENCE_H
+#define DIAGNOSE_PROFILE_DIFFERENCE_H
+
+#include "base/array.h"
+#include "profile/profile.h"
+
+enum difference_verdict {
+    DIFFERENCE_NOISE,
+    DIFFERENCE_SLOWER,
+    DIFFERENCE_FASTER,
+    DIFFERENCE_UNKNOWN, /* too few samples to say anything */
+    DIFFERENCE_MACHINE, /* mostly interrupts: what else the machine did, whoever was interrupted */
+};
+
+/* "noise", "slower", "faster", "too few samples", "interrupts" */
+const char *difference_verdict_name(enum difference_verdict verdict);
+
+/* Of a function's weight, itself or with what it calls. */
+struct difference {
+    double before, after; /* shares of the whole */
+    double ratio;         /* after / before, relative to most functions; 1: no change. 0: unknown */
+    double low, high;     /* of 95 %; infinite when it was not there before */
+    double p;             /* two-sided, of this function alone */
+    enum difference_verdict verdict;
+};
+
+struct function_difference {
+    const char *name, *place; /* of the profiles, which have to stay */
+    struct difference self, total;
+};
+
+struct profile_differences {
+    ARRAY(struct function_difference) functions; /* those with a verdict first, then by change of share */
+    double scale;                                /* what most functions' weights were multiplied by */
+    bool by_median;                              /* it is that; else the ratio of the sums */
+    double run_deviation;                        /* relative, of whole runs, beyond that within a run */
+    const char *basis;                           /* what errors rest on, for people */
+    double before_samples, after_samples;
+};
+
+/* 0 or -ENOMEM. */
+int profile_differences(const struct profile *before, const struct profile *after,
+                        struct profile_differences *ret_differences);
+void profile_differences_done(struct profile_differences *differences);
+
+#endif

@@ -1,0 +1,38 @@
+/* How a profile's weights are spread over its time: for each frame what it took itself, and with what it
+ * calls, in at most WINDOWS stretches of equal length. Samples of one stretch are alike, so that only the
+ * differences between stretches say how certain a share is (profile_difference.h). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_WINDOWS_H
+#define PROFILE_WINDOWS_H
+
+#include <stdint.h>
+
+#include "profile/profile.h"
+
+enum { WINDOWS = 16 };
+
+struct window_weights {
+    float self[WINDOWS], total[WINDOWS]; /* in the profile's unit */
+};
+
+struct profile_windows {
+    uint64_t start_ns, width_ns;         /* CLOCK_MONOTONIC; 0 before the first sample */
+    uint32_t used;                       /* windows up to the last sample */
+    ARRAY(struct window_weights) frames; /* by the frame's id, as far as there are any */
+    ARRAY(uint32_t) counted;             /* by frame: the last sample that it was counted for */
+    uint32_t sample;
+};
+
+/* Has the profile keep windows from now on. 0 or -ENOMEM. */
+int profile_windows_begin(struct profile *profile);
+
+/* Adds a sample at the node; nothing when the profile keeps none. */
+void profile_windows_add(struct profile *profile, uint32_t node, uint64_t weight, uint64_t time_ns);
+
+/* The frame's weights, made when they are new; NULL when memory ran out. */
+struct window_weights *profile_windows_of(struct profile *profile, uint32_t frame);
+
+/* The profile has none afterwards. */
+void profile_windows_end(struct profile *profile);
+
+#endif
