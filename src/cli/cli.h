@@ -17,6 +17,7 @@ enum exit_status {
     EXIT_USAGE = 2,
     EXIT_PERMISSION = 3, /* a permission is missing */
     EXIT_LOST = 4,       /* data was lost */
+    EXIT_EMPTY = 5,      /* nothing is called so, or nothing happened: the result is empty */
     EXIT_FINDING = 10,   /* a finding at or above the gate; wins over EXIT_LOST */
 };
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <grp.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/processes.h"
+#include "cli/profile_event.h"
 #include "cli/profile_report.h"
 #include "cli/profile_trace.h"
 #include "profile/business.h"
@@ -37,6 +38,7 @@ struct profile_options {
     bool business, runtimes, quiet, merge, json, by_service;
     char **command;
     pid_t pids[256];
+    char container[128]; /* the id of one that was named */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -46,50 +48,7 @@ static void on_signal(int number)
     interrupted++;
 }
 
-static const struct {
-    const char *name;
-    uint32_t type;
-    uint64_t config, period;
-    const char *unit;
-} EVENTS[] = {
-    {"cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
-    {"wall", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
-    {"off-cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds"},
-    {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count"},
-    {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count"},
-    {"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1, "count"},
-    {"migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, 1, "count"},
-    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0, "count"},
-    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0, "count"},
-    {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, 0, "count"},
-    {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, 0, "count"},
-};
-
 /* ---- options ---- */
-
-static int set_event(const struct command *self, struct profile_options *o, const char *name,
-                     const char **ret_unit)
-{
-    unsigned long long config;
-    o->event = name;
-    o->sampler.on_cpu = strcmp(name, "off-cpu") != 0;
-    o->sampler.off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
-    if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the processor */
-        o->sampler.event_type = PERF_TYPE_RAW;
-        o->sampler.event_config = config;
-        *ret_unit = "count";
-        return 0;
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
-        if (strcmp(EVENTS[i].name, name) == 0) {
-            o->sampler.event_type = EVENTS[i].type;
-            o->sampler.event_config = EVENTS[i].config;
-            o->sampler.event_period = EVENTS[i].period;
-            *ret_unit = EVENTS[i].unit;
-            return 0;
-        }
-    return cli_usage(self, "'%s' is not an event", name);
-}
 
 static int read_rules(const struct command *self, struct profile_options *o, const char *path)
 {
@@ -108,6 +67,43 @@ static bool is_operand(const struct profile_options *o, char **argv)
     const char *text = argv[optind];
     return strcmp(argv[optind - 1], "--") != 0 &&
            (o->merge || (*text && strspn(text, "0123456789") == strlen(text)));
+}
+
+/* Processes that are called so, to those that are watched. */
+static int add_named(const struct command *self, struct profile_options *o, const char *name)
+{
+    struct problem problem;
+    size_t room = ARRAY_SIZE(o->pids) - o->sampler.pid_count,
+           count = processes_named(name, o->pids + o->sampler.pid_count, room);
+    if (count == room)
+        return cli_usage(self, "%zu processes at most; --all and --container watch more",
+                         ARRAY_SIZE(o->pids));
+    o->sampler.pid_count += count;
+    if (count)
+        return 0;
+    problem_set(&problem, -ESRCH, "no process runs a program or script called '%s'", name);
+    return cli_fail(EXIT_EMPTY, &problem);
+}
+
+/* A container's name becomes what its processes' cgroups are called. */
+static int find_container(struct profile_options *o)
+{
+    struct problem problem;
+    struct text known = {0};
+    const char *name = o->sampler.cgroup;
+    if (!name || processes_in_cgroup(name))
+        return 0;
+    if (container_named(name, o->container, sizeof(o->container)) && processes_in_cgroup(o->container)) {
+        o->sampler.cgroup = o->container;
+        return 0;
+    }
+    cgroups_list(8, &known);
+    problem_set(&problem, -ESRCH, "no process is in a container or cgroup called '%s'", name);
+    if (known.length)
+        problem_remedy(&problem, "There are: %s; /proc/PID/cgroup has the whole of a path.",
+                       text_get(&known));
+    text_done(&known);
+    return cli_fail(EXIT_EMPTY, &problem);
 }
 
 static int parse(const struct command *self, int argc, char **argv, struct profile_options *o,
@@ -134,6 +130,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"duration", required_argument, NULL, 'd'},
                                          {"all", no_argument, NULL, 'a'},
                                          {"container", required_argument, NULL, 'c'},
+                                         {"process", required_argument, NULL, 'p'},
                                          {"event", required_argument, NULL, 'e'},
                                          {"off-cpu-min", required_argument, NULL, OFF_MIN},
                                          {"no-kernel", no_argument, NULL, NO_KERNEL},
@@ -152,10 +149,10 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"trace", required_argument, NULL, TRACE},
                                          {0}};
     const char *event = "cpu";
-    int files = 0;
+    int files = 0, r;
     double number;
     for (;;) {
-        int c = getopt_long(argc, argv, "+o:f:F:d:ac:e:n:q", LONG, NULL);
+        int c = getopt_long(argc, argv, "+o:f:F:d:ac:p:e:n:q", LONG, NULL);
         if (c == -1 && optind < argc && is_operand(o, argv)) { /* options may come behind it, too */
             if (o->merge)
                 argv[1 + files++] = argv[optind++];
@@ -190,6 +187,10 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         case 'c':
             o->sampler.whole_machine = true;
             o->sampler.cgroup = optarg;
+            break;
+        case 'p':
+            if ((r = add_named(self, o, optarg)))
+                return r;
             break;
         case 'e':
             event = optarg;
@@ -249,9 +250,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             return cli_usage(self, "unknown option");
         }
     }
-    int r = set_event(self, o, event, ret_unit);
-    if (r)
-        return r;
+    o->event = event;
+    if (!profile_event_set(event, &o->sampler, ret_unit))
+        return cli_usage(self, "'%s' is not an event", event);
     if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     while (o->merge && optind < argc)
@@ -268,7 +269,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
         return cli_usage(self, "processes (PID...) or a command, not both: '%s' is no process number",
                          *o->command);
     if (o->sampler.pid_count && o->sampler.whole_machine)
-        return cli_usage(self, "processes (PID...), or --all or --container: one of them");
+        return cli_usage(self, "processes (PID... or --process), or --all or --container: one of them");
     if (!o->command && !o->sampler.pid_count && !o->sampler.whole_machine)
         return cli_usage(self, "which command, processes (PID...) or --all?");
     return 0;
@@ -519,20 +520,6 @@ static int sample(struct profile_options *o, struct sampler *sampler, struct pro
     return 0;
 }
 
-static void explain_nothing(const struct profile_options *o, const struct sampler_counts *c)
-{
-    if (o->sampler.cgroup && !c->processes)
-        fprintf(stderr, "sonde: no samples: no process's cgroup path (/proc/PID/cgroup) contains '%s'\n",
-                o->sampler.cgroup);
-    else if (!c->ticks)
-        fprintf(stderr, "sonde: the event '%s' never fired; try --event cpu\n", o->event);
-    else
-        fprintf(
-            stderr,
-            "sonde: no samples: what was watched did not run on a CPU in this time. `--event off-cpu` shows "
-            "where it waits; a longer --duration or a higher --frequency catches rare work.\n");
-}
-
 /* What runs in each process that was sampled, and what its threads' stacks were walked with. */
 static void print_runtimes(struct sampler *sampler)
 {
@@ -614,7 +601,8 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
         return cli_fail(EXIT_FAILED, &problem);
     if (profile->nodes.count == 1)
         fprintf(stderr, "sonde: there are no stacks in what was merged\n");
-    return deliver(o, profile, NULL);
+    r = deliver(o, profile, NULL);
+    return r ? r : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
 }
 
 static int run_profile(const struct command *self, int argc, char **argv)
@@ -666,6 +654,8 @@ static int run_profile(const struct command *self, int argc, char **argv)
         problem_set(&problem, r, "%s: %s", o.output, strerror(-r));
         return cli_fail(EXIT_FAILED, &problem);
     }
+    if ((r = find_container(&o)))
+        return r;
     if (o.merge)
         return merge_files(&o, o.command, profile);
     if (o.trace && (r = ctf_writer_join(o.trace, &trace, &problem)) < 0)
@@ -698,7 +688,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (o.runtimes)
         print_runtimes(sampler);
     if (profile->nodes.count == 1)
-        explain_nothing(&o, &counts);
+        profile_event_explain_nothing(o.event, &o.sampler, &counts);
     if (!o.quiet && !o.json && !o.output && !o.format)
         profile_report_outliers(profile);
     if (trace && (r = profile_into_trace(profile, counts.lost, trace, &problem)) < 0)
@@ -708,16 +698,22 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return r;
     if (status)
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return counts.lost ? EXIT_LOST : EXIT_DONE;
+    return counts.lost ? EXIT_LOST : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
 }
 
 const struct command command_profile = {
     "profile",
-    "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --all | --container TEXT",
-    "Show which functions burn the CPU, in any language",
+    "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --process NAME | --all | --container NAME",
+    "Show which functions burn the CPU: native code, Python, Node.js, Java, Go",
     "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 28, Go and the kernel, with one "
     "sampler and\n"
-    "without an agent, a flag or a restart. Without -o the functions are listed; FILE's ending names the "
+    "without an agent, a flag or a restart; processes with all their children. LuaJIT, Erlang, .NET and "
+    "others "
+    "that\n"
+    "generate code are named when they write a perf map (/tmp/perf-PID.map: erl +JPperf true, "
+    "DOTNET_PerfMapEnabled=1);\n"
+    "of Ruby and PHP the interpreter's functions are shown. Without -o the functions are listed; FILE's "
+    "ending names the "
     "format:\n"
     ".html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json, .otlp "
     "(OpenTelemetry).\n\n"
@@ -727,7 +723,9 @@ const struct command command_profile = {
     "  -F, --frequency N       samples per second and CPU (99)\n"
     "  -d, --duration SECONDS  stop after this time (until Ctrl-C or the end)\n"
     "  -a, --all               the whole machine\n"
-    "  -c, --container TEXT    processes whose cgroup path contains TEXT\n"
+    "  -c, --container NAME    a container of Docker or Podman, or processes whose cgroup path contains "
+    "NAME\n"
+    "  -p, --process NAME      processes that run a program or script of this name, with their children\n"
     "  -e, --event EVENT       cpu, wall, off-cpu, page-faults, context-switches, cycles, instructions, rNNN "
     "...\n"
     "      --off-cpu-min MS    shorter waits are left out (1)\n"
@@ -754,6 +752,7 @@ const struct command command_profile = {
     "  sonde profile -o cpu.html -- python3 train.py\n"
     "  sonde profile -d 10 4711 4712\n"
     "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
+    "  sonde profile --process nginx -d 10\n"
     "  sonde profile --event off-cpu -d 10 4711\n"
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
     "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",

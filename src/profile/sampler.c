@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "profile/busiest.h"
+#include "profile/family.h"
 #include "profile/kernel_names.h"
 #include "profile/kernel_types.h"
 #include "profile/outlier.h"
@@ -43,6 +44,8 @@
 #define MAPPED_BYTES     (128 << 10) /* from this size on, freed memory goes back at once */
 
 struct sampler {
+    pid_t *family; /* the processes that were named, and their descendants when it began */
+    size_t family_count;
     struct sampler_options options;
     struct sampler_bpf *bpf;
     struct ring_buffer *ring;
@@ -782,6 +785,13 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
             absent = options->pids[i];
             reason = kill(absent, 0) == 0 ? EACCES : errno;
         }
+    if (options->pid_count && !absent) {
+        s->family = family_of(options->pids, options->pid_count, &s->family_count);
+        if (!s->family)
+            return problem_set(problem, -ENOMEM, "out of memory");
+        for (size_t i = options->pid_count; i < s->family_count && i < READ_AHEAD_MAX; i++)
+            (void)process_of(s, s->family[i], clock_monotonic_ns());
+    }
     if (options->whole_machine)
         read_ahead(s);
     int r = end_load(s, problem);
@@ -792,16 +802,34 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
                            reason == ESRCH
                                ? strerror(reason)
                                : "its mappings cannot be read: it is the kernel's, or not ours to see");
-    for (size_t i = 0; i < options->pid_count; i++)
-        sampler_add(s, options->pids[i]);
+    for (size_t i = 0; i < s->family_count; i++)
+        sampler_add(s, s->family[i]);
     *ret_sampler = s;
     s = NULL;
+    return 0;
+}
+
+/* Children that were forked while the kernel's half was not listening yet. */
+static int add_newborn(struct sampler *s)
+{
+    size_t count;
+    pid_t *family = family_of(s->family, s->family_count, &count);
+    if (!family)
+        return -ENOMEM;
+    for (size_t i = s->family_count; i < count; i++) {
+        sampler_add(s, family[i]);
+        (void)process_of(s, family[i], clock_monotonic_ns());
+    }
+    free(s->family);
+    s->family = family;
+    s->family_count = count;
     return 0;
 }
 
 int sampler_start(struct sampler *s, struct problem *problem)
 {
     const char *what;
+    int r = 0;
     s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (!s->sideband && sideband_open(&s->sideband) < 0)
         s->sideband = NULL;
@@ -809,13 +837,14 @@ int sampler_start(struct sampler *s, struct problem *problem)
         !bpf_program__attach(s->bpf->progs.on_fork) ||
         (s->options.off_cpu && !bpf_program__attach(s->bpf->progs.on_switch)))
         return refused(problem, -errno, "cannot watch processes");
+    if (s->family && (r = add_newborn(s)) < 0)
+        return problem_set(problem, r, "out of memory");
     /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
         errno = 0;
     s->now_ns = s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
-    int r = s->options.on_cpu
-                ? ticks_open(&s->ticks, &s->options, s->bpf->progs.on_tick, s->started_ns, &what)
-                : 0;
+    r = s->options.on_cpu ? ticks_open(&s->ticks, &s->options, s->bpf->progs.on_tick, s->started_ns, &what)
+                          : 0;
     if (r >= 0)
         return 0;
     refused(problem, r, what);
@@ -854,6 +883,7 @@ void sampler_close(struct sampler *s)
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
     array_done(&s->threads);
+    free(s->family);
     free(s->description);
     free(s->stack);
     free(s);
@@ -884,10 +914,10 @@ static bool is_alive(pid_t pid)
 
 bool sampler_ended(const struct sampler *s)
 {
-    for (size_t i = 0; i < s->options.pid_count; i++)
-        if (is_alive(s->options.pids[i]))
+    for (size_t i = 0; i < s->family_count; i++)
+        if (is_alive(s->family[i]))
             return false;
-    return s->options.pid_count > 0;
+    return s->family_count > 0;
 }
 
 void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)

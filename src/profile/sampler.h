@@ -14,7 +14,7 @@
 #include "unwind/sampler.h"
 
 struct sampler_options {
-    const pid_t *pids; /* only these and the children they fork; none: the whole machine */
+    const pid_t *pids; /* only these, their descendants, and the children they fork; none: the whole machine */
     size_t pid_count;
     bool whole_machine;
     const char *cgroup;    /* only processes whose cgroup path contains this; NULL: all */
@@ -78,7 +78,7 @@ void sampler_stop(struct sampler *sampler);
  * for waits. The number of samples, or a negative errno. */
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);
 
-/* Whether processes were named and none of them is there any more. */
+/* Whether processes were named and none of them, nor of their descendants, is there any more. */
 bool sampler_ended(const struct sampler *sampler);
 
 void sampler_counts(struct sampler *sampler, struct sampler_counts *ret_counts);

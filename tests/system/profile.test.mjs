@@ -311,11 +311,11 @@ test('says what is wrong, and why nothing is there', { skip }, () => {
     assert.equal(at('-o', 'x.unknown', '1').status, 2);
     assert.match(at('4194303').stderr, /4194303/);
     const nothing = at('-d', '0.3', String(process.pid));
-    assert.equal(nothing.status, 0);
+    assert.ok([0, 5].includes(nothing.status));
     const idle = spawn('sleep', ['30']);
     const empty = at('-d', '0.3', String(idle.pid));
     idle.kill();
-    assert.equal(empty.status, 0);
+    assert.equal(empty.status, 5);
     assert.match(empty.stderr, /no samples.*off-cpu/s);
     assert.equal(at('--', '/nonexistent/program').status, 127);
     assert.equal(at('-q', '-f', 'folded', '--', 'sh', '-c', 'exit 9').status, 9);

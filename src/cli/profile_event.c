@@ -1,0 +1,82 @@
+/* See profile_event.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/profile_event.h"
+
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macro.h"
+#include "cli/cli.h"
+
+#define NO_COUNTER                                                                                        \
+    "the processor counted none of it where this ran; a virtual machine often has no such counters. Try " \
+    "--event cpu"
+
+static const struct {
+    const char *name;
+    uint32_t type;
+    uint64_t config, period;
+    const char *unit;
+    const char *nothing; /* what was watched did (or had) no such thing */
+} EVENTS[] = {
+    {"cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds",
+     "what was watched did not run on a CPU in this time. `--event off-cpu` shows where it waits; a longer "
+     "--duration or a higher --frequency catches rare work"},
+    {"wall", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds",
+     "what was watched neither ran on a CPU nor ended a wait in this time: a wait is known when it ends. A "
+     "longer "
+     "--duration may see it"},
+    {"off-cpu", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0, "nanoseconds",
+     "no wait of what was watched ended in this time that was as long as --off-cpu-min. `--event cpu` shows "
+     "what "
+     "runs; a longer --duration sees waits that have not ended yet"},
+    {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 1, "count",
+     "what was watched had no page fault in this time: all memory that it used was there"},
+    {"major-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, "count",
+     "no page fault of what was watched had to read from a disk in this time"},
+    {"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1, "count",
+     "what was watched did not leave a CPU in this time: it ran all the time, or not at all"},
+    {"migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, 1, "count",
+     "what was watched did not move to another CPU in this time"},
+    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0, "count", NO_COUNTER},
+    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0, "count", NO_COUNTER},
+    {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, 0, "count", NO_COUNTER},
+    {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, 0, "count", NO_COUNTER},
+};
+
+bool profile_event_set(const char *name, struct sampler_options *o, const char **ret_unit)
+{
+    unsigned long long config;
+    o->on_cpu = strcmp(name, "off-cpu") != 0;
+    o->off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
+    if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the processor */
+        o->event_type = PERF_TYPE_RAW;
+        o->event_config = config;
+        *ret_unit = "count";
+        return true;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
+        if (strcmp(EVENTS[i].name, name) == 0) {
+            o->event_type = EVENTS[i].type;
+            o->event_config = EVENTS[i].config;
+            o->event_period = EVENTS[i].period;
+            *ret_unit = EVENTS[i].unit;
+            return true;
+        }
+    return false;
+}
+
+void profile_event_explain_nothing(const char *name, const struct sampler_options *o,
+                                   const struct sampler_counts *c)
+{
+    const char *nothing = NO_COUNTER;
+    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
+        if (strcmp(EVENTS[i].name, name) == 0)
+            nothing = EVENTS[i].nothing;
+    if (o->cgroup && !c->processes)
+        cli_printf(stderr, "sonde: no samples: no process was in a cgroup whose path contains '%s'\n",
+                   o->cgroup);
+    else
+        fprintf(stderr, "sonde: no samples: %s.\n", nothing);
+}
