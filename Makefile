@@ -4,7 +4,7 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build demo test applications bench verdicts lint fuzz soak suites docs picture install clean
+.PHONY: help deps build demo test applications bench rollouts verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -32,6 +32,9 @@ applications: deps build ## how right the findings are on applications that nobo
 bench: build ## measure, against the peers named in each benchmark (minutes)
 	@tools/install-deps bench
 	@meson test -C $(BUILD) --benchmark --verbose
+
+rollouts: deps build ## how right rollouts are judged: made ones with known truth, many times each (SEEDS=N)
+	@node bench/rollouts.mjs $(BUILD)/sonde $(or $(SEEDS),5)
 
 verdicts: build ## how right the findings are: generated programs with known faults (12 minutes; SEED=N)
 	@tools/install-deps bench

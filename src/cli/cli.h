@@ -15,10 +15,11 @@ enum exit_status {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_PERMISSION = 3, /* a permission is missing */
-    EXIT_LOST = 4,       /* data was lost */
-    EXIT_EMPTY = 5,      /* nothing is called so, or nothing happened: the result is empty */
-    EXIT_FINDING = 10,   /* a finding at or above the gate; wins over EXIT_LOST */
+    EXIT_PERMISSION = 3,  /* a permission is missing */
+    EXIT_LOST = 4,        /* data was lost */
+    EXIT_EMPTY = 5,       /* nothing is called so, or nothing happened: the result is empty */
+    EXIT_FINDING = 10,    /* a finding at or above the gate; wins over EXIT_LOST */
+    EXIT_NO_VERDICT = 11, /* a gate that can neither be passed nor be failed */
 };
 
 struct option_group;

@@ -22,12 +22,12 @@
 
 struct options {
     struct diagnose_options common;
-    bool json, requests;
+    bool json, requests, allow_no_verdict;
     const char *gate, *mapping_path, *bundle;
     const char *normal; /* span files of a normal period, to locate a fault against */
 };
 
-enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL, OPT_BUNDLE };
+enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL, OPT_BUNDLE, OPT_ALLOW_NO_VERDICT };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"json", no_argument, NULL, OPT_JSON},
@@ -35,6 +35,7 @@ static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"mapping", required_argument, NULL, OPT_MAPPING},
                                              {"normal", required_argument, NULL, OPT_NORMAL},
                                              {"bundle", required_argument, NULL, OPT_BUNDLE},
+                                             {"allow-no-verdict", no_argument, NULL, OPT_ALLOW_NO_VERDICT},
                                              {"requests", no_argument, NULL, OPT_REQUESTS},
                                              {0}};
 
@@ -130,7 +131,7 @@ static void print_report(const struct diagnosis *diagnosis, const struct report 
 
 /* With --normal: which service explains what differs between the normal period and this one. */
 static int add_suspects(const struct diagnosis *normal, const struct diagnosis *diagnosis, bool prose,
-                        struct report *report)
+                        struct report *report, bool *ret_known)
 {
     _cleanup_(freep) struct suspect *suspects = calloc(SUSPECTS_MAX, sizeof(*suspects));
     size_t count = 0;
@@ -156,7 +157,8 @@ static int add_suspects(const struct diagnosis *normal, const struct diagnosis *
     if (r == 0 && prose)
         putchar('\n');
     json_object_set_new(report->extra, "suspects", list);
-    return r;
+    *ret_known = count > 0;
+    return r == 0 && count ? diagnosis_add_suspect(&suspects[0], report) : r;
 }
 
 /* The evidence as one page. */
@@ -173,14 +175,19 @@ static int write_bundle(const char *path, const struct diagnosis *diagnosis,
 }
 
 static int finish(const struct options *options, const struct diagnosis *normal, struct diagnosis *diagnosis,
-                  struct report *report, struct problem *problem)
+                  struct report *report, enum outcome *ret_outcome, struct problem *problem)
 {
     struct judgement judgement;
     int r = diagnosis_report(diagnosis, &options->common.judge, report, &judgement);
     if (r < 0)
         return r;
+    *ret_outcome = judgement.outcome;
+    bool known = false;
     if (normal)
-        r = add_suspects(normal, diagnosis, !options->json, report);
+        r = add_suspects(normal, diagnosis, !options->json, report, &known);
+    if (known && judgement.outcome == OUTCOME_CANNOT_TELL)
+        *ret_outcome = OUTCOME_NOT_SLOWER; /* the normal period was compared with */
+    report_sort(report);
     if (r == 0 && options->bundle)
         r = write_bundle(options->bundle, diagnosis, &judgement, report, problem);
     judgement_done(&judgement);
@@ -270,7 +277,7 @@ static int read_paths(struct span_files *files, const char *const *paths, size_t
 }
 
 static int run(struct options *options, const char *const *paths, size_t count, struct report *report,
-               struct problem *problem)
+               enum outcome *ret_outcome, struct problem *problem)
 {
     _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
     struct mapping mapping = {0};
@@ -313,7 +320,7 @@ static int run(struct options *options, const char *const *paths, size_t count, 
         problem_remedy(problem,
                        "Spans are read from OTLP, Jaeger and Zipkin JSON, OTLP protobuf, CSV and Parquet, "
                        "and from folders that sonde recorded.");
-    return r == 0 ? finish(options, normal, diagnosis, report, problem) : r;
+    return r == 0 ? finish(options, normal, diagnosis, report, ret_outcome, problem) : r;
 }
 
 static int parse(const struct command *self, int argc, char **argv, struct options *options)
@@ -330,6 +337,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->normal = optarg;
         else if (c == OPT_BUNDLE)
             options->bundle = optarg;
+        else if (c == OPT_ALLOW_NO_VERDICT)
+            options->allow_no_verdict = true;
         else if (c == OPT_MAPPING)
             options->mapping_path = optarg;
         else if (!diagnose_options_take(&options->common, c, optarg))
@@ -350,12 +359,17 @@ static int cmd_diagnose(const struct command *self, int argc, char **argv)
         return status;
     if (options.gate && report_gate(&report, options.gate) < 0)
         return cli_usage(self, "--gate takes a severity or a kind of finding, not '%s'", options.gate);
-    int r = run(&options, (const char *const *)argv + optind, (size_t)(argc - optind), &report, &problem);
+    enum outcome outcome = OUTCOME_CANNOT_TELL;
+    int r = run(&options, (const char *const *)argv + optind, (size_t)(argc - optind), &report, &outcome,
+                &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
-    status = r < 0                                                ? cli_fail(EXIT_FAILED, &problem)
-             : options.gate && report_gate(&report, options.gate) ? EXIT_FINDING
-                                                                  : EXIT_DONE;
+    bool no_verdict = outcome == OUTCOME_CANNOT_TELL && !options.allow_no_verdict;
+    status = r < 0                                ? cli_fail(EXIT_FAILED, &problem)
+             : !options.gate                      ? EXIT_DONE
+             : report_gate(&report, options.gate) ? EXIT_FINDING
+             : no_verdict                         ? EXIT_NO_VERDICT
+                                                  : EXIT_DONE;
     diagnose_options_done(&options.common);
     report_done(&report);
     return status;
@@ -375,7 +389,10 @@ const struct command command_diagnose = {
         "Options:\n"
         "  --json                      one document instead of prose\n"
         "  --requests                  and in it every request with its critical path\n"
-        "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning)\n"
+        "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning), with 11 when "
+        "it\n"
+        "                              cannot be told whether there is one\n"
+        "  --allow-no-verdict          with 0 in that case\n"
         "  --normal PATH               span files of a normal period: rank the services by how well each\n"
         "                              explains what is different now (localisation, without versions)\n"
         "  --bundle FILE.html          the evidence as one page: numbers, distributions, forest, requests\n"

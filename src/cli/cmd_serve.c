@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,16 +15,19 @@
 #include "cli/diagnose_options.h"
 #include "diagnose/bundle.h"
 #include "serve/clickhouse.h"
-#include "serve/receiver.h"
+#include "serve/watcher.h"
 
 #define HOSTS_MAX 16
 
 struct options {
     struct diagnose_options common;
-    const char *listen, *folder, *token_file, *clickhouse;
+    const char *listen, *folder, *token_file, *send_token_file, *clickhouse;
     bool no_store;
     double keep_gb, keep_days, store_gb, look_s, idle_s;
     unsigned connections_max;
+    struct notifier notifier;
+    struct action_settings action;
+    double every_s;
     const char *hosts[HOSTS_MAX + 1]; /* ends with NULL */
     size_t host_count;
 };
@@ -31,6 +36,7 @@ enum {
     OPT_LISTEN = 256,
     OPT_NO_STORE,
     OPT_TOKEN_FILE,
+    OPT_SEND_TOKEN_FILE,
     OPT_KEEP,
     OPT_KEEP_DAYS,
     OPT_STORE_GB,
@@ -38,23 +44,45 @@ enum {
     OPT_IDLE,
     OPT_CLICKHOUSE,
     OPT_ALLOW_HOST,
-    OPT_CONNECTIONS
+    OPT_CONNECTIONS,
+    OPT_EVERY,
+    OPT_WEBHOOK,
+    OPT_WEBHOOK_FORMAT,
+    OPT_ROUTING_KEY,
+    OPT_EVIDENCE_URL,
+    OPT_ACTION,
+    OPT_ACTION_DRY_RUN,
+    OPT_ACTIONS_PER_HOUR,
+    OPT_ACTION_TIMEOUT,
+    OPT_AUDIT
 };
 
-static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
-                                             {"listen", required_argument, NULL, OPT_LISTEN},
-                                             {"data", required_argument, NULL, 'd'},
-                                             {"no-store", no_argument, NULL, OPT_NO_STORE},
-                                             {"allow-host", required_argument, NULL, OPT_ALLOW_HOST},
-                                             {"max-connections", required_argument, NULL, OPT_CONNECTIONS},
-                                             {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
-                                             {"keep-gb", required_argument, NULL, OPT_KEEP},
-                                             {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
-                                             {"store-gb", required_argument, NULL, OPT_STORE_GB},
-                                             {"clickhouse", required_argument, NULL, OPT_CLICKHOUSE},
-                                             {"look-seconds", required_argument, NULL, OPT_LOOK},
-                                             {"idle-seconds", required_argument, NULL, OPT_IDLE},
-                                             {0}};
+static const struct option LONG_OPTIONS[] = {
+    DIAGNOSE_LONG_OPTIONS,
+    {"listen", required_argument, NULL, OPT_LISTEN},
+    {"data", required_argument, NULL, 'd'},
+    {"no-store", no_argument, NULL, OPT_NO_STORE},
+    {"allow-host", required_argument, NULL, OPT_ALLOW_HOST},
+    {"max-connections", required_argument, NULL, OPT_CONNECTIONS},
+    {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+    {"send-token-file", required_argument, NULL, OPT_SEND_TOKEN_FILE},
+    {"keep-gb", required_argument, NULL, OPT_KEEP},
+    {"keep-days", required_argument, NULL, OPT_KEEP_DAYS},
+    {"store-gb", required_argument, NULL, OPT_STORE_GB},
+    {"clickhouse", required_argument, NULL, OPT_CLICKHOUSE},
+    {"look-seconds", required_argument, NULL, OPT_LOOK},
+    {"idle-seconds", required_argument, NULL, OPT_IDLE},
+    {"every-seconds", required_argument, NULL, OPT_EVERY},
+    {"webhook", required_argument, NULL, OPT_WEBHOOK},
+    {"webhook-format", required_argument, NULL, OPT_WEBHOOK_FORMAT},
+    {"routing-key", required_argument, NULL, OPT_ROUTING_KEY},
+    {"evidence-url", required_argument, NULL, OPT_EVIDENCE_URL},
+    {"action", required_argument, NULL, OPT_ACTION},
+    {"action-dry-run", no_argument, NULL, OPT_ACTION_DRY_RUN},
+    {"actions-per-hour", required_argument, NULL, OPT_ACTIONS_PER_HOUR},
+    {"action-timeout", required_argument, NULL, OPT_ACTION_TIMEOUT},
+    {"audit", required_argument, NULL, OPT_AUDIT},
+    {0}};
 
 struct serve {
     struct options *options;
@@ -62,6 +90,7 @@ struct serve {
     struct receiver *receiver;
     struct span_store *store;
     struct http_server *http; /* atomic: requests may come before it is here */
+    struct watcher *watcher;
 };
 
 static void set_json(struct http_response *response, json_t *json)
@@ -109,6 +138,8 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     struct http_counts http = {0};
     if (server)
         http_server_get_counts(server, &http);
+    struct watcher_counts watched;
+    watcher_get_counts(serve->watcher, &watched);
     receiver_get_counts(serve->receiver, &c);
     uint64_t stored = stored_spans(serve);
     receiver_lock(serve->receiver);
@@ -139,6 +170,13 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
                  {"sonde_http_refused_requests_total", "{reason=\"origin\"}", http.refused_origins},
                  {"sonde_http_refused_requests_total", "{reason=\"token\"}", http.refused_tokens},
                  {"sonde_requests_total", "", requests},
+                 {"sonde_looks_total", "", watched.looks},
+                 {"sonde_alerts_firing", "", watched.firing},
+                 {"sonde_alerts_total", "{event=\"fired\"}", watched.fired},
+                 {"sonde_alerts_total", "{event=\"resolved\"}", watched.resolved},
+                 {"sonde_notifications_total", "{result=\"sent\"}", watched.told},
+                 {"sonde_notifications_total", "{result=\"failed\"}", watched.untold},
+                 {"sonde_actions_total", "", watched.actions},
                  {"sonde_diagnosis_bytes", "", held}};
     for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
         text_addf(&text, "%s%s %llu\n", lines[i].name, lines[i].labels, (unsigned long long)lines[i].value);
@@ -154,12 +192,46 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     response->body = text_take(&text);
 }
 
+static uint64_t number_of(const json_t *row, const char *name)
+{
+    const json_t *value = json_object_get(row, name);
+    return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10)
+                                 : (uint64_t)json_integer_value(value);
+}
+
+/* Ids as every tracer writes them, in the place of the store's numbers. */
+static void spell_ids(const char *rows, struct text *to)
+{
+    for (const char *at = rows, *end; *at; at = *end ? end + 1 : end) {
+        end = strchrnul(at, '\n');
+        json_t *row = json_loadb(at, (size_t)(end - at), 0, NULL);
+        if (!row)
+            continue;
+        char id[40];
+        snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, number_of(row, "trace_high"),
+                 number_of(row, "trace_low"));
+        json_object_set_new(row, "trace_id", json_string(id));
+        snprintf(id, sizeof(id), "%016" PRIx64, number_of(row, "id"));
+        json_object_set_new(row, "span_id", json_string(id));
+        snprintf(id, sizeof(id), "%016" PRIx64, number_of(row, "parent"));
+        json_object_set_new(row, "parent_span_id", json_string(number_of(row, "parent") ? id : ""));
+        json_object_del(row, "trace_high");
+        json_object_del(row, "trace_low");
+        json_object_del(row, "id");
+        json_object_del(row, "parent");
+        char *line = json_dumps(row, JSON_COMPACT);
+        text_addf(to, "%s\n", line ? line : "");
+        free(line);
+        json_decref(row);
+    }
+}
+
 /* The stored spans of a trace, as JSON lines. */
 static void answer_trace(struct serve *serve, const struct http_request *request,
                          struct http_response *response)
 {
     const char *id = http_query(request, "id");
-    struct text sql = {0}, rows = {0};
+    struct text sql = {0}, rows = {0}, spelled = {0};
     uint64_t high, low;
     if (!serve->store || !id || strspn(id, "0123456789abcdefABCDEF") != strlen(id)) {
         response->status = serve->store ? 400 : 404;
@@ -169,10 +241,13 @@ static void answer_trace(struct serve *serve, const struct http_request *request
     text_addf(&sql, "SELECT * FROM spans WHERE trace_high = %llu AND trace_low = %llu ORDER BY start_ns",
               (unsigned long long)high, (unsigned long long)low);
     int r = serve->store->operations->query(serve->store, text_get(&sql), &rows, NULL);
-    response->status = r < 0 ? 500 : 200;
+    response->status = r < 0 ? 500 : rows.length ? 200 : 404;
+    if (r == 0)
+        spell_ids(text_get(&rows), &spelled);
     response->content_type = "application/x-ndjson";
-    response->length = rows.length;
-    response->body = text_take(&rows);
+    response->length = spelled.length;
+    response->body = text_take(&spelled);
+    text_done(&rows);
     text_done(&sql);
 }
 
@@ -221,6 +296,36 @@ static uint64_t stored_spans(struct serve *serve)
     return count;
 }
 
+/* GET: all alerts. POST with ?id=FINGERPRINT: somebody takes care of it. */
+static void answer_alerts(struct serve *serve, const struct http_request *request,
+                          struct http_response *response)
+{
+    if (strcmp(request->method, "GET") == 0) {
+        set_json(response, watcher_alerts(serve->watcher));
+        return;
+    }
+    const char *id = http_query(request, "id");
+    char *end = NULL;
+    uint64_t fingerprint = id ? strtoull(id, &end, 16) : 0;
+    if (strcmp(request->method, "POST") != 0)
+        response->status = 405;
+    else if (!id || end == id || *end)
+        response->status = 400;
+    else
+        response->status = watcher_acknowledge(serve->watcher, fingerprint) < 0 ? 404 : 204;
+}
+
+/* 200 while batches can be taken and stored, else 503 and why. */
+static void answer_health(struct serve *serve, struct http_response *response)
+{
+    struct receiver_counts counts;
+    receiver_get_counts(serve->receiver, &counts);
+    bool stores = !serve->store || !counts.store.last_error[0];
+    response->status = stores ? 200 : 503;
+    set_json(response, json_pack("{s:s, s:s}", "status", stores ? "ok" : "the store fails", "error",
+                                 stores ? "" : counts.store.last_error));
+}
+
 static void handle(void *context, const struct http_request *request, struct http_response *response)
 {
     struct serve *serve = context;
@@ -231,6 +336,10 @@ static void handle(void *context, const struct http_request *request, struct htt
         answer_report(serve, response, false);
     else if (get && strcmp(request->path, "/evidence") == 0)
         answer_report(serve, response, true);
+    else if (strcmp(request->path, "/api/alerts") == 0)
+        answer_alerts(serve, request, response);
+    else if (get && strcmp(request->path, "/healthz") == 0)
+        answer_health(serve, response);
     else if (get && strcmp(request->path, "/metrics") == 0)
         answer_metrics(serve, response);
     else if (get && strcmp(request->path, "/api/sketches") == 0)
@@ -283,6 +392,26 @@ static int open_store(struct serve *serve, struct problem *problem)
     return r;
 }
 
+/* Judges from now on; what fired and what was done stands beside the journal. */
+static int start_watching(struct serve *serve, struct problem *problem)
+{
+    struct options *o = serve->options;
+    static char history[4096], audit[4096];
+    if (o->folder) {
+        snprintf(history, sizeof(history), "%s/alerts.jsonl", o->folder);
+        snprintf(audit, sizeof(audit), "%s/audit.jsonl", o->folder);
+        o->action.audit = o->action.audit ? o->action.audit : audit;
+    }
+    const struct watcher_settings settings = {.diagnosis = serve->diagnosis,
+                                              .receiver = serve->receiver,
+                                              .judge = o->common.judge,
+                                              .notifier = o->notifier,
+                                              .action = o->action,
+                                              .history = o->folder ? history : NULL,
+                                              .every_s = o->every_s};
+    return watcher_new(&settings, &serve->watcher, problem);
+}
+
 static int wait_for_end(void)
 {
     sigset_t signals;
@@ -293,7 +422,7 @@ static int wait_for_end(void)
     return sigwait(&signals, &signal);
 }
 
-static int run(struct options *options, const char *token, struct problem *problem)
+static int run(struct options *options, const char *token, const char *send_token, struct problem *problem)
 {
     _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
     _cleanup_(span_store_closep) struct span_store *store = NULL;
@@ -324,11 +453,17 @@ static int run(struct options *options, const char *token, struct problem *probl
         return r;
     serve.receiver = receiver;
     serve.store = store;
+    _cleanup_(watcher_freep) struct watcher *watcher = NULL;
+    r = start_watching(&serve, problem);
+    watcher = serve.watcher;
+    if (r < 0)
+        return r;
     _cleanup_(http_server_stopp) struct http_server *server = NULL;
     struct http_settings http = {.address = options->listen,
                                  .handle = handle,
                                  .context = &serve,
                                  .token = token,
+                                 .send_token = send_token,
                                  .connections_max = options->connections_max,
                                  .names = options->hosts};
     r = http_server_start(&http, &server, problem);
@@ -339,6 +474,45 @@ static int run(struct options *options, const char *token, struct problem *probl
             http_server_port(server));
     wait_for_end();
     return 0;
+}
+
+/* What is done when a version is slower. */
+static bool take_watching(struct options *o, int c, const char *value)
+{
+    double number;
+    switch (c) {
+    case OPT_EVERY:
+        return cli_number(value, 0.05, 1e6, &o->every_s);
+    case OPT_WEBHOOK:
+        o->notifier.url = value;
+        return true;
+    case OPT_WEBHOOK_FORMAT:
+        o->notifier.format = notify_format_by_name(value);
+        return o->notifier.format < NOTIFY_FORMATS;
+    case OPT_ROUTING_KEY:
+        o->notifier.routing_key = value;
+        return true;
+    case OPT_EVIDENCE_URL:
+        o->notifier.evidence = value;
+        return true;
+    case OPT_ACTION:
+        o->action.command = value;
+        return true;
+    case OPT_ACTION_DRY_RUN:
+        return o->action.dry_run = true;
+    case OPT_ACTIONS_PER_HOUR:
+        if (!cli_number(value, 1, 16, &number))
+            return false;
+        o->action.per_hour = (unsigned)number;
+        return true;
+    case OPT_ACTION_TIMEOUT:
+        return cli_number(value, 0.1, 1e5, &o->action.timeout_s);
+    case OPT_AUDIT:
+        o->action.audit = value;
+        return true;
+    default:
+        return false;
+    }
 }
 
 static int parse(const struct command *self, int argc, char **argv, struct options *options)
@@ -353,6 +527,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->no_store = true;
         else if (c == OPT_TOKEN_FILE)
             options->token_file = optarg;
+        else if (c == OPT_SEND_TOKEN_FILE)
+            options->send_token_file = optarg;
         else if (c == OPT_KEEP)
             options->keep_gb = strtod(optarg, NULL);
         else if (c == OPT_KEEP_DAYS)
@@ -369,17 +545,43 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->hosts[options->host_count++] = optarg;
         else if (c == OPT_IDLE)
             options->idle_s = strtod(optarg, NULL);
-        else if (!diagnose_options_take(&options->common, c, optarg))
+        else if (!take_watching(options, c, optarg) && !diagnose_options_take(&options->common, c, optarg))
             return cli_usage(self, "option or value not understood");
     }
     return optind < argc ? cli_usage(self, "unexpected argument '%s'", argv[optind]) : EXIT_DONE;
+}
+
+#define TOKEN_MIN 16 /* characters: a shorter one can be guessed */
+
+/* The first line of a file that only its owner may read. */
+static int read_token(const char *path, char **ret_token, struct problem *problem)
+{
+    _cleanup_(freep) char *token = NULL;
+    struct stat st;
+    int r = stat(path, &st) < 0 ? -errno : file_read(path, 4096, &token, NULL);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    token[strcspn(token, "\r\n")] = '\0';
+    if (S_ISREG(st.st_mode) && st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) {
+        problem_set(problem, -EPERM, "%s may be read or written by others", path);
+        problem_remedy(problem, "chmod 600 %s", path);
+        return -EPERM;
+    }
+    if (strlen(token) < TOKEN_MIN) {
+        problem_set(problem, -EINVAL, "%s: the token has less than %d characters", path, TOKEN_MIN);
+        problem_remedy(problem, "head -c 24 /dev/urandom | base64 > %s", path);
+        return -EINVAL;
+    }
+    *ret_token = token;
+    token = NULL;
+    return 0;
 }
 
 static int cmd_serve(const struct command *self, int argc, char **argv)
 {
     struct options options = {.listen = "127.0.0.1:4318", .keep_gb = 16};
     struct problem problem = {0};
-    _cleanup_(freep) char *token = NULL;
+    _cleanup_(freep) char *token = NULL, *send_token = NULL;
     sigset_t signals;
     int status = parse(self, argc, argv, &options), r = 0;
     if (status != EXIT_DONE)
@@ -389,15 +591,12 @@ static int cmd_serve(const struct command *self, int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (options.token_file) {
-        r = file_read(options.token_file, 4096, &token, NULL);
-        if (r < 0)
-            problem_set(&problem, r, "%s: %s", options.token_file, strerror(-r));
-        else
-            token[strcspn(token, "\r\n")] = '\0';
-    }
+    if (options.token_file)
+        r = read_token(options.token_file, &token, &problem);
+    if (r == 0 && options.send_token_file)
+        r = read_token(options.send_token_file, &send_token, &problem);
     if (r == 0)
-        r = run(&options, token, &problem);
+        r = run(&options, token, send_token, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
     diagnose_options_done(&options.common);
@@ -431,10 +630,28 @@ const struct command command_serve = {
         "times\n"
         "                              for several names\n"
         "  --max-connections N         close further ones at once (default 4096, or what the system allows)\n"
-        "  --token-file FILE           ask for this token; needed beyond loopback\n" DIAGNOSE_OPTIONS_HELP
-        "\n"
+        "  --token-file FILE           ask for this token (16 characters or more, in a file that others may "
+        "not read);\n"
+        "                              needed beyond loopback\n"
+        "  --send-token-file FILE      ask senders of spans for this one instead\n\n"
+        "All services are judged all the time; an alert is told once, and again when it is over:\n"
+        "  --every-seconds N           between looks (default 30)\n"
+        "  --webhook URL               POST alerts there\n"
+        "  --webhook-format FORMAT     json (default), slack or pagerduty (with --routing-key KEY)\n"
+        "  --evidence-url URL          where people find /evidence, for these messages\n"
+        "  --action COMMAND            run when a version is slower, with the evidence on standard input "
+        "and\n"
+        "                              SONDE_SERVICE, SONDE_VERSION, SONDE_BASE_VERSION and SONDE_BUCKET "
+        "set\n"
+        "  --action-dry-run            only log that it would have been run\n"
+        "  --actions-per-hour N        no more than these (default 3)\n"
+        "  --action-timeout N          seconds, after which it is killed (default 60)\n"
+        "  --audit FILE                log of actions, chained by hashes (default "
+        "DIR/audit.jsonl)\n\n" DIAGNOSE_OPTIONS_HELP "\n"
         "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
-        "          GET /evidence       GET /metrics         GET /api/sketches?by=service,name\n\n"
+        "          GET /evidence       GET /metrics         GET /api/sketches?by=service,name\n"
+        "          GET /healthz        GET /api/alerts      POST /api/alerts?id=FINGERPRINT "
+        "(acknowledges)\n\n"
         "Examples:\n"
         "  sonde serve --data /var/lib/sonde\n"
         "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 node --require @opentelemetry/... server.js\n",

@@ -16,17 +16,17 @@
 #include "cli/diagnose_options.h"
 #include "diagnose/bundle.h"
 #include "finding/prose.h"
-#include "http/client.h"
-#include "serve/alerts.h"
+#include "serve/notify.h"
 #include "serve/receiver.h"
 #include "span/files.h"
 #include "span/otlp.h"
 
 struct options {
     struct diagnose_options common;
-    const char *listen, *follow, *webhook, *bundle;
+    const char *listen, *follow, *webhook, *routing_key, *bundle;
+    enum notify_format webhook_format;
     double every_s, for_s, idle_s;
-    bool gate, json;
+    bool gate, json, allow_no_verdict;
 };
 
 enum {
@@ -38,18 +38,24 @@ enum {
     OPT_FOR,
     OPT_GATE,
     OPT_JSON,
-    OPT_IDLE
+    OPT_IDLE,
+    OPT_ALLOW_NO_VERDICT,
+    OPT_WEBHOOK_FORMAT,
+    OPT_ROUTING_KEY
 };
 
 static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
                                              {"listen", required_argument, NULL, OPT_LISTEN},
                                              {"follow", required_argument, NULL, OPT_FOLLOW},
                                              {"webhook", required_argument, NULL, OPT_WEBHOOK},
+                                             {"webhook-format", required_argument, NULL, OPT_WEBHOOK_FORMAT},
+                                             {"routing-key", required_argument, NULL, OPT_ROUTING_KEY},
                                              {"bundle", required_argument, NULL, OPT_BUNDLE},
                                              {"every", required_argument, NULL, OPT_EVERY},
                                              {"for", required_argument, NULL, OPT_FOR},
                                              {"idle", required_argument, NULL, OPT_IDLE},
                                              {"gate", no_argument, NULL, OPT_GATE},
+                                             {"allow-no-verdict", no_argument, NULL, OPT_ALLOW_NO_VERDICT},
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {0}};
 
@@ -60,6 +66,7 @@ struct watch {
     struct journal_reader journal; /* when it follows a server */
     struct alerts alerts;
     bool found;
+    enum outcome outcome; /* at the last look */
 };
 
 #define WATCH_FALSE_ALARMS 0.01 /* of harmless rollouts, however often one looks */
@@ -78,17 +85,13 @@ static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
 
 static int post_alert(const struct watch *watch, const struct alert *alert)
 {
+    const struct options *o = watch->options;
+    const struct notifier notifier = {o->webhook, o->webhook_format, o->routing_key, o->bundle};
     struct problem problem = {0};
-    json_t *body = alert_json(alert, watch->options->bundle);
-    char *text = json_dumps(body, JSON_COMPACT);
-    int r = text ? http_post(watch->options->webhook, "application/json", text, strlen(text), 5000, NULL,
-                             &problem)
-                 : -ENOMEM;
+    int r = notify_send(&notifier, alert, &problem);
     if (r < 0)
         fprintf(stderr, "sonde: the webhook failed, and will be tried again: %s\n",
                 problem.what[0] ? problem.what : strerror(-r));
-    free(text);
-    json_decref(body);
     return r;
 }
 
@@ -123,7 +126,7 @@ static int fire(struct watch *watch, const struct verdict *v)
     bool fires = false;
     int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
     if (r == 0)
-        r = alerts_see(&watch->alerts, fingerprint_of(book, v), v->newer.count, finding->title,
+        r = alerts_see(&watch->alerts, fingerprint_of(book, v), v->served, finding->title,
                        finding_json(&one, 0), &fires);
     report_done(&one);
     watch->found |= r == 0;
@@ -181,9 +184,10 @@ static int look(struct watch *watch, bool last, struct report *report)
     if (r >= 0)
         r = diagnosis_report(watch->diagnosis, &watch->options->common.judge, report, &judgement);
     bool slower = r >= 0 && judgement.slower > 0;
+    watch->outcome = judgement.outcome;
     alerts_begin(&watch->alerts);
     array_foreach (&judgement.verdicts, v)
-        if (r >= 0 && v->result.slower)
+        if (r >= 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
             r = fire(watch, v);
     if (r >= 0)
         alerts_end(&watch->alerts);
@@ -314,6 +318,12 @@ static bool take_option(struct options *o, int c, char *value)
     case OPT_WEBHOOK:
         o->webhook = value;
         return true;
+    case OPT_WEBHOOK_FORMAT:
+        o->webhook_format = notify_format_by_name(value);
+        return o->webhook_format < NOTIFY_FORMATS;
+    case OPT_ROUTING_KEY:
+        o->routing_key = value;
+        return true;
     case OPT_BUNDLE:
         o->bundle = value;
         return true;
@@ -325,6 +335,8 @@ static bool take_option(struct options *o, int c, char *value)
         return take_seconds(value, &o->idle_s);
     case OPT_GATE:
         return o->gate = true;
+    case OPT_ALLOW_NO_VERDICT:
+        return o->allow_no_verdict = true;
     case OPT_JSON:
         return o->json = true;
     default:
@@ -363,7 +375,10 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
     diagnose_options_done(&options.common);
     if (r < 0)
         return cli_fail(r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
-    return options.gate && watch.found ? EXIT_FINDING : EXIT_DONE;
+    if (!options.gate)
+        return EXIT_DONE;
+    bool no_verdict = watch.outcome == OUTCOME_CANNOT_TELL && !options.allow_no_verdict;
+    return watch.found ? EXIT_FINDING : no_verdict ? EXIT_NO_VERDICT : EXIT_DONE;
 }
 
 const struct command command_watch = {
@@ -378,14 +393,17 @@ const struct command command_watch = {
             "Options:\n"
             "  --base VERSION              the version to compare with (default: all older ones)\n"
             "  --gate                      end with exit status 10 as soon as it is slower\n"
-            "  --for TIME                  end after this time (30s, 10m, 2h) with status 0 when nothing was "
-            "found\n"
+            "  --for TIME                  end after this time (30s, 10m, 2h); with --gate with status 0 "
+            "when it\n"
+            "                              is not slower, and 11 when that cannot be told\n"
+            "  --allow-no-verdict          with 0 in that case, too\n"
             "  --every TIME                between looks (default 5s)\n"
             "  --idle TIME                 a trace without new spans for so long is complete (default 10s,\n"
             "                              twice what OpenTelemetry's SDKs wait before they send)\n"
             "  --listen ADDRESS:PORT       receive here (default 127.0.0.1:4318)\n"
             "  --follow DIR                or follow the data folder of `sonde serve`\n"
             "  --webhook URL               POST alerts there, as JSON: status firing or resolved\n"
+            "  --webhook-format FORMAT     json (default), slack or pagerduty (with --routing-key KEY)\n"
             "  --bundle FILE.html          keep the evidence there\n"
             "  --json                      the report as one document\n" DIAGNOSE_OPTIONS_HELP "\n"
             "Examples:\n"

@@ -49,7 +49,7 @@ enum {
     "  --base VERSION              compare with this version (default: all older ones)\n"               \
     "  --candidate VERSION         judge this version (default: the newest)\n"                          \
     "  --false-discovery-rate Q    share of false alarms among all alarms (default 0.02)\n"             \
-    "  --minimum-ratio R           smaller slow-downs are no findings (default 1.05)\n"                 \
+    "  --minimum-ratio R           smaller slow-downs are no findings (default 1.08)\n"                 \
     "  --minimum-requests N        of either side (default 100)\n"
 
 /* Takes one option; false when it is not one of these or its value is no good. */

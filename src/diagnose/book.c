@@ -1,6 +1,6 @@
 /* See book.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diagnose/book.h"
+#include "diagnose/book_parts.h"
 
 #include <errno.h>
 
@@ -8,22 +8,21 @@
 
 #define BUCKETS_MAX      20000
 #define GROUPS_MAX       256  /* of one bucket */
-#define HOSTS_MAX        4096 /* (service, host) pairs of one group */
 #define VERTICES_MAX     5000 /* of one group */
 #define CELLS_MAX        50000
 #define PATHS_MAX        200000 /* call paths of all types; calls beyond are counted in their caller's */
 #define COMBINATIONS_MAX 20000
-#define UNITED_MAX       200000 /* label sets that are remembered united */
-#define DEPTH_MAX        200    /* of a call path; deeper calls are counted in the last one */
-#define VALUES_JOINED    3      /* different values of one key in a request, before they are "(mixed)" */
-#define VERSIONS_MAX     64     /* services in a combination */
+#define DEPTH_MAX        200 /* of a call path; deeper calls are counted in the last one */
+#define VERSIONS_MAX     64  /* services in a combination */
+#define SHIFT_FIRST      30  /* slots of 1.07 s to begin with */
 
 const char *const BOOK_BUCKET_BY[] = {"hardware.generation", "host.cpu.model.name", "host.type", NULL};
 
 void book_init(struct book *book, struct names *names, struct labels *labels,
                const struct book_settings *settings)
 {
-    *book = (struct book){.names = names, .labels = labels, .random = 1};
+    *book = (struct book){
+        .names = names, .labels = labels, .random = 1, .shift = SHIFT_FIRST, .first_slot = UINT32_MAX};
     if (settings)
         book->settings = *settings;
     if (!book->settings.bucket_by)
@@ -41,7 +40,7 @@ static uint64_t next_random(struct book *book)
 
 /* ---- paths ---- */
 
-static int put_path(struct book *book, uint32_t parent, const struct part *part, uint32_t *ret_path)
+int book_put_path(struct book *book, uint32_t parent, const struct part *part, uint32_t *ret_path)
 {
     unsigned depth = 0;
     for (uint32_t at = parent; at != BOOK_NONE; at = book->paths.at[at].parent, depth++)
@@ -85,7 +84,7 @@ static int find_paths(struct book *book, const struct trace *trace)
     for (size_t i = 0; i < trace->count; i++) {
         const struct part *part = &trace->parts[i];
         uint32_t parent = part->up == PART_NONE ? BOOK_NONE : book->path_of_part.at[part->up];
-        int r = put_path(book, parent, part, &book->path_of_part.at[i]);
+        int r = book_put_path(book, parent, part, &book->path_of_part.at[i]);
         if (r < 0)
             return r;
     }
@@ -118,10 +117,9 @@ static size_t list_versions(const struct trace *trace, struct service_version *l
     return n;
 }
 
-static int put_combination(struct book *book, const struct trace *trace, uint32_t *ret_combination)
+int book_put_combination(struct book *book, const struct service_version *list, size_t n,
+                         uint32_t *ret_combination)
 {
-    struct service_version list[VERSIONS_MAX];
-    size_t n = list_versions(trace, list);
     uint64_t key = map_hash(list, n * sizeof(*list));
     uint64_t *slot;
     for (; (slot = map_get(&book->combination_of, key)); key++) {
@@ -146,127 +144,12 @@ static int put_combination(struct book *book, const struct trace *trace, uint32_
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* One value of a key in a request: itself, "a + b", or "(mixed)". */
-static int join_values(struct book *book, uint32_t key, uint32_t *values, size_t count,
-                       struct label *ret_label)
-{
-    *ret_label = (struct label){key, values[0]};
-    if (count == 1)
-        return 1;
-    struct text words = {0};
-    qsort(values, count, sizeof(*values), by_number);
-    for (size_t i = 0; i < count && count <= VALUES_JOINED; i++) {
-        text_add(&words, i ? " + " : "");
-        text_add(&words, labels_value_name(book->labels, key, values[i]));
-    }
-    if (count > VALUES_JOINED)
-        text_add(&words, "(mixed)");
-    bool put = !words.failed && labels_put(book->labels, slice_of(labels_key_name(book->labels, key)),
-                                           slice_of(text_get(&words)), ret_label);
-    text_done(&words);
-    return put;
-}
-
-/* Keys that differ between versions or instances by their nature explain nothing, and would split the cells.
- */
-static bool is_identity(const char *key)
-{
-    static const char *const beginnings[] = {"process.",    "container.", "telemetry.", "sonde.recording",
-                                             "host.name",   "host.id",    "hostname",   "k8s.pod.",
-                                             "ip.",         "http.url",   "url.",       "http.host",
-                                             "http.target", "net.",       "network.",   "server.",
-                                             "client.",     "peer.",      "thread."};
-    for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++)
-        if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0)
-            return true;
-    return strstr(key, "version") || strstr(key, "instance.id") || strstr(key, "user_agent");
-}
-
-static int unite_labels(struct book *book, const uint32_t *sets, size_t count, uint32_t *ret_set)
-{
-    struct label all[512], united[LABELS_SET_MAX];
-    size_t n = 0, m = 0;
-    for (size_t s = 0; s < count; s++) {
-        size_t pairs;
-        const struct label *from = labels_of(book->labels, sets[s], &pairs);
-        for (size_t i = 0; i < pairs; i++) {
-            size_t k = 0;
-            while (k < n && (all[k].key != from[i].key || all[k].value != from[i].value))
-                k++;
-            if (k == n && n < ARRAY_SIZE(all))
-                all[n++] = from[i];
-        }
-    }
-    for (size_t i = 0; i < n && m < LABELS_SET_MAX; i++) {
-        uint32_t values[VALUES_JOINED + 1];
-        size_t different = 0;
-        bool first = !is_identity(labels_key_name(book->labels, all[i].key));
-        for (size_t k = 0; first && k < i; k++)
-            first &= all[k].key != all[i].key;
-        for (size_t k = i; first && k < n; k++)
-            if (all[k].key == all[i].key && different <= VALUES_JOINED)
-                values[different++] = all[k].value;
-        if (different && join_values(book, all[i].key, values, different, &united[m]) > 0)
-            m++;
-    }
-    return labels_set(book->labels, united, m, ret_set);
-}
-
-/* The request's attributes: those of all its spans. Most requests have one of few sequences of sets. */
-static int request_labels(struct book *book, const struct trace *trace, uint32_t *ret_set)
-{
-    uint32_t sets[64];
-    size_t n = 0;
-    for (size_t i = 0; i < trace->count; i++) {
-        size_t k = 0;
-        while (k < n && sets[k] != trace->parts[i].labels)
-            k++;
-        if (k == n && n < ARRAY_SIZE(sets))
-            sets[n++] = trace->parts[i].labels;
-    }
-    qsort(sets, n, sizeof(*sets), by_number);
-    bool added;
-    if (book->labels_of_sets.count >= UNITED_MAX)
-        map_clear(&book->labels_of_sets);
-    uint64_t *slot = map_put(&book->labels_of_sets, map_hash(sets, n * sizeof(*sets)), &added);
-    if (!slot)
-        return -ENOMEM;
-    if (added) {
-        uint32_t set;
-        int r = unite_labels(book, sets, n, &set);
-        if (r < 0)
-            return r;
-        *slot = set;
-    }
-    *ret_set = (uint32_t)*slot;
-    return 0;
-}
-
-/* Only the pairs whose keys requests are bucketed by. */
-static int bucket_labels(struct book *book, uint32_t labels, uint32_t *ret_set)
-{
-    struct label pairs[16];
-    size_t n = 0;
-    for (const char *const *key = book->settings.bucket_by; *key && n < ARRAY_SIZE(pairs); key++) {
-        uint32_t number = names_find(&book->labels->keys, slice_of(*key));
-        uint32_t value = number == NAMES_NONE ? NAMES_NONE : labels_value(book->labels, labels, number);
-        if (value != NAMES_NONE)
-            pairs[n++] = (struct label){number, value};
-    }
-    return labels_set(book->labels, pairs, n, ret_set);
-}
-
 /* ---- buckets, groups, cells ---- */
 
-static int put_bucket(struct book *book, uint32_t type, uint32_t labels, struct bucket **ret_bucket)
+int book_put_bucket(struct book *book, const struct bucket *wanted, struct bucket **ret_bucket)
 {
-    uint64_t key = (uint64_t)type << 32 | labels;
+    uint32_t identity[4] = {wanted->whole, wanted->callee, wanted->type, wanted->labels};
+    uint64_t key = map_hash(identity, sizeof(identity));
     uint64_t *slot = map_get(&book->bucket_of, key);
     if (!slot) {
         *ret_bucket = NULL;
@@ -274,8 +157,7 @@ static int put_bucket(struct book *book, uint32_t type, uint32_t labels, struct 
             book->counts.folded_buckets++;
             return 0;
         }
-        struct bucket bucket = {.type = type, .labels = labels};
-        if (array_add(&book->buckets, bucket) < 0 || !(slot = map_put(&book->bucket_of, key, NULL)))
+        if (array_add(&book->buckets, *wanted) < 0 || !(slot = map_put(&book->bucket_of, key, NULL)))
             return -ENOMEM;
         *slot = book->buckets.count - 1;
     }
@@ -283,36 +165,12 @@ static int put_bucket(struct book *book, uint32_t type, uint32_t labels, struct 
     return 0;
 }
 
-/* Whether a combination has a service in a version that the bucket has not met. */
-static bool brings_version(const struct book *book, const struct bucket *bucket, uint32_t combination)
+uint32_t book_judged(const struct book *book, const struct bucket *bucket)
 {
-    const struct combination *c = &book->combinations.at[combination];
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct service_version *v = &book->service_versions.at[c->first + i];
-        bool met = false;
-        array_foreach (&bucket->groups, group)
-            met |= book_has_version(book, group->combination, v->service, v->version);
-        if (!met)
-            return true;
-    }
-    return false;
+    return bucket->callee == NAMES_NONE ? book->paths.at[bucket->type].service : bucket->callee;
 }
 
-/* A version arrives: what comes from now on is told from what came before, so that versions that run at the
- * same time are compared over the same time. */
-static int remember_earlier(struct bucket *bucket)
-{
-    int r = 0;
-    array_foreach (&bucket->groups, group)
-        array_foreach (&group->hosts, host) {
-            sketch_done(&host->earlier);
-            if (r == 0)
-                r = sketch_merge(&host->earlier, &host->latency);
-        }
-    return r;
-}
-
-static int put_group(struct book *book, struct bucket *bucket, uint32_t combination, struct group **ret_group)
+int book_put_group(struct book *book, struct bucket *bucket, uint32_t combination, struct group **ret_group)
 {
     *ret_group = NULL;
     for (size_t i = bucket->groups.count; i-- > 0;)
@@ -324,20 +182,15 @@ static int put_group(struct book *book, struct bucket *bucket, uint32_t combinat
         book->counts.folded_groups++;
         return 0;
     }
-    if (bucket->groups.count && brings_version(book, bucket, combination)) {
-        int r = remember_earlier(bucket);
-        if (r < 0)
-            return r;
-    }
-    struct group group = {.combination = combination, .first_ns = UINT64_MAX};
+    struct group group = {.combination = combination, .first_ns = UINT64_MAX, .above = BOOK_NONE};
     if (array_add(&bucket->groups, group) < 0)
         return -ENOMEM;
     *ret_group = &bucket->groups.at[bucket->groups.count - 1];
     return 0;
 }
 
-static int count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels,
-                      uint64_t duration_ns)
+int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels,
+                    uint64_t duration_ns)
 {
     uint32_t identity[3] = {type, combination, labels};
     uint64_t key = map_hash(identity, sizeof(identity));
@@ -353,45 +206,6 @@ static int count_cell(struct book *book, uint32_t type, uint32_t combination, ui
         *slot = book->cells.count - 1;
     }
     return sketch_add(&book->cells.at[*slot].latency, duration_ns);
-}
-
-static int count_host(struct book *book, struct group *group, uint32_t service, uint32_t host,
-                      uint64_t duration_ns)
-{
-    uint64_t key = (uint64_t)service << 32 | host;
-    uint64_t *slot = map_get(&group->host_of, key);
-    if (!slot) {
-        if (group->hosts.count >= HOSTS_MAX) {
-            book->counts.folded_hosts++;
-            return 0;
-        }
-        struct host entry = {.service = service, .host = host};
-        if (array_add(&group->hosts, entry) < 0 || !(slot = map_put(&group->host_of, key, NULL)))
-            return -ENOMEM;
-        *slot = group->hosts.count - 1;
-    }
-    return sketch_add(&group->hosts.at[*slot].latency, duration_ns);
-}
-
-static int count_hosts(struct book *book, struct group *group, const struct trace *trace,
-                       uint64_t duration_ns)
-{
-    uint64_t seen[128];
-    size_t n = 0;
-    for (size_t i = 0; i < trace->count; i++) {
-        const struct part *part = &trace->parts[i];
-        uint64_t key = (uint64_t)part->service << 32 | part->host;
-        size_t k = n;
-        while (k > 0 && seen[k - 1] != key)
-            k--;
-        if (k > 0 || n == ARRAY_SIZE(seen))
-            continue;
-        seen[n++] = key;
-        int r = count_host(book, group, part->service, part->host, duration_ns);
-        if (r < 0)
-            return r;
-    }
-    return 0;
 }
 
 /* ---- vertices ---- */
@@ -422,16 +236,16 @@ static int put_vertex(struct book *book, struct group *group, uint32_t path, str
 
 /* Calls of one path under one parent, in order of start: how far they ran at once. The first of them in the
  * trace walks over all. */
-static void count_together(const struct book *book, const struct trace *trace, uint32_t first,
+static void count_together(const struct book *book, const struct tree *tree, uint32_t first,
                            struct vertex *vertex)
 {
-    const struct part *parts = trace->parts;
+    const struct part *parts = tree->trace->parts;
     uint64_t total = 0, busy = 0, covered_to = 0, calls = 0;
     const uint32_t *children = book->scratch.children;
     uint32_t up = parts[first].up;
     for (uint32_t c = book->scratch.first_child[up]; c < book->scratch.first_child[up + 1]; c++) {
         uint32_t i = children[c];
-        if (book->path_of_part.at[i] != book->path_of_part.at[first])
+        if (tree->paths[i] != tree->paths[first])
             continue;
         if (i < first)
             return; /* counted already */
@@ -460,12 +274,13 @@ static int count_edge(struct vertex *vertex, const struct part *caller, const st
     return sketch_add(&vertex->edge, gap);
 }
 
-static int count_part(struct book *book, struct group *group, const struct trace *trace, uint32_t i)
+static int count_part(struct book *book, struct group *group, const struct tree *tree, uint32_t i)
 {
-    const struct part *part = &trace->parts[i];
-    const struct path_time *time = &book->times.at[i];
+    const struct part *part = &tree->trace->parts[i];
+    const struct path_time *time = &tree->times[i];
+    bool on_top = part->up == PART_NONE || i == tree->list[0];
     struct vertex *vertex;
-    int r = put_vertex(book, group, book->path_of_part.at[i], &vertex);
+    int r = put_vertex(book, group, tree->paths[i], &vertex);
     if (r < 0 || !vertex)
         return r;
     uint64_t duration = part->end_ns - part->start_ns;
@@ -476,8 +291,8 @@ static int count_part(struct book *book, struct group *group, const struct trace
     vertex->on_path += time->on_path;
     vertex->children_total_ns += time->children_total_ns;
     vertex->children_busy_ns += time->children_busy_ns;
-    if (part->up != PART_NONE && book->times.at[part->up].callee == i) {
-        r = count_edge(vertex, &trace->parts[part->up], part, &book->times.at[part->up]);
+    if (!on_top && tree->times[part->up].callee == i) {
+        r = count_edge(vertex, &tree->trace->parts[part->up], part, &tree->times[part->up]);
         if (r < 0)
             return r;
     }
@@ -485,30 +300,31 @@ static int count_part(struct book *book, struct group *group, const struct trace
         vertex->critical_ns += time->critical_ns; /* else it is the callee's edge */
     const uint32_t *first_child = book->scratch.first_child;
     vertex->childless += first_child[i] == first_child[i + 1];
-    if (part->up != PART_NONE) {
+    if (!on_top) {
         vertex->last += book->scratch.children[first_child[part->up + 1] - 1] == i;
-        count_together(book, trace, i, vertex);
+        count_together(book, tree, i, vertex);
     }
     r = sketch_add(&vertex->self, time->self_ns);
     return r < 0 ? r : sketch_add(&vertex->duration, duration);
 }
 
-/* requests per vertex: each path of the trace once; parts of one path are found by a mark per path. */
-static void count_requests(struct book *book, struct group *group, const struct trace *trace)
+/* requests per vertex: each path of the tree once; parts of one path are found by a mark per path. */
+static void count_requests(struct book *book, struct group *group, const struct tree *tree)
 {
-    for (size_t i = 0; i < trace->count; i++) {
-        uint64_t *slot = map_get(&group->vertex_of, book->path_of_part.at[i]);
-        if (slot && book->marks.at[*slot] != book->counts.requests) {
-            book->marks.at[*slot] = book->counts.requests;
+    book->mark++;
+    for (size_t i = 0; i < tree->count; i++) {
+        uint64_t *slot = map_get(&group->vertex_of, tree->paths[tree->list[i]]);
+        if (slot && book->marks.at[*slot] != book->mark) {
+            book->marks.at[*slot] = book->mark;
             group->vertices.at[*slot].requests++;
         }
     }
 }
 
-static int count_parts(struct book *book, struct group *group, const struct trace *trace)
+static int count_parts(struct book *book, struct group *group, const struct tree *tree)
 {
-    for (uint32_t i = 0; i < trace->count; i++) {
-        int r = count_part(book, group, trace, i);
+    for (size_t i = 0; i < tree->count; i++) {
+        int r = count_part(book, group, tree, tree->list[i]);
         if (r < 0)
             return r;
     }
@@ -519,24 +335,28 @@ static int count_parts(struct book *book, struct group *group, const struct trac
         memset(book->marks.at + known, 0, (group->vertices.count - known) * sizeof(uint64_t));
         book->marks.count = group->vertices.count;
     }
-    count_requests(book, group, trace);
+    count_requests(book, group, tree);
     return 0;
 }
 
 /* ---- exemplars ---- */
 
-static void keep(struct exemplar *exemplar, const struct trace *trace, uint64_t duration_ns)
+static void keep(struct exemplar *exemplar, const struct tree *tree, uint64_t duration_ns)
 {
-    struct part *parts = malloc(trace->count * sizeof(*parts));
+    const struct trace *trace = tree->trace;
+    struct part *parts = malloc(tree->count * sizeof(*parts));
     if (!parts)
         return; /* evidence is a courtesy */
-    memcpy(parts, trace->parts, trace->count * sizeof(*parts));
+    for (size_t i = 0; i < tree->count; i++) {
+        parts[i] = trace->parts[tree->list[i]];
+        parts[i].up = i && parts[i].up != PART_NONE ? tree->places[parts[i].up] : PART_NONE;
+    }
     free(exemplar->parts);
-    *exemplar = (struct exemplar){trace->high, trace->low, duration_ns, parts, trace->count};
+    *exemplar = (struct exemplar){trace->high, trace->low, duration_ns, parts, tree->count};
 }
 
 /* The slowest ones, and ones near the median (by the sketch so far, looked up now and then). */
-static void keep_exemplars(struct book *book, struct group *group, const struct trace *trace,
+static void keep_exemplars(struct book *book, struct group *group, const struct tree *tree,
                            uint64_t duration_ns)
 {
     struct exemplar *least = &group->slow[0];
@@ -544,7 +364,7 @@ static void keep_exemplars(struct book *book, struct group *group, const struct 
         if (group->slow[i].duration_ns < least->duration_ns)
             least = &group->slow[i];
     if (duration_ns > least->duration_ns || !least->parts)
-        keep(least, trace, duration_ns);
+        keep(least, tree, duration_ns);
     /* At powers of two, and of the requests between some by chance: a median is worth looking up. */
     bool look = group->requests < 16 || (group->requests & (group->requests - 1)) == 0 ||
                 next_random(book) % (group->requests / 8 + 1) == 0;
@@ -552,54 +372,59 @@ static void keep_exemplars(struct book *book, struct group *group, const struct 
         return;
     double median = sketch_quantile(&group->latency, 0.5);
     if ((double)duration_ns > 0.95 * median && (double)duration_ns < 1.05 * median)
-        keep(&group->normal[next_random(book) % BOOK_EXEMPLARS], trace, duration_ns);
+        keep(&group->normal[next_random(book) % BOOK_EXEMPLARS], tree, duration_ns);
 }
 
 /* ---- requests ---- */
 
-static int count_request(struct book *book, struct trace *trace, uint32_t root)
+int book_count_tree(struct book *book, struct group *group, const struct tree *tree)
 {
-    uint32_t combination, labels = 0, by = 0;
+    const struct part *first = &tree->trace->parts[tree->list[0]];
+    uint64_t duration_ns = first->end_ns - first->start_ns;
+    group->requests++;
+    group->errors += first->error;
+    group->first_ns = MIN(group->first_ns, first->start_ns);
+    group->last_ns = MAX(group->last_ns, first->start_ns);
+    int r = sketch_add(&group->latency, duration_ns);
+    if (r == 0)
+        r = count_parts(book, group, tree);
+    if (r == 0)
+        keep_exemplars(book, group, tree, duration_ns);
+    return r;
+}
+
+/* The request as a whole: all of the trace. */
+static int count_whole(struct book *book, const struct trace *trace, uint32_t labels)
+{
+    struct service_version list[VERSIONS_MAX];
+    uint32_t combination, by = 0, type = book->path_of_part.at[0]; /* BOOK_NONE: one too many */
     struct bucket *bucket = NULL;
     struct group *group = NULL;
-    const struct part *first = &trace->parts[root];
-    uint64_t duration_ns = first->end_ns - first->start_ns;
-    uint32_t type = book->path_of_part.at[root]; /* BOOK_NONE: one too many */
-    int r = put_combination(book, trace, &combination);
+    int r = book_put_combination(book, list, list_versions(trace, list), &combination);
     if (r == 0 && (type == BOOK_NONE || combination == BOOK_NONE)) {
         *(type == BOOK_NONE ? &book->counts.folded_buckets : &book->counts.folded_groups) += 1;
         return 0;
     }
     if (r == 0)
-        r = request_labels(book, trace, &labels);
+        r = book_bucket_labels(book, labels, &by);
     if (r == 0)
-        r = bucket_labels(book, labels, &by);
-    if (r == 0)
-        r = put_bucket(book, type, by, &bucket);
-    if (r < 0 || !bucket)
-        return r;
-    r = put_group(book, bucket, combination, &group);
+        r = book_put_bucket(
+            book, &(struct bucket){.whole = true, .callee = NAMES_NONE, .type = type, .labels = by}, &bucket);
+    if (r == 0 && bucket)
+        r = book_put_group(book, bucket, combination, &group);
     if (r < 0 || !group)
         return r;
-    group->requests++;
-    group->errors += first->error;
-    group->first_ns = MIN(group->first_ns, first->start_ns);
-    group->last_ns = MAX(group->last_ns, first->start_ns);
-    r = sketch_add(&group->latency, duration_ns);
-    if (r == 0)
-        r = count_cell(book, type, combination, labels, duration_ns);
-    if (r == 0)
-        r = count_hosts(book, group, trace, duration_ns);
-    if (r == 0)
-        r = count_parts(book, group, trace);
-    if (r == 0)
-        keep_exemplars(book, group, trace, duration_ns);
-    return r;
+    array_clear(&book->list);
+    for (uint32_t i = 0; r == 0 && i < trace->count; i++)
+        r = array_add(&book->list, i);
+    struct tree tree = {trace,         book->list.at,         trace->count,
+                        book->list.at, book->path_of_part.at, book->times.at};
+    return r < 0 ? r : book_count_tree(book, group, &tree);
 }
 
 int book_add(struct book *book, struct trace *trace)
 {
-    uint32_t root;
+    uint32_t root, labels = 0;
     int r = trace_link(trace, &book->link_counts, &root);
     if (r < 0)
         return r;
@@ -607,75 +432,54 @@ int book_add(struct book *book, struct trace *trace)
         book->counts.empty++;
         return 0;
     }
-    if (root == PART_NONE) {
-        book->counts.rootless++;
-        return 0;
-    }
-    book->counts.requests++;
+    *(root == PART_NONE ? &book->counts.rootless : &book->counts.requests) += 1;
     if (array_reserve(&book->times, trace->count) < 0)
         return -ENOMEM;
     r = path_find(trace, root, &book->scratch, book->times.at);
     if (r == 0)
         r = find_paths(book, trace);
-    return r < 0 ? r : count_request(book, trace, root);
+    if (r == 0)
+        r = book_request_labels(book, trace, &labels);
+    if (r == 0 && root != PART_NONE)
+        r = count_whole(book, trace, labels);
+    uint64_t whole_ns = root == PART_NONE ? 0 : trace->parts[root].end_ns - trace->parts[root].start_ns;
+    return r < 0 ? r : book_count_entries(book, trace, labels, whole_ns);
 }
 
-/* ---- words ---- */
-
-void book_path_words(const struct book *book, uint32_t path, struct text *to)
+size_t book_bucket_count(const struct book *book)
 {
-    const struct path *p = &book->paths.at[path];
-    text_addf(to, "%s %s", names_get(book->names, p->service), names_get(book->names, p->name));
-}
-
-void book_path_chain(const struct book *book, uint32_t path, struct text *to)
-{
-    uint32_t chain[DEPTH_MAX + 1];
     size_t n = 0;
-    for (uint32_t at = path; at != BOOK_NONE && n < ARRAY_SIZE(chain); at = book->paths.at[at].parent)
-        chain[n++] = at;
-    while (n-- > 0) {
-        book_path_words(book, chain[n], to);
-        text_add(to, n ? " > " : "");
-    }
+    array_foreach (&book->buckets, bucket)
+        n += bucket->whole;
+    return n;
 }
 
-void book_bucket_words(const struct book *book, const struct bucket *bucket, struct text *to)
+static size_t group_held_bytes(const struct group *group)
 {
-    size_t n;
-    const struct label *pairs = labels_of(book->labels, bucket->labels, &n);
-    book_path_words(book, bucket->type, to);
-    for (size_t i = 0; i < n; i++)
-        text_addf(to, "%s%s=%s", i ? ", " : " [", labels_key_name(book->labels, pairs[i].key),
-                  labels_value_name(book->labels, pairs[i].key, pairs[i].value));
-    text_add(to, n ? "]" : "");
+    size_t bytes = sizeof(*group) + sketch_held_bytes(&group->latency) + sketch_held_bytes(&group->request) +
+                   group->vertices.capacity * sizeof(struct vertex) +
+                   group->hosts.capacity * sizeof(struct host);
+    array_foreach (&group->vertices, v)
+        bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->self) + sketch_held_bytes(&v->edge);
+    array_foreach (&group->hosts, h) {
+        bytes +=
+            h->strata.capacity * sizeof(struct stratum) + h->stratum_of.capacity * sizeof(struct map_slot);
+        array_foreach (&h->strata, stratum)
+            bytes += sketch_held_bytes(&stratum->latency);
+    }
+    return bytes;
 }
 
-void book_combination_words(const struct book *book, uint32_t combination, struct text *to)
+size_t book_held_bytes(const struct book *book)
 {
-    const struct combination *c = &book->combinations.at[combination];
-    bool any = false;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct service_version *v = &book->service_versions.at[c->first + i];
-        if (!v->version)
-            continue;
-        text_addf(to, "%s%s %s", any ? ", " : "", names_get(book->names, v->service),
-                  names_get(book->names, v->version));
-        any = true;
-    }
-    if (!any)
-        text_add(to, "no versions");
-}
-
-bool book_has_version(const struct book *book, uint32_t combination, uint32_t service, uint32_t version)
-{
-    const struct combination *c = &book->combinations.at[combination];
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct service_version *v = &book->service_versions.at[c->first + i];
-        if (v->service == service && (v->version == version || version == NAMES_NONE))
-            return true;
-    }
-    return false;
+    size_t bytes = book->names->arena.held_bytes + book->paths.capacity * sizeof(struct path) +
+                   book->cells.capacity * sizeof(struct cell) + book->classes.capacity * sizeof(struct class);
+    array_foreach (&book->cells, cell)
+        bytes += sketch_held_bytes(&cell->latency);
+    array_foreach (&book->buckets, bucket)
+        array_foreach (&bucket->groups, group)
+            bytes += group_held_bytes(group);
+    return bytes;
 }
 
 /* ---- the end ---- */
@@ -687,15 +491,14 @@ static void group_done(struct group *group)
         sketch_done(&v->self);
         sketch_done(&v->edge);
     }
-    array_foreach (&group->hosts, h) {
-        sketch_done(&h->latency);
-        sketch_done(&h->earlier);
-    }
+    array_foreach (&group->hosts, h)
+        book_strata_done(h);
     for (int i = 0; i < BOOK_EXEMPLARS; i++) {
         free(group->slow[i].parts);
         free(group->normal[i].parts);
     }
     sketch_done(&group->latency);
+    sketch_done(&group->request);
     array_done(&group->vertices);
     array_done(&group->hosts);
     map_done(&group->vertex_of);
@@ -708,6 +511,7 @@ void book_done(struct book *book)
         array_foreach (&bucket->groups, group)
             group_done(group);
         array_done(&bucket->groups);
+        map_done(&bucket->classes);
     }
     array_foreach (&book->cells, cell)
         sketch_done(&cell->latency);
@@ -716,13 +520,22 @@ void book_done(struct book *book)
     array_done(&book->service_versions);
     array_done(&book->combinations);
     array_done(&book->cells);
+    array_done(&book->classes);
     array_done(&book->times);
+    array_done(&book->entry_times);
     array_done(&book->path_of_part);
+    array_done(&book->entry_path_of_part);
+    array_done(&book->list);
+    array_done(&book->roles);
+    array_done(&book->places);
     array_done(&book->marks);
     map_done(&book->path_of);
     map_done(&book->bucket_of);
     map_done(&book->combination_of);
     map_done(&book->cell_of);
     map_done(&book->labels_of_sets);
+    map_done(&book->labels_of_class);
+    map_done(&book->class_of);
+    map_done(&book->versions_of);
     path_scratch_done(&book->scratch);
 }

@@ -2,8 +2,18 @@
  * buckets, version combinations, hosts and call paths, not with requests; every limit that folds something
  * counts it.
  *
- *     bucket   requests of one type with the same values of the bucketing attributes
- *     group    within a bucket, the requests that share a version combination
+ * A trace is counted twice: once as a whole request, and once for each service that it enters, where that
+ * service stands: from the span by which it is entered (a server's, a consumer's, a job's) down to the calls
+ * that it makes to others, with the attributes, version and host of that span. Versions are judged by
+ * entries.
+ *
+ * While a service runs in several versions, the entries that call it are counted once more by that: what a
+ * version does to its callers does not show in itself.
+ *
+ *     bucket   requests, or entries, of one type with the same values of the bucketing attributes
+ *     group    within a bucket, the requests that share a version combination, the entries of one version
+ *     stratum  the entries on one host that began at about the same time and are of the same class
+ *     class    entries that are alike in what may explain their latency: attributes and sub-operations
  *     path     a call path: service and operation under a path, recursion folded into its first occurrence
  *     vertex   what a group knows of a path
  */
@@ -44,10 +54,18 @@ struct vertex {
     struct sketch duration, self, edge;
 };
 
+struct stratum {
+    uint32_t slot;  /* start time >> the book's shift */
+    uint32_t class; /* among the book's classes; 0: others */
+    uint64_t errors;
+    struct sketch latency;
+};
+
+/* A host that a version's entries ran on. */
 struct host {
-    uint32_t service, host;
-    struct sketch latency; /* of the requests in which the service ran on this host */
-    struct sketch earlier; /* the same, before the bucket's newest version of any service arrived */
+    uint32_t host;
+    ARRAY(struct stratum) strata;
+    struct map stratum_of; /* slot << 32 | class: index */
 };
 
 /* A whole request, kept as evidence. */
@@ -64,15 +82,27 @@ struct group {
     struct sketch latency;
     ARRAY(struct vertex) vertices;
     struct map vertex_of; /* path: index */
+    /* Of entries only: */
+    struct sketch request; /* latencies of the whole requests that they belong to */
+    uint32_t above; /* the path of the first one's caller, from the root of its request; or BOOK_NONE */
     ARRAY(struct host) hosts;
-    struct map host_of; /* service << 32 | host: index */
+    struct map host_of; /* host: index */
     struct exemplar slow[BOOK_EXEMPLARS], normal[BOOK_EXEMPLARS];
 };
 
 struct bucket {
-    uint32_t type;              /* the root's path */
-    uint32_t labels;            /* a label set: the values of the bucketing attributes */
+    bool whole;      /* of whole requests, else of entries */
+    uint32_t callee; /* of entries that call this service, by its version and hosts; or NAMES_NONE */
+    uint32_t type;   /* the root's path, or the entry's */
+    uint32_t labels; /* a label set: the values of the bucketing attributes */
     ARRAY(struct group) groups; /* in order of first arrival */
+    struct map classes;         /* that its entries have */
+};
+
+struct class
+{
+    uint32_t labels; /* attributes that do not say where an entry ran or how it ended */
+    uint64_t parts;  /* a hash of the names of its sub-operations */
 };
 
 struct service_version {
@@ -83,7 +113,7 @@ struct combination {
     uint32_t first, count; /* among the book's service_versions, ascending by service */
 };
 
-/* Requests of one type with the same versions and the same attributes: what causes are searched over. */
+/* Entries of one type with the same version and the same attributes: what causes are searched over. */
 struct cell {
     uint32_t type, combination, labels;
     struct sketch latency;
@@ -93,8 +123,8 @@ struct book_counts {
     uint64_t requests;
     uint64_t rootless; /* traces without a beginning: not counted as requests */
     uint64_t empty;
-    uint64_t folded_buckets, folded_groups, folded_hosts, folded_vertices,
-        folded_cells; /* requests or calls */
+    uint64_t folded_buckets, folded_groups, folded_hosts, folded_vertices, folded_cells,
+        folded_classes; /* requests or calls */
 };
 
 struct book_settings {
@@ -115,13 +145,24 @@ struct book {
     struct map combination_of;
     ARRAY(struct cell) cells;
     struct map cell_of;
-    struct map labels_of_sets; /* hash of a request's label sets: their union */
+    struct map labels_of_sets;   /* hash of a request's label sets: their union */
+    struct map labels_of_class;  /* a label set: what of it makes a class */
+    ARRAY(struct class) classes; /* the first one is "others" */
+    struct map class_of;
+    unsigned shift; /* of times to slots */
+    uint32_t first_slot, last_slot;
+    size_t stratum_count;
+    struct map versions_of; /* service: the version of its entries, or BOOK_NONE for several */
     struct link_counts link_counts;
     struct book_counts counts;
     struct path_scratch scratch;
-    ARRAY(struct path_time) times;
-    ARRAY(uint32_t) path_of_part;
-    ARRAY(uint64_t) marks; /* per vertex: the last request that counted it */
+    ARRAY(struct path_time) times, entry_times;
+    ARRAY(uint32_t) path_of_part, entry_path_of_part;
+    ARRAY(uint32_t) list;   /* spans of one entry */
+    ARRAY(uint32_t) places; /* by span: where it is in the list */
+    ARRAY(uint8_t) roles;
+    ARRAY(uint64_t) marks; /* per vertex: the last request or entry that counted it */
+    uint64_t mark;
     uint64_t random;
 };
 
@@ -134,6 +175,8 @@ void book_init(struct book *book, struct names *names, struct labels *labels,
 /* Links a trace and counts it; the trace is changed. 0 or -ENOMEM. */
 int book_add(struct book *book, struct trace *trace);
 
+#define BOOK_SLOTS_MAX 64 /* of the time that the book covers */
+
 /* "service operation" of a path; "a > b > c" of all of it, from the root. */
 void book_path_words(const struct book *book, uint32_t path, struct text *to);
 void book_path_chain(const struct book *book, uint32_t path, struct text *to);
@@ -142,8 +185,20 @@ void book_path_chain(const struct book *book, uint32_t path, struct text *to);
 void book_bucket_words(const struct book *book, const struct bucket *bucket, struct text *to);
 void book_combination_words(const struct book *book, uint32_t combination, struct text *to);
 
+/* The service whose versions a bucket is judged by. */
+uint32_t book_judged(const struct book *book, const struct bucket *bucket);
+
 /* Whether a combination has this version of a service (NAMES_NONE: the service in any version). */
 bool book_has_version(const struct book *book, uint32_t combination, uint32_t service, uint32_t version);
+
+/* What makes entries of a class alike, but for its sub-operations: "tenant=big, region=eu". */
+void book_class_words(const struct book *book, uint32_t class, struct text *to);
+
+/* Buckets of whole requests. */
+size_t book_bucket_count(const struct book *book);
+
+/* Bytes that the strata, groups and paths hold. */
+size_t book_held_bytes(const struct book *book);
 
 const struct vertex *group_vertex(const struct group *group, uint32_t path);
 

@@ -100,6 +100,12 @@ static void write_numbers(const struct book *book, const struct verdict *v, stru
     else
         row(to, "Z against older versions", "needs two older versions");
     row(to, "Effect size", "%.2f", r->effect);
+    row(to, "Compared over", "%s", v->concurrent ? "the same time" : "different times");
+    if (fabs(v->mix_ratio - 1) >= 0.01)
+        row(to, "Ratio that the mix of requests makes (taken out)", "%.2f", v->mix_ratio);
+    if (v->errors.errors_newer + v->errors.errors_older > 0)
+        row(to, "Errors, newer and older", "%.2f %% and %.2f %% (p = %.2g)", v->errors.rate_newer * 100,
+            v->errors.rate_older * 100, v->errors.p);
     row_of_time(to, "First request of the newer side", v->first_ns);
     row_of_time(to, "Last request of the newer side", v->last_ns);
     text_add(to, "</table><table><tr><th><th class=n><span class='key older'>");
@@ -210,7 +216,10 @@ static void write_buckets(const struct book *book, const struct judgement *judge
         }
         plot_interval(v->result.ratio[m], v->result.low[m], v->result.high[m], reach, v->result.slower, to);
         text_addf(to, "<td class=n>%.2f (%.2f to %.2f)<td>%s</tr>", v->result.ratio[m], v->result.low[m],
-                  v->result.high[m], v->result.slower ? "<b class=newer>slower</b>" : "not slower");
+                  v->result.high[m],
+                  v->outcome == OUTCOME_SLOWER       ? "<b class=newer>slower</b>"
+                  : v->outcome == OUTCOME_NOT_SLOWER ? "not slower"
+                                                     : "cannot tell");
     }
     text_add(to, "</table></div>");
     if (rows > BUCKETS_ROWS)
@@ -398,18 +407,11 @@ static void write_exemplars(const struct book *book, const struct verdict *v,
 static int write_verdict(const struct book *book, const struct judgement *judgement, const struct verdict *v,
                          struct text *to)
 {
-    const struct bucket *bucket = &book->buckets.at[v->bucket];
     const struct group *newer[GROUPS_ROOM], *older[GROUPS_ROOM];
     struct forest before = {0}, after = {0};
-    size_t newer_count = judge_groups(book, bucket, v->service, &v->version, 1, newer, GROUPS_ROOM),
-           older_count = 0;
-    array_foreach (&bucket->groups, group)
-        if (!book_has_version(book, group->combination, v->service, v->version) &&
-            older_count < GROUPS_ROOM && book_has_version(book, group->combination, v->service, NAMES_NONE))
-            older[older_count++] = group;
-    int r = forest_init(&before, older, older_count);
-    if (r == 0)
-        r = forest_init(&after, newer, newer_count);
+    size_t newer_count = judge_newer_groups(book, v, newer, GROUPS_ROOM);
+    size_t older_count = judge_older_groups(book, v, older, GROUPS_ROOM);
+    int r = judge_forests(book, v, &before, &after);
     if (r == 0) {
         write_numbers(book, v, to);
         write_distributions(v, to);
@@ -453,7 +455,7 @@ static int write_list(const struct book *book, const struct judgement *judgement
     array_foreach (&judgement->verdicts, v) {
         struct report one = {0};
         struct finding *finding = NULL;
-        if (r < 0 || !v->result.slower)
+        if (r < 0 || v->outcome != OUTCOME_SLOWER || v->follows != NAMES_NONE)
             continue;
         r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
         if (r == 0) {
@@ -479,10 +481,11 @@ int bundle_write(const struct diagnosis *diagnosis, const struct judgement *judg
     if (judgement->slower > 1)
         r = write_list(book, judgement, to);
     array_foreach (&judgement->verdicts, v)
-        if (r == 0 && v->result.slower)
+        if (r == 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
             r = write_finding(book, judgement, v, ++shown, to);
     if (!shown) {
-        text_add(to, "<h1>Nothing got slower</h1><p>");
+        text_addf(to, "<h1>%s</h1><p>",
+                  judgement->outcome == OUTCOME_NOT_SLOWER ? "Nothing got slower" : "No verdict");
         plot_escape(to, report->nothing ? report->nothing : "");
         text_add(to, "</p>");
     }

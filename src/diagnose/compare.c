@@ -10,6 +10,7 @@
 
 #define AT_ONCE    1.4  /* concurrency from which calls count as running at once */
 #define IN_ROW     0.75 /* share of the former concurrency below which they no longer do */
+#define LONGER     1.4  /* times that the calls together may take longer, where concurrency was lost */
 #define NOTABLE_NS 1000.0
 
 static int pool_vertex(struct forest *forest, const struct vertex *from)
@@ -50,6 +51,15 @@ static int by_path(const void *a, const void *b)
     return x->path < y->path ? -1 : x->path > y->path;
 }
 
+/* A path's number is above its parent's: callers come first. */
+static void number_vertices(struct forest *forest)
+{
+    if (forest->vertices.count)
+        qsort(forest->vertices.at, forest->vertices.count, sizeof(*forest->vertices.at), by_path);
+    for (size_t v = 0; v < forest->vertices.count; v++)
+        *map_get(&forest->vertex_of, forest->vertices.at[v].path) = v;
+}
+
 int forest_init(struct forest *forest, const struct group *const *groups, size_t count)
 {
     *forest = (struct forest){0};
@@ -67,11 +77,37 @@ int forest_init(struct forest *forest, const struct group *const *groups, size_t
         forest_done(forest);
         return r;
     }
-    /* A path's number is above its parent's. */
-    if (forest->vertices.count)
-        qsort(forest->vertices.at, forest->vertices.count, sizeof(*forest->vertices.at), by_path);
-    for (size_t v = 0; v < forest->vertices.count; v++)
-        *map_get(&forest->vertex_of, forest->vertices.at[v].path) = v;
+    number_vertices(forest);
+    return 0;
+}
+
+/* The path below `to` with the steps that lead from `from` to `path`; the path itself when there is none. */
+static uint32_t find_twin(const struct book *book, uint32_t path, uint32_t from, uint32_t to)
+{
+    if (path == from)
+        return to;
+    const struct path *step = &book->paths.at[path];
+    uint32_t parent = step->parent == BOOK_NONE ? BOOK_NONE : find_twin(book, step->parent, from, to);
+    if (parent == step->parent)
+        return path;
+    for (uint32_t p = parent + 1; p < book->paths.count; p++) {
+        const struct path *other = &book->paths.at[p];
+        if (other->parent == parent && other->service == step->service && other->name == step->name &&
+            other->kind == step->kind)
+            return p;
+    }
+    return path;
+}
+
+int forest_rename(const struct book *book, struct forest *forest, uint32_t from, uint32_t to)
+{
+    array_foreach (&forest->vertices, v)
+        v->path = v->sum.path = find_twin(book, v->path, from, to);
+    map_clear(&forest->vertex_of);
+    array_foreach (&forest->vertices, v)
+        if (!map_put(&forest->vertex_of, v->path, NULL))
+            return -ENOMEM;
+    number_vertices(forest);
     return 0;
 }
 
@@ -208,6 +244,81 @@ static int by_growth(const void *x, const void *y)
     return da > db ? -1 : da < db;
 }
 
+/* ---- concurrency that was lost ---- */
+
+/* How many of a vertex' calls, of all paths, ran at once. */
+static double calls_at_once(const struct vertex *v)
+{
+    return v && v->children_busy_ns ? (double)v->children_total_ns / (double)v->children_busy_ns : 1;
+}
+
+static bool is_below(const struct book *book, uint32_t path, uint32_t above)
+{
+    for (uint32_t at = book->paths.at[path].parent; at != BOOK_NONE; at = book->paths.at[at].parent)
+        if (at == above)
+            return true;
+    return false;
+}
+
+/* Whether the calls of a path that ran at once now run one after another, and take no longer by themselves.
+ */
+static bool lost_concurrency(const struct forest *before, const struct forest *after, uint32_t path)
+{
+    const struct vertex *b = forest_vertex(before, path), *a = forest_vertex(after, path);
+    double was = calls_at_once(b), is = calls_at_once(a);
+    if (!a || !b || was < AT_ONCE || is > 1 + (was - 1) * (1 - IN_ROW))
+        return false;
+    return per_request(a->children_total_ns, after) < LONGER * per_request(b->children_total_ns, before);
+}
+
+/* The one path of all calls below, where it is of the same service: it says more than the caller. */
+static uint32_t calls_of(const struct book *book, const struct forest *after, uint32_t path)
+{
+    uint32_t call = BOOK_NONE;
+    array_foreach (&after->vertices, v) {
+        const struct path *p = &book->paths.at[v->path];
+        if (p->parent != path)
+            continue;
+        if (call != BOOK_NONE || p->service != book->paths.at[path].service)
+            return path;
+        call = v->path;
+    }
+    return call == BOOK_NONE ? path : call;
+}
+
+/* What grew below such a path is its doing: one change in the place of those of all calls below. */
+static size_t gather_lost(const struct book *book, const struct forest *before, const struct forest *after,
+                          struct forest_change *changes, size_t count)
+{
+    array_foreach (&after->vertices, v) { /* callers before what they call */
+        if (!lost_concurrency(before, after, v->path))
+            continue;
+        struct forest_change lost = {.path = calls_of(book, after, v->path), .kind = CHANGE_SEQUENTIAL};
+        size_t kept = 0, merged = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (!is_below(book, changes[i].path, v->path)) {
+                changes[kept++] = changes[i];
+                continue;
+            }
+            lost.before_ns += changes[i].before_ns;
+            lost.after_ns += changes[i].after_ns;
+            if (merged++ == 0 || changes[i].path == lost.path) {
+                lost.p95_before_ns = changes[i].p95_before_ns;
+                lost.p95_after_ns = changes[i].p95_after_ns;
+                lost.calls_before = changes[i].calls_before;
+                lost.calls_after = changes[i].calls_after;
+            }
+        }
+        if (!merged)
+            continue;
+        lost.concurrency_before = calls_at_once(forest_vertex(before, v->path));
+        lost.concurrency_after = calls_at_once(&v->sum);
+        changes[kept++] = lost;
+        count = kept;
+    }
+    return count;
+}
+
 int forest_compare(const struct book *book, const struct forest *before, const struct forest *after,
                    struct forest_change *changes, size_t room, size_t *ret_count)
 {
@@ -226,6 +337,8 @@ int forest_compare(const struct book *book, const struct forest *before, const s
                 r = array_add(&all, edge);
         }
     }
+    if (r == 0)
+        all.count = gather_lost(book, before, after, all.at, all.count);
     if (r == 0 && all.count)
         qsort(all.at, all.count, sizeof(*all.at), by_growth);
     size_t n = 0;

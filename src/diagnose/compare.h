@@ -43,6 +43,10 @@ struct forest {
 
 /* Pools groups of one bucket. -ENOMEM. */
 int forest_init(struct forest *forest, const struct group *const *groups, size_t count);
+
+/* Gives the paths below `from` the numbers of those with the same steps below `to`, where there are such. */
+int forest_rename(const struct book *book, struct forest *forest, uint32_t from, uint32_t to);
+
 const struct vertex *forest_vertex(const struct forest *forest, uint32_t path);
 void forest_done(struct forest *forest);
 

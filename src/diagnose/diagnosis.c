@@ -82,23 +82,7 @@ const struct assembler_counts *diagnosis_counts(const struct diagnosis *diagnosi
 
 size_t diagnosis_held_bytes(const struct diagnosis *diagnosis)
 {
-    const struct book *book = &diagnosis->book;
-    size_t bytes = book->names->arena.held_bytes + book->paths.capacity * sizeof(struct path) +
-                   book->cells.capacity * sizeof(struct cell);
-    array_foreach (&book->cells, cell)
-        bytes += sketch_held_bytes(&cell->latency);
-    array_foreach (&book->buckets, bucket)
-        array_foreach (&bucket->groups, group) {
-            bytes += sizeof(*group) + sketch_held_bytes(&group->latency);
-            bytes += group->vertices.capacity * sizeof(struct vertex) +
-                     group->hosts.capacity * sizeof(struct host);
-            array_foreach (&group->vertices, v)
-                bytes += sketch_held_bytes(&v->duration) + sketch_held_bytes(&v->self) +
-                         sketch_held_bytes(&v->edge);
-            array_foreach (&group->hosts, h)
-                bytes += sketch_held_bytes(&h->latency);
-        }
-    return bytes;
+    return book_held_bytes(&diagnosis->book);
 }
 
 void diagnosis_oddities(const struct diagnosis *diagnosis, struct diagnosis_oddity *ret_oddities)
@@ -120,8 +104,8 @@ void diagnosis_input_words(const struct diagnosis *diagnosis, struct text *to)
     bool any = false;
     text_addf(to, "%llu spans, %llu requests, %zu bucket%s\n",
               (unsigned long long)assembler_get_counts(diagnosis->assembler)->spans,
-              (unsigned long long)book->counts.requests, book->buckets.count,
-              book->buckets.count == 1 ? "" : "s");
+              (unsigned long long)book->counts.requests, book_bucket_count(book),
+              book_bucket_count(book) == 1 ? "" : "s");
     diagnosis_oddities(diagnosis, odd);
     for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++) {
         if (!odd[i].count)
@@ -180,6 +164,7 @@ int diagnosis_report_losses(const struct diagnosis *diagnosis, struct report *re
                   {"host-folded", book->counts.folded_hosts},
                   {"call-path-folded", book->counts.folded_vertices},
                   {"attribute-combination-folded", book->counts.folded_cells},
+                  {"request-class-folded", book->counts.folded_classes},
                   {"attribute-key-folded", book->labels->keys_left_out},
                   {"attribute-set-left-out", book->labels->sets_left_out},
                   {"name-folded", assembled->names_folded}};

@@ -5,6 +5,7 @@
 #define DIAGNOSE_DIAGNOSIS_H
 
 #include "diagnose/judge.h"
+#include "diagnose/locate.h"
 #include "finding/report.h"
 
 struct diagnosis_settings {
@@ -44,6 +45,13 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
 /* One verdict as a finding of the report. e_value: of the sequential test, or 0. */
 int diagnosis_add_finding(const struct book *book, const struct verdict *verdict, double e_value,
                           struct report *report, struct finding **ret_finding);
+
+/* The service that explains best what differs from a normal period, where that is sure enough. */
+int diagnosis_add_suspect(const struct suspect *suspect, struct report *report);
+
+/* Why there are no findings, owned by the report. */
+const char *diagnosis_say_nothing(const struct diagnosis *diagnosis, const struct judge_settings *settings,
+                                  const struct judgement *judgement, struct report *report);
 
 /* What was odd about the traces, and was put right. */
 struct diagnosis_oddity {

@@ -9,7 +9,6 @@
 #include "diagnose/diagnosis.h"
 
 #define BUCKETS_SHOWN   1000
-#define NAMES_SHOWN     12
 #define PROPOSALS_SHOWN 20
 
 /* A text that was built, owned by the finding's arena, and the builder emptied. */
@@ -44,34 +43,84 @@ static const struct cause *named_cause(const struct verdict *verdict)
     return best && best->length && best->gain > 0 ? best : NULL;
 }
 
+/* Whom the finding is about: the service whose version changed, but a callee is not to blame for what grew
+ * above it. */
+static uint32_t culprit_of(const struct book *book, const struct verdict *v)
+{
+    if (!v->of_callers || !v->change_count)
+        return v->service;
+    const struct forest_change *c = &v->changes[0];
+    bool below = book->paths.at[c->path].service == v->service &&
+                 (c->kind == CHANGE_SLOWER || c->kind == CHANGE_EDGE || c->kind == CHANGE_FASTER);
+    return below ? v->service : book->paths.at[book->buckets.at[v->bucket].type].service;
+}
+
+/* Whether errors are what the finding is about. */
+static bool by_errors(const struct verdict *v)
+{
+    return v->errors.more && !(v->result.slower && v->result.adjusted_p < v->errors.adjusted_p);
+}
+
 static void say_title(const struct book *book, const struct verdict *v, struct finding *f)
 {
     struct text bucket = {0};
     char before[24], after[24];
     const struct regress_result *r = &v->result;
     book_bucket_words(book, &book->buckets.at[v->bucket], &bucket);
-    f->title = finding_say(f, "%s is %.2f times slower (%s %s instead of %s) since %s %s", text_get(&bucket),
-                           r->ratio[r->measure],
-                           r->measure == MEASURE_MIDDLE ? "typically" : regress_measure_name(r->measure),
-                           milliseconds(measured(&v->newer, r->measure), after),
-                           milliseconds(measured(&v->older, r->measure), before),
-                           names_get(book->names, v->service), names_get(book->names, v->since));
+    if (by_errors(v))
+        f->title = finding_say(f, "%s fails in %.2f %% of its requests instead of %.2f %% since %s %s",
+                               text_get(&bucket), v->errors.rate_newer * 100, v->errors.rate_older * 100,
+                               names_get(book->names, v->service), names_get(book->names, v->since));
+    else
+        f->title = finding_say(f, "%s is %.2f times slower (%s %s instead of %s) %s %s %s", text_get(&bucket),
+                               r->ratio[r->measure],
+                               r->measure == MEASURE_MIDDLE ? "typically" : regress_measure_name(r->measure),
+                               milliseconds(measured(&v->newer, r->measure), after),
+                               milliseconds(measured(&v->older, r->measure), before),
+                               v->of_callers ? "where it calls" : "since", names_get(book->names, v->service),
+                               names_get(book->names, v->since));
     text_done(&bucket);
+}
+
+/* The call path of a change, from the root of the request. */
+static void say_chain(const struct book *book, const struct verdict *v, uint32_t path, struct text *to)
+{
+    array_foreach (&book->buckets.at[v->bucket].groups, group)
+        if (book_has_version(book, group->combination, v->service, v->version) && group->above != BOOK_NONE) {
+            book_path_chain(book, group->above, to);
+            text_add(to, " > ");
+            break;
+        }
+    book_path_chain(book, path, to);
+}
+
+static void say_errors(const struct verdict *v, struct text *to)
+{
+    const struct error_result *e = &v->errors;
+    if (e->errors_newer + e->errors_older > 0)
+        text_addf(
+            to,
+            "%.0f errors in %llu requests against %.0f in %llu, ratio %.2f, 95 %% interval %.2f to %.2f, "
+            "adjusted p = %.2g. ",
+            e->errors_newer, (unsigned long long)v->result.newer_requests, e->errors_older,
+            (unsigned long long)v->result.older_requests, e->ratio, e->low, e->high, e->adjusted_p);
 }
 
 static void say_detail(const struct book *book, const struct verdict *v, struct finding *f)
 {
     struct text words = {0};
     const struct regress_result *r = &v->result;
-    if (v->change_count) {
+    if (v->errors.more)
+        say_errors(v, &words);
+    if (v->result.slower && v->change_count) {
         text_add(&words, "On the critical path, ");
         forest_change_words(book, &v->changes[0], &words);
         text_addf(&words, "; that is %.0f %% of the growth. Call path: ", v->changes[0].share * 100);
-        book_path_chain(book, v->changes[0].path, &words);
+        say_chain(book, v, v->changes[0].path, &words);
         text_add(&words, ". ");
     }
     const struct cause *cause = named_cause(v);
-    if (cause) {
+    if (v->result.slower && cause) {
         text_add(&words, "The slow-down is where ");
         cause_words(book, cause, &words);
         text_addf(&words, " (%.2f times, elsewhere %.2f times). ", cause->ratio, cause->ratio_outside);
@@ -85,7 +134,18 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
         (unsigned long long)r->older_requests, r->older_hosts, r->z);
     if (v->z_versions != 0)
         text_addf(&words, ", %.2f against the older versions", v->z_versions);
-    text_add(&words, v->concurrent ? "; both over the same time." : ".");
+    text_add(&words, v->concurrent ? "; both over the same time." : "; over different times.");
+    if (v->older_bucket != v->bucket) {
+        text_add(&words, " The older versions call it ");
+        book_path_words(book, book->buckets.at[v->older_bucket].type, &words);
+        text_add(&words, ".");
+    }
+    if (v->newer_request.count && v->older_request.count && v->newer_request.count >= v->newer.count / 2) {
+        char before[24], after[24];
+        text_addf(&words, " The requests that it is part of take %s on average, and took %s.",
+                  milliseconds(sketch_mean(&v->newer_request), after),
+                  milliseconds(sketch_mean(&v->older_request), before));
+    }
     f->detail = keep(f, &words);
     text_done(&words);
 }
@@ -95,14 +155,29 @@ static int add_texts(const struct book *book, const struct verdict *v, struct fi
     struct text words = {0};
     const struct bucket *bucket = &book->buckets.at[v->bucket];
     book_path_words(book, bucket->type, &words);
+    const struct group *group = &bucket->groups.at[0];
+    if (group->above != BOOK_NONE) {
+        uint32_t root = group->above;
+        while (book->paths.at[root].parent != BOOK_NONE)
+            root = book->paths.at[root].parent;
+        text_clear(&words);
+        book_path_words(book, root, &words);
+    }
     int r = finding_add_text(f, "request_type", keep(f, &words));
     book_bucket_words(book, bucket, &words);
     r |= finding_add_text(f, "bucket", keep(f, &words));
-    r |= finding_add_text(f, "service", names_get(book->names, v->service));
-    r |= finding_add_text(f, "version", names_get(book->names, v->version));
-    r |= finding_add_text(f, "base_version", names_get(book->names, v->base));
-    r |= finding_add_text(f, "since_version", names_get(book->names, v->since));
-    r |= finding_add_text(f, "measure", regress_measure_name(v->result.measure));
+    uint32_t culprit = culprit_of(book, v);
+    r |= finding_add_text(f, "service", names_get(book->names, culprit));
+    if (culprit != v->service)
+        r |= finding_add_text(f, "callee", names_get(book->names, v->service));
+    r |= finding_add_text(f, culprit == v->service ? "version" : "callee_version",
+                          names_get(book->names, v->version));
+    if (culprit == v->service) {
+        r |= finding_add_text(f, "base_version", names_get(book->names, v->base));
+        r |= finding_add_text(f, "since_version", names_get(book->names, v->since));
+    }
+    r |= finding_add_text(f, "measure", by_errors(v) ? "errors" : regress_measure_name(v->result.measure));
+    r |= finding_add_text(f, "compared_over", v->concurrent ? "same time" : "different times");
     r |= finding_add_text(f, "method", regress_method_words(v->result.method));
     text_done(&words);
     return r;
@@ -111,11 +186,17 @@ static int add_texts(const struct book *book, const struct verdict *v, struct fi
 static int add_numbers(const struct verdict *v, double e_value, struct finding *f)
 {
     const struct regress_result *result = &v->result;
-    int r = finding_add_real(f, "ratio", result->ratio[result->measure]);
-    r |= finding_add_real(f, "ratio_low", result->low[result->measure]);
-    r |= finding_add_real(f, "ratio_high", result->high[result->measure]);
-    r |= finding_add_real(f, "p_value", result->p);
-    r |= finding_add_real(f, "adjusted_p_value", result->adjusted_p);
+    const struct error_result *errors = &v->errors;
+    bool fails = by_errors(v);
+    int r = finding_add_real(f, "ratio", fails ? errors->ratio : result->ratio[result->measure]);
+    r |= finding_add_real(f, "ratio_low", fails ? errors->low : result->low[result->measure]);
+    r |= finding_add_real(f, "ratio_high", fails ? fmin(errors->high, 1e9) : result->high[result->measure]);
+    r |= finding_add_real(f, "p_value", fails ? errors->p : result->p);
+    r |= finding_add_real(f, "adjusted_p_value", fails ? errors->adjusted_p : result->adjusted_p);
+    r |= finding_add_real(f, "error_share", errors->rate_newer);
+    r |= finding_add_real(f, "base_error_share", errors->rate_older);
+    r |= finding_add_real(f, "mix_ratio", v->mix_ratio);
+    r |= finding_add_real(f, "cost_share", v->cost_share);
     if (e_value > 0)
         r |= finding_add_real(f, "e_value", e_value);
     r |= finding_add_real(f, "z_score", result->z);
@@ -139,9 +220,9 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
 {
     struct text words = {0};
     int r = 0;
-    if (v->change_count) {
+    if (v->result.slower && v->change_count) {
         const struct forest_change *c = &v->changes[0];
-        book_path_chain(book, c->path, &words);
+        say_chain(book, v, c->path, &words);
         r |= finding_add_text(f, "path", keep(f, &words));
         r |= finding_add_text(f, "path_change", forest_change_name(c->kind));
         r |= finding_add_count(f, "path_ns", (uint64_t)c->after_ns);
@@ -150,7 +231,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "concurrency", c->concurrency_after);
         r |= finding_add_real(f, "base_concurrency", c->concurrency_before);
     }
-    const struct cause *cause = named_cause(v);
+    const struct cause *cause = v->result.slower ? named_cause(v) : NULL;
     if (cause) {
         cause_words(book, cause, &words);
         r |= finding_add_text(f, "cause", keep(f, &words));
@@ -158,7 +239,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "cause_ratio", cause->ratio);
         r |= finding_add_real(f, "cause_ratio_outside", cause->ratio_outside);
     }
-    if (v->rule.length) {
+    if (v->result.slower && v->rule.length) {
         cause_words(book, &v->rule, &words);
         r |= finding_add_text(f, "rule_cause", keep(f, &words));
     }
@@ -204,24 +285,75 @@ static int add_affected(const struct book *book, const struct verdict *v, struct
     return r;
 }
 
+#define CRITICAL_COST   0.5  /* of the service's newer requests' time, added */
+#define CRITICAL_ERRORS 0.05 /* of requests, that fail beyond the older share */
+
+static enum finding_severity severity_of(const struct verdict *v)
+{
+    bool many = v->errors.more && v->errors.rate_newer - v->errors.rate_older >= CRITICAL_ERRORS;
+    return many || (v->result.slower && v->cost_share >= CRITICAL_COST) ? SEVERITY_CRITICAL
+                                                                        : SEVERITY_WARNING;
+}
+
+/* The service at which the change lies: calls made otherwise are the caller's. */
+static const struct path *place_of(const struct book *book, const struct verdict *v)
+{
+    const struct path *type = &book->paths.at[book->buckets.at[v->bucket].type];
+    if (!v->change_count || !v->result.slower)
+        return type;
+    const struct path *path = &book->paths.at[v->changes[0].path];
+    bool callers = v->changes[0].kind == CHANGE_MORE_CALLS || v->changes[0].kind == CHANGE_SEQUENTIAL ||
+                   v->changes[0].kind == CHANGE_APPEARED;
+    return callers && path->service != type->service && path->parent != BOOK_NONE
+               ? &book->paths.at[path->parent]
+               : path;
+}
+
+static void say_remedy(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    const char *service = names_get(book->names, v->service), *version = names_get(book->names, v->version),
+               *base = names_get(book->names, v->base), *since = names_get(book->names, v->since);
+    const struct path *place = place_of(book, v);
+    uint32_t culprit = culprit_of(book, v);
+    if (culprit != v->service)
+        f->remedy = finding_say(
+            f,
+            "Look at %s: where it calls %s %s it takes longer itself; nothing grew in %s or on the "
+            "way to it.",
+            names_get(book->names, culprit), service, version, service);
+    else if (place->service != v->service)
+        f->remedy =
+            finding_say(f,
+                        "Look at %s, which %s %s waits for longer. Stop the rollout of %s %s, or roll back "
+                        "to %s, if it calls %s otherwise than before.",
+                        names_get(book->names, place->service), service, version, service, version, base,
+                        names_get(book->names, place->service));
+    else if (v->since != v->version)
+        f->remedy = finding_say(
+            f,
+            "Roll %s back to %s, the last version before it got slower; %s, which runs now, is as "
+            "slow as %s. Look at the call path named above.",
+            service, base, version, since);
+    else
+        f->remedy =
+            finding_say(f, "Stop the rollout of %s %s, or roll back to %s, and look at %s.", service, version,
+                        base, by_errors(v) ? "the requests that fail" : "the call path named above");
+}
+
 int diagnosis_add_finding(const struct book *book, const struct verdict *v, double e_value,
                           struct report *report, struct finding **ret_finding)
 {
-    struct finding *f = report_add_finding(report, FINDING_regression, SEVERITY_WARNING);
+    struct finding *f = report_add_finding(report, FINDING_regression, severity_of(v));
     if (!f)
         return -ENOMEM;
-    const struct path *root = &book->paths.at[book->buckets.at[v->bucket].type];
-    const struct path *where = v->change_count ? &book->paths.at[v->changes[0].path] : root;
+    const struct path *where = place_of(book, v);
     f->where.service = names_get(book->names, where->service);
     f->where.function = names_get(book->names, where->name);
     f->from_ns = v->first_ns;
     f->to_ns = v->last_ns;
     say_title(book, v, f);
     say_detail(book, v, f);
-    f->remedy = finding_say(
-        f, "Stop the rollout of %s %s, or roll back to %s, and look at the call path named above.",
-        names_get(book->names, v->service), names_get(book->names, v->since),
-        names_get(book->names, v->base));
+    say_remedy(book, v, f);
     int r = add_texts(book, v, f);
     r |= add_numbers(v, e_value, f);
     r |= add_path_and_cause(book, v, f);
@@ -231,6 +363,49 @@ int diagnosis_add_finding(const struct book *book, const struct verdict *v, doub
     if (ret_finding)
         *ret_finding = f;
     return 0;
+}
+
+/* A host that is slow by itself. */
+static int add_bad_host(const struct book *book, const struct bad_host *bad, struct report *report)
+{
+    struct finding *f = report_add_finding(report, FINDING_outlier_instance, SEVERITY_WARNING);
+    const struct bucket *bucket = &book->buckets.at[bad->bucket];
+    const struct path *type = &book->paths.at[bucket->type];
+    const char *service = names_get(book->names, type->service), *host = names_get(book->names, bad->host);
+    struct text words = {0};
+    char own[24], others[24];
+    if (!f)
+        return -ENOMEM;
+    book_bucket_words(book, bucket, &words);
+    f->where.service = service;
+    f->where.function = names_get(book->names, type->name);
+    f->from_ns = bad->first_ns;
+    f->to_ns = bad->last_ns;
+    f->cost_ns = (uint64_t)(fmax(bad->own_ns - bad->median_ns, 0) * (double)bad->requests);
+    f->title =
+        finding_say(f, "%s takes %.2f times as long on %s as on its equals (typically %s instead of %s)",
+                    text_get(&words), bad->ratio, host, milliseconds(bad->own_ns, own),
+                    milliseconds(bad->median_ns, others));
+    f->detail = finding_say(
+        f,
+        "The slowest of %zu hosts that run %s %s%s; p = %.2g for the slowest of them. It is left out "
+        "where versions are compared.",
+        bad->equals, service, names_get(book->names, bad->version),
+        bad->buckets > 1 ? ", in several operations" : "", bad->p);
+    f->remedy = finding_say(
+        f, "Take %s out of service and look at the machine: it is not the version's doing.", host);
+    int r = finding_add_text(f, "instance", host);
+    r |= finding_add_text(f, "bucket", keep(f, &words));
+    r |= finding_add_text(f, "service", service);
+    r |= finding_add_text(f, "version", names_get(book->names, bad->version));
+    r |= finding_add_count(f, "equals_count", bad->equals);
+    r |= finding_add_real(f, "ratio", bad->ratio);
+    r |= finding_add_count(f, "total_ns", (uint64_t)bad->own_ns);
+    r |= finding_add_count(f, "median_ns", (uint64_t)bad->median_ns);
+    r |= finding_add_real(f, "p_value", bad->p);
+    r |= finding_add_count(f, "requests_count", bad->requests);
+    text_done(&words);
+    return r ? -ENOMEM : 0;
 }
 
 /* ---- the document ---- */
@@ -326,7 +501,25 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
     json_object_set_new(json, "service", json_string(names_get(book->names, v->service)));
     json_object_set_new(json, "version", json_string(names_get(book->names, v->version)));
     json_object_set_new(json, "base_version", json_string(names_get(book->names, v->base)));
+    json_object_set_new(json, "verdict", json_string(judge_outcome_name(v->outcome)));
     json_object_set_new(json, "slower", json_boolean(r->slower));
+    json_object_set_new(json, "more_errors", json_boolean(v->errors.more));
+    json_object_set_new(json, "error_share", json_real(v->errors.rate_newer));
+    json_object_set_new(json, "base_error_share", json_real(v->errors.rate_older));
+    json_object_set_new(json, "errors_p_value", json_real(v->errors.p));
+    json_object_set_new(json, "of_callers", json_boolean(v->of_callers));
+    json_object_set_new(json, "same_time", json_boolean(v->concurrent));
+    json_object_set_new(json, "mix_ratio", json_real(v->mix_ratio));
+    if (v->mix_changed) {
+        judge_mix_words(book, v, &words);
+        json_object_set_new(json, "mix_changed", text_json(&words));
+    }
+    if (v->follows != NAMES_NONE)
+        json_object_set_new(json, "follows", json_string(names_get(book->names, v->follows)));
+    if (v->outcome == OUTCOME_CANNOT_TELL) {
+        judge_wanted_words(v, &words);
+        json_object_set_new(json, "wanted", text_json(&words));
+    }
     json_object_set_new(json, "method", json_string(regress_method_words(r->method)));
     json_object_set_new(json, "measure", json_string(regress_measure_name(r->measure)));
     json_object_set_new(json, "ratio", json_real(r->ratio[r->measure]));
@@ -403,7 +596,7 @@ static json_t *document(const struct diagnosis *diagnosis, const struct judgemen
     json_t *json = json_object(), *buckets = json_array(), *contrasts = json_array(), *in = json_object();
     size_t shown = 0;
     array_foreach (&book->buckets, bucket)
-        if (shown++ < BUCKETS_SHOWN)
+        if (bucket->whole && shown++ < BUCKETS_SHOWN)
             json_array_append_new(buckets, bucket_json(book, bucket));
     shown = 0;
     array_foreach (&judgement->verdicts, v)
@@ -416,97 +609,14 @@ static json_t *document(const struct diagnosis *diagnosis, const struct judgemen
     diagnosis_oddities(diagnosis, odd);
     for (size_t i = 0; i < DIAGNOSIS_ODDITIES; i++)
         json_object_set_new(in, odd[i].name, json_integer((json_int_t)odd[i].count));
+    json_object_set_new(json, "verdict", json_string(judge_outcome_name(judgement->outcome)));
+    json_object_set_new(json, "told_share", json_real(judgement->told_share));
     json_object_set_new(json, "input", in);
-    json_object_set_new(json, "bucket_count", json_integer((json_int_t)book->buckets.count));
+    json_object_set_new(json, "bucket_count", json_integer((json_int_t)book_bucket_count(book)));
     json_object_set_new(json, "buckets", buckets);
     json_object_set_new(json, "contrasts", contrasts);
     json_object_set_new(json, "attributes", proposals_json(book));
     return json;
-}
-
-/* The different services, or with one of them (a number) its versions; true when there are any. */
-static bool list_seen(const struct book *book, uint32_t service, struct text *to)
-{
-    size_t shown = 0;
-    for (size_t i = 0; i < book->service_versions.count; i++) {
-        const struct service_version *v = &book->service_versions.at[i];
-        bool repeated = service != NAMES_NONE && (v->service != service || !v->version);
-        for (size_t k = 0; k < i && !repeated; k++)
-            repeated = book->service_versions.at[k].service == v->service &&
-                       (service == NAMES_NONE || book->service_versions.at[k].version == v->version);
-        if (repeated || shown == NAMES_SHOWN)
-            continue;
-        text_addf(to, "%s%s", shown++ ? ", " : "",
-                  names_get(book->names, service == NAMES_NONE ? v->service : v->version));
-    }
-    return shown > 0;
-}
-
-static bool was_seen(const struct book *book, uint32_t service, const char *version)
-{
-    uint32_t number = names_find(book->names, slice_of(version));
-    array_foreach (&book->service_versions, v)
-        if (number != NAMES_NONE && v->version == number && (service == NAMES_NONE || v->service == service))
-            return true;
-    return false;
-}
-
-/* Why nothing could be compared: a name that was asked for and is not there, or one version only. */
-static void say_nothing_to_compare(const struct book *book, const struct judge_settings *settings,
-                                   struct text *to)
-{
-    uint32_t service = settings->service ? names_find(book->names, slice_of(settings->service)) : NAMES_NONE;
-    const char *whose = settings->service ? settings->service : "a service";
-    bool known = !settings->service;
-    array_foreach (&book->service_versions, v)
-        known |= v->service == service;
-    if (!known) {
-        text_addf(to, "No span is of the service %s; there are: ", settings->service);
-        list_seen(book, NAMES_NONE, to);
-        text_add(to, ".");
-        return;
-    }
-    const char *const wanted[] = {settings->base, settings->candidate};
-    for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
-        if (wanted[i] && !was_seen(book, service, wanted[i])) {
-            text_addf(to, "No span is of %s in version %s", whose, wanted[i]);
-            struct text versions = {0};
-            if (service != NAMES_NONE && list_seen(book, service, &versions))
-                text_addf(to, "; there are: %s", text_get(&versions));
-            text_done(&versions);
-            text_add(to, ".");
-            return;
-        }
-    text_addf(to,
-              "%llu requests in %zu bucket%s, but %s was%s seen in two versions (service.version), so there "
-              "is nothing to compare.",
-              (unsigned long long)book->counts.requests, book->buckets.count,
-              book->buckets.count == 1 ? "" : "s", settings->service ? settings->service : "no service",
-              settings->service ? " not" : "");
-}
-
-static const char *say_nothing(const struct diagnosis *diagnosis, const struct judge_settings *settings,
-                               const struct judgement *judgement, struct report *report)
-{
-    const struct book *book = diagnosis_book(diagnosis);
-    struct text words = {0};
-    size_t compared = judgement->verdicts.count;
-    if (!book->counts.requests)
-        text_addf(&words, "%llu spans were read, but no request with a root span among them.",
-                  (unsigned long long)diagnosis_counts(diagnosis)->spans);
-    else if (!compared)
-        say_nothing_to_compare(book, settings, &words);
-    else
-        text_addf(&words, "%zu comparison%s of versions in %zu bucket%s, none of them slower.", compared,
-                  compared == 1 ? "" : "s", book->buckets.count, book->buckets.count == 1 ? "" : "s");
-    if (judgement->untested)
-        text_addf(&words, " %zu had too little data: either side needs %llu requests (--minimum-requests).",
-                  judgement->untested,
-                  (unsigned long long)(settings->regress.minimum_requests ? settings->regress.minimum_requests
-                                                                          : REGRESS_MINIMUM_REQUESTS));
-    const char *kept = arena_strdup(&report->arena, text_get(&words));
-    text_done(&words);
-    return kept;
 }
 
 int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings,
@@ -518,14 +628,17 @@ int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_setti
     if (r < 0)
         return r;
     array_foreach (&judgement.verdicts, v)
-        if (r == 0 && v->result.slower)
+        if (r == 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
             r = diagnosis_add_finding(book, v, settings->sequential ? v->sequential.e_value : 0, report,
                                       NULL);
+    array_foreach (&judgement.bad_hosts, bad)
+        if (r == 0)
+            r = add_bad_host(book, bad, report);
     if (r == 0)
         r = diagnosis_report_losses(diagnosis, report);
     report_sort(report);
     if (r == 0 && !report->findings.count)
-        report->nothing = say_nothing(diagnosis, settings, &judgement, report);
+        report->nothing = diagnosis_say_nothing(diagnosis, settings, &judgement, report);
     report->extra = json_object();
     json_object_set_new(report->extra, "diagnosis", document(diagnosis, &judgement));
     if (r < 0)

@@ -3,83 +3,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/judge.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/outliers.h"
 
-#define GROUPS_ROOM          256
-#define STILL_RUNS_MIN       10 /* requests from which the older version counts as running beside the newer one */
-#define CONCURRENT_MIN       300 /* requests of the older side since the newer one arrived */
-#define HISTORY_LONG         10  /* versions, from which change points are looked for */
-#define HISTORY_REGIME       3   /* versions, of the shortest regime */
-#define VERSION_REQUESTS_MIN 20
-#define VERSIONS_ROOM        256
-
-struct seen_version {
-    uint32_t version;
-    uint64_t first_ns;
-    const char *name;
-};
-
-static bool is_number(const char *version)
-{
-    if (*version == 'v')
-        version++;
-    if (!isdigit((unsigned char)*version))
-        return false;
-    for (; *version; version++)
-        if (!isdigit((unsigned char)*version) && *version != '.' && *version != '-')
-            return false;
-    return true;
-}
-
-static int by_age(const void *x, const void *y)
-{
-    const struct seen_version *a = x, *b = y;
-    if (is_number(a->name) && is_number(b->name))
-        return strverscmp(a->name + (*a->name == 'v'), b->name + (*b->name == 'v'));
-    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
-}
-
-int judge_versions(const struct book *book, uint32_t service, uint32_t **ret_versions, size_t *ret_count)
-{
-    ARRAY(struct seen_version) seen = {0};
-    int r = 0;
-    array_foreach (&book->buckets, bucket)
-        array_foreach (&bucket->groups, group) {
-            const struct combination *c = &book->combinations.at[group->combination];
-            for (uint32_t i = 0; r == 0 && i < c->count; i++) {
-                struct service_version v = book->service_versions.at[c->first + i];
-                size_t k = 0;
-                while (k < seen.count && seen.at[k].version != v.version)
-                    k++;
-                if (v.service != service || !v.version)
-                    continue;
-                if (k == seen.count)
-                    r = array_add(&seen, (struct seen_version){v.version, group->first_ns,
-                                                               names_get(book->names, v.version)});
-                else
-                    seen.at[k].first_ns = MIN(seen.at[k].first_ns, group->first_ns);
-            }
-        }
-    if (seen.count)
-        qsort(seen.at, seen.count, sizeof(*seen.at), by_age);
-    uint32_t *versions = malloc((seen.count + 1) * sizeof(*versions));
-    if (!versions)
-        r = -ENOMEM;
-    for (size_t i = 0; r == 0 && i < seen.count; i++)
-        versions[i] = seen.at[i].version;
-    if (r < 0) {
-        free(versions);
-    } else {
-        *ret_versions = versions;
-        *ret_count = seen.count;
-    }
-    array_done(&seen);
-    return r;
-}
+#define GROUPS_ROOM      256
+#define SUSPICIOUS_P     0.05 /* adjusted; with a ratio of SUSPICIOUS_RATIO it is no "not slower" */
+#define SUSPICIOUS_RATIO 1.2
+#define MIX_RATIO_MIN    1.1 /* from which a change of the mix is said */
+#define MIX_PART_MIN     0.5 /* of the whole difference, in logarithms */
+#define TOLD_SHARE_MIN   0.5 /* of the newer requests, for a verdict over all */
+#define LONE_MAX         64  /* operations of one side only */
+#define RENAMED_SHARE \
+    1.3 /* how much shares of the requests may differ, for a new name of the same operation */
+#define HOST_REQUESTS_MIN 20
+#define FOLLOWS_SHARE     0.5 /* of the growth that lies at another service which is slower itself */
 
 size_t judge_groups(const struct book *book, const struct bucket *bucket, uint32_t service,
                     const uint32_t *versions, size_t version_count, const struct group **groups, size_t room)
@@ -101,55 +41,6 @@ struct sides {
     size_t older_count, newer_count;
 };
 
-/* A service's hosts over some groups: pooled sketches. */
-struct clusters {
-    ARRAY(struct cluster) list;
-    ARRAY(struct sketch) sketches;
-};
-
-/* A host's requests: all of them, or those since the newest version arrived. */
-static int merge_host(struct sketch *into, const struct host *host, bool since)
-{
-    struct sketch later = {0};
-    int r = sketch_merge(&later, &host->latency);
-    if (r == 0 && since && host->earlier.count)
-        r = sketch_subtract(&later, &host->earlier);
-    if (r == 0)
-        r = sketch_merge(into, &later);
-    sketch_done(&later);
-    return r;
-}
-
-static int collect_clusters(const struct group *const *groups, size_t count, uint32_t service, bool since,
-                            struct clusters *ret_clusters)
-{
-    struct map index = {0};
-    int r = 0;
-    for (size_t g = 0; g < count; g++)
-        array_foreach (&groups[g]->hosts, host) {
-            bool added;
-            if (r < 0 || host->service != service)
-                continue;
-            uint64_t *slot = map_put(&index, host->host, &added);
-            if (!slot) {
-                r = -ENOMEM;
-                continue;
-            }
-            if (added) {
-                *slot = ret_clusters->list.count;
-                r = array_add(&ret_clusters->list, (struct cluster){.host = host->host});
-                if (r == 0)
-                    r = array_add(&ret_clusters->sketches, (struct sketch){0});
-            }
-            if (r == 0)
-                r = merge_host(&ret_clusters->sketches.at[*slot], host, since);
-        }
-    for (size_t i = 0; r == 0 && i < ret_clusters->list.count; i++)
-        ret_clusters->list.at[i].latency = &ret_clusters->sketches.at[i];
-    map_done(&index);
-    return r;
-}
-
 static void clusters_done(struct clusters *clusters)
 {
     array_foreach (&clusters->sketches, s)
@@ -158,13 +49,18 @@ static void clusters_done(struct clusters *clusters)
     array_done(&clusters->sketches);
 }
 
-static int pool_latency(const struct group *const *groups, size_t count, struct sketch *into)
+static void verdict_done(struct verdict *v)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = sketch_merge(into, &groups[i]->latency);
-    return r;
+    sketch_done(&v->older);
+    sketch_done(&v->newer);
+    sketch_done(&v->older_request);
+    sketch_done(&v->newer_request);
 }
+
+struct side_of {
+    const struct book *book;
+    const struct verdict *verdict;
+};
 
 /* The paper's Z-score with versions as the sample: against the means of the older versions only. */
 static double z_of_versions(const struct verdict *verdict, const struct sides *sides)
@@ -177,62 +73,109 @@ static double z_of_versions(const struct verdict *verdict, const struct sides *s
                                                    : 0;
 }
 
-/* For a rollout: what the older side served meanwhile, where that is enough. */
-static int collect_older(const struct sides *sides, const struct judge_settings *settings,
-                         struct verdict *verdict, struct clusters *ret_older)
+/* What the match says of the mix: most of the difference, and hardly any of it is left within classes. */
+static void judge_mix(const struct match *match, struct verdict *verdict)
+{
+    double within = log(fmax(verdict->result.ratio[MEASURE_MIDDLE], 1e-9));
+    verdict->mix_ratio = exp(match->mix);
+    verdict->mix_class = match->mix_class;
+    verdict->mix_share_older = match->mix_share_older;
+    verdict->mix_share_newer = match->mix_share_newer;
+    verdict->mix_changed =
+        match->mix >= log(MIX_RATIO_MIN) && match->mix >= MIX_PART_MIN * (match->mix + fmax(within, 0));
+}
+
+static int pool_clusters(const struct clusters *clusters, struct sketch *into)
 {
     int r = 0;
-    verdict->concurrent = verdict->waiting = false;
-    if (settings->sequential) {
-        uint64_t requests = 0;
-        r = collect_clusters(sides->older, sides->older_count, verdict->clustered_by, true, ret_older);
-        array_foreach (&ret_older->sketches, s)
-            requests += s->count;
-        verdict->concurrent = r == 0 && requests >= STILL_RUNS_MIN;
-        verdict->waiting = verdict->concurrent && requests < CONCURRENT_MIN;
-        if (r < 0 || verdict->concurrent)
-            return r;
-        clusters_done(ret_older);
-        *ret_older = (struct clusters){0};
-    }
-    return collect_clusters(sides->older, sides->older_count, verdict->clustered_by, false, ret_older);
+    array_foreach (&clusters->sketches, s)
+        if (r == 0)
+            r = sketch_merge(into, s);
+    return r;
+}
+
+#define BAD_HOST_P 0.001 /* for the slowest of a side's hosts, before it is left out */
+
+/* One bad host speaks for itself, not for a version: it is left out of its side. */
+static void leave_out(struct clusters *clusters, uint32_t *ret_host)
+{
+    struct outlier worst;
+    *ret_host = NAMES_NONE;
+    if (!outliers_find(clusters->list.at, clusters->list.count, HOST_REQUESTS_MIN, &worst) ||
+        worst.p > BAD_HOST_P)
+        return;
+    *ret_host = clusters->list.at[worst.at].host;
+    sketch_done(&clusters->sketches.at[worst.at]);
+    clusters->sketches.at[worst.at] = (struct sketch){0};
 }
 
 static int test_contrast(const struct sides *sides, const struct judge_settings *settings, double spread,
                          struct verdict *verdict)
 {
-    struct clusters older = {0}, newer = {0};
+    struct match match;
     struct regress_settings regress = settings->regress;
+    struct match_settings matching = {
+        settings->sequential, regress.minimum_requests ? regress.minimum_requests : REGRESS_MINIMUM_REQUESTS};
     regress.host_spread = spread;
-    int r = collect_clusters(sides->newer, sides->newer_count, verdict->clustered_by, false, &newer);
+    int r =
+        match_sides(sides->older, sides->older_count, sides->newer, sides->newer_count, &matching, &match);
+    if (r < 0)
+        return r;
+    leave_out(&match.older, &verdict->left_out[0]);
+    leave_out(&match.newer, &verdict->left_out[1]);
+    struct contrast contrast = {match.older.list.at, match.newer.list.at, match.older.list.count,
+                                match.newer.list.count, match.time_spread};
+    regress_test(&contrast, &regress, &verdict->result);
+    sequential_test(&contrast, spread, &verdict->sequential);
+    errors_test(&match, &verdict->errors);
+    verdict->concurrent = match.concurrent;
+    verdict->waiting = match.waiting;
+    verdict->time_spread = match.time_spread;
+    verdict->result.p = fmin(1, verdict->result.p * (double)verdict->sides.tried);
+    verdict->sequential.e_value /= (double)verdict->sides.tried;
+    if (verdict->waiting)
+        verdict->sequential.e_value = verdict->errors.e_value = 1;
+    judge_mix(&match, verdict);
+    r = pool_clusters(&match.older, &verdict->older);
     if (r == 0)
-        r = collect_older(sides, settings, verdict, &older);
-    if (r == 0) {
-        struct contrast contrast = {older.list.at, newer.list.at, older.list.count, newer.list.count};
-        regress_test(&contrast, &regress, &verdict->result);
-        sequential_test(&contrast, spread, &verdict->sequential);
-        if (verdict->waiting)
-            verdict->sequential.e_value = 1;
-    }
-    clusters_done(&older);
-    clusters_done(&newer);
+        r = pool_clusters(&match.newer, &verdict->newer);
+    match_done(&match);
     return r;
 }
 
-static double host_spread(const struct book *book, const struct judge_settings *settings)
+/* A group's hosts, each with all that it served. */
+static int pool_hosts(const struct group *group, struct clusters *to)
+{
+    int r = 0;
+    array_foreach (&group->hosts, host) {
+        if (r == 0)
+            r = array_add(&to->list, (struct cluster){.host = host->host});
+        if (r == 0)
+            r = array_add(&to->sketches, (struct sketch){0});
+        array_foreach (&host->strata, stratum)
+            if (r == 0)
+                r = sketch_merge(&to->sketches.at[to->sketches.count - 1], &stratum->latency);
+    }
+    for (size_t i = 0; r == 0 && i < to->list.count; i++)
+        to->list.at[i].latency = &to->sketches.at[i];
+    return r;
+}
+
+/* Of each bucket the largest group. */
+static double find_spread(const struct book *book, const struct judge_settings *settings)
 {
     ARRAY(struct clusters) all = {0};
     ARRAY(struct contrast) contrasts = {0};
     double spread = 0;
     array_foreach (&book->buckets, bucket) {
-        const struct group *groups[GROUPS_ROOM];
-        size_t n = 0;
+        const struct group *largest = NULL;
         array_foreach (&bucket->groups, group)
-            if (n < GROUPS_ROOM)
-                groups[n++] = group;
+            if (!largest || group->requests > largest->requests)
+                largest = group;
         struct clusters clusters = {0};
-        if (collect_clusters(groups, n, book->paths.at[bucket->type].service, false, &clusters) < 0 ||
-            array_add(&all, clusters) < 0)
+        if (bucket->whole || bucket->callee != NAMES_NONE || !largest)
+            continue;
+        if (pool_hosts(largest, &clusters) < 0 || array_add(&all, clusters) < 0)
             clusters_done(&clusters);
     }
     array_foreach (&all, c)
@@ -246,198 +189,131 @@ static double host_spread(const struct book *book, const struct judge_settings *
     return spread;
 }
 
-/* Which versions stand on which side. False when there is nothing to compare. */
-static bool choose_versions(const struct book *book, const struct judge_settings *settings,
-                            const uint32_t *versions, size_t count, size_t *ret_newer, uint32_t *older,
-                            size_t *ret_older_count)
-{
-    size_t newer = count, n = 0;
-    for (size_t i = 0; i < count; i++) {
-        const char *name = names_get(book->names, versions[i]);
-        bool is_base = settings->base && strcmp(name, settings->base) == 0;
-        if (settings->candidate ? strcmp(name, settings->candidate) == 0 : !is_base)
-            newer = i;
-    }
-    if (newer == count)
-        return false;
-    for (size_t i = 0; i < count && n < VERSIONS_ROOM; i++) {
-        const char *name = names_get(book->names, versions[i]);
-        if (settings->base ? strcmp(name, settings->base) == 0 && i != newer : i < newer)
-            older[n++] = versions[i];
-    }
-    *ret_newer = newer;
-    *ret_older_count = n;
-    return n > 0;
-}
-
-static bool same_sides(const struct book *book, const struct verdict *known, uint32_t bucket,
-                       const struct sides *sides)
-{
-    uint64_t older = 0, newer = 0;
-    if (known->bucket != bucket)
-        return false;
-    for (size_t i = 0; i < sides->older_count; i++)
-        older += sides->older[i]->requests;
-    for (size_t i = 0; i < sides->newer_count; i++)
-        newer += sides->newer[i]->requests;
-    return known->older.count == older && known->newer.count == newer;
-}
-
-static size_t count_hosts(const struct sides *sides, uint32_t service)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < sides->newer_count; i++)
-        array_foreach (&sides->newer[i]->hosts, host)
-            n += host->service == service;
-    return n;
-}
-
 static void set_times(const struct sides *sides, struct verdict *verdict)
 {
     verdict->first_ns = UINT64_MAX;
     for (size_t i = 0; i < sides->newer_count; i++) {
         verdict->first_ns = MIN(verdict->first_ns, sides->newer[i]->first_ns);
         verdict->last_ns = MAX(verdict->last_ns, sides->newer[i]->last_ns);
+        verdict->served += sides->newer[i]->requests;
     }
 }
 
-/* One (bucket, service): finds the sides, tests them, appends the verdict. */
-static int judge_one(const struct book *book, const struct judge_settings *settings, uint32_t b,
-                     uint32_t service, const uint32_t *versions, size_t version_count, double spread,
-                     struct judgement *judgement)
+size_t judge_older_groups(const struct book *book, const struct verdict *v, const struct group **groups,
+                          size_t room)
 {
-    const struct bucket *bucket = &book->buckets.at[b];
+    return judge_groups(book, &book->buckets.at[v->older_bucket], v->service, v->sides.older,
+                        v->sides.older_count, groups, room);
+}
+
+size_t judge_newer_groups(const struct book *book, const struct verdict *v, const struct group **groups,
+                          size_t room)
+{
+    return judge_groups(book, &book->buckets.at[v->bucket], v->service, &v->version, 1, groups, room);
+}
+
+static void find_sides(const struct book *book, const struct verdict *verdict, struct sides *sides)
+{
+    sides->newer_count = judge_newer_groups(book, verdict, sides->newer, GROUPS_ROOM);
+    sides->older_count = judge_older_groups(book, verdict, sides->older, GROUPS_ROOM);
+}
+
+int judge_forests(const struct book *book, const struct verdict *v, struct forest *ret_before,
+                  struct forest *ret_after)
+{
     struct sides sides = {0};
-    uint32_t here[VERSIONS_ROOM], older[VERSIONS_ROOM];
-    size_t here_count = 0, newer, older_count;
-    for (size_t v = 0; v < version_count && here_count < VERSIONS_ROOM; v++)
-        if (judge_groups(book, bucket, service, &versions[v], 1, sides.newer, 1))
-            here[here_count++] = versions[v];
-    if (!choose_versions(book, settings, here, here_count, &newer, older, &older_count))
-        return 0;
-    sides.newer_count = judge_groups(book, bucket, service, &here[newer], 1, sides.newer, GROUPS_ROOM);
-    size_t with_both = judge_groups(book, bucket, service, older, older_count, sides.older, GROUPS_ROOM);
-    for (size_t i = 0; i < with_both; i++) /* a request that met both versions is the newer one's */
-        if (!book_has_version(book, sides.older[i]->combination, service, here[newer]))
-            sides.older[sides.older_count++] = sides.older[i];
-    array_foreach (&judgement->verdicts, known)
-        if (same_sides(book, known, b, &sides)) {
-            if (count_hosts(&sides, service) > count_hosts(&sides, known->clustered_by))
-                known->clustered_by = service;
-            else
-                return 0;
-            return test_contrast(&sides, settings, spread, known);
-        }
-    struct verdict verdict = {.bucket = b,
-                              .service = service,
-                              .version = here[newer],
-                              .base = older[older_count - 1],
-                              .since = here[newer],
-                              .clustered_by = service};
-    int r = pool_latency(sides.older, sides.older_count, &verdict.older);
+    struct forest before = {0}, after = {0};
+    find_sides(book, v, &sides);
+    int r = forest_init(&before, sides.older, sides.older_count);
+    if (r == 0 && v->older_bucket != v->bucket)
+        r = forest_rename(book, &before, book->buckets.at[v->older_bucket].type,
+                          book->buckets.at[v->bucket].type);
     if (r == 0)
-        r = pool_latency(sides.newer, sides.newer_count, &verdict.newer);
-    if (r == 0)
-        r = test_contrast(&sides, settings, spread, &verdict);
+        r = forest_init(&after, sides.newer, sides.newer_count);
+    if (r < 0) {
+        forest_done(&before);
+        return r;
+    }
+    *ret_before = before;
+    *ret_after = after;
+    return 0;
+}
+
+/* Finds the groups of a verdict's versions, tests them, appends it. */
+static int judge_sides(const struct book *book, const struct judge_settings *settings, double spread,
+                       struct verdict *planned, struct judgement *judgement)
+{
+    struct verdict verdict = *planned;
+    struct sides sides = {0};
+    verdict.version = verdict.sides.newer;
+    verdict.since = verdict.sides.since;
+    verdict.base = verdict.sides.older[verdict.sides.older_count - 1];
+    find_sides(book, &verdict, &sides);
+    int r = test_contrast(&sides, settings, spread, &verdict);
+    for (size_t i = 0; r == 0 && i < sides.older_count; i++)
+        r = sketch_merge(&verdict.older_request, &sides.older[i]->request);
+    for (size_t i = 0; r == 0 && i < sides.newer_count; i++)
+        r = sketch_merge(&verdict.newer_request, &sides.newer[i]->request);
     verdict.z_versions = z_of_versions(&verdict, &sides);
     set_times(&sides, &verdict);
-    if (r == 0)
+    /* What is above a service changes for other reasons, too: only the same time tells. */
+    bool told = !verdict.of_callers || verdict.concurrent;
+    if (r == 0 && told)
         r = array_add(&judgement->verdicts, verdict);
-    if (r < 0) {
-        sketch_done(&verdict.older);
-        sketch_done(&verdict.newer);
-    }
+    if (r < 0 || !told)
+        verdict_done(&verdict);
     return r;
 }
 
-struct side_of {
-    const struct book *book;
-    const struct verdict *verdict;
-    const uint32_t *older;
-    size_t older_count;
-};
+/* One bucket of a service. */
+static int judge_one(const struct book *book, const struct judge_settings *settings, uint32_t b,
+                     const uint32_t *versions, size_t version_count, double spread,
+                     struct judgement *judgement)
+{
+    const struct bucket *bucket = &book->buckets.at[b];
+    uint32_t service = book_judged(book, bucket);
+    const struct group *any;
+    uint32_t here[VERSIONS_ROOM];
+    size_t here_count = 0;
+    struct verdict verdict = {.bucket = b, .service = service, .follows = NAMES_NONE, .mix_ratio = 1};
+    for (size_t v = 0; v < version_count && here_count < VERSIONS_ROOM; v++)
+        if (judge_groups(book, bucket, service, &versions[v], 1, &any, 1))
+            here[here_count++] = versions[v];
+    if (!versions_choose(book, bucket, here, here_count, settings->base, settings->candidate, &verdict.sides))
+        return 0;
+    verdict.older_bucket = b;
+    verdict.of_callers = bucket->callee != NAMES_NONE;
+    return judge_sides(book, settings, spread, &verdict, judgement);
+}
 
 static int side_of_combination(void *context, uint32_t combination)
 {
     const struct side_of *side = context;
-    if (book_has_version(side->book, combination, side->verdict->service, side->verdict->version))
+    const struct verdict *v = side->verdict;
+    if (book_has_version(side->book, combination, v->service, v->version))
         return 1;
-    for (size_t i = 0; i < side->older_count; i++)
-        if (book_has_version(side->book, combination, side->verdict->service, side->older[i]))
+    for (size_t i = 0; i < v->sides.older_count; i++)
+        if (book_has_version(side->book, combination, v->service, v->sides.older[i]))
             return 0;
     return -1;
 }
 
-/* One version's mean log latency in a bucket; false with too few requests. */
-static bool version_level(const struct book *book, const struct verdict *verdict, uint32_t version,
-                          double *ret_level)
+static int explain(const struct book *book, struct verdict *verdict)
 {
-    const struct group *groups[GROUPS_ROOM];
-    struct sketch latency = {0};
-    double variance;
-    size_t n = judge_groups(book, &book->buckets.at[verdict->bucket], verdict->service, &version, 1, groups,
-                            GROUPS_ROOM);
-    bool enough = pool_latency(groups, n, &latency) == 0 && latency.count >= VERSION_REQUESTS_MIN;
-    sketch_log_moments(&latency, ret_level, &variance);
-    sketch_done(&latency);
-    return enough;
-}
-
-/* Since which version: over a long history the last change point (E-divisive: never a single spike); over a
- * short one the oldest version from which on all are nearer to the newer side than to the oldest. */
-static uint32_t find_since(const struct book *book, const struct verdict *verdict, const uint32_t *versions,
-                           size_t count)
-{
-    double levels[VERSIONS_ROOM];
-    uint32_t known[VERSIONS_ROOM];
-    size_t n = 0, points[VERSIONS_ROOM];
-    for (size_t v = 0; v < count && n < VERSIONS_ROOM; v++) {
-        if (version_level(book, verdict, versions[v], &levels[n]))
-            known[n++] = versions[v];
-        if (versions[v] == verdict->version)
-            break;
-    }
-    if (n == 0)
-        return verdict->version;
-    if (n >= HISTORY_LONG) {
-        size_t found = stats_change_points(levels, n, HISTORY_REGIME, 0.05, 199, 1, points, VERSIONS_ROOM);
-        if (found && levels[n - 1] > levels[points[found - 1] - 1])
-            return known[points[found - 1]];
-    }
-    size_t since = n - 1;
-    while (since > 0 && levels[since - 1] >= (levels[0] + levels[n - 1]) / 2)
-        since--;
-    return known[since];
-}
-
-static int explain(const struct book *book, struct verdict *verdict, const uint32_t *versions, size_t count,
-                   const struct judge_settings *settings)
-{
-    const struct bucket *bucket = &book->buckets.at[verdict->bucket];
-    struct sides sides = {0};
-    struct forest before = {0}, after = {0};
-    uint32_t older[VERSIONS_ROOM];
-    size_t older_count = 0, newer;
-    if (!choose_versions(book, settings, versions, count, &newer, older, &older_count))
-        return 0;
-    sides.newer_count =
-        judge_groups(book, bucket, verdict->service, &verdict->version, 1, sides.newer, GROUPS_ROOM);
-    sides.older_count =
-        judge_groups(book, bucket, verdict->service, older, older_count, sides.older, GROUPS_ROOM);
-    verdict->since = settings->base ? verdict->version : find_since(book, verdict, versions, count);
-    int r = forest_init(&before, sides.older, sides.older_count);
-    if (r == 0)
-        r = forest_init(&after, sides.newer, sides.newer_count);
-    if (r == 0)
-        r = forest_compare(book, &before, &after, verdict->changes, JUDGE_CHANGES, &verdict->change_count);
+    struct forest before, after;
+    int r = judge_forests(book, verdict, &before, &after);
+    if (r < 0)
+        return r;
+    r = forest_compare(book, &before, &after, verdict->changes, JUDGE_CHANGES, &verdict->change_count);
     if (r == 0) {
         verdict->critical_path_length =
             forest_critical_path(book, &after, verdict->critical_path, JUDGE_PATH);
         verdict->mean_before_ns = before.mean_ns;
         verdict->mean_after_ns = after.mean_ns;
-        struct side_of side = {book, verdict, older, older_count};
-        r = cause_search(book, bucket->type, side_of_combination, &side, verdict->causes, JUDGE_CAUSES,
-                         &verdict->cause_count, &verdict->rule);
+        struct side_of side = {book, verdict};
+        if (verdict->older_bucket == verdict->bucket && !verdict->of_callers)
+            r = cause_search(book, book->buckets.at[verdict->bucket].type, side_of_combination, &side,
+                             verdict->causes, JUDGE_CAUSES, &verdict->cause_count, &verdict->rule);
     }
     forest_done(&before);
     forest_done(&after);
@@ -447,62 +323,328 @@ static int explain(const struct book *book, struct verdict *verdict, const uint3
 static int by_evidence(const void *x, const void *y)
 {
     const struct verdict *a = x, *b = y;
-    if (a->result.slower != b->result.slower)
-        return b->result.slower - a->result.slower;
-    if (a->result.adjusted_p != b->result.adjusted_p)
-        return a->result.adjusted_p < b->result.adjusted_p ? -1 : 1;
+    if (a->outcome != b->outcome)
+        return a->outcome > b->outcome ? -1 : 1;
+    double p = fmin(a->result.adjusted_p, a->errors.adjusted_p),
+           q = fmin(b->result.adjusted_p, b->errors.adjusted_p);
+    if (p != q)
+        return p < q ? -1 : 1;
     return a->result.ratio[a->result.measure] > b->result.ratio[b->result.measure] ? -1 : 1;
 }
 
+/* ---- operations that a version renamed ---- */
+
+/* A bucket that only one side has: its share of that side's requests. */
+struct lone {
+    uint32_t bucket;
+    double share;
+};
+
+static bool has_any(const struct book *book, const struct bucket *bucket, uint32_t service,
+                    const uint32_t *versions, size_t count)
+{
+    const struct group *any;
+    return judge_groups(book, bucket, service, versions, count, &any, 1) > 0;
+}
+
+static int by_share(const void *x, const void *y)
+{
+    const struct lone *a = x, *b = y;
+    return a->share > b->share ? -1 : a->share < b->share;
+}
+
+/* Buckets of a service in which only the versions `of` served, the largest share first. */
+static size_t find_lone(const struct book *book, uint32_t service, const uint32_t *of, size_t of_count,
+                        const uint32_t *others, size_t other_count, struct lone *list)
+{
+    double all = 0;
+    size_t n = 0;
+    for (uint32_t b = 0; b < book->buckets.count; b++) {
+        const struct bucket *bucket = &book->buckets.at[b];
+        const struct group *groups[GROUPS_ROOM];
+        double requests = 0;
+        if (bucket->whole || bucket->callee != NAMES_NONE || book_judged(book, bucket) != service)
+            continue;
+        size_t count = judge_groups(book, bucket, service, of, of_count, groups, GROUPS_ROOM);
+        for (size_t g = 0; g < count; g++)
+            requests += (double)groups[g]->requests;
+        all += requests;
+        if (count && n < LONE_MAX && !has_any(book, bucket, service, others, other_count))
+            list[n++] = (struct lone){b, requests};
+    }
+    for (size_t i = 0; i < n; i++)
+        list[i].share /= all;
+    qsort(list, n, sizeof(*list), by_share);
+    return n;
+}
+
+/* Operations that the newest version does not have any more, and others in their place with as large a share
+ * of the requests, of the same kind and the same bucketing attributes: the same ones, renamed. */
+static int judge_renamed(const struct book *book, const struct judge_settings *settings, uint32_t service,
+                         const uint32_t *versions, size_t count, double spread, struct judgement *judgement)
+{
+    struct lone gone[LONE_MAX], come[LONE_MAX];
+    struct verdict verdict = {.service = service, .follows = NAMES_NONE, .mix_ratio = 1};
+    const struct bucket none = {0};
+    int r = 0;
+    if (!versions_choose(book, &none, versions, count, settings->base, settings->candidate, &verdict.sides))
+        return 0;
+    size_t gone_count = find_lone(book, service, verdict.sides.older, verdict.sides.older_count,
+                                  &verdict.sides.newer, 1, gone);
+    size_t come_count = find_lone(book, service, &verdict.sides.newer, 1, verdict.sides.older,
+                                  verdict.sides.older_count, come);
+    for (size_t i = 0; i < come_count; i++)
+        for (size_t k = 0; r == 0 && k < gone_count; k++) {
+            const struct bucket *a = &book->buckets.at[gone[k].bucket],
+                                *b = &book->buckets.at[come[i].bucket];
+            double ratio = come[i].share / fmax(gone[k].share, 1e-9);
+            if (gone[k].share == 0 || a->labels != b->labels || ratio > RENAMED_SHARE ||
+                ratio < 1 / RENAMED_SHARE || book->paths.at[a->type].kind != book->paths.at[b->type].kind)
+                continue;
+            verdict.bucket = come[i].bucket;
+            verdict.older_bucket = gone[k].bucket;
+            gone[k].share = 0; /* taken */
+            r = judge_sides(book, settings, spread, &verdict, judgement);
+            break;
+        }
+    return r;
+}
+
 /* All services, or the one asked for. */
-static int judge_services(const struct book *book, const struct judge_settings *settings,
-                          struct judgement *judgement, bool explaining)
+static int judge_services(const struct book *book, const struct judge_settings *settings, double spread,
+                          struct judgement *judgement)
 {
     struct map services = {0};
     int r = 0;
-    double spread = explaining ? 0 : host_spread(book, settings);
     array_foreach (&book->service_versions, v)
         if (!map_put(&services, v->service, NULL))
             r = -ENOMEM;
-    for (size_t s = 0; r == 0 && s < services.capacity; s++) {
-        uint32_t service = (uint32_t)services.slots[s].key, *versions;
+    map_foreach (&services, slot) {
+        uint32_t service = (uint32_t)slot->key, *versions;
         size_t count;
-        if (!services.slots[s].used ||
-            (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
+        if (r < 0 || (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
             continue;
-        r = judge_versions(book, service, &versions, &count);
+        r = versions_list(book, service, &versions, &count);
         if (r < 0)
             break;
-        for (uint32_t b = 0; r == 0 && !explaining && count >= 2 && b < book->buckets.count; b++)
-            r = judge_one(book, settings, b, service, versions, count, spread, judgement);
-        for (size_t i = 0; r == 0 && explaining && i < judgement->verdicts.count; i++)
-            if (judgement->verdicts.at[i].result.slower && judgement->verdicts.at[i].service == service)
-                r = explain(book, &judgement->verdicts.at[i], versions, count, settings);
+        for (uint32_t b = 0; r == 0 && count >= 2 && b < book->buckets.count; b++)
+            if (!book->buckets.at[b].whole && book_judged(book, &book->buckets.at[b]) == service)
+                r = judge_one(book, settings, b, versions, count, spread, judgement);
+        if (r == 0 && count >= 2)
+            r = judge_renamed(book, settings, service, versions, count, spread, judgement);
         free(versions);
     }
     map_done(&services);
     return r;
 }
 
-/* Selection by e-values instead of p-values. */
-static size_t select_sequential(const struct judge_settings *settings, struct judgement *j)
+/* ---- bad hosts ---- */
+
+/* Remembers a host once, with the bucket in which it stands out most. */
+static int add_bad_host(const struct book *book, const struct bad_host *bad, struct judgement *judgement)
 {
-    _cleanup_(freep) double *e = calloc(j->verdicts.count + 1, sizeof(*e));
-    _cleanup_(freep) bool *selected = calloc(j->verdicts.count + 1, sizeof(*selected));
-    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
-    double least = settings->regress.minimum_ratio > 0 ? settings->regress.minimum_ratio : 1.05;
-    size_t slower = 0;
-    if (!e || !selected)
+    uint32_t service = book->paths.at[book->buckets.at[bad->bucket].type].service;
+    array_foreach (&judgement->bad_hosts, known) {
+        if (known->host != bad->host ||
+            book->paths.at[book->buckets.at[known->bucket].type].service != service)
+            continue;
+        size_t buckets = known->buckets + 1;
+        if (bad->p < known->p)
+            *known = *bad;
+        known->buckets = buckets;
         return 0;
-    for (size_t i = 0; i < j->verdicts.count; i++)
-        e[i] = j->verdicts.at[i].sequential.e_value;
-    sequential_select(e, j->verdicts.count, q, selected);
-    for (size_t i = 0; i < j->verdicts.count; i++) {
-        struct regress_result *r = &j->verdicts.at[i].result;
-        r->slower = selected[i] && r->method != METHOD_NONE && r->ratio[r->measure] >= least;
-        slower += r->slower;
     }
-    return slower;
+    return array_add(&judgement->bad_hosts, *bad);
+}
+
+static int judge_hosts(const struct book *book, const struct judge_settings *settings,
+                       struct judgement *judgement)
+{
+    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
+    ARRAY(struct bad_host) all = {0};
+    size_t looked_at = 0;
+    int r = 0;
+    for (uint32_t b = 0; b < book->buckets.count; b++) {
+        const struct bucket *bucket = &book->buckets.at[b];
+        uint32_t service = book->paths.at[bucket->type].service;
+        if (bucket->whole || bucket->callee != NAMES_NONE ||
+            (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
+            continue;
+        array_foreach (&bucket->groups, group) {
+            struct clusters hosts = {0};
+            struct outlier worst;
+            if (r == 0)
+                r = pool_hosts(group, &hosts);
+            looked_at += hosts.list.count >= OUTLIERS_HOSTS_MIN;
+            if (r == 0 && outliers_find(hosts.list.at, hosts.list.count, HOST_REQUESTS_MIN, &worst)) {
+                const struct combination *c = &book->combinations.at[group->combination];
+                struct bad_host bad = {.bucket = b,
+                                       .host = hosts.list.at[worst.at].host,
+                                       .version = book->service_versions.at[c->first].version,
+                                       .equals = hosts.list.count,
+                                       .buckets = 1,
+                                       .ratio = worst.ratio,
+                                       .p = worst.p,
+                                       .median_ns = exp(worst.level),
+                                       .own_ns = exp(worst.level) * worst.ratio,
+                                       .requests = hosts.list.at[worst.at].latency->count,
+                                       .first_ns = group->first_ns,
+                                       .last_ns = group->last_ns};
+                r = array_add(&all, bad);
+            }
+            clusters_done(&hosts);
+        }
+    }
+    array_foreach (&all, bad)
+        if (r == 0 && bad->p * (double)looked_at <= q)
+            r = add_bad_host(book, bad, judgement);
+    array_done(&all);
+    return r;
+}
+
+/* ---- the verdicts together ---- */
+
+/* Latency and errors of all contrasts are one family: what is looked at is paid for. */
+static int select_slower(const struct judge_settings *settings, struct judgement *j)
+{
+    size_t n = j->verdicts.count;
+    _cleanup_(freep) double *values = calloc(4 * n + 1, sizeof(*values));
+    _cleanup_(freep) bool *selected = calloc(2 * n + 1, sizeof(*selected));
+    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
+    double least =
+        settings->regress.minimum_ratio > 0 ? settings->regress.minimum_ratio : JUDGE_MINIMUM_RATIO;
+    double *adjusted = values + 2 * n;
+    if (!values || !selected)
+        return -ENOMEM;
+    size_t tested = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct verdict *v = &j->verdicts.at[i];
+        if (v->result.method == METHOD_NONE)
+            continue;
+        values[tested++] = settings->sequential ? v->sequential.e_value : v->result.p;
+        values[tested++] = settings->sequential ? v->errors.e_value : v->errors.p;
+    }
+    if (settings->sequential)
+        sequential_select(values, tested, q, selected);
+    else
+        stats_benjamini_hochberg(values, tested, q, selected, adjusted);
+    tested = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct verdict *v = &j->verdicts.at[i];
+        struct regress_result *r = &v->result;
+        r->slower = v->errors.more = false;
+        if (r->method == METHOD_NONE)
+            continue;
+        r->adjusted_p = settings->sequential ? fmin(1, r->p * (double)n) : adjusted[tested];
+        r->slower = selected[tested++] && r->ratio[r->measure] >= least;
+        v->errors.adjusted_p = settings->sequential ? fmin(1, v->errors.p * (double)n) : adjusted[tested];
+        v->errors.more = selected[tested++] && !v->of_callers && v->errors.ratio >= ERRORS_MINIMUM_RATIO &&
+                         v->errors.rate_newer - v->errors.rate_older >= ERRORS_MINIMUM_SHARE;
+    }
+    return 0;
+}
+
+/* How often what is there would be needed for an interval that ends at the tolerance. */
+static double times_wanted(const struct regress_result *r)
+{
+    double reach = log(r->high[MEASURE_MIDDLE]) - log(r->ratio[MEASURE_MIDDLE]);
+    double room = log(JUDGE_TOLERANCE) - fmax(log(r->ratio[MEASURE_MIDDLE]), 0);
+    return room > 0.05 ? fmin(reach * reach / (room * room), 100) : 4;
+}
+
+static void find_outcome(const struct judge_settings *settings, struct verdict *v)
+{
+    const struct regress_result *r = &v->result;
+    uint64_t least =
+        settings->regress.minimum_requests ? settings->regress.minimum_requests : REGRESS_MINIMUM_REQUESTS;
+    uint64_t fewer = MIN(v->older.count, v->newer.count);
+    bool suspicious = r->adjusted_p <= SUSPICIOUS_P && r->ratio[r->measure] >= SUSPICIOUS_RATIO;
+    if (r->slower || v->errors.more) {
+        v->outcome = OUTCOME_SLOWER;
+    } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {
+        v->outcome = OUTCOME_NOT_SLOWER;
+    } else {
+        v->outcome = OUTCOME_CANNOT_TELL;
+        if (r->method == METHOD_NONE || v->waiting) {
+            least = v->waiting ? MATCH_CONCURRENT_MIN : least;
+            v->requests_wanted = least > fewer ? least : fewer + 1;
+        } else if (r->method == METHOD_BOOTSTRAP || r->method == METHOD_HOSTS || r->method == METHOD_PAIRED) {
+            v->hosts_wanted = (uint64_t)ceil(fmax((double)MIN(r->older_hosts, r->newer_hosts), 1) *
+                                             fmax(times_wanted(r), 1.2));
+        }
+        double minutes = (double)(v->last_ns - MIN(v->first_ns, v->last_ns)) / 60e9;
+        if (v->requests_wanted && v->served > 1 && minutes > 0)
+            v->minutes_wanted = ((double)v->requests_wanted - (double)MIN(fewer, v->requests_wanted)) *
+                                minutes / (double)v->served;
+    }
+}
+
+/* Of the service's newer requests' time, what this slow-down adds. */
+static void find_cost(const struct judgement *j, struct verdict *v)
+{
+    double expected = 0;
+    array_foreach (&j->verdicts, other)
+        if (other->service == v->service && other->version == v->version &&
+            other->of_callers == v->of_callers)
+            expected += sketch_mean(&other->older) * (double)other->served;
+    double added = fmax(sketch_mean(&v->newer) - sketch_mean(&v->older), 0) * (double)v->served;
+    v->cost_share = expected > 0 ? added / expected : 0;
+}
+
+/* A caller whose growth lies at a service that is slower itself is no finding of its own. */
+static void find_consequences(const struct book *book, struct judgement *j)
+{
+    array_foreach (&j->verdicts, v) {
+        if (!v->result.slower || (v->errors.more && !v->of_callers))
+            continue;
+        bool there =
+            v->change_count && v->changes[0].share >= FOLLOWS_SHARE && v->changes[0].kind == CHANGE_SLOWER;
+        uint32_t at = there ? book->paths.at[v->changes[0].path].service : NAMES_NONE;
+        uint32_t caller = book->paths.at[book->buckets.at[v->bucket].type].service;
+        bool above =
+            v->change_count && v->changes[0].share >= FOLLOWS_SHARE &&
+            (v->changes[0].kind == CHANGE_EDGE || book->paths.at[v->changes[0].path].service != v->service);
+        if (v->of_callers && !above)
+            v->follows = v->service; /* which is judged where it stands */
+        array_foreach (&j->verdicts, other) {
+            if (other == v || other->outcome != OUTCOME_SLOWER || other->of_callers)
+                continue;
+            bool itself = v->of_callers && (other->service == v->service || other->service == caller);
+            if (itself || (other->service == at && at != v->service))
+                v->follows = other->service;
+        }
+    }
+}
+
+/* One answer for a gate: the newer versions' requests are what it is about. */
+static void conclude(const struct judge_settings *settings, struct judgement *j)
+{
+    double told = 0, all = 0;
+    bool suspicious = false;
+    array_foreach (&j->verdicts, v) {
+        if (v->of_callers) {
+            j->slower += v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE;
+            continue;
+        }
+        j->slower += v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE;
+        j->untold += v->outcome == OUTCOME_CANNOT_TELL;
+        j->untested += v->result.method == METHOD_NONE;
+        told += v->outcome == OUTCOME_CANNOT_TELL ? 0 : (double)v->served;
+        all += (double)v->served;
+        suspicious |= v->outcome == OUTCOME_CANNOT_TELL && v->result.method != METHOD_NONE &&
+                      v->result.adjusted_p <= SUSPICIOUS_P &&
+                      v->result.ratio[v->result.measure] >= SUSPICIOUS_RATIO;
+    }
+    j->told_share = all > 0 ? told / all : 0;
+    j->outcome = j->slower                                                   ? OUTCOME_SLOWER
+                 : all > 0 && j->told_share >= TOLD_SHARE_MIN && !suspicious ? OUTCOME_NOT_SLOWER
+                                                                             : OUTCOME_CANNOT_TELL;
+}
+
+const char *judge_outcome_name(enum outcome outcome)
+{
+    static const char *const names[] = {"cannot-tell", "not-slower", "slower"};
+    return names[outcome];
 }
 
 static void name_exemplar(const struct exemplar *e, struct trace_id *ids, size_t room, size_t *count)
@@ -519,12 +661,15 @@ size_t judgement_exemplars(const struct book *book, const struct judgement *judg
 {
     size_t n = 0;
     array_foreach (&judgement->verdicts, v) {
-        if (!v->result.slower)
+        if (v->outcome != OUTCOME_SLOWER)
             continue;
-        array_foreach (&book->buckets.at[v->bucket].groups, group)
+        const struct group *groups[2 * GROUPS_ROOM];
+        size_t count = judge_older_groups(book, v, groups, GROUPS_ROOM);
+        count += judge_newer_groups(book, v, groups + count, GROUPS_ROOM);
+        for (size_t g = 0; g < count; g++)
             for (int i = 0; i < BOOK_EXEMPLARS; i++) {
-                name_exemplar(&group->slow[i], ids, room, &n);
-                name_exemplar(&group->normal[i], ids, room, &n);
+                name_exemplar(&groups[g]->slow[i], ids, room, &n);
+                name_exemplar(&groups[g]->normal[i], ids, room, &n);
             }
     }
     return n;
@@ -533,38 +678,35 @@ size_t judgement_exemplars(const struct book *book, const struct judgement *judg
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement)
 {
     struct judgement j = {0};
-    int r = judge_services(book, settings, &j, false);
-    _cleanup_(freep) struct regress_result *results = calloc(j.verdicts.count + 1, sizeof(*results));
-    if (!results)
-        r = -ENOMEM;
-    for (size_t i = 0; r == 0 && i < j.verdicts.count; i++) {
-        results[i] = j.verdicts.at[i].result;
-        j.untested += results[i].method == METHOD_NONE;
+    double spread = find_spread(book, settings);
+    int r = judge_services(book, settings, spread, &j);
+    if (r == 0)
+        r = judge_hosts(book, settings, &j);
+    if (r == 0)
+        r = select_slower(settings, &j);
+    array_foreach (&j.verdicts, v) {
+        find_outcome(settings, v);
+        if (v->outcome == OUTCOME_SLOWER)
+            find_cost(&j, v);
+        if (r == 0 && v->outcome == OUTCOME_SLOWER)
+            r = explain(book, v);
     }
-    if (r == 0) {
-        j.slower = regress_select(results, j.verdicts.count, &settings->regress);
-        for (size_t i = 0; i < j.verdicts.count; i++)
-            j.verdicts.at[i].result = results[i];
-        if (settings->sequential)
-            j.slower = select_sequential(settings, &j);
-        if (j.verdicts.count)
-            qsort(j.verdicts.at, j.verdicts.count, sizeof(*j.verdicts.at), by_evidence);
-        r = judge_services(book, settings, &j, true);
-    }
-    array_foreach (&book->buckets, bucket)
-        j.single_version_buckets += bucket->groups.count < 2;
-    if (r < 0)
+    if (r < 0) {
         judgement_done(&j);
-    else
-        *ret_judgement = j;
-    return r;
+        return r;
+    }
+    if (j.verdicts.count)
+        qsort(j.verdicts.at, j.verdicts.count, sizeof(*j.verdicts.at), by_evidence);
+    find_consequences(book, &j);
+    conclude(settings, &j);
+    *ret_judgement = j;
+    return 0;
 }
 
 void judgement_done(struct judgement *judgement)
 {
-    array_foreach (&judgement->verdicts, v) {
-        sketch_done(&v->older);
-        sketch_done(&v->newer);
-    }
+    array_foreach (&judgement->verdicts, v)
+        verdict_done(v);
     array_done(&judgement->verdicts);
+    array_done(&judgement->bad_hosts);
 }

@@ -1,12 +1,14 @@
-/* The judgement of a book: for every bucket and every service that it saw in more than one version, is the
- * newer side slower, by what, since when, on which path, and for which attributes. */
+/* The judgement of a book: for every bucket of entries that it saw in more than one version, is the newer
+ * side slower, does it fail more often, by what, since when, on which path, and for which attributes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef DIAGNOSE_JUDGE_H
 #define DIAGNOSE_JUDGE_H
 
 #include "diagnose/cause.h"
 #include "diagnose/compare.h"
+#include "diagnose/errors.h"
 #include "diagnose/sequential.h"
+#include "diagnose/versions.h"
 #include "span/store.h"
 
 #define JUDGE_CHANGES 12
@@ -21,22 +23,51 @@ struct judge_settings {
     const char *candidate; /* this version against the base; NULL: the newest */
 };
 
+enum outcome {
+    OUTCOME_CANNOT_TELL, /* a slow-down that matters can neither be seen nor ruled out */
+    OUTCOME_NOT_SLOWER,
+    OUTCOME_SLOWER, /* or fails more often */
+};
+
+/* Smaller slow-downs are no findings, unless told otherwise. */
+#define JUDGE_MINIMUM_RATIO 1.08
+
+/* A slow-down below this is ruled out by a verdict of "not slower": the upper end of the interval. */
+#define JUDGE_TOLERANCE 1.3
+
 /* One service's versions in one bucket: a contrast that was looked at. */
 struct verdict {
     uint32_t bucket;
     uint32_t service;
     uint32_t version; /* the newer side's */
-    uint32_t base;    /* the newest of the older side's; or NAMES_NONE */
+    uint32_t base;    /* the newest of the older side's: the one to go back to */
     uint32_t since; /* the first version that is as slow as the newer side: version itself or an older one */
-    uint32_t clustered_by; /* the service whose hosts are the clusters */
+    struct version_sides sides;
+    bool of_callers;       /* the bucket is of entries that call the service; only over the same time */
+    uint32_t older_bucket; /* the older side's: another one where the newer version renamed the operation */
     struct regress_result result;
+    struct error_result errors;
     struct sequential_result sequential;
-    bool waiting;    /* the older side runs too, but has not served enough meanwhile: no verdict yet */
-    bool concurrent; /* both sides over the same time */
+    enum outcome outcome;
+    bool waiting;         /* the older side runs too, but has not served enough meanwhile: no verdict yet */
+    bool concurrent;      /* both sides over the same time */
+    double time_spread;   /* see struct match */
+    uint32_t left_out[2]; /* a bad host of the older, of the newer side: not compared; or NAMES_NONE */
+    double mix_ratio;     /* newer / older latency that the mix of classes makes; 1: the same mix */
+    bool mix_changed;     /* it would look slower, but for the mix */
+    uint32_t mix_class;   /* see struct match */
+    double mix_share_older, mix_share_newer;
+    uint32_t follows;  /* the service whose slow-down explains this one; or NAMES_NONE */
+    uint64_t served;   /* requests of the newer version so far, also outside of the time compared */
+    double cost_share; /* what the slow-down adds to the time of all of the service's newer requests */
+    /* What a verdict would take, when it cannot be told: 0 where that is not what is missing. */
+    uint64_t hosts_wanted, requests_wanted;
+    double minutes_wanted; /* at the newer side's rate */
     /* The paper's Z against the spread of the older versions' means; 0 with fewer than two. */
     double z_versions;
-    uint64_t first_ns, last_ns; /* of the newer side's requests */
-    struct sketch older, newer; /* latencies */
+    uint64_t first_ns, last_ns;                 /* of the newer side's requests */
+    struct sketch older, newer;                 /* latencies, standardised */
+    struct sketch older_request, newer_request; /* of the whole requests */
     /* Only of verdicts that are slower: */
     struct forest_change changes[JUDGE_CHANGES];
     size_t change_count;
@@ -48,12 +79,31 @@ struct verdict {
     double mean_before_ns, mean_after_ns;
 };
 
-struct judgement {
-    ARRAY(struct verdict) verdicts; /* slower ones first, by their evidence */
-    size_t slower;
-    size_t untested;               /* with too little data on either side */
-    size_t single_version_buckets; /* with nothing to compare */
+/* A host on which a bucket's entries are much slower than on its equals. */
+struct bad_host {
+    uint32_t bucket, host, version; /* the version that it runs */
+    size_t equals;                  /* hosts of that version, itself included */
+    size_t buckets;                 /* of the service in which it is the odd one */
+    double ratio, p;
+    double median_ns, own_ns; /* middle latencies, of the others and of it */
+    uint64_t requests, first_ns, last_ns;
 };
+
+struct judgement {
+    ARRAY(struct verdict) verdicts;   /* slower ones first, by their evidence */
+    ARRAY(struct bad_host) bad_hosts; /* each host of a service once */
+    enum outcome outcome;             /* of all together: what a gate asks for */
+    size_t slower;                    /* that are no consequence of others */
+    size_t untested;                  /* with too little data on either side */
+    size_t untold;                    /* that cannot be told, these included */
+    double told_share;                /* of the newer versions' requests that a verdict covers */
+};
+
+/* What a verdict that cannot be told would take; how the mix of requests changed. */
+void judge_wanted_words(const struct verdict *verdict, struct text *to);
+void judge_mix_words(const struct book *book, const struct verdict *verdict, struct text *to);
+
+const char *judge_outcome_name(enum outcome outcome); /* "slower", "not-slower", "cannot-tell" */
 
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement);
 void judgement_done(struct judgement *judgement);
@@ -62,9 +112,15 @@ void judgement_done(struct judgement *judgement);
 size_t judgement_exemplars(const struct book *book, const struct judgement *judgement, struct trace_id *ids,
                            size_t room);
 
-/* The versions of a service over the whole book, oldest first: by number where both look like version
- * numbers, else by first arrival. Owned by the caller. */
-int judge_versions(const struct book *book, uint32_t service, uint32_t **ret_versions, size_t *ret_count);
+/* A verdict's groups of either side; borrowed, at most room. Returns how many. */
+size_t judge_older_groups(const struct book *book, const struct verdict *verdict, const struct group **groups,
+                          size_t room);
+size_t judge_newer_groups(const struct book *book, const struct verdict *verdict, const struct group **groups,
+                          size_t room);
+
+/* The forests of both sides; an operation that was renamed has its new name on both. -ENOMEM. */
+int judge_forests(const struct book *book, const struct verdict *verdict, struct forest *ret_before,
+                  struct forest *ret_after);
 
 /* The groups of a bucket in which a service has one of these versions; borrowed, at most room. */
 size_t judge_groups(const struct book *book, const struct bucket *bucket, uint32_t service,

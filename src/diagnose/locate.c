@@ -159,7 +159,7 @@ static int add_book(struct features *f, const struct book *book, int side)
     int r = 0;
     array_foreach (&book->buckets, bucket)
         array_foreach (&bucket->groups, group)
-            if (r == 0)
+            if (r == 0 && bucket->whole)
                 r = add_group(f, book, group, side);
     return r;
 }
@@ -300,6 +300,11 @@ const struct locate_weights LOCATE_WEIGHTS = {.into = 1.15, .out_of = 1.2, .brok
 static double strongest_of(const struct suspect *s, const struct locate_weights *w)
 {
     return fmax(fmax(s->inside, w->into * s->into), fmax(w->out_of * s->out_of, w->broken * s->broken));
+}
+
+double locate_strength(const struct suspect *s)
+{
+    return strongest_of(s, &LOCATE_WEIGHTS);
 }
 
 double locate_score(const struct suspect *s, const struct locate_weights *w)

@@ -28,6 +28,11 @@ extern const struct locate_weights LOCATE_WEIGHTS;
 /* The score of a suspect's evidence. */
 double locate_score(const struct suspect *suspect, const struct locate_weights *weights);
 
+/* The log of how many times the strongest evidence is what it was in the normal period; above LOCATE_SURE it
+ * is a finding. */
+#define LOCATE_SURE 0.405 /* log 1.5 */
+double locate_strength(const struct suspect *suspect);
+
 /* At most room suspects, the most suspected first. -ENOMEM. */
 int locate(const struct book *normal, const struct book *faulty, struct suspect *suspects, size_t room,
            size_t *ret_count);

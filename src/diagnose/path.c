@@ -137,12 +137,16 @@ static int compare_ends(const void *x, const void *y, void *context)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
-static size_t choose(const struct trace *trace, const struct path_scratch *s, uint32_t i)
+/* roles: NULL when all spans count. */
+static size_t choose(const struct trace *trace, const struct path_scratch *s, uint32_t i,
+                     const uint8_t *roles)
 {
     uint64_t from = s->window[2 * i], to = s->window[2 * i + 1];
     size_t n = 0, kept = 0;
     for (uint32_t c = s->first_child[i]; c < s->first_child[i + 1]; c++) {
         const struct part *child = &trace->parts[s->children[c]];
+        if (roles && roles[s->children[c]] == PATH_OUTSIDE)
+            continue;
         if (child->start_ns < to && child->end_ns > from)
             s->chosen[n++] = s->children[c];
     }
@@ -158,10 +162,11 @@ static size_t choose(const struct trace *trace, const struct path_scratch *s, ui
 }
 
 /* Gives the chosen children their windows, and the span what is left of its own. */
-static void walk(const struct trace *trace, const struct path_scratch *s, uint32_t i, struct path_time *times)
+static void walk(const struct trace *trace, const struct path_scratch *s, uint32_t i, const uint8_t *roles,
+                 struct path_time *times)
 {
     uint64_t from = s->window[2 * i], to = s->window[2 * i + 1], sum = 0;
-    size_t kept = choose(trace, s, i);
+    size_t kept = roles && roles[i] == PATH_LEAF ? 0 : choose(trace, s, i, roles);
     for (int exact = 0; exact < 2; exact++) {
         uint64_t limit = to;
         sum = 0;
@@ -200,6 +205,26 @@ int path_find(const struct trace *trace, uint32_t root, struct path_scratch *s, 
     s->window[2 * root + 1] = trace->parts[root].end_ns;
     for (uint32_t i = root; i < trace->count; i++) /* parents come before children */
         if (times[i].on_path)
-            walk(trace, s, i, times);
+            walk(trace, s, i, NULL, times);
     return 0;
+}
+
+void path_find_within(const struct trace *trace, const uint32_t *list, size_t count, const uint8_t *roles,
+                      struct path_scratch *s, const struct path_time *whole, struct path_time *times)
+{
+    for (size_t i = 0; i < count; i++) {
+        times[list[i]] = whole[list[i]];
+        times[list[i]].critical_ns = 0;
+        times[list[i]].on_path = i == 0;
+        uint32_t callee = whole[list[i]].callee;
+        if (roles[list[i]] == PATH_LEAF)
+            times[list[i]].is_call = false;
+        else if (callee != PART_NONE && roles[callee] == PATH_OUTSIDE)
+            times[list[i]].callee = PART_NONE;
+    }
+    s->window[2 * list[0]] = trace->parts[list[0]].start_ns;
+    s->window[2 * list[0] + 1] = trace->parts[list[0]].end_ns;
+    for (size_t i = 0; i < count; i++)
+        if (times[list[i]].on_path)
+            walk(trace, s, list[i], roles, times);
 }

@@ -30,6 +30,19 @@ struct path_scratch {
 int path_find(const struct trace *trace, uint32_t root, struct path_scratch *scratch,
               struct path_time *times);
 
+/* What a span is to the part of a trace that path_find_within() walks. */
+enum path_role {
+    PATH_OUTSIDE, /* not part of it, or nobody waits for it */
+    PATH_INSIDE,
+    PATH_LEAF, /* waited for, and not looked into */
+};
+
+/* The same for a part of a trace whose path_find() came just before (its index of children and its times are
+ * used): `list` names the spans of it in ascending order, the first one on top; roles has trace->count
+ * elements. Writes times of the spans listed only. */
+void path_find_within(const struct trace *trace, const uint32_t *list, size_t count, const uint8_t *roles,
+                      struct path_scratch *scratch, const struct path_time *whole, struct path_time *times);
+
 void path_scratch_done(struct path_scratch *scratch);
 
 #endif

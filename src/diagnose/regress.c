@@ -79,8 +79,12 @@ static int pool(const struct cluster *clusters, size_t count, struct sketch *int
 }
 
 static void set_measure(struct regress_result *result, enum regress_measure measure, struct welch test,
-                        double freedom)
+                        double freedom, double time_spread)
 {
+    if (time_spread > 0 && test.p < 1) {
+        test.error = sqrt(test.error * test.error + time_spread * time_spread);
+        test.p = stats_student_above(test.difference / test.error, fmax(freedom, 1));
+    }
     double reach = stats_student_quantile(0.025, fmax(freedom, 1)) * test.error;
     result->ratio[measure] = exp(test.difference);
     result->low[measure] = exp(test.difference - reach);
@@ -94,14 +98,15 @@ struct sides {
     double *a, *b; /* room for the values of either side */
 };
 
-static void test_hosts(const struct sides *sides, enum regress_measure measure, struct regress_result *result)
+static void test_hosts(const struct sides *sides, enum regress_measure measure, double time_spread,
+                       struct regress_result *result)
 {
     for (size_t i = 0; i < sides->older_count; i++)
         sides->a[i] = measure_of(sides->older[i]->latency, measure);
     for (size_t i = 0; i < sides->newer_count; i++)
         sides->b[i] = measure_of(sides->newer[i]->latency, measure);
     struct welch w = stats_welch(sides->a, sides->older_count, sides->b, sides->newer_count);
-    set_measure(result, measure, w, w.freedom);
+    set_measure(result, measure, w, w.freedom, time_spread);
 }
 
 static size_t pair_hosts(const struct sides *sides, enum regress_measure measure, double *differences)
@@ -157,7 +162,7 @@ static void test_bootstrap(const struct sketch *older, const struct sketch *newe
     struct welch w = {.difference = measure_of(newer, measure) - measure_of(older, measure),
                       .error = sqrt(variance + spread * spread * hosts)};
     w.p = w.error > 0 ? stats_normal_above(w.difference / w.error) : w.difference > 0 ? 0 : 1;
-    set_measure(result, measure, w, 1e6);
+    set_measure(result, measure, w, 1e6, contrast->time_spread);
 }
 
 static void describe(const struct sketch *older, const struct sketch *newer, struct regress_result *result)
@@ -210,9 +215,9 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
         enum regress_measure measure = (enum regress_measure)m;
         if (result->method == METHOD_PAIRED) {
             struct welch w = stats_paired(sides->b, pair_hosts(sides, measure, sides->b));
-            set_measure(result, measure, w, w.freedom);
+            set_measure(result, measure, w, w.freedom, contrast->time_spread);
         } else if (result->method == METHOD_HOSTS) {
-            test_hosts(sides, measure, result);
+            test_hosts(sides, measure, contrast->time_spread, result);
         } else {
             test_bootstrap(older, newer, contrast, spread, measure, result);
         }

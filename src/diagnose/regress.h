@@ -17,6 +17,7 @@ struct cluster {
 struct contrast {
     const struct cluster *older, *newer;
     size_t older_count, newer_count;
+    double time_spread; /* standard error of the log ratio that is owed to different times; 0: same times */
 };
 
 enum regress_measure {

@@ -148,16 +148,20 @@ static bool estimate(const struct contrast *c, const double *floor, double scale
     double noise = pooled_variance(levels, a); /* of the older side: the null's */
     if (noise <= 0)
         noise = 1e-6;
-    if (estimate_paired(levels, hosts, a, levels + a, hosts + a, b, noise, scale, ret_estimate))
+    double of_time = c->time_spread * c->time_spread * scale * scale;
+    if (estimate_paired(levels, hosts, a, levels + a, hosts + a, b, noise, scale, ret_estimate)) {
+        ret_estimate->variance += of_time;
         return true;
+    }
     double borrowed = fmax(host_spread, SPREAD_MIN) * scale;
     double between = spread_of(levels, a, noise, borrowed * borrowed);
     double older, newer, older_variance, newer_variance;
     weigh(levels, a, between, noise, &older, &older_variance);
     weigh(levels + a, b, between, noise, &newer, &newer_variance);
-    *ret_estimate = (struct estimate){
-        newer - older, older_variance + newer_variance + VERSION_SPREAD * VERSION_SPREAD * scale * scale,
-        false, a, b};
+    *ret_estimate = (struct estimate){newer - older,
+                                      older_variance + newer_variance +
+                                          VERSION_SPREAD * VERSION_SPREAD * scale * scale + of_time,
+                                      false, a, b};
     return true;
 }
 

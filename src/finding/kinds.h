@@ -218,32 +218,49 @@
          EVIDENCE("total_count", "in the place of total_ns where the event is not time")                      \
          EVIDENCE("own_count", "likewise")                                                                    \
          EVIDENCE("library_count", "likewise"))                                                               \
+    KIND(suspect_service, "suspect-service", "A service explains what differs from a normal period.",         \
+         EVIDENCE("service", "the service")                                                                   \
+         EVIDENCE("score", "of its evidence, the highest of all services")                                    \
+         EVIDENCE("ratio", "how many times its strongest evidence is what it was")                            \
+         EVIDENCE("why", "that evidence, in words"))                                                          \
     KIND(outlier_instance, "outlier-instance", "One instance, or one thread of a pool, costs more than its "  \
          "equals.",                                                                                           \
-         EVIDENCE("instance", "the process or thread")                                                        \
+         EVIDENCE("instance", "the process, thread or host")                                                        \
          EVIDENCE("equals_count", "processes of the same name, or threads of the same pool, beside it")       \
-         EVIDENCE("total_ns", "time sampled in it")                                                           \
+         EVIDENCE("total_ns", "time sampled in it; of a host, what a request typically takes on it")                                                           \
          EVIDENCE("median_ns", "and in the middle one of its equals")                                         \
          EVIDENCE("ratio", "the first to the second")                                                         \
          EVIDENCE("function", "the function that makes most of the difference")                               \
          EVIDENCE("function_ns", "time in it here")                                                           \
          EVIDENCE("function_mean_ns", "and on average in its equals")                                         \
+         EVIDENCE("bucket", "of a host: the operation and the values of the bucketing attributes") \
+         EVIDENCE("service", "of a host: the service that is slow on it") \
+         EVIDENCE("version", "of a host: the version that it runs") \
+         EVIDENCE("p_value", "of a host: that the slowest of as many would be so slow by chance") \
+         EVIDENCE("requests_count", "of a host: requests that it served") \
          EVIDENCE("total_count", "in the place of total_ns where the event is not time")                      \
          EVIDENCE("median_count", "likewise")                                                                 \
          EVIDENCE("function_count", "likewise")                                                               \
          EVIDENCE("function_mean_count", "likewise"))                                                         \
-    KIND(regression, "regression", "A version is slower than the versions before it.",                        \
+    KIND(regression, "regression", "A version is slower, or fails more often, than the versions before it.",   \
          EVIDENCE("request_type", "the service and operation that requests begin with")                       \
          EVIDENCE("bucket", "the slice: request type and the values of the bucketing attributes")             \
          EVIDENCE("service", "the service whose version changed")                                             \
+         EVIDENCE("callee", "where a caller grew: the service whose version makes the difference")            \
+         EVIDENCE("callee_version", "and that version")                                                       \
          EVIDENCE("version", "the newer version")                                                             \
          EVIDENCE("base_version", "the newest of the versions that it is compared with")                      \
          EVIDENCE("since_version", "the first version that is as slow")                                       \
-         EVIDENCE("measure", "what differs most surely: middle (geometric mean), p95 or p99")                 \
+         EVIDENCE("measure", "what differs most surely: middle (geometric mean), p95, p99 or errors")         \
+         EVIDENCE("compared_over", "same time, or different times")                                           \
          EVIDENCE("ratio", "newer / older of that measure")                                                   \
          EVIDENCE("ratio_low", "lower end of its 95 % interval")                                              \
          EVIDENCE("ratio_high", "upper end")                                                                  \
          EVIDENCE("method", "the test")                                                                       \
+         EVIDENCE("error_share", "newer requests that fail, 0 to 1")                                          \
+         EVIDENCE("base_error_share", "and older ones")                                                       \
+         EVIDENCE("mix_ratio", "newer / older latency that the mix of requests makes; taken out of ratio")    \
+         EVIDENCE("cost_share", "what it adds to the time of all newer requests of the service, 0 to 1 or more") \
          EVIDENCE("p_value", "one-sided, for the measures looked at")                                         \
          EVIDENCE("adjusted_p_value", "over all buckets looked at (Benjamini-Hochberg)")                      \
          EVIDENCE("e_value", "of the sequential test, valid at any time (watch)")                             \

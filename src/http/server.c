@@ -119,6 +119,14 @@ static void count(uint64_t *counter)
     __atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* Who sends spans need not be one who may read them, nor the other way round. */
+static bool has_token(const struct http_settings *settings, const struct http_request *request)
+{
+    bool sends = strncmp(request->path, "/v1/", 4) == 0;
+    const char *token = sends && settings->send_token ? settings->send_token : settings->token;
+    return !token || token_matches(token, request->authorization);
+}
+
 /* Whether the request may be handled; a refusal is written into the response. */
 static bool admit(struct http_server *server, struct MHD_Connection *connection,
                   const struct http_request *request, struct http_response *response)
@@ -136,7 +144,7 @@ static bool admit(struct http_server *server, struct MHD_Connection *connection,
         count(&server->counts.refused_origins);
         response->status = MHD_HTTP_FORBIDDEN;
         set_text(response, "pages of other sites are not answered\n");
-    } else if (server->settings.token && !token_matches(server->settings.token, request->authorization)) {
+    } else if (!has_token(&server->settings, request)) {
         count(&server->counts.refused_tokens);
         response->status = MHD_HTTP_UNAUTHORIZED;
         set_text(response, "a token is needed: Authorization: Bearer TOKEN\n");

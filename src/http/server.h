@@ -36,6 +36,7 @@ struct http_settings {
     size_t body_max;          /* bytes; 0: 64 MiB. Above: 413 */
     size_t held_max;          /* of all bodies being received; 0: 512 MiB. Above: 503 */
     const char *token;        /* "Authorization: Bearer TOKEN" is asked for; NULL: only on loopback */
+    const char *send_token;   /* in its place for what is sent (paths that begin with /v1/); NULL: token */
     unsigned connections_max; /* 0: 4096. Never more than the process may have descriptors for */
     const char *const *names; /* host names it answers to beside its address, ends with NULL; or NULL */
     void (*handle)(void *context, const struct http_request *request, struct http_response *response);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 static struct alert *find(struct alerts *alerts, uint64_t fingerprint)
 {
     array_foreach (&alerts->list, alert)
@@ -46,8 +48,11 @@ int alerts_see(struct alerts *alerts, uint64_t fingerprint, uint64_t requests, c
     alert->requests = requests;
     alert->quiet = more ? 0 : alert->quiet + 1;
     *ret_fires = alert->state != ALERT_FIRING && more;
-    if (*ret_fires)
+    if (*ret_fires) {
         alert->state = ALERT_FIRING;
+        alert->since_ns = clock_realtime_ns();
+        alert->acknowledged = alert->acted = false;
+    }
     describe(alert, copy, finding);
     return 0;
 }
@@ -75,6 +80,8 @@ json_t *alert_json(const struct alert *alert, const char *bundle)
     json_object_set_new(json, "status", json_string(alert->state == ALERT_FIRING ? "firing" : "resolved"));
     json_object_set_new(json, "fingerprint", json_string(id));
     json_object_set_new(json, "title", json_string(alert->title));
+    json_object_set_new(json, "since_ns", json_integer((json_int_t)alert->since_ns));
+    json_object_set_new(json, "acknowledged", json_boolean(alert->acknowledged));
     if (alert->finding)
         json_object_set(json, "finding", alert->finding);
     if (bundle)

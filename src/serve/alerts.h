@@ -19,6 +19,9 @@ struct alert {
     uint64_t requests;    /* of the slow version, so far */
     unsigned quiet;       /* looks since there were new ones */
     bool seen;            /* slower at this look */
+    bool acknowledged;    /* somebody takes care of it */
+    bool acted;           /* an action was taken since it fired */
+    uint64_t since_ns;    /* CLOCK_REALTIME of when it fired last */
     enum alert_state state, told;
     char *title;
     json_t *finding;

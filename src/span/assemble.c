@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "span/operation.h"
 
 #define WAITING_MAX   4000000
 #define PATIENCE_NS   (600 * NS_PER_S)
@@ -261,6 +262,7 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
     int r = know_resource(a, span->resource);
     if (r < 0)
         return r;
+    char operation[OPERATION_BYTES];
     struct part part = {.id = span->id,
                         .parent = span->parent,
                         .start_ns = span->start_ns,
@@ -268,10 +270,10 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
                         .service = a->resource.service,
                         .version = a->resource.version,
                         .host = a->resource.host,
-                        .name = intern(a, span->name),
+                        .name = intern(a, span_operation(span, operation)),
                         .up = PART_NONE,
                         .kind = span->kind,
-                        .error = span->error,
+                        .error = span_failed(span),
                         .shared = span->shared};
     r = span_labels(a, span, &part.labels);
     if (r < 0)

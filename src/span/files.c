@@ -69,7 +69,7 @@ int span_decode(enum span_format format, const void *bytes, size_t length, const
 {
     switch (format) {
     case FORMAT_OTLP_JSON:
-        return otlp_json_decode(bytes, length, sink, problem);
+        return otlp_json_decode_lines(bytes, length, sink, problem);
     case FORMAT_OTLP_PROTOBUF:
         return otlp_protobuf_decode(bytes, length, sink, problem);
     case FORMAT_JAEGER:

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/macro.h"
 
 #define HOSTS_MAX 64 /* pairs of hosts within one trace whose clocks are compared */
@@ -154,7 +155,8 @@ static bool is_synchronous(const struct part *child, const struct part *parent)
     return child->end_ns - child->start_ns <= parent->end_ns - parent->start_ns;
 }
 
-static size_t find_offsets(const struct trace *trace, struct offset *offsets, struct link_counts *counts)
+static size_t find_offsets(const struct trace *trace, struct offset *offsets, int64_t resolution_ns,
+                           struct link_counts *counts)
 {
     size_t n = 0;
     for (size_t i = 0; i < trace->count; i++) {
@@ -167,7 +169,7 @@ static size_t find_offsets(const struct trace *trace, struct offset *offsets, st
         int64_t low = (int64_t)(child->end_ns - parent->end_ns);
         int64_t high = (int64_t)(child->start_ns - parent->start_ns);
         if (low > high) {
-            counts->unskewable++;
+            counts->unskewable += low - high > 2 * resolution_ns;
             continue;
         }
         size_t at = 0;
@@ -183,13 +185,29 @@ static size_t find_offsets(const struct trace *trace, struct offset *offsets, st
     return n;
 }
 
-static int64_t offset_of(const struct offset *offsets, size_t n, uint32_t parent_host, uint32_t child_host)
+/* What times of this trace are rounded to: milliseconds, microseconds, or nothing that shows. */
+static int64_t resolution_of(const struct trace *trace)
+{
+    static const uint64_t steps[] = {NS_PER_MS, NS_PER_US};
+    for (size_t s = 0; s < ARRAY_SIZE(steps); s++) {
+        bool rounded = true;
+        for (size_t i = 0; i < trace->count && rounded; i++)
+            rounded = trace->parts[i].start_ns % steps[s] == 0 && trace->parts[i].end_ns % steps[s] == 0;
+        if (rounded)
+            return (int64_t)steps[s];
+    }
+    return 1;
+}
+
+/* An offset that rounding may make is none. */
+static int64_t offset_of(const struct offset *offsets, size_t n, uint32_t parent_host, uint32_t child_host,
+                         int64_t resolution_ns)
 {
     for (size_t i = 0; i < n; i++) {
         const struct offset *o = &offsets[i];
         if (o->parent_host != parent_host || o->child_host != child_host)
             continue;
-        if (o->low_ns > o->high_ns || (o->low_ns <= 0 && o->high_ns >= 0))
+        if (o->low_ns > o->high_ns || (o->low_ns <= resolution_ns && o->high_ns >= -resolution_ns))
             return 0;
         return o->low_ns + (o->high_ns - o->low_ns) / 2;
     }
@@ -201,10 +219,11 @@ static int64_t offset_of(const struct offset *offsets, size_t n, uint32_t parent
 static int correct_skew(struct trace *trace, struct link_counts *counts)
 {
     struct offset offsets[HOSTS_MAX];
-    size_t n = find_offsets(trace, offsets, counts);
+    int64_t resolution_ns = resolution_of(trace);
+    size_t n = find_offsets(trace, offsets, resolution_ns, counts);
     bool moved = false;
     for (size_t i = 0; i < n; i++)
-        moved |= offset_of(offsets, n, offsets[i].parent_host, offsets[i].child_host) != 0;
+        moved |= offset_of(offsets, n, offsets[i].parent_host, offsets[i].child_host, resolution_ns) != 0;
     if (!moved)
         return 0;
     counts->skewed++;
@@ -218,7 +237,7 @@ static int correct_skew(struct trace *trace, struct link_counts *counts)
         const struct part *parent = &trace->parts[part->up];
         shift[i] = shift[part->up];
         if (part->host != parent->host)
-            shift[i] += offset_of(offsets, n, parent->host, part->host);
+            shift[i] += offset_of(offsets, n, parent->host, part->host, resolution_ns);
         part->start_ns -= (uint64_t)shift[i];
         part->end_ns -= (uint64_t)shift[i];
     }

@@ -170,7 +170,7 @@ static int read_request(struct decoder *d, struct jread *json)
     return json->error;
 }
 
-int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
+static int decode_documents(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
 {
     struct arena scratch = {0};
     struct jread json;
@@ -189,6 +189,43 @@ int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, st
     }
     arena_done(&scratch);
     return r;
+}
+
+int otlp_json_decode(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
+{
+    return decode_documents(text, length, sink, problem);
+}
+
+int otlp_json_decode_lines(const char *text, size_t length, struct span_sink *sink, struct problem *problem)
+{
+    const char *end = text + length, *newline = memchr(text, '\n', length);
+    struct span_counts ignored;
+    uint64_t lines = 0, bad = 0;
+    size_t first = newline ? (size_t)(newline - text) : length;
+    const char *second = newline ? memchr(newline + 1, '\n', (size_t)(end - newline - 1)) : NULL;
+    bool by_line =
+        newline &&
+        (otlp_json_check(text, first, &ignored, NULL) == 0 ||
+         (second && otlp_json_check(newline + 1, (size_t)(second - newline - 1), &ignored, NULL) == 0));
+    if (!by_line)
+        return decode_documents(text, length, sink, problem);
+    for (const char *at = text; at < end; at = newline + 1) {
+        struct problem why = {0};
+        newline = memchr(at, '\n', (size_t)(end - at));
+        newline = newline ? newline : end;
+        int r = decode_documents(at, (size_t)(newline - at), sink, &why);
+        lines++;
+        if (r == -ENOMEM)
+            return r;
+        if (r < 0 && bad++ == 0 && problem)
+            *problem = why;
+    }
+    sink->counts.malformed += bad;
+    if (bad == lines)
+        return -EINVAL;
+    if (problem)
+        *problem = (struct problem){0};
+    return 0;
 }
 
 static int take_nothing(void *context, const struct span *span)

@@ -88,8 +88,12 @@ static int read_span(struct span_sink *sink, struct jread *json)
     for (size_t i = 0; i < span.attribute_count; i++)
         span.error |= slice_is(tags[i].key, "error");
     /* Zipkin has no resource: the tags name version and host where they are set. */
+    struct slice address = resource.host;
     resource.attribute_count = span.attribute_count;
+    resource.host = (struct slice){0};
     span_resource_conventions(&resource);
+    if (!resource.host.length)
+        resource.host = address;
     span.attribute_count = 0;
     if (shared && span.kind == SPAN_KIND_SERVER) {
         span.shared = true;

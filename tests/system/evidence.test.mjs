@@ -86,7 +86,7 @@ test('its pictures show what the numbers say', async (t) => {
     assert.notEqual(colours[0], colours[1]);
 
     const shaded = await page.locator('h2:has-text("Call-stack forest") ~ .wide').first().locator('tr.path td:first-child').allInnerTexts();
-    assert.deepEqual(shaded.map((text) => text.trim()), ['api POST /vm server', 'api POST client', 'agent POST /disks server', 'agent createDisk grew most']);
+    assert.deepEqual(shaded.map((text) => text.trim()), ['agent POST /disks server', 'agent createDisk grew most']);
 
     const disks = (side) => page.evaluate((name) => {
         const rows = [...document.querySelector(`table.request.${name}`).rows].filter((row) => row.cells[0].textContent.includes('createDisk'));

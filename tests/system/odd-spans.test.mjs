@@ -39,11 +39,36 @@ test('what is odd about spans in files is handled and said', async (t) => {
     assert.match(words, /1 attribute with more than 200 values: session/);
 });
 
+test('a line that is half written, rounded times, and hosts as Zipkin names them', async (t) => {
+    const folder = temporary(t), file = path.join(folder, 'spans.jsonl'), diagnose = async () => JSON.parse((await finish(t, SONDE, ['diagnose', '--json', folder])).stdout);
+    const lines = [1, 2, 3].map((trace) => request([host('h1'), [root(trace)]]));
+    fs.writeFileSync(file, `${lines.join('\n')}\n${lines[2].slice(0, lines[2].length / 2)}`);
+    let { diagnosis, losses } = await diagnose();
+    assert.equal(diagnosis.input.requests, 3);
+    assert.deepEqual(losses.map((loss) => [loss.reason, loss.count]), [['span-malformed', 1]]);
+    fs.writeFileSync(file, `{"resourceSpans": [\n${lines.join('\n')}\n`);
+    ({ diagnosis } = await diagnose());
+    assert.equal(diagnosis.input.requests, 3, 'the first line may be the bad one');
+
+    const ms = (trace, from, to) => ({ start_us: at + from * 1000, duration_us: (to - from) * 1000, trace });
+    fs.writeFileSync(file, [1, 2, 3].map((trace) => request(
+        [host('h1'), [{ id: 1, name: 'GET /', kind: 2, ...ms(trace, 0, 10) }, { id: 2, parent: 1, name: 'call', kind: 3, ...ms(trace, 2, 8) }]],
+        [host('h2'), [{ id: 3, parent: 2, name: 'serve', kind: 2, ...ms(trace, 1, 7) }]])).join('\n')); // truly 1.9 to 7.2 ms
+    ({ diagnosis } = await diagnose());
+    assert.deepEqual([diagnosis.input.skew_corrected, diagnosis.input.skew_unexplained], [0, 0], 'rounding is no skew');
+
+    fs.unlinkSync(file);
+    const zipkin = (version, i) => ({ traceId: (1000 + i).toString(16), id: (1000 + i).toString(16), name: 'get', kind: 'SERVER', timestamp: at + i * 1000, duration: 5000 + (i % 7), localEndpoint: { serviceName: 'shop', ipv4: '10.0.0.1' }, tags: { 'host.name': `h${version}-${i % 3}`, 'service.version': version } });
+    fs.writeFileSync(path.join(folder, 'zipkin.json'), JSON.stringify(Array.from({ length: 600 }, (_, i) => zipkin(String(1 + (i % 2)), i))));
+    ({ diagnosis } = await diagnose());
+    assert.deepEqual([diagnosis.contrasts[0].hosts, diagnosis.contrasts[0].base_hosts], [3, 3]);
+});
+
 test('an empty result says why it is empty', async (t) => {
     const folder = temporary(t), file = path.join(folder, 'spans.jsonl');
     fs.writeFileSync(file, request([host('h1', '1'), [root(1)]], [host('h1', '2'), [root(2)]], [{ 'service.name': 'mail' }, [root(3)]]));
     const nothing = async (...args) => JSON.parse((await finish(t, SONDE, ['diagnose', '--json', ...args, file])).stdout).nothing;
-    assert.match(await nothing(), /1 comparison of versions in 2 buckets, none of them slower. 1 had too little data: either side needs 100 requests/);
+    assert.match(await nothing(), /1 comparison of versions: 0 not slower, 1 cannot be told. Cannot tell: shop GET \/ \(shop 2\), which would take 100 requests of either version/);
     assert.match(await nothing('--service', 'shup'), /No span is of the service shup; there are: shop, mail\./);
     assert.match(await nothing('--service', 'shop', '--base', '3'), /No span is of shop in version 3; there are: 1, 2\./);
     assert.match(await nothing('--service', 'mail'), /3 requests in 2 buckets, but mail was not seen in two versions/);

@@ -38,7 +38,7 @@ test('a rollout that makes disk creation sequential on one hardware generation i
     assert.equal(status, 10, stderr);
     const finding = JSON.parse(stdout).findings[0];
     assert.equal(finding.kind, 'regression');
-    assert.equal(finding.evidence.bucket, 'api POST [hardware.generation=gen7]');
+    assert.equal(finding.evidence.bucket, 'agent POST [hardware.generation=gen7]');
     assert.equal(finding.evidence.version, '42');
     assert.equal(finding.evidence.path_change, 'sequential');
     assert.match(finding.evidence.path, /agent createDisk$/);

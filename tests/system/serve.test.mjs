@@ -193,10 +193,35 @@ test('beyond loopback a token is needed', async (t) => {
     const { status, stderr } = await refused.ended;
     assert.equal(status, 3, stderr);
     const file = path.join(temporary(t), 'token');
-    fs.writeFileSync(file, 'secret\n');
-    const { port } = await serve(t, '--token-file', file);
-    assert.equal((await post(port, batch(0, 1))).status, 401);
-    assert.equal((await post(port, batch(0, 1), { Authorization: 'Bearer secret' })).status, 200);
+    const send = path.join(temporary(t), 'send'), token = 'a-token-for-readers', sendToken = 'a-token-for-senders';
+    fs.writeFileSync(file, `${token}\n`, { mode: 0o600 });
+    fs.writeFileSync(send, sendToken, { mode: 0o600 });
+    const { port } = await serve(t, '--token-file', file, '--send-token-file', send);
+    const posted = async (bearer) => (await post(port, batch(0, 1), bearer && { Authorization: `Bearer ${bearer}` })).status;
+    const read = async (bearer) => (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: bearer ? { Authorization: `Bearer ${bearer}` } : {} })).status;
+    assert.deepEqual([await posted(), await posted(token), await posted(sendToken)], [401, 401, 200]);
+    assert.deepEqual([await read(), await read(sendToken), await read(token)], [401, 401, 200]);
+    fs.chmodSync(file, 0o644);
+    const open = await sonde(t, 'serve', '--listen', '127.0.0.1:0', '--token-file', file).ended;
+    assert.equal(open.status, 3);
+    assert.match(open.stderr, /may be read or written by others[^]*chmod 600/);
+    fs.writeFileSync(send, 'short');
+    const short = await sonde(t, 'serve', '--listen', '127.0.0.1:0', '--token-file', send).ended;
+    assert.equal(short.status, 1);
+    assert.match(short.stderr, /less than 16 characters/);
+});
+
+test('it says that it is well, and what it does not know is not found', async (t) => {
+    const { port, running } = await serve(t, '--data', temporary(t));
+    assert.deepEqual(JSON.parse((await get(port, '/healthz')).text), { status: 'ok', error: '' });
+    assert.equal((await get(port, '/api/trace?id=abc')).status, 404);
+    assert.equal((await get(port, '/api/trace?id=xyz')).status, 400);
+    assert.equal((await post(port, batch(0, 1))).status, 200);
+    await eventually('the span in the store', async () => (await get(port, '/api/trace?id=1')).status === 200);
+    const [row] = (await get(port, '/api/trace?id=1')).text.trim().split('\n').map(JSON.parse);
+    assert.match(row.trace_id, /^0{31}1$/);
+    assert.match(row.span_id, /^[0-9a-f]{16}$/);
+    running.child.kill('SIGTERM');
 });
 
 // A request with any headers, which fetch() does not allow; the answer's status.

@@ -49,7 +49,7 @@ test('an alert is told once, resolved when the version is rolled back, and told 
     const running = watch(t, folder, '--webhook', url, '--bundle', bundle);
     await eventually('the alert', () => alerts.length >= 1);
     assert.equal(alerts[0].status, 'firing');
-    assert.equal(alerts[0].finding.evidence.bucket, 'api POST /vm [hardware.generation=gen7]');
+    assert.equal(alerts[0].finding.evidence.bucket, 'agent POST /disks [hardware.generation=gen7]');
     assert.equal(alerts[0].finding.evidence.path_change, 'sequential');
     assert.equal(alerts[0].bundle, bundle);
     assert.match(fs.readFileSync(bundle, 'utf8'), /one after another/);

@@ -1,0 +1,30 @@
+/* The history of a service's versions: in which order they were deployed, and which of them are the base that
+ * the newest one is compared with, so that the base holds nothing that is slow already. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIAGNOSE_VERSIONS_H
+#define DIAGNOSE_VERSIONS_H
+
+#include "diagnose/book.h"
+
+#define VERSIONS_ROOM 256
+
+/* The versions of a service over all its entries, in order of deployment: by the time of their first request;
+ * versions that run from the beginning of what was seen, or came at the same time, by number where both look
+ * like version numbers. Owned by the caller. -ENOMEM. */
+int versions_list(const struct book *book, uint32_t service, uint32_t **ret_versions, size_t *ret_count);
+
+/* What the newest of a bucket's versions is compared with. */
+struct version_sides {
+    uint32_t newer;
+    uint32_t older[VERSIONS_ROOM]; /* in order of deployment; the last one is the one to go back to */
+    size_t older_count;
+    uint32_t since; /* the first version of the newest one's level */
+    size_t tried;   /* ways to choose the base that were looked at: what a p-value must be multiplied by */
+};
+
+/* versions: those of the bucket, in order of deployment. base, candidate: names asked for, or NULL. False
+ * when there is nothing to compare. */
+bool versions_choose(const struct book *book, const struct bucket *bucket, const uint32_t *versions,
+                     size_t count, const char *base, const char *candidate, struct version_sides *ret_sides);
+
+#endif

@@ -1,0 +1,124 @@
+/* Like with like: what time and the mix of requests do to both sides is taken out, what the newer side does
+ * itself is not. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/match.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "diagnose/diagnosis.h"
+#include "diagnose/stats.h"
+#include "test.h"
+
+/* What a test plans: requests a side, and the log latency that time and mix add. */
+struct plan {
+    double newer_from;  /* share of the time */
+    double drift;       /* log, over all of the time */
+    double dear[2];     /* share of dear requests, which take three times as long, of either side */
+    double newer_takes; /* log */
+    bool alone;         /* the newer side, once it is there */
+};
+
+static struct match match_of(const struct plan *plan, struct diagnosis **ret_diagnosis)
+{
+    struct diagnosis_settings settings = {0};
+    struct stats_random random;
+    struct match match;
+    stats_random_init(&random, 3);
+    assert_int_equal(diagnosis_new(&settings, ret_diagnosis), 0);
+    for (uint64_t i = 1; i <= 4000; i++) {
+        double share = (double)i / 4000;
+        bool newer = share > plan->newer_from && (plan->alone || i % 2),
+             dear = stats_random_unit(&random) < plan->dear[newer];
+        char host[16];
+        snprintf(host, sizeof(host), "%c%d", newer ? 'n' : 'o', (int)(i / 2 % 4));
+        struct span_attribute tenant = {SLICE("tenant"), dear ? SLICE("big") : SLICE("small")};
+        struct span_resource resource = {
+            .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(host)};
+        double ns = 1e7 * exp(plan->drift * share + (dear ? log(3) : 0) + (newer ? plan->newer_takes : 0) +
+                              0.2 * stats_random_normal(&random));
+        struct span span = {.trace_low = i,
+                            .id = i,
+                            .start_ns = (1000000 + i) * NS_PER_S,
+                            .end_ns = (1000000 + i) * NS_PER_S + (uint64_t)ns,
+                            .name = SLICE("buy"),
+                            .kind = SPAN_KIND_SERVER,
+                            .resource = &resource,
+                            .attributes = &tenant,
+                            .attribute_count = 1};
+        span_resource_conventions(&resource);
+        assert_int_equal(span_sink_put(diagnosis_sink(*ret_diagnosis), &span), 0);
+    }
+    assert_int_equal(diagnosis_flush(*ret_diagnosis, UINT64_MAX), 0);
+    const struct group *sides[2] = {0};
+    const struct book *book = diagnosis_book(*ret_diagnosis);
+    array_foreach (&book->buckets, bucket)
+        for (size_t g = 0; !bucket->whole && bucket->callee == NAMES_NONE && g < bucket->groups.count; g++)
+            sides[g] = &bucket->groups.at[g];
+    bool swapped =
+        strcmp(
+            names_get(book->names,
+                      book->service_versions.at[book->combinations.at[sides[0]->combination].first].version),
+            "2") == 0;
+    struct match_settings matching = {false, 100};
+    assert_int_equal(match_sides(&sides[swapped], 1, &sides[!swapped], 1, &matching, &match), 0);
+    return match;
+}
+
+/* The mean log latency of a side. */
+static double level(const struct clusters *clusters)
+{
+    double sum = 0, n = 0, mean, variance;
+    array_foreach (&clusters->sketches, s) {
+        sketch_log_moments(s, &mean, &variance);
+        sum += mean * (double)s->count;
+        n += (double)s->count;
+    }
+    return sum / n;
+}
+
+static void check(struct plan plan, double mix)
+{
+    struct diagnosis *diagnosis;
+    struct match match = match_of(&plan, &diagnosis);
+    assert_true(match.concurrent);
+    assert_true(match.older.list.count == 4 && match.newer.list.count == 4);
+    double difference = level(&match.newer) - level(&match.older);
+    assert_true(fabs(difference - plan.newer_takes) < 0.03);
+    assert_true(fabs(match.mix - mix) < 0.05);
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
+static void drift_is_not_the_versions(void **state)
+{
+    check((struct plan){.newer_from = 0.5, .drift = 0.6}, 0);
+    check((struct plan){.newer_from = 0.5, .drift = -0.6, .newer_takes = 0.3}, 0);
+}
+
+static void a_mix_is_not_the_versions(void **state)
+{
+    check((struct plan){.dear = {0.1, 0.6}}, 0.5 * log(3));
+    check((struct plan){.dear = {0.6, 0.1}, .newer_takes = 0.4}, -0.5 * log(3));
+}
+
+/* Without a time that both share, how far the older side moves by itself is said. */
+static void different_times_cost_certainty(void **state)
+{
+    struct diagnosis *diagnosis;
+    struct plan plan = {.newer_from = 0.5, .drift = 0.6, .alone = true};
+    struct match match = match_of(&plan, &diagnosis);
+    assert_false(match.concurrent);
+    assert_true(match.time_spread > 0.1 && match.time_spread < 0.2); /* half of half of the drift */
+    match_done(&match);
+    diagnosis_free(diagnosis);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(drift_is_not_the_versions),
+                                       cmocka_unit_test(a_mix_is_not_the_versions),
+                                       cmocka_unit_test(different_times_cost_certainty)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

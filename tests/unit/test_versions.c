@@ -1,0 +1,97 @@
+/* In which order versions were deployed, and which of them are the base. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/versions.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "diagnose/diagnosis.h"
+#include "test.h"
+
+struct step {
+    const char *version;
+    uint64_t from_s, requests, ns;
+};
+
+static void serve(struct diagnosis *diagnosis, const struct step *steps, size_t count)
+{
+    uint64_t id = 0;
+    for (size_t s = 0; s < count; s++)
+        for (uint64_t i = 0; i < steps[s].requests; i++) {
+            struct span_resource resource = {
+                .service = SLICE("shop"), .version = slice_of(steps[s].version), .host = SLICE("h")};
+            uint64_t start_ns = (1000000 + steps[s].from_s + i) * NS_PER_S;
+            struct span span = {.trace_low = ++id,
+                                .id = id,
+                                .start_ns = start_ns,
+                                .end_ns = start_ns + steps[s].ns + i % 7 * 1000,
+                                .name = SLICE("buy"),
+                                .kind = SPAN_KIND_SERVER,
+                                .resource = &resource};
+            span_resource_conventions(&resource);
+            assert_int_equal(span_sink_put(diagnosis_sink(diagnosis), &span), 0);
+        }
+    assert_int_equal(diagnosis_flush(diagnosis, UINT64_MAX), 0);
+}
+
+/* The names of the sides: "newest against base ... (since)". */
+static void check(const struct step *steps, size_t count, const char *newer, const char *base,
+                  const char *since)
+{
+    struct diagnosis *diagnosis;
+    struct diagnosis_settings settings = {0};
+    struct version_sides sides;
+    uint32_t *versions;
+    size_t n;
+    assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
+    serve(diagnosis, steps, count);
+    const struct book *book = diagnosis_book(diagnosis);
+    assert_int_equal(versions_list(book, names_find(book->names, SLICE("shop")), &versions, &n), 0);
+    const struct bucket *entries = NULL;
+    array_foreach (&book->buckets, bucket)
+        entries = bucket->whole || bucket->callee != NAMES_NONE ? entries : bucket;
+    assert_true(versions_choose(book, entries, versions, n, NULL, NULL, &sides));
+    assert_string_equal(names_get(book->names, sides.newer), newer);
+    assert_string_equal(names_get(book->names, sides.older[sides.older_count - 1]), base);
+    assert_string_equal(names_get(book->names, sides.since), since);
+    free(versions);
+    diagnosis_free(diagnosis);
+}
+
+static void deployment_beats_numbers(void **state)
+{
+    struct step steps[] = {{"2.0.0", 0, 100, 9000000}, {"1.9.9", 200, 100, 9000000}};
+    check(steps, 2, "1.9.9", "2.0.0", "1.9.9");
+    struct step commits[] = {{"f00", 0, 100, 9000000}, {"abc", 200, 100, 9000000}};
+    check(commits, 2, "abc", "f00", "abc");
+}
+
+static void versions_from_the_beginning_go_by_number(void **state)
+{
+    struct step steps[] = {{"1.10", 0, 100, 9000000}, {"1.9", 1, 100, 9000000}};
+    check(steps, 2, "1.10", "1.9", "1.10");
+}
+
+static void the_base_holds_nothing_slow(void **state)
+{
+    struct step steps[] = {{"1", 0, 100, 9000000},
+                           {"2", 200, 100, 14000000},
+                           {"3", 400, 100, 14100000},
+                           {"4", 600, 100, 13900000}};
+    check(steps, 4, "4", "1", "2");
+}
+
+static void what_was_mended_is_no_base(void **state)
+{
+    struct step steps[] = {{"1", 0, 100, 9000000}, {"2", 200, 100, 15000000}, {"3", 400, 100, 9000000}};
+    check(steps, 3, "3", "1", "3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deployment_beats_numbers),
+                                       cmocka_unit_test(versions_from_the_beginning_go_by_number),
+                                       cmocka_unit_test(the_base_holds_nothing_slow),
+                                       cmocka_unit_test(what_was_mended_is_no_base)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
