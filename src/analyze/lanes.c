@@ -186,6 +186,23 @@ static size_t all_busy(const struct process *process, const char *peer, uint64_t
     return count;
 }
 
+const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
+                            uint32_t *ret_count)
+{
+    static const struct connection *busy[LANES_MAX];
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        size_t count = c->peer_name && c->lane && busy_share(c, from_ns, to_ns) >= BUSY_SHARE
+                           ? all_busy(process, c->peer_name, from_ns, to_ns, busy)
+                           : 0;
+        if (!count)
+            continue;
+        *ret_count = (uint32_t)count;
+        return c->peer_name;
+    }
+    return NULL;
+}
+
 static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
                                   struct path_step *step, const char *peer)
 {

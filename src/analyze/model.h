@@ -836,7 +836,14 @@ void lane_used(struct analysis *a, struct connection *c, const struct call *call
 /* The last task of a channel to a worker, whose it was: serial, 0 not known yet. */
 void lane_worked(struct analysis *a, struct channel *channel, uint64_t owner);
 bool is_thread_message(const struct vspan *span);
+/* The address all of whose connections were busy in [from, to), and how many there are; NULL: there is none.
+ */
+const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
+                            uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* unexplained.c */
+void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);
 
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
@@ -865,6 +872,8 @@ void verdict_place(struct finding *f, const struct fault *fault, const char *lay
 
 /* verdict_pool.c: words for pools of connections and workers. */
 void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault);
+/* Words for what is left over (unexplained.c). */
+void verdict_unexplained(struct finding *f, const struct fault *fault);
 
 /* verdict_runtime.c: the verdicts on what is seen as a whole: collectors, encoding. */
 int verdicts_runtime(struct analysis *a, struct report *report);

@@ -157,6 +157,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
     lanes_request_done(a, process, request);
+    unexplained_request_done(a, process, request);
     if (request->end_ns - request->start_ns < SLOW_NS)
         return;
     for (size_t i = 0; i < request->path_steps.count; i++) {

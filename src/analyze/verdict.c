@@ -550,7 +550,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
     uint64_t limit_ns = fault->kind == FINDING_redis_slow_command    ? a->options.slow_command_ns
                         : fault->kind == FINDING_thread_pool_starved ? a->options.pool_wait_ns
                                                                      : a->options.stall_ns;
-    if (fault->kind == FINDING_run_queue_wait || fault->warming || fault->worker)
+    if (fault->kind == FINDING_run_queue_wait || fault->kind == FINDING_unexplained_wait || fault->warming ||
+        fault->worker)
         return SEVERITY_INFO;
     if (fault->unfinished)
         return SEVERITY_CRITICAL;
@@ -575,6 +576,8 @@ static bool worth_saying(const struct fault *fault, enum finding_severity severi
 {
     if (fault->warming)
         return fault->cost_ns >= WARMING_COST_NS;
+    if (fault->kind == FINDING_unexplained_wait)
+        return fault->cost_ns >= SLOW_COST_NS;
     return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS ||
            fault->kind == FINDING_redis_slow_command;
 }
@@ -704,6 +707,8 @@ int verdicts_report(struct analysis *a, struct report *report)
             say_ipc(f, fault);
         else if (fault->kind == FINDING_connection_pool_starved || fault->kind == FINDING_worker_pool_starved)
             verdict_pool(a, f, fault);
+        else if (fault->kind == FINDING_unexplained_wait)
+            verdict_unexplained(f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -1,4 +1,5 @@
-/* Words for pools that had too few connections or workers (lanes.c). */
+/* Words for waits of requests in front of something: pools that had too few connections or workers (lanes.c),
+ * and what was not seen (unexplained.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -69,5 +70,45 @@ void verdict_pool(const struct analysis *a, struct finding *f, const struct faul
     finding_add_text(f, "held_by", who);
     finding_add_real(f, "held_share", share);
     finding_add_count(f, "held_worst_ns", most->worst_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+void verdict_unexplained(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, all;
+    f->title = finding_say(
+        f, "%s of %s waited for something that was not seen: %llu time%s, for up to %s, %s in all",
+        fault->route, fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+        say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
+    const char *busy =
+        fault->command
+            ? finding_say(f, " Meanwhile %s to %s busy with others, which may be why.",
+                          fault->lanes == 1 ? "the only connection"
+                                            : finding_say(f, "all %u connections", fault->lanes),
+                          finding_say(f, "%s %s", fault->command, fault->lanes == 1 ? "was" : "were"))
+            : "";
+    const char *ambiguous = fault->queued_commands
+                                ? " What other requests and these started at once could not be told apart."
+                                : "";
+    f->detail =
+        finding_say(f,
+                    "The event loop had little to do and no operation of theirs was under way: a lock or a "
+                    "queue of the program's own, an event of another request, a timer of a library, or "
+                    "something that sonde does not trace.%s%s",
+                    busy, ambiguous);
+    f->remedy =
+        "Look at the request (see below) and at the program where it goes on. --function NAME shows when a "
+        "function "
+        "of it is called and its promise settled; request contexts (--context auto) and kernel events make "
+        "more of it visible; trace the services and stores that it asks.";
+    verdict_place(f, fault, NULL);
+    finding_add_count(f, "waits_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    if (fault->command) {
+        finding_add_text(f, "busy_peer", fault->command);
+        finding_add_count(f, "busy_count", fault->lanes);
+    }
+    finding_add_count(f, "ambiguous_count", fault->queued_commands);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }

@@ -122,6 +122,15 @@
          EVIDENCE("waited_ns", "their waiting together, without what the own event loop or a lack of processors explains") \
          EVIDENCE("worst_ns", "the longest wait")                                                             \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(unexplained_wait, "unexplained-wait",                                                                \
+         "Requests waited long for something that was not seen.",                                             \
+         EVIDENCE("waits_count", "how often")                                                                 \
+         EVIDENCE("waited_ns", "their waiting together")                                                      \
+         EVIDENCE("worst_ns", "the longest wait")                                                             \
+         EVIDENCE("busy_peer", "an address all of whose connections were busy in the longest")                \
+         EVIDENCE("busy_count", "how many connections those are")                                             \
+         EVIDENCE("ambiguous_count", "waits of requests with operations that may be another request's")       \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(serialisation, "serialisation", "Encoding or decoding took the time, not reading or sending.",       \
          EVIDENCE("called", "what took most of it: JSON.stringify, JSON.parse or Buffer.toString")            \
          EVIDENCE("calls_count", "calls of it that took a millisecond or more")                               \
