@@ -422,6 +422,8 @@ void analysis_free(struct analysis *a)
     attl_free(a);
     array_done(&a->all_processes);
     array_done(&a->endpoints);
+    routes_forget(a);
+    array_done(&a->folded);
     array_done(&a->endpoint_list);
     array_done(&a->kept);
     array_done(&a->lingering);

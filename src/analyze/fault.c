@@ -129,6 +129,8 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->to_ns = MAX(to->to_ns, from->to_ns);
     to->unfinished |= from->unfinished;
     to->later |= from->later;
+    to->open_ns = MAX(to->open_ns, from->open_ns);
+    to->closed_ns = MAX(to->closed_ns, from->closed_ns);
     to->looks += from->looks;
     to->looks_agree += from->looks_agree;
     if (from->worst_ns >= to->worst_ns) {
@@ -171,6 +173,10 @@ static void merge_times(struct fault *fault, const struct thread *thread, const 
     fault->from_ns = MIN(fault->from_ns, s->start_ns);
     fault->to_ns = MAX(fault->to_ns, s->end_ns);
     fault->unfinished |= s->unfinished;
+    if (s->unfinished)
+        fault->open_ns = MAX(fault->open_ns, took_ns);
+    else
+        fault->closed_ns = MAX(fault->closed_ns, took_ns);
     if (took_ns >= fault->worst_ns) {
         fault->worst_ns = took_ns;
         fault->pid = thread->process->pid;

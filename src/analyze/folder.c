@@ -127,6 +127,7 @@ static void add_manifest(struct report *report, const char *folder)
     double cpu = (double)json_integer_value(json_object_get(manifest, "collector_cpu_ns"));
     double took = (double)(json_integer_value(json_object_get(manifest, "end_ns")) -
                            json_integer_value(json_object_get(manifest, "start_ns")));
+    cpu -= MIN(number_of(json_object_get(manifest, "overhead"), "setup_cpu_ns"), cpu);
     if (took > 0 && json_is_true(json_object_get(manifest, "complete")))
         report_add_overhead(report, "collector_cpu_share", cpu / took);
     add_overhead(report, json_object_get(manifest, "overhead"), took);
@@ -262,6 +263,10 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
         return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
     }
     folder_add_limits(&report, folder, trace);
+    if (report_judge_losses(&report, analysis_counts(analysis)->events) < 0) {
+        report_done(&report);
+        return problem_set(problem, -ENOMEM, "%s: %s", folder, strerror(ENOMEM));
+    }
     report_add_overhead(&report, "events_count", (double)analysis_counts(analysis)->events);
     report_add_overhead(&report, "analysis_ns", (double)(clock_monotonic_ns() - started_ns));
     struct rusage usage;

@@ -89,6 +89,7 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
         return;
     struct loop_watch *w = thread->loop;
     start_ns = MIN(start_ns, end_ns); /* a damaged trace may say otherwise */
+    w->before_ns += MIN(w->from_ns, end_ns) - MIN(start_ns, w->from_ns);
     bin->turns++;
     bin->longest_ns = MAX(bin->longest_ns, end_ns - start_ns);
     w->active_ns += end_ns - start_ns;
@@ -235,12 +236,12 @@ static json_t *loop_json(const struct process *process, const struct thread *thr
         "turns_count", (json_int_t)w->turns, "ticks_count", (json_int_t)w->ticks, "longest_tick_ns",
         (json_int_t)w->longest_tick_ns, "late_timers_count", (json_int_t)w->late_timers,
         "worst_timer_late_ns", (json_int_t)w->worst_late_ns);
-    json_t *queues = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "observed_ns",
-                               (json_int_t)(w->last_ns > w->from_ns ? w->last_ns - w->from_ns : 0),
-                               "callbacks_count", (json_int_t)w->callbacks, "ready_most_count",
-                               (json_int_t)w->most_ready, "pool_most_count", (json_int_t)w->most_pool,
-                               "pool_queued_ns", (json_int_t)w->pool_queued_ns, "pool_running_ns",
-                               (json_int_t)w->pool_running_ns, "pool_done_ns", (json_int_t)w->pool_done_ns);
+    json_t *queues = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "observed_ns",
+        (json_int_t)(w->before_ns + (w->last_ns > w->from_ns ? w->last_ns - w->from_ns : 0)),
+        "callbacks_count", (json_int_t)w->callbacks, "ready_most_count", (json_int_t)w->most_ready,
+        "pool_most_count", (json_int_t)w->most_pool, "pool_queued_ns", (json_int_t)w->pool_queued_ns,
+        "pool_running_ns", (json_int_t)w->pool_running_ns, "pool_done_ns", (json_int_t)w->pool_done_ns);
     json_object_set_new(object, "queues", queues);
     json_object_set_new(object, "bins", bins_json(w));
     if (thread->gc)

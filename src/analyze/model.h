@@ -275,6 +275,7 @@ enum { LOOP_BINS = 256 };
 
 struct loop_watch {
     uint64_t from_ns, width_ns;
+    uint64_t before_ns; /* of turns, what lies before from_ns: the first had begun then */
     uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
     uint64_t callbacks, pool_queued_ns, pool_running_ns,
         pool_done_ns; /* callbacks: of streams, pool, ports */
@@ -485,6 +486,7 @@ struct fault {
         const char *route; /* NULL: not known */
         uint64_t total_ns, worst_ns;
     } holders[8];
+    uint64_t open_ns, closed_ns; /* stalls: the longest that had not ended with the trace, and that had */
     bool worker;   /* of a thread that serves no requests: it keeps nobody but those who wait for its work */
     bool unjoined; /* slow-peer: what the traced peer did is not known */
     bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
@@ -536,7 +538,9 @@ struct analysis {
     struct map tuples;      /* hash of (local, peer) -> struct connection * */
     struct map endpoint_of; /* hash -> index */
     ARRAY(struct kept_endpoint) endpoints;
-    ARRAY(struct endpoint) endpoint_list; /* for the caller, sorted */
+    ARRAY(struct endpoint)
+    endpoint_list;                 /* for the caller, sorted; their sketches are endpoints' or folded's */
+    ARRAY(struct endpoint) folded; /* several endpoints that are one (routes.c) */
     ARRAY(const struct request *) kept;
     struct keeper slowest;
     uint64_t next_serial;
@@ -601,6 +605,10 @@ bool endpoint_is_new(const struct analysis *a, const struct request *request); /
 const char *route_of(struct analysis *a, const char *path);
 const char *method_name(uint8_t method);
 void keeper_done(struct analysis *a, struct keeper *keeper);
+
+/* routes.c: endpoints of endpoint_list that differ in somebody's value become one. */
+void routes_fold(struct analysis *a);
+void routes_forget(struct analysis *a);
 
 /* connection.c */
 void connection_event(struct analysis *a, struct process *process, const struct event *e);

@@ -37,20 +37,26 @@ const char *method_name(uint8_t method)
 
 /* ---- routes ---- */
 
-/* Whether a path segment is an identifier: a number, a UUID, a long hexadecimal or mixed token. */
+/* Whether a path segment is an identifier: a number, a UUID, a hexadecimal or mixed token, a code such as
+ * AA135. */
 static bool is_identifier(const char *segment, size_t length)
 {
-    size_t digits = 0, hex = 0, dashes = 0, letters = 0;
+    size_t digits = 0, hex = 0, dashes = 0, letters = 0, small = 0;
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)segment[i];
         digits += isdigit(c) != 0;
         hex += isxdigit(c) != 0;
         letters += isalpha(c) != 0;
+        small += islower(c) != 0;
         dashes += c == '-';
     }
     if (!digits)
         return false;
     if (digits == length || (length == 36 && dashes == 4 && hex == 32))
+        return true;
+    if (digits >= 2 && letters && !small && digits + letters + dashes == length && length >= 4)
+        return true; /* versions and names of things have small letters */
+    if (length >= 7 && digits >= 2 && hex == length)
         return true;
     return (length >= 16 && hex + dashes == length) || (length >= 20 && digits + letters + dashes == length);
 }
@@ -418,13 +424,11 @@ const struct request *const *analysis_requests(struct analysis *a, size_t *ret_c
 static int endpoint_order(const void *x, const void *y)
 {
     const struct endpoint *a = x, *b = y;
-    int by_service = strcmp(a->service, b->service);
-    if (by_service)
-        return by_service;
     double ta = sketch_mean(&a->latency) * (double)a->count, tb = sketch_mean(&b->latency) * (double)b->count;
     if (ta != tb)
         return ta > tb ? -1 : 1;
-    return strcmp(a->route, b->route);
+    int by_service = strcmp(a->service, b->service);
+    return by_service ? by_service : strcmp(a->route, b->route);
 }
 
 const struct endpoint *analysis_endpoints(struct analysis *a, size_t *ret_count)
@@ -432,6 +436,7 @@ const struct endpoint *analysis_endpoints(struct analysis *a, size_t *ret_count)
     array_clear(&a->endpoint_list);
     array_foreach (&a->endpoints, endpoint)
         LIST_ADD(a, &a->endpoint_list, endpoint->endpoint);
+    routes_fold(a);
     if (a->endpoint_list.count)
         qsort(a->endpoint_list.at, a->endpoint_list.count, sizeof(*a->endpoint_list.at), endpoint_order);
     *ret_count = a->endpoint_list.count;

@@ -553,7 +553,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
     if (fault->kind == FINDING_run_queue_wait || fault->kind == FINDING_unexplained_wait || fault->warming ||
         fault->worker)
         return SEVERITY_INFO;
-    if (fault->unfinished)
+    /* One of those that always end may just not have ended yet. */
+    if (fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns))
         return SEVERITY_CRITICAL;
     if (fault->kind == FINDING_event_loop_blocked && !fault->seen && !fault->later)
         return SEVERITY_INFO;

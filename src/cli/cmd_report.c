@@ -260,6 +260,9 @@ static double cost_of(const struct report *report, const char *name)
     return -1;
 }
 
+/* Of a shorter recording, a share of a processor says nothing about a longer one. */
+static const uint64_t SHARE_FROM_NS = 2 * NS_PER_S;
+
 static void add_cost(struct text *to, const struct report *report, const struct prose_style *style)
 {
     double share = cost_of(report, "collector_cpu_share"), bytes = cost_of(report, "trace_bytes");
@@ -269,8 +272,8 @@ static void add_cost(struct text *to, const struct report *report, const struct 
     prose_count(to, (uint64_t)MAX(cost_of(report, "events_count"), 0), "event");
     if (bytes > 0)
         text_addf(to, ", %.1f MB", bytes / 1e6);
-    if (share >= 0)
-        text_addf(to, "; the recorder took %.1f %% of one processor", share * 100);
+    if (share >= 0 && report->to_ns - report->from_ns >= SHARE_FROM_NS)
+        text_addf(to, "; the recorder took %.1f %% of one processor, without setting up", share * 100);
     text_addf(to, "; read in %s.\n",
               clock_format_duration((uint64_t)MAX(cost_of(report, "analysis_ns"), 0), time, sizeof(time)));
     if (tracing >= 0)

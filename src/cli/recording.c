@@ -2,7 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/recording.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stddef.h>
@@ -149,6 +151,9 @@ int recording_open(struct recording *recording, struct problem *problem)
         time_t now = time(NULL);
         strftime(recording->folder_name, sizeof(recording->folder_name), "sonde-%Y%m%d-%H%M%S",
                  localtime(&now));
+        size_t length = strlen(recording->folder_name);
+        for (int i = 2; access(recording->folder_name, F_OK) == 0 && i < 1000; i++)
+            snprintf(recording->folder_name + length, sizeof(recording->folder_name) - length, "-%d", i);
         recording->folder = recording->folder_name;
     }
     enum sonde_level level = SONDE_level_usual;
@@ -298,10 +303,35 @@ static void print_summary(const struct recording *recording, const struct sessio
                 cli_style(2, STYLE_NONE));
 }
 
+/* What was made for a recording that never began. A folder that was there before, or holds anything, stays.
+ */
+static void remove_unused(const struct recording *recording)
+{
+    char path[PATH_MAX];
+    if (!recording->folder || recording->folder != recording->folder_name)
+        return;
+    snprintf(path, sizeof(path), "%s/ctf", recording->folder);
+    DIR *streams = opendir(path);
+    for (struct dirent *entry; streams && (entry = readdir(streams));)
+        if (entry->d_name[0] != '.')
+            (void)unlinkat(dirfd(streams), entry->d_name, 0);
+    if (streams)
+        closedir(streams);
+    (void)rmdir(path);
+    snprintf(path, sizeof(path), "%s/manifest.json", recording->folder);
+    (void)unlink(path);
+    (void)rmdir(recording->folder);
+}
+
 int recording_close(struct recording *recording, int status, int child_status, const struct problem *problem)
 {
     struct problem end_problem = {0};
     struct session_summary summary = {0};
+    bool failed = status < 0, used = false;
+    if (failed && recording->session) {
+        session_summarise(recording->session, &summary);
+        used = summary.programs > 0;
+    }
     if (status >= 0) {
         status = session_finish(recording->session, &end_problem);
         problem = &end_problem;
@@ -309,6 +339,8 @@ int recording_close(struct recording *recording, int status, int child_status, c
     }
     session_free(recording->session);
     recording->session = NULL;
+    if (failed && !used)
+        remove_unused(recording);
     if (status < 0 && recording->follower > 0) {
         kill(recording->follower, SIGKILL);
         follow_wait(recording->follower);
