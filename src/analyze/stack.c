@@ -56,14 +56,27 @@ enum {
     CUT_LENGTH = 2000,  /* older recordings cut the innermost frames off here */
 };
 
+/* The bracket before a script. A folder's name may have one, too. */
+static const char *script_of(const char *text, size_t length)
+{
+    static const char *const BEGINNINGS[] = {" (/", " (node:", " (file:"};
+    const char *first = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(BEGINNINGS); i++) {
+        const char *at = memmem(text, length, BEGINNINGS[i], strlen(BEGINNINGS[i]));
+        first = at && (!first || at < first) ? at : first;
+    }
+    if (first)
+        return first + 1;
+    const char *last = memrchr(text, '(', length);
+    return last && last > text && last[-1] == ' ' ? last : NULL;
+}
+
 /* "function (script:line:column)"; native frames are a name only. */
 static struct stack_frame read_frame(struct analysis *a, const char *text, size_t length)
 {
     struct stack_frame frame = {0};
     const char *end = text + length;
-    const char *open = length > 4 && end[-1] == ')' ? memrchr(text, '(', length) : NULL;
-    while (open && open > text && (open == text || open[-1] != ' ')) /* a folder's name may have one */
-        open = memrchr(text, '(', (size_t)(open - text));
+    const char *open = length > 4 && end[-1] == ')' ? script_of(text, length) : NULL;
     const char *column = open ? memrchr(open, ':', (size_t)(end - open)) : NULL;
     const char *line = column ? memrchr(open, ':', (size_t)(column - open)) : NULL;
     if (!line || open <= text) {

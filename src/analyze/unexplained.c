@@ -58,7 +58,8 @@ static void add(struct analysis *a, const struct process *process, struct reques
 
 void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
-    if (request->state == REQUEST_UNFINISHED || request->messages)
+    /* Of one that another service waits for, that one's slow peer tells (slow.c). */
+    if (request->state == REQUEST_UNFINISHED || request->messages || request->caller)
         return;
     for (size_t i = 0; i < request->path_steps.count; i++) {
         const struct path_step *step = &request->path_steps.at[i];

@@ -1,0 +1,99 @@
+/* Pools that are found from the order of events: requests that wait for a connection which others hold. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed_services.h"
+
+enum { DATABASE = 8, FIRST = 30, SECOND = 31, CONTEXT_FIRST = 5, CONTEXT_SECOND = 6 };
+
+static void begin_in(struct feed *feed, int32_t fd, uint32_t context, const char *path, uint64_t at)
+{
+    FEED_TEXT(feed, path);
+    FEED(feed, http_request, API, API, at, 0, .fd = fd, .generation = 1, .method = 1, .context = context);
+}
+
+static void ask(struct feed *feed, uint32_t context, uint64_t at)
+{
+    FEED(feed, uv_write, API, API, at, 0, .fd = DATABASE, .generation = 1, .bytes = 60, .context = context);
+}
+
+/* The database's answer is read, which the request of fd is answered with; then the other one asks, if at
+ * all. */
+static void database_answers(struct feed *feed, int32_t fd, uint32_t next, uint64_t at)
+{
+    answer(feed, API, fd, at);
+    if (next)
+        ask(feed, next, at + US(5));
+    FEED(feed, node_callback, API, API, at + US(10), US(90), .async_id = 7);
+    FEED(feed, uv_io, API, API, at + US(20), US(110), .fd = DATABASE, .generation = 1, .events = 1);
+}
+
+/* Rounds of two requests: the first holds the connection for 200 ms, from 20 ms before the second begins;
+ * that one asks once it is free, or, when it is not told to wait, as late for a reason of its own. */
+static const struct report *rounds(struct feed *feed, bool held)
+{
+    start(feed);
+    for (uint64_t i = 1; i < 6; i++) {
+        uint64_t at = MS(1000 * i);
+        begin_in(feed, FIRST, CONTEXT_FIRST + (uint32_t)i * 10, "/slow", at);
+        ask(feed, CONTEXT_FIRST + (uint32_t)i * 10, at + US(50));
+        end_turn(feed, API, FIRST, at - US(50), at + US(100));
+        begin_in(feed, SECOND, CONTEXT_SECOND + (uint32_t)i * 10, "/quick", at + MS(20));
+        end_turn(feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
+        uint64_t free_ns = at + (held ? MS(200) : MS(40));
+        database_answers(feed, FIRST, held ? CONTEXT_SECOND + (uint32_t)i * 10 : 0, free_ns);
+        if (!held) {
+            ask(feed, CONTEXT_SECOND + (uint32_t)i * 10, at + MS(200));
+            FEED(feed, node_callback, API, API, at + MS(200) + US(10), US(90), .async_id = 8);
+        }
+        database_answers(feed, SECOND, 0, at + MS(203));
+    }
+    return feed_finish(feed);
+}
+
+static const struct finding *find(const struct report *report, enum finding_kind kind)
+{
+    array_foreach (&report->findings, f)
+        if ((*f)->kind == kind)
+            return *f;
+    return NULL;
+}
+
+static void waits_for_a_connection_that_is_held(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(rounds(&feed, true), FINDING_connection_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    assert_int_equal(finding_get_evidence(f, "lanes_count")->count, 1);
+    assert_int_equal(finding_get_evidence(f, "waits_count")->count, 5);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(179), 5 * MS(181));
+    assert_string_equal(finding_get_evidence(f, "held_by")->text, "GET /slow");
+    array_foreach (&f->affected, victim)
+        assert_string_equal(victim->route, "/quick");
+    assert_null(find(&feed.report, FINDING_unexplained_wait));
+    feed_done(&feed);
+}
+
+/* The connection was free: what it waited for is not known, and that is said. */
+static void waits_beside_a_free_connection_are_not_explained_by_it(void **state)
+{
+    struct feed feed;
+    const struct report *report = rounds(&feed, false);
+    assert_null(find(report, FINDING_connection_pool_starved));
+    const struct finding *f = find(report, FINDING_unexplained_wait);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
+    assert_int_equal(finding_get_evidence(f, "waits_count")->count, 5);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(179), 5 * MS(181));
+    assert_null(finding_get_evidence(f, "busy_peer"));
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_for_a_connection_that_is_held),
+        cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* What a look saw, in the application's terms: own frames, source maps aside, public names of what they
+ * called; and the place that several looks have in common. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "feed.h"
+
+enum { API = 10, JAVASCRIPT = 2 };
+
+static void look(struct feed *feed, uint64_t since, uint64_t at, const char *stack)
+{
+    FEED_TEXT(feed, "leaf");
+    FEED_TEXT(feed, "/app/leaf.js");
+    FEED_TEXT(feed, "");
+    FEED_TEXT(feed, stack);
+    FEED(feed, stall_sample, 1, 1, at, 0, .since_ns = since, .pid = API, .tid = API, .line = 1, .column = 1,
+         .cause = JAVASCRIPT);
+}
+
+/* One stall of 200 ms in which these stacks were seen. */
+static const struct finding *stall(struct feed *feed, const char *const *stacks, size_t count)
+{
+    feed_init(feed);
+    feed_process(feed, API, 1, "api", US(1));
+    for (uint64_t round = 1; round < 3; round++) { /* the first request may be slow once */
+        uint64_t at = MS(1000 * round);
+        FEED_TEXT(feed, "/x");
+        FEED(feed, http_request, API, API, at + US(10), 0, .fd = 7, .generation = 1, .method = 1);
+        for (size_t i = 0; i < count; i++)
+            look(feed, at + US(20), at + MS(20 * (i + 1)), stacks[i]);
+        FEED(feed, http_response, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .status = 200,
+             .header_bytes = 100, .content_length = 50);
+        FEED(feed, uv_write, API, API, at + MS(199), 0, .fd = 7, .generation = 1, .bytes = 150);
+        FEED(feed, node_callback, API, API, at + MS(200), MS(200) - US(20), .async_id = 9);
+        FEED(feed, uv_io, API, API, at + MS(200) + US(10), MS(200), .fd = 7, .generation = 1, .events = 1);
+        FEED(feed, uv_phase, API, API, at + MS(201), MS(201), .phase = 4);
+    }
+    feed_finish(feed);
+    return feed_finding(feed, FINDING_event_loop_blocked);
+}
+
+#define ROUTER "node::Start;emit (node:events:1:2);handle (/app/node_modules/express/router.js:9:9)"
+
+static void what_was_called_has_its_public_name(void **state)
+{
+    static const struct {
+        const char *inner, *called;
+    } CASES[] = {{"readFileSync (node:fs:4:5);tryReadSync (node:fs:1:1);uv_fs_read;read", "readFileSync"},
+                 {"v8::internal::Builtin_JsonStringify;memcpy", "JSON.stringify"},
+                 {"get (/app/node_modules/libsql/index.js:1:1);sqlite3_step;pcache1Fetch", "get of libsql"},
+                 {"all (/app/node_modules/@org/db/a.js:1:1);x", "all of @org/db"},
+                 {"Statement::JS_get(v8::FunctionCallbackInfo);sqlite3_step", "Statement.get"}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        char stack[512];
+        const char *stacks[4] = {stack, stack, stack, stack};
+        snprintf(stack, sizeof(stack), ROUTER ";handler (/app/my (old) folder/x.js:12:3);%s", CASES[i].inner);
+        struct feed feed;
+        const struct finding *f = stall(&feed, stacks, 4);
+        assert_non_null(f);
+        assert_string_equal(f->where.function, "handler");
+        assert_string_equal(f->where.file, "/app/my (old) folder/x.js");
+        assert_int_equal(f->where.line, 12);
+        assert_string_equal(finding_get_evidence(f, "called")->text, CASES[i].called);
+        feed_done(&feed);
+    }
+}
+
+/* A function of the application's own that all looks are in is the place; several things that one does are
+ * its variants. */
+static void the_place_is_what_looks_have_in_common(void **state)
+{
+    static const char *const ONE[] = {ROUTER ";handler (/app/x.js:1:1);work (/app/y.js:7:1)",
+                                      ROUTER ";handler (/app/x.js:1:1);work (/app/y.js:8:1)",
+                                      ROUTER ";handler (/app/x.js:1:1);work (/app/y.js:8:1);Date.now",
+                                      ROUTER ";handler (/app/x.js:2:1)"};
+    static const char *const TWO[] = {ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:7:1)",
+                                      ROUTER ";handler (/app/x.js:1:1);make (/app/y.js:8:1)",
+                                      ROUTER ";handler (/app/x.js:2:1);v8::internal::Builtin_JsonStringify",
+                                      ROUTER ";handler (/app/x.js:2:1);v8::internal::Builtin_JsonStringify",
+                                      ROUTER ";handler (/app/x.js:2:1);v8::internal::Builtin_JsonStringify"};
+    struct feed feed;
+    const struct finding *f = stall(&feed, ONE, ARRAY_SIZE(ONE));
+    assert_string_equal(f->where.function, "work");
+    assert_int_equal(f->where.line, 8);
+    feed_done(&feed);
+    f = stall(&feed, TWO, ARRAY_SIZE(TWO));
+    assert_string_equal(f->where.function, "handler");
+    assert_string_equal(f->where.file, "/app/x.js");
+    assert_int_equal(f->where.line, 2);
+    assert_string_equal(finding_get_evidence(f, "variants")->text, "JSON.stringify 60 %, make 40 %");
+    feed_done(&feed);
+}
+
+/* Where there is nothing but packages, theirs are the frames. */
+static void packages_without_an_application(void **state)
+{
+    static const char *const STACKS[] = {ROUTER ";spin (/app/node_modules/red/a.js:3:1)",
+                                         ROUTER ";spin (/app/node_modules/red/a.js:3:1)",
+                                         ROUTER ";spin (/app/node_modules/red/a.js:3:1)"};
+    struct feed feed;
+    const struct finding *f = stall(&feed, STACKS, ARRAY_SIZE(STACKS));
+    assert_string_equal(f->where.function, "spin");
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_called_has_its_public_name),
+        cmocka_unit_test(the_place_is_what_looks_have_in_common),
+        cmocka_unit_test(packages_without_an_application),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
