@@ -60,6 +60,16 @@ static void copy_shared(void *to, const void *from, size_t size)
 
 /* ---- the memory ---- */
 
+/* Whether an event has strings at all: most have none, and are drained by the million. */
+static bool has_strings[SONDE_EVENT_COUNT];
+
+static void find_strings(void)
+{
+    for (int id = 1; id < SONDE_EVENT_COUNT; id++)
+        for (int f = 1; f < event_catalogue[id].field_count; f++)
+            has_strings[id] |= event_catalogue[id].fields[f].type == FIELD_TYPE_str;
+}
+
 /* A limit on the size of our files (ulimit -f) holds for a memfd too: beyond it the kernel sends SIGXFSZ. */
 static int set_size(int fd, size_t size)
 {
@@ -97,6 +107,7 @@ int ring_memory_new(uint32_t slots, uint32_t ring_bytes, uint32_t ready_slots,
     struct ring_memory *memory = calloc(1, sizeof(*memory));
     if (!memory)
         return -ENOMEM;
+    find_strings();
     memory->slots = MIN(slots, (uint32_t)SONDE_THREADS);
     memory->ring_bytes = ring_bytes;
     memory->slot_bytes = SONDE_PAGE + (size_t)ring_bytes;
@@ -366,9 +377,9 @@ bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record)
         }
         if (!size || size > (size_t)(drain->end - drain->at))
             return give_up(drain);
-        const struct event_description *d = &event_catalogue[header.meta & 0xff];
-        const uint8_t *payload = drain->at + sizeof(header);
-        if (sizeof(header) + d->record_size + strings_of(d, payload) > size)
+        const uint8_t id = header.meta & 0xff, *payload = drain->at + sizeof(header);
+        const struct event_description *d = &event_catalogue[id];
+        if (has_strings[id] && sizeof(header) + d->record_size + strings_of(d, payload) > size)
             return give_up(drain);
         drain->at += size;
         drain->tail += size;
@@ -376,7 +387,7 @@ bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record)
             drain->unreadable++;
             continue;
         }
-        *ret_record = (struct ring_record){.id = (enum sonde_event_id)(header.meta & 0xff),
+        *ret_record = (struct ring_record){.id = (enum sonde_event_id)id,
                                            .end_tsc = header.end_tsc,
                                            .duration = header.meta >> 16,
                                            .payload = payload,

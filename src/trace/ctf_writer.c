@@ -33,6 +33,7 @@ struct ctf_writer {
     struct ctf_totals totals;
     /* For each event: bytes of its numeric fields, which stand without holes at the record's start. */
     uint16_t numeric_bytes[SONDE_EVENT_COUNT];
+    bool has_strings[SONDE_EVENT_COUNT];
 };
 
 struct ctf_stream {
@@ -174,8 +175,12 @@ static int writer_new(const char *folder, struct ctf_writer **ret_writer)
     _cleanup_(ctf_writer_freep) struct ctf_writer *writer = calloc(1, sizeof(*writer));
     if (!writer || !(writer->folder = strdup(folder)))
         return -ENOMEM;
-    for (int id = 1; id < SONDE_EVENT_COUNT; id++)
-        writer->numeric_bytes[id] = numeric_bytes(&event_catalogue[id]);
+    for (int id = 1; id < SONDE_EVENT_COUNT; id++) {
+        const struct event_description *d = &event_catalogue[id];
+        writer->numeric_bytes[id] = numeric_bytes(d);
+        for (int f = 1; f < d->field_count; f++)
+            writer->has_strings[id] |= d->fields[f].type == FIELD_TYPE_str;
+    }
     *ret_writer = writer;
     writer = NULL;
     return 0;
@@ -310,7 +315,7 @@ void ctf_stream_write(struct ctf_stream *stream, enum sonde_event_id id, uint64_
     if (d->span)
         at = put(at, &duration_ns, sizeof(duration_ns));
     at = put(at, record, stream->writer->numeric_bytes[id]);
-    for (int f = 1; f < d->field_count; f++) {
+    for (int f = 1; f < d->field_count && stream->writer->has_strings[id]; f++) {
         if (d->fields[f].type != FIELD_TYPE_str)
             continue;
         uint16_t length;
