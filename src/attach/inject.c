@@ -21,6 +21,7 @@
 
 #include "attach/call.h"
 #include "base/file.h"
+#include "base/process_file.h"
 
 #define PROBE_NAME "libsonde-probe.so"
 /* The same probe for loaders that give no static TLS to what is opened later (musl). */
@@ -180,11 +181,12 @@ static int load_memfd(struct hold *hold, const struct injector *injector, struct
     return r < 0 ? r : closed;
 }
 
-/* Makes the file path, as we see it, with the probe in it. */
-static int make_file(const char *path, const struct injector *injector)
+/* Makes a file in a folder, with the probe in it. */
+static int make_file(int folder, const char *name, const struct injector *injector)
 {
     off_t from = 0, size = lseek(injector->probe, 0, SEEK_END);
-    _cleanup_(file_closep) int fd = open(path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0755);
+    _cleanup_(file_closep) int fd =
+        openat(folder, name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0755);
     if (fd < 0)
         return -errno;
     while (from < size) {
@@ -196,15 +198,20 @@ static int make_file(const char *path, const struct injector *injector)
 }
 
 /* Folders of the process's file system where it may be that something can be written and executed. */
-static const char *const FOLDERS[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/run", ""};
+static const char *const FOLDERS[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/run", "/"};
 
-/* Is the folder there, and may files in it be executed? */
-static bool takes_code(pid_t pid, const char *folder)
+/* The folder, if files in it can be made and executed; -EACCES otherwise. */
+static int open_folder(int root, const char *path)
 {
-    char path[128];
     struct statvfs fs;
-    snprintf(path, sizeof(path), "/proc/%d/root%s/", pid, folder);
-    return statvfs(path, &fs) == 0 && !(fs.f_flag & (ST_RDONLY | ST_NOEXEC)) && access(path, W_OK) == 0;
+    int folder = process_folder_open(root, path);
+    if (folder < 0)
+        return folder;
+    if (fstatvfs(folder, &fs) == 0 && !(fs.f_flag & (ST_RDONLY | ST_NOEXEC)) &&
+        faccessat(folder, ".", W_OK, AT_EACCESS) == 0)
+        return folder;
+    close(folder);
+    return -EACCES;
 }
 
 static int no_folder(pid_t pid, struct problem *problem)
@@ -219,18 +226,18 @@ static int no_folder(pid_t pid, struct problem *problem)
 /* In a folder of the process's file system; for the moment. */
 static int load_file(struct hold *hold, const struct injector *injector, struct problem *problem)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++) {
-        char ours[128];
-        int root = snprintf(ours, sizeof(ours), "/proc/%d/root", hold->pid);
-        snprintf(ours + root, sizeof(ours) - (size_t)root, "%s/" PROBE_NAME ".%d", FOLDERS[i], getpid());
-        if (!takes_code(hold->pid, FOLDERS[i]))
+    char name[64], path[128];
+    snprintf(name, sizeof(name), PROBE_NAME ".%d", getpid());
+    _cleanup_(file_closep) int root = process_root_open(hold->pid);
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0; i++) {
+        _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
+        int r = folder < 0 ? folder : make_file(folder, name, injector);
+        if (folder < 0 || r == -EEXIST)
             continue;
-        int r = make_file(ours, injector);
-        if (r == -EEXIST)
-            continue;
+        snprintf(path, sizeof(path), "%s/%s", FOLDERS[i], name);
         if (r == 0)
-            r = open_in_process(hold, injector, ours + root, problem);
-        unlink(ours);
+            r = open_in_process(hold, injector, path, problem);
+        unlinkat(folder, name, 0);
         if (r == 0 || r == -ESRCH || r == -ENOEXEC || r == -EFAULT)
             return r;
     }
@@ -239,10 +246,10 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
 
 static bool sees_proc(pid_t pid)
 {
-    char path[64];
     struct statfs fs;
-    snprintf(path, sizeof(path), "/proc/%d/root/proc", pid);
-    return statfs(path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int proc = root < 0 ? root : process_folder_open(root, "/proc");
+    return proc >= 0 && fstatfs(proc, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
 int inject_check(const struct modules *modules, const char *probe_path, struct problem *problem)
@@ -253,8 +260,11 @@ int inject_check(const struct modules *modules, const char *probe_path, struct p
         return r;
     injector_done(&injector);
     bool somewhere = sees_proc(modules->pid);
-    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS); i++)
-        somewhere = somewhere || takes_code(modules->pid, FOLDERS[i]);
+    _cleanup_(file_closep) int root = process_root_open(modules->pid);
+    for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0 && !somewhere; i++) {
+        _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
+        somewhere = folder >= 0;
+    }
     return somewhere ? 0 : no_folder(modules->pid, problem);
 }
 

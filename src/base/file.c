@@ -17,8 +17,11 @@
 int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_length)
 {
     _cleanup_(file_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
+    return fd < 0 ? -errno : file_read_fd(fd, limit, ret_data, ret_length);
+}
+
+int file_read_fd(int fd, size_t limit, char **ret_data, size_t *ret_length)
+{
     size_t capacity = 4096, length = 0;
     char *data = malloc(capacity);
     if (!data)

@@ -10,6 +10,9 @@
  * *ret_data is NUL-terminated and owned by the caller; ret_length may be NULL. */
 int file_read(const char *path, size_t limit, char **ret_data, size_t *ret_length);
 
+/* The same of an open descriptor (kept), from where it stands. */
+int file_read_fd(int fd, size_t limit, char **ret_data, size_t *ret_length);
+
 /* Writes all of data to an open descriptor, through short writes and EINTR. */
 int file_write_all(int fd, const void *data, size_t length);
 

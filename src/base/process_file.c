@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,8 +17,9 @@
 
 int process_root_open(pid_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/root", pid);
+    char path[64] = "/";
+    if (pid)
+        snprintf(path, sizeof(path), "/proc/%d/root", pid);
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
@@ -32,14 +33,12 @@ static int open_below(int root, const char *path, uint64_t flags)
     return fd < 0 ? -errno : fd;
 }
 
-int process_file_open(int root, const char *path)
+/* For reading what was opened by its place only (O_PATH), if it is a regular file: a device may do something
+ * when it is opened, a pipe waits. */
+static int open_place(int place)
 {
-    /* First without opening it: a device may do something when it is opened. */
-    _cleanup_(file_closep) int place = open_below(root, path, O_PATH);
     struct stat st;
     char self[64];
-    if (place < 0)
-        return place;
     if (fstat(place, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode))
@@ -47,6 +46,32 @@ int process_file_open(int root, const char *path)
     snprintf(self, sizeof(self), "/proc/self/fd/%d", place);
     int fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     return fd < 0 ? -errno : fd;
+}
+
+int process_file_open(int root, const char *path)
+{
+    _cleanup_(file_closep) int place = open_below(root, path, O_PATH);
+    return place < 0 ? place : open_place(place);
+}
+
+int process_folder_open(int root, const char *path)
+{
+    return open_below(root, path, O_PATH | O_DIRECTORY);
+}
+
+int process_mapped_open(pid_t pid, uint64_t start, uint64_t end)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
+    _cleanup_(file_closep) int place = open(path, O_PATH | O_CLOEXEC);
+    return place < 0 ? -errno : open_place(place);
+}
+
+int process_file_read(pid_t pid, const char *path, size_t limit, char **ret_data, size_t *ret_length)
+{
+    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int fd = root < 0 ? root : process_file_open(root, path);
+    return fd < 0 ? fd : file_read_fd(fd, limit, ret_data, ret_length);
 }
 
 bool process_has_path(pid_t pid, const char *path)

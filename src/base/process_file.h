@@ -5,14 +5,26 @@
 #define BASE_PROCESS_FILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-/* The process's root folder, for the functions below; a descriptor to be closed, or a negative errno. */
+/* The process's root folder, or ours (pid 0), for the functions below; a descriptor to be closed, or a
+ * negative errno. */
 int process_root_open(pid_t pid);
 
 /* Opens a file below a root for reading, if it is a regular one: a descriptor or a negative errno (-EINVAL
  * when it is something else). Does not wait, whatever stands there. */
 int process_file_open(int root, const char *path);
+
+/* The folder below a root, to be looked at and for openat(2) of what is directly in it. */
+int process_folder_open(int root, const char *path);
+
+/* The file that a process has mapped at [start, end), if it is a regular one; -EPERM without privilege. */
+int process_mapped_open(pid_t pid, uint64_t start, uint64_t end);
+
+/* A regular file of the process whole, as file_read(). */
+int process_file_read(pid_t pid, const char *path, size_t limit, char **ret_data, size_t *ret_length);
 
 /* Is there a file or a folder of this name, seen from the process's working folder? */
 bool process_has_path(pid_t pid, const char *path);

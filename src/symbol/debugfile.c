@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/macro.h"
+#include "base/process_file.h"
 
 /* So long, one file is waited for; and all of them together. Sampling goes on meanwhile, in its buffer. */
 #define FETCH_NS     (10 * NS_PER_S)
@@ -44,12 +47,17 @@ static bool read_link(const struct elf *elf, char *ret_name, size_t size, uint32
     return true;
 }
 
-/* By build-id where there is one, else by checksum (sum NULL: not known). */
-static int open_matching(const char *path, struct elf *elf, const uint32_t *sum, struct elf **ret_debug)
+/* By build-id where there is one, else by checksum (sum NULL: not known). Takes fd, which may be a negative
+ * errno. */
+static int open_matching(int fd, const char *path, struct elf *elf, const uint32_t *sum,
+                         struct elf **ret_debug)
 {
     struct elf *debug;
     const char *id = elf_build_id(elf);
-    int r = elf_open(path, &debug, NULL);
+    if (fd < 0)
+        return fd;
+    int r = elf_open_fd(fd, path, &debug, NULL);
+    close(fd);
     if (r < 0)
         return r;
     bool same = *id ? strcmp(elf_build_id(debug), id) == 0
@@ -62,17 +70,17 @@ static int open_matching(const char *path, struct elf *elf, const uint32_t *sum,
     return 0;
 }
 
-static int by_build_id(const char *root, struct elf *elf, struct elf **ret_debug)
+static int by_build_id(int root, struct elf *elf, struct elf **ret_debug)
 {
     char path[512];
     const char *id = elf_build_id(elf);
     if (strlen(id) < 4)
         return -ENOENT;
-    snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, id, id + 2);
-    return open_matching(path, elf, NULL, ret_debug);
+    snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+    return open_matching(process_file_open(root, path), path, elf, NULL, ret_debug);
 }
 
-static int by_link(const char *root, const char *module, struct elf *elf, struct elf **ret_debug)
+static int by_link(int root, const char *module, struct elf *elf, struct elf **ret_debug)
 {
     char name[256], path[4800];
     uint32_t sum;
@@ -80,10 +88,10 @@ static int by_link(const char *root, const char *module, struct elf *elf, struct
     int folder = slash ? (int)(slash - module) : 0;
     if (!read_link(elf, name, sizeof(name), &sum))
         return -ENOENT;
-    static const char *const places[] = {"%s%.*s/%s", "%s%.*s/.debug/%s", "%s/usr/lib/debug%.*s/%s"};
+    static const char *const places[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
     for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-        snprintf(path, sizeof(path), places[i], root, folder, module, name);
-        if (open_matching(path, elf, &sum, ret_debug) == 0)
+        snprintf(path, sizeof(path), places[i], folder, module, name);
+        if (open_matching(process_file_open(root, path), path, elf, &sum, ret_debug) == 0)
             return 0;
     }
     return -ENOENT;
@@ -139,19 +147,18 @@ static int by_server(struct elf *elf, struct elf **ret_debug)
     servers.spent_ns += clock_monotonic_ns() - start;
     if (fd < 0)
         return -ENOENT;
-    int r = open_matching(path, elf, NULL, ret_debug);
-    close(fd);
+    int r = open_matching(fd, path, elf, NULL, ret_debug);
     free(path);
     return r;
 }
 
 int debugfile_open(pid_t pid, const char *path, struct elf *elf, struct elf **ret_debug)
 {
-    char own[64];
-    snprintf(own, sizeof(own), "/proc/%d/root", pid);
-    const char *const roots[] = {own, ""};
-    for (size_t i = 0; i < ARRAY_SIZE(roots); i++)
-        if (by_build_id(roots[i], elf, ret_debug) == 0 || by_link(roots[i], path, elf, ret_debug) == 0)
+    const pid_t whose[] = {pid, 0}; /* the process's root, then ours */
+    for (size_t i = 0; i < ARRAY_SIZE(whose); i++) {
+        _cleanup_(file_closep) int root = process_root_open(whose[i]);
+        if (root >= 0 && (by_build_id(root, elf, ret_debug) == 0 || by_link(root, path, elf, ret_debug) == 0))
             return 0;
+    }
     return by_server(elf, ret_debug) < 0 ? -ENOENT : 0;
 }

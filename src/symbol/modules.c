@@ -4,7 +4,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "base/process_file.h"
 #include "symbol/memory.h"
 
 #define MAPS_LIMIT (256u << 20)
@@ -314,27 +314,27 @@ static int open_vdso(const struct modules *modules, const struct module *module,
     return elf_open_taken(copy, size, "[vdso]", ret_elf, problem);
 }
 
+/* By its name, seen from the process; from us when it has ended: its root was ours, or is not to be had. */
+static int open_named(const struct modules *modules, const struct module *module)
+{
+    _cleanup_(file_closep) int root = process_root_open(modules->pid);
+    int fd = root < 0 ? root : process_file_open(root, module->path);
+    if (fd != -ENOENT || module->path[0] != '/')
+        return fd;
+    _cleanup_(file_closep) int own = process_root_open(0);
+    return own < 0 ? own : process_file_open(own, module->path);
+}
+
 /* A descriptor of the mapped file. */
 static int open_file(const struct modules *modules, const struct module *module, struct problem *problem)
 {
-    char link[96];
     const struct mapping *mapping = modules_mapping_at(modules, module->start);
-    if (mapping) {
-        snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, modules->pid, mapping->start,
-                 mapping->end);
-        int fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (fd >= 0)
-            return fd;
-    }
-    char path[4200];
-    snprintf(path, sizeof(path), "/proc/%d/root%s", modules->pid, module->path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT &&
-        *module->path == '/') /* it ended: its root was ours, or is not to be had */
-        fd = open(module->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = mapping ? process_mapped_open(modules->pid, mapping->start, mapping->end) : -ENOENT;
+    if (fd >= 0)
+        return fd;
+    fd = open_named(modules, module);
     if (fd < 0)
-        return problem_set(problem, -errno, "%s (of process %d): %s", module->path, modules->pid,
-                           strerror(errno));
+        return problem_set(problem, fd, "%s (of process %d): %s", module->path, modules->pid, strerror(-fd));
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_ino != module->inode) {
         close(fd);

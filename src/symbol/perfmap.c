@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "base/process_file.h"
 
 #define FILE_LIMIT (256u << 20)
 
@@ -94,8 +95,8 @@ int perfmap_read(pid_t pid, struct perfmap **ret_map)
     char path[96];
     char *data;
     size_t length;
-    snprintf(path, sizeof(path), "/proc/%d/root/tmp/perf-%d.map", pid, inner_pid(pid));
-    int r = file_read(path, FILE_LIMIT, &data, &length);
+    snprintf(path, sizeof(path), "/tmp/perf-%d.map", inner_pid(pid));
+    int r = process_file_read(pid, path, FILE_LIMIT, &data, &length);
     return r < 0 ? r : perfmap_parse(data, length, ret_map);
 }
 

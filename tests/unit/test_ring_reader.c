@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,6 +259,51 @@ static void holes_read_as_zeros(void **state)
     assert_int_equal(drain(&unreadable), 0);
 }
 
+/* A thread that writes anywhere while the memory is drained. Whatever is given out is whole. */
+static atomic_bool enough;
+
+static void *scribble(void *context)
+{
+    unsigned seed = 5;
+    uint64_t *words = context;
+    while (!atomic_load(&enough)) {
+        uint64_t value = (uint64_t)rand_r(&seed) % SONDE_EVENT_COUNT | (uint64_t)(rand_r(&seed) % 256) << 8;
+        size_t at = SONDE_PAGE / 8 + (size_t)rand_r(&seed) % ((SONDE_PAGE + RING) / 8);
+        __atomic_store_n(&words[at], value, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+static void memory_that_changes_while_it_is_drained(void **state)
+{
+    enum { ROUNDS = 20000 };
+    pthread_t thread;
+    struct ring *ring = ring_memory_slot(rings, 0);
+    uint64_t sum = 0;
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&thread, NULL, scribble, theirs), 0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct ring_drain d;
+        struct ring_record record;
+        struct sonde_open_span span;
+        __atomic_store_n(&slot(0)->head, __atomic_load_n(&slot(0)->tail, __ATOMIC_RELAXED) + i % 1024 * 8,
+                         __ATOMIC_RELEASE);
+        for (bool more = ring_drain_begin(ring, &d); more && ring_drain_next(&d, &record);) {
+            const struct event_description *e = &event_catalogue[record.id];
+            assert_true(record.id < SONDE_EVENT_COUNT && e->probe);
+            for (size_t k = 0; k < e->record_size; k++)
+                sum += ((const uint8_t *)record.payload)[k];
+        }
+        ring_drain_end(&d);
+        for (uint32_t depth = 0; depth < ring_open_count(ring); depth++)
+            if (ring_open_span(ring, depth, &span))
+                assert_true(span.event < SONDE_EVENT_COUNT);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_not_equal(sum, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -273,6 +319,7 @@ int main(void)
         T(what_was_counted_outlives_the_memory),
         T(the_process_can_neither_shrink_nor_punch_it),
         T(holes_read_as_zeros),
+        T(memory_that_changes_while_it_is_drained),
     };
     truncated_expect();
     return cmocka_run_group_tests(tests, NULL, NULL);
