@@ -288,3 +288,11 @@ int syscall_filter_check(pid_t pid, struct problem *problem)
     problem_remedy(problem, "Run sonde as root, outside of containers and services that have a filter.");
     return -EPERM;
 }
+
+long syscall_filter_count(pid_t pid)
+{
+    char number[16];
+    snprintf(number, sizeof(number), "%d", pid);
+    long count = status_number(number, "\nSeccomp_filters:");
+    return count >= 0 ? count : status_number(number, "\nSeccomp:");
+}

@@ -22,4 +22,8 @@ int syscall_filter_check(pid_t pid, struct problem *problem);
  * valid program. */
 uint32_t syscall_filter_run(const struct sock_filter *program, size_t count, const struct seccomp_data *call);
 
+/* How many filters the main thread of a process has; before Linux 5.9 whether it has any. -1 when the process
+ * is gone. */
+long syscall_filter_count(pid_t pid);
+
 #endif

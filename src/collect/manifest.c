@@ -108,6 +108,12 @@ static json_t *missing_array(const struct session *session, const struct program
     missing_contexts(missing, shared);
     missing_functions(missing, session, program, shared);
     missing_io_uring(missing, shared);
+    if (program->calls_barred)
+        json_array_append_new(
+            missing,
+            json_pack("{s:s, s:s, s:s}", "what", "addresses of new connections", "why",
+                      "it has a new system call filter, which the probe's own calls might not survive",
+                      "remedy", ""));
     const char *what;
     char why[SILENT_WORDS];
     for (unsigned n = 0; silent_hook(program, n, &what, why); n++)

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/syscall_filter.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
@@ -210,6 +211,7 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     *patches = (struct patch_set){0};
     program->live_address = live_address;
     program->stack_start = program_stack_of(target->pid);
+    program->filters = syscall_filter_count(target->pid);
     program->started_ns = clock_monotonic_ns();
     if (target->code.count)
         snprintf(program->build_id, sizeof(program->build_id), "%s", elf_build_id(target->code.at[0].elf));
@@ -288,32 +290,60 @@ static uint32_t innermost_tid(pid_t pid, const char *tid, int *ret_levels)
     return last;
 }
 
-/* A thread of the program by the number it has in its own PID namespace: the number that it has in ours. */
-static uint32_t host_tid(const struct program *program, uint32_t owner)
+/* A thread of the program by the number it has in its own PID namespace: the number that it has in ours. 0
+ * when there is none, -EIO when that cannot be said. */
+static int host_tid(const struct program *program, uint32_t owner, uint32_t *ret_tid)
 {
     char path[64];
-    int levels = 0;
+    int levels = 0, r = 0;
     snprintf(path, sizeof(path), "%d", program->pid);
-    (void)innermost_tid(program->pid, path, &levels);
+    if (!innermost_tid(program->pid, path, &levels))
+        return -EIO;
+    *ret_tid = owner;
     if (levels < 2)
-        return owner;
+        return 0;
     snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
     DIR *tasks = opendir(path);
-    uint32_t found = 0;
-    for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));)
+    if (!tasks)
+        return -EIO;
+    *ret_tid = 0;
+    errno = 0;
+    for (struct dirent *entry; !*ret_tid && (entry = readdir(tasks)); errno = 0)
         if (entry->d_name[0] != '.' && innermost_tid(program->pid, entry->d_name, &levels) == owner)
-            found = (uint32_t)strtoul(entry->d_name, NULL, 10);
-    if (tasks)
-        closedir(tasks);
-    return found;
+            *ret_tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
+    if (errno || program_parent_of(program->pid) == 0) /* it was ending meanwhile */
+        r = -EIO;
+    closedir(tasks);
+    return r;
+}
+
+bool program_thread_gone(const struct program *program, struct program_thread *t)
+{
+    char path[96];
+    if (!t->tid) { /* it had ended before we looked, or could not be looked for */
+        uint32_t tid = 0;
+        if (host_tid(program, t->owner, &tid) < 0)
+            return false;
+        if (!tid)
+            return ++t->missed > 1; /* a look into /proc may overlook a thread while others end */
+        program_thread_open(program, t, tid);
+    }
+    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
+    if (access(path, F_OK) < 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
+    return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
 static void thread_begins(struct program *program, uint32_t slot, uint32_t owner)
 {
     struct program_thread *t = &program->threads[slot];
     t->owner = owner;
+    t->missed = 0;
     t->ring = ring_memory_slot(program->rings, slot);
-    program_thread_open(program, t, host_tid(program, owner));
+    uint32_t tid = 0;
+    (void)host_tid(program, owner, &tid);
+    program_thread_open(program, t, tid);
 }
 
 /* Slots that were claimed since we last looked. */

@@ -19,6 +19,7 @@ struct program_thread {
     struct ring *ring; /* NULL: it has none (program.unseen) */
     uint32_t tid;      /* in our PID namespace; 0 when it ended before we looked */
     uint32_t owner;    /* the same in its own, as it stands in the slot */
+    uint32_t missed;   /* times that it was not found among the process's */
     struct ctf_stream *stream;
     uint64_t lost_full, lost_signal, lost_depth; /* already reported */
     uint64_t unreadable;
@@ -70,6 +71,9 @@ struct program {
     uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
+    long filters;                  /* of system calls, that it has; -1 when that is not known */
+    uint64_t filters_next_ns;      /* when they are counted again */
+    bool calls_barred;             /* it has one of late that the probe's calls might not survive */
     uint64_t memory_bytes;         /* last told */
     uint64_t memory_next_ns;       /* when it is read again */
     uint64_t events_without_slot;  /* already reported */
@@ -101,6 +105,9 @@ unsigned program_drain(struct program *program, struct ctf_writer *writer, const
 
 /* Says which thread t is, and opens its schedstat. */
 void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid);
+
+/* Has the thread certainly ended, while the process lives? */
+bool program_thread_gone(const struct program *program, struct program_thread *t);
 
 /* Stops recording in the process (it lives on): the hooks stay, and pass through. */
 void program_silence(struct program *program);

@@ -204,6 +204,11 @@ void ring_memory_handed(struct ring_memory *memory)
     (void)fcntl(memory->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
 
+void ring_memory_bar_calls(struct ring_memory *memory, bool barred)
+{
+    WRITE_ONCE(memory->shared->calls_barred, barred);
+}
+
 uint64_t ring_memory_resident(const struct ring_memory *memory)
 {
     return SONDE_PAGE + (uint64_t)memory->ready * (memory->retired ? SONDE_PAGE : memory->slot_bytes);
@@ -274,9 +279,9 @@ bool ring_open_span(const struct ring *ring, uint32_t depth, struct sonde_open_s
         return false;
     const struct sonde_open_span *open = &ring->shared->open[depth];
     uint64_t start = __atomic_load_n(&open->start_tsc, __ATOMIC_ACQUIRE);
-    struct sonde_open_span span = {start, READ_ONCE(open->argument), READ_ONCE(open->event),
-                                   READ_ONCE(open->name)};
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    struct sonde_open_span span = {start, __atomic_load_n(&open->argument, __ATOMIC_ACQUIRE),
+                                   __atomic_load_n(&open->event, __ATOMIC_ACQUIRE),
+                                   __atomic_load_n(&open->name, __ATOMIC_ACQUIRE)};
     if (!start || start != READ_ONCE(open->start_tsc) || start > __rdtsc() + CLOCK_SLACK_TICKS ||
         !span.event || span.event >= SONDE_EVENT_COUNT)
         return false;

@@ -39,6 +39,9 @@ uint64_t ring_memory_inode(const struct ring_memory *memory);
 /* The process has mapped it: from now on it cannot be mapped for writing again, nor be given holes. */
 void ring_memory_handed(struct ring_memory *memory);
 
+/* The process has a system call filter of late: may the probe still make calls of its own? */
+void ring_memory_bar_calls(struct ring_memory *memory, bool barred);
+
 /* Bytes of pages that sonde holds for it. */
 uint64_t ring_memory_resident(const struct ring_memory *memory);
 

@@ -307,17 +307,14 @@ static void flush_all(struct session *session)
 
 /* Threads that are gone leave their slot to new ones: those that are certainly gone, since the probe does not
  * look whose its slot is. */
-static void free_slots(struct program *program)
+static void free_slots(struct session *session, struct program *program)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
-    if (access(path, F_OK) < 0)
-        return;
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct program_thread *t = &program->threads[i];
-        snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
-        if (ring_owner(t->ring) && t->tid && access(path, F_OK) < 0 && errno == ENOENT)
-            (void)ring_release(t->ring, t->owner);
+        if (!ring_owner(t->ring) || !program_thread_gone(program, t))
+            continue;
+        session_tell_thread_losses(session, program, t); /* what it lost is not the next one's */
+        (void)ring_release(t->ring, t->owner);
     }
 }
 
@@ -409,7 +406,7 @@ int session_step(struct session *session, int *ret_status)
         flush_all(session);
         array_foreach (&session->programs, p)
             if (!(*p)->ended_ns)
-                free_slots(*p);
+                free_slots(session, *p);
     }
     session_follow(session, now);
     if (now - session->manifest_ns > (session->manifest_wanted ? 0 : 2 * NS_PER_S) &&

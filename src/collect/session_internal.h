@@ -94,8 +94,9 @@ void session_tend(struct session *session, uint64_t now_ns);
 /* Spans that are open now, into the trace. final: the process is gone or recording stops. */
 void session_tell_open(struct session *session, struct program *program, bool final);
 
-/* Losses since they were last told, into the trace and the program's account. */
+/* Losses since they were last told, into the trace and the program's account: all, or those of one thread. */
 void session_tell_losses(struct session *session, struct program *program);
+void session_tell_thread_losses(struct session *session, struct program *program, struct program_thread *t);
 
 /* The kernel's side: begins it as far as it may, moves its records (how full its ring was, in parts of 256),
  * tells its losses, and ends it. */

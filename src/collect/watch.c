@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/syscall_filter.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -71,6 +72,31 @@ static void tell_memory(struct session *session, struct program *program, uint64
     program->memory_bytes = bytes;
     struct record_process_memory record = {.anonymous_bytes = bytes, .pid = (uint32_t)program->pid};
     ctf_stream_write(session->own, SONDE_EVENT_process_memory, now_ns, 0, &record, NULL);
+}
+
+/* ---- system call filters ---- */
+
+/* A program that sandboxes itself after sonde came: the calls of the probe, which the filters of before let
+ * through, are stopped at once, and made again only when the new filters let them through as well. */
+static void watch_filters(struct session *session, struct program *program, uint64_t now_ns)
+{
+    static const uint64_t GAP_NS = 100 * NS_PER_MS;
+    if (now_ns < program->filters_next_ns)
+        return;
+    program->filters_next_ns = now_ns + GAP_NS;
+    long filters = syscall_filter_count(program->pid);
+    if (filters < 0 || filters == program->filters)
+        return;
+    program->filters = filters;
+    ring_memory_bar_calls(program->rings, true);
+    program->calls_barred = syscall_filter_check(program->pid, NULL) < 0;
+    ring_memory_bar_calls(program->rings, program->calls_barred);
+    if (!program->calls_barred)
+        return;
+    session->manifest_wanted = true;
+    session_note(session,
+                 "%s (%d) has a new system call filter: the probe asks the system for nothing any more",
+                 program->name, program->pid);
 }
 
 /* ---- open spans ---- */
@@ -410,6 +436,7 @@ void session_tend(struct session *session, uint64_t now_ns)
         struct program *program = *p;
         if (program->ended_ns)
             continue;
+        watch_filters(session, program, now_ns);
         if (program->midway && program->runtime == RUNTIME_NODE)
             watch_unseen(session, program, now_ns);
         if (program->runtime == RUNTIME_NODE)
@@ -444,24 +471,26 @@ static void tell_loss(struct session *session, struct program *program, uint32_t
     ctf_stream_write(session->own, SONDE_EVENT_loss, clock_monotonic_ns(), 0, &record, NULL);
 }
 
+void session_tell_thread_losses(struct session *session, struct program *program, struct program_thread *t)
+{
+    struct ring_counts counts;
+    ring_counts(t->ring, &counts);
+    tell_loss(session, program, t->tid, SONDE_loss_reason_ring_full, counts.lost_full, &t->lost_full,
+              t->stream);
+    tell_loss(session, program, t->tid, SONDE_loss_reason_signal_handler, counts.lost_signal, &t->lost_signal,
+              t->stream);
+    tell_loss(session, program, t->tid, SONDE_loss_reason_open_span_depth, counts.lost_depth, &t->lost_depth,
+              NULL);
+    uint64_t unreadable = t->unreadable;
+    t->unreadable = 0;
+    uint64_t none = 0;
+    tell_loss(session, program, t->tid, SONDE_loss_reason_unreadable_record, unreadable, &none, t->stream);
+}
+
 void session_tell_losses(struct session *session, struct program *program)
 {
-    for (uint32_t i = 0; i < program->thread_count; i++) {
-        struct program_thread *t = &program->threads[i];
-        struct ring_counts counts;
-        ring_counts(t->ring, &counts);
-        tell_loss(session, program, t->tid, SONDE_loss_reason_ring_full, counts.lost_full, &t->lost_full,
-                  t->stream);
-        tell_loss(session, program, t->tid, SONDE_loss_reason_signal_handler, counts.lost_signal,
-                  &t->lost_signal, t->stream);
-        tell_loss(session, program, t->tid, SONDE_loss_reason_open_span_depth, counts.lost_depth,
-                  &t->lost_depth, NULL);
-        uint64_t unreadable = t->unreadable;
-        t->unreadable = 0;
-        uint64_t none = 0;
-        tell_loss(session, program, t->tid, SONDE_loss_reason_unreadable_record, unreadable, &none,
-                  t->stream);
-    }
+    for (uint32_t i = 0; i < program->thread_count; i++)
+        session_tell_thread_losses(session, program, &program->threads[i]);
     struct sonde_shared header;
     ring_memory_header(program->rings, &header);
     tell_loss(session, program, 0, SONDE_loss_reason_no_thread_slot, header.events_without_slot,

@@ -41,6 +41,8 @@ struct sonde_shared {
     uint32_t thread_slots;  /* how many fit into the memory */
     uint32_t slots_ready;   /* slots below it have their pages */
     uint32_t slots_offered; /* another value: a thread that found no slot may look again */
+    uint32_t calls_barred;  /* the process has a filter that it had not when sonde came: the probe makes no
+                             * system call of its own any more, since one might be the end of it */
     /* The probe's from here on. */
     /* Threads that found no slot; events of theirs that were not recorded (relaxed atomics, rare). */
     uint32_t threads_without_slot;

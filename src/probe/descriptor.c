@@ -26,7 +26,7 @@ static struct address address_of(long call, int fd)
     } name;
     uint32_t size = sizeof(name);
     name.any.sa_family = 0;
-    if (SYSTEM_CALL(call, fd, &name, &size) < 0)
+    if (OWN_CALL(call, fd, &name, &size) < 0)
         return (struct address){0};
     struct address address = {.family = name.any.sa_family};
     if (name.any.sa_family == AF_INET) {
@@ -46,7 +46,7 @@ static void tell_connection(struct probe_thread *self, int fd, struct descriptor
 {
     struct address local = address_of(SYS_getsockname, fd), peer = address_of(SYS_getpeername, fd);
     struct stat st = {0};
-    SYSTEM_CALL(SYS_fstat, fd, &st);
+    (void)OWN_CALL(SYS_fstat, fd, &st);
     d->known_peer = peer.family || !local.family;
     RECORD(self, net_connection, 0, ticks(), .key = d->key, .local_high = local.high, .local_low = local.low,
            .peer_high = peer.high, .peer_low = peer.low, .inode = st.st_ino, .generation = d->generation,

@@ -146,6 +146,12 @@ EXPORTED extern struct sonde_config sonde_config;
 /* The memory shared with sonde. */
 extern struct sonde_shared *probe_shared;
 
+/* A system call that a hook makes for us, as long as none can do harm; else a negative number. */
+#define OWN_CALL(number, ...)                                                 \
+    (UNLIKELY(__atomic_load_n(&probe_shared->calls_barred, __ATOMIC_RELAXED)) \
+         ? -1L                                                                \
+         : SYSTEM_CALL(number, ##__VA_ARGS__))
+
 /* A page that the kernel clears in a forked child. */
 struct probe_live {
     uint32_t attachment; /* 0 until sonde has patched, in a forked child, and after sonde told us to stop;

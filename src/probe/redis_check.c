@@ -44,8 +44,8 @@ static void count_check(void)
 static bool safe_read(const void *from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
-    long pid = SYSTEM_CALL(SYS_getpid);
-    return SYSTEM_CALL(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == (long)size;
+    long pid = OWN_CALL(SYS_getpid);
+    return OWN_CALL(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == (long)size;
 }
 
 static const void *pointer_at(const void *object, int32_t offset)
@@ -57,7 +57,7 @@ static const void *pointer_at(const void *object, int32_t offset)
 static bool is_socket(int fd)
 {
     struct stat st;
-    return SYSTEM_CALL(SYS_fstat, fd, &st) == 0 && S_ISSOCK(st.st_mode);
+    return OWN_CALL(SYS_fstat, fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
 /* client.conn: the one field near the start of the client that points back at the connection. */

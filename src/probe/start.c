@@ -57,6 +57,36 @@ static char *slot_address(uint32_t i)
 
 static void forked(void);
 
+/* Where the C library keeps a thread's number, behind the thread pointer; 0: not known. */
+static uint32_t tid_offset;
+
+static uint32_t thread_word(uint32_t offset)
+{
+    uint32_t word;
+    __asm__ volatile("movl %%fs:(%1), %0" : "=r"(word) : "r"((uint64_t)offset));
+    return word;
+}
+
+/* struct pthread of musl and of glibc; musl's ends before the place of glibc's. */
+static void find_tid_offset(void)
+{
+    static const uint32_t OFFSETS[] = {0x30, 0x2d0};
+    uint32_t tid = (uint32_t)SYSTEM_CALL(SYS_gettid);
+    tid_offset = 0;
+    for (unsigned i = 0; i < sizeof(OFFSETS) / sizeof(OFFSETS[0]) && !tid_offset; i++)
+        if (thread_word(OFFSETS[i]) == tid)
+            tid_offset = OFFSETS[i];
+}
+
+/* The calling thread's number in its PID namespace; 0 when it is not to be had. */
+static uint32_t own_tid(void)
+{
+    if (tid_offset)
+        return thread_word(tid_offset);
+    long tid = OWN_CALL(SYS_gettid);
+    return tid > 0 ? (uint32_t)tid : 0;
+}
+
 struct probe_thread *probe_thread_claim(void)
 {
     if (!probe_live.original)
@@ -70,10 +100,10 @@ struct probe_thread *probe_thread_claim(void)
         __atomic_fetch_add(&probe_shared->events_without_slot, 1, __ATOMIC_RELAXED);
         return NULL;
     }
-    uint32_t tid = (uint32_t)SYSTEM_CALL(SYS_gettid);
+    uint32_t tid = own_tid();
     /* Only slots that have their pages: touching others might take memory that there is none of. */
     uint32_t ready = __atomic_load_n(&probe_shared->slots_ready, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < ready; i++) {
+    for (uint32_t i = 0; i < ready && tid; i++) {
         struct probe_thread *thread = (struct probe_thread *)slot_address(i);
         uint32_t nobody = 0;
         if (!__atomic_compare_exchange_n(&thread->shared.owner, &nobody, tid, false, __ATOMIC_ACQ_REL,
@@ -171,6 +201,7 @@ static long map_shared_memory(int fd, uint64_t bytes)
     probe_shared = (struct sonde_shared *)at;
     shared_bytes = bytes;
     ring_bytes = probe_shared->ring_bytes;
+    find_tid_offset();
     return make_live_flag() ? 0 : -ENOMEM;
 }
 
@@ -263,8 +294,11 @@ static void forked(void)
 {
     probe_self = (struct probe_self){.attachment = PROBE_UNCLAIMED};
     probe_live.original = 1;
+    /* What the parent may not do the child may not. */
+    bool barred = probe_shared && __atomic_load_n(&probe_shared->calls_barred, __ATOMIC_RELAXED);
     probe_shared = NULL;
-    register_with_sonde(SONDE_FORKED);
+    if (!barred)
+        register_with_sonde(SONDE_FORKED);
 }
 
 static struct sonde_attached attached;
