@@ -3,26 +3,94 @@
 #include "attach/aside.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+    LEAVE_AFTER_MS = 200, /* since we were seen to be asked to end */
+    KILL_AFTER_MS = 400,
+    LOOK_MS = 2,
+};
+
+/* Where work sees that it is to leave; NULL outside of work. */
+static volatile const bool *leaves;
+
+bool aside_is_within(void)
+{
+    return leaves;
+}
+
+bool aside_leaves(void)
+{
+    return leaves && *leaves;
+}
+
+/* A system call without errno, which a child that shares our memory may be using at the time. */
+static long call_system(long number, long a, long b, long c, long d, long e)
+{
+    long result;
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+bool aside_is_ending(void)
+{
+    uint64_t pending = 0;
+    (void)call_system(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof(pending), 0, 0, 0);
+    return pending & (1ull << (SIGINT - 1) | 1ull << (SIGTERM - 1) | 1ull << (SIGHUP - 1));
+}
+
+/* Waits until the child has ended, which is told to leave when we are to end. */
+static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void *), void *context)
+{
+    uint64_t asked_ns = 0;
+    int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
+    while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
+        struct pollfd ended = {.fd = fd, .events = POLLIN};
+        const struct timespec look = {.tv_nsec = LOOK_MS * NS_PER_MS};
+        struct timespec timeout = look; /* the kernel writes what is left */
+        (void)call_system(SYS_ppoll, (long)(uintptr_t)&ended, fd >= 0, (long)(uintptr_t)&timeout, 0, 0);
+        uint64_t now_ns = clock_monotonic_ns();
+        if (!asked_ns && aside_is_ending())
+            asked_ns = now_ns;
+        if (asked_ns && now_ns - asked_ns > LEAVE_AFTER_MS * NS_PER_MS)
+            *leave = true;
+        if (asked_ns && now_ns - asked_ns > KILL_AFTER_MS * NS_PER_MS)
+            (void)call_system(SYS_kill, child, SIGKILL, 0, 0, 0);
+        if (meanwhile)
+            meanwhile(context);
+    }
+    if (fd >= 0)
+        (void)call_system(SYS_close, fd, 0, 0, 0, 0);
+}
+
+static int outcome(int result, bool left)
+{
+    return result == -ECHILD && left ? -EINTR : result;
+}
 
 /* What parent and child share: the result, then the context. */
 struct sheet {
     int result;
+    volatile bool leave;
     _Alignas(16) char context[];
 };
 
-static void await_end(pid_t child)
-{
-    while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
-        ;
-}
-
-int aside_run(int (*work)(void *context), void *context, size_t size)
+int aside_run(int (*work)(void *context), void *context, size_t size, void (*meanwhile)(void *),
+              void *meanwhile_context)
 {
     size_t length = sizeof(struct sheet) + size;
     struct sheet *sheet = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -33,14 +101,15 @@ int aside_run(int (*work)(void *context), void *context, size_t size)
     pid_t child = fork();
     if (child == 0) {
         setsid();
+        leaves = &sheet->leave;
         sheet->result = work(sheet->context);
         _exit(0);
     }
     int r = child < 0 ? -errno : 0;
     if (child > 0) {
-        await_end(child);
+        await_end(child, &sheet->leave, meanwhile, meanwhile_context);
         memcpy(context, sheet->context, size);
-        r = sheet->result;
+        r = outcome(sheet->result, sheet->leave);
     }
     munmap(sheet, length);
     return r;
@@ -50,32 +119,39 @@ struct turn {
     int (*work)(void *context);
     void *context;
     int result;
+    volatile bool leave;
 };
 
 static int take_turn(void *argument)
 {
     struct turn *turn = argument;
     setsid();
+    leaves = &turn->leave;
     turn->result = turn->work(turn->context);
     return 0;
 }
 
-/* CLONE_VFORK: this thread stands still until the child has ended, so the child may use its errno and the
- * like. */
+/* The child has our thread-local storage too, so this thread uses nothing of it (errno), and handles no
+ * signal, until the child has ended. */
 int aside_share(int (*work)(void *context), void *context)
 {
     enum { STACK = 256 << 10 };
-    struct turn turn = {work, context, -ECHILD};
+    struct turn turn = {work, context, -ECHILD, false};
     char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED)
         return -ENOMEM;
-    pid_t child = clone(take_turn, stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &turn);
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = clone(take_turn, stack + STACK, CLONE_VM | SIGCHLD, &turn);
     int r = child < 0 ? -errno : 0;
     if (child > 0) {
-        await_end(child);
-        r = turn.result;
+        await_end(child, &turn.leave, NULL, NULL);
+        r = outcome(turn.result, turn.leave);
+        leaves = NULL;
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     munmap(stack, STACK);
     return r;
 }

@@ -1,22 +1,39 @@
-/* Work on another process that must not be broken off: a process that is held must be let go in time, and a
- * call inside it must be ended. So that is done by a child of ours, in a session of its own: it goes on also
- * when we are stopped (Ctrl-Z, SIGSTOP) or killed. */
+/* Work on another process that must not be broken off by what happens to us: a process that is held must be
+ * let go in time. So that is done by a child of ours, in a session of its own: it goes on also when we are
+ * stopped (Ctrl-Z, SIGSTOP) or killed.
+ *
+ * The child is also what can be ended when a process cannot be let go: one that a freezer cgroup holds
+ * reaches no stop, and its tracer no end, until it is thawed. With its tracer's end the kernel lets it go,
+ * and a call inside it comes to its end alone (attach/call.h). So once we are asked to end (SIGINT, SIGTERM
+ * or SIGHUP is blocked and pending), the child has a moment; then it is told to leave, and then it is killed.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTACH_ASIDE_H
 #define ATTACH_ASIDE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Runs work(context) in a child and returns its result. -ECHILD when the child was killed, -ENOMEM, -EAGAIN
- * when there can be none.
+/* Runs work(context) in a child and returns its result. -ECHILD when the child was killed, -EINTR when it
+ * left or was killed because we are to end, -ENOMEM, -EAGAIN when there can be none.
  *
  * The child has a copy of our memory, so that no end of ours is one of its own, not even for want of memory:
- * for calls inside the process, which crashes when its tracer ends amid one. context: size bytes without
- * pointers to what work changes; they are as work left them when this returns. */
-int aside_run(int (*work)(void *context), void *context, size_t size);
+ * for calls inside the process, which may take a while. context: size bytes without pointers to what work
+ * changes; they are as work left them when this returns. meanwhile (may be NULL) is called every few
+ * milliseconds until then. */
+int aside_run(int (*work)(void *context), void *context, size_t size, void (*meanwhile)(void *),
+              void *meanwhile_context);
 
 /* The same in our own memory, which costs a fiftieth of a millisecond instead of several: for looks and
  * changes that leave the process whole wherever they end. */
 int aside_share(int (*work)(void *context), void *context);
+
+/* In work: are we there, with an end soon that lets go of everybody who is traced? Is it to leave what it
+ * does, because we are to end? */
+bool aside_is_within(void);
+bool aside_leaves(void);
+
+/* Outside: are we asked to end? */
+bool aside_is_ending(void);
 
 #endif

@@ -253,10 +253,10 @@ int call_find_restorer(const struct modules *modules, int memory, uint64_t *ret_
                 search(memory, m->start, m->end, ret_address) == 0)
                 return 0;
     }
-    problem_set(problem, -ENOTSUP,
-                "process %d: it cannot be called into: no C library that is known is in it", modules->pid);
+    problem_set(problem, -ENOSYS, "process %d: it cannot be called into: no C library that is known is in it",
+                modules->pid);
     problem_remedy(problem, "glibc and musl are known, when linked dynamically.");
-    return -ENOTSUP;
+    return -ENOSYS;
 }
 
 bool call_restorer_stands(int memory, uint64_t address)

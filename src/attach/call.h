@@ -51,7 +51,7 @@ void call_frame_make(const struct call_state *state, uint64_t under, uint64_t ba
                      struct call_frame *ret_frame);
 
 /* The instructions `mov $15, %eax; syscall` of the process's C library, which every signal handler returns
- * to. memory: its /proc/PID/mem. -ENOTSUP when there are none. */
+ * to. memory: its /proc/PID/mem. -ENOSYS when there are none. */
 int call_find_restorer(const struct modules *modules, int memory, uint64_t *ret_address,
                        struct problem *problem);
 

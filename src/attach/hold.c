@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/aside.h"
 #include "attach/call.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -105,6 +106,8 @@ int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
         int r = hold_take_stop(tid, ret_status);
         if (r != 0)
             result = MIN(r, 0);
+        else if (aside_leaves())
+            result = -EINTR;
         else
             (void)sigtimedwait(&child, NULL, &wake);
     } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);
@@ -191,17 +194,11 @@ static bool is_group_stop(int status)
     return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
 }
 
-static bool asked_to_end(void)
-{
-    sigset_t pending;
-    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
-}
-
 /* Seized threads that did not stop in time cannot be let go before they have: then they are, at once, each as
- * soon as it stops. When we are asked to end meanwhile the kernel lets them go with us. */
+ * soon as it stops. Aside there is no need to wait: our end, which is near, lets them go. */
 static void await_late(struct hold *late)
 {
-    while (late->threads.count && !asked_to_end()) {
+    while (late->threads.count && !aside_is_within()) {
         size_t kept = 0;
         array_foreach (&late->threads, t) {
             int status, r = hold_wait_stop(*t, in_ms(1), &status);
@@ -383,7 +380,9 @@ int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem)
         if (!late.threads.count)
             interrupt(&hold, held, true, &late);
     } while (r > 0 && !late.threads.count);
-    if (late.threads.count)
+    if (late.threads.count && aside_leaves())
+        r = problem_set(problem, -EINTR, "process %d is left alone: interrupted", pid);
+    else if (late.threads.count)
         r = give_up(&hold, &late, problem);
     else if (r == -ESRCH || (r >= 0 && !hold.threads.count))
         r = problem_set(problem, -ESRCH, "process %d has ended", pid);
@@ -553,6 +552,8 @@ static int explain_unsafe(pid_t pid, int error, struct problem *problem)
         problem_set(problem, error, "process %d is stopped (Ctrl-Z, SIGSTOP)", pid);
         problem_remedy(problem, "Let it go on (kill -CONT %d) and try again.", pid);
         return error;
+    case -EINTR:
+        return problem_set(problem, error, "process %d is left alone: interrupted", pid);
     }
     problem_set(problem, error, "process %d: its main thread reached no safe point: %s", pid,
                 strerror(-error));

@@ -50,7 +50,7 @@ struct hold_freely {
  * are of: when the process executes another, nothing can be read from it, and nothing is called.
  * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
  * already, -EBUSY when it is stopped by a signal and would have to run on, -ESRCH when it has ended or
- * executes another program, -ENOTSUP when it cannot be called into. */
+ * executes another program, -ENOSYS when it cannot be called into. */
 int hold_main(pid_t pid, const struct modules *modules, int memory, const struct hold_freely *freely,
               uint64_t timeout_ns, struct hold *ret_hold, struct problem *problem);
 
@@ -64,9 +64,10 @@ int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);
  * Nothing that happens to us amid a call does the thread any harm: it ends the call alone, and goes on where
  * it was.
  * -EFAULT when the function crashed, or asked for a system call that a filter forbids: it is left there and
- * then. -ETIMEDOUT when it takes more than 10 s, because it waits for a lock that another thread holds: it is
- * not broken off, since nobody can say what it has half done, but let go, and is held no more. -ESRCH when
- * the process ended, executes another program or is no longer held. -ENOTSUP with a shadow stack. */
+ * then. -ETIMEDOUT when it takes more than 10 s, because it waits for a lock that another thread holds, and
+ * -EINTR when we are to leave (aside.h): it is not broken off, since nobody can say what it has half done,
+ * but let go, and is held no more. -ESRCH when the process ended, executes another program or is no longer
+ * held. -ENOSYS with a shadow stack. */
 #define HOLD_DATA 0x5d0f5d0f5d0f5d0full
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
@@ -75,7 +76,8 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
  * The end of a child of our own is left to be waited for by whoever wants its exit status. */
 int hold_take_stop(pid_t tid, int *ret_status);
 
-/* Waits for it until a time of CLOCK_MONOTONIC: 0 and its wait status, -ETIMEDOUT, or -ESRCH. */
+/* Waits for it until a time of CLOCK_MONOTONIC: 0 and its wait status, -ETIMEDOUT, -ESRCH, or -EINTR when we
+ * are to leave (aside.h). */
 int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status);
 
 /* Waits until a seized thread stops by our PTRACE_INTERRUPT, or because its process was stopped; signals that

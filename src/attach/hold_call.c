@@ -13,12 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/aside.h"
 #include "attach/call.h"
 #include "base/clock.h"
 
 enum {
     STACK_GAP = 4096, /* below the thread's own stack: red zone and more */
     CALL_TIMEOUT_MS = 10000,
+    STOP_TIMEOUT_MS = 2000,
     RESTART_BLOCK = 516, /* rax of a system call that only the kernel knows how to go on with */
 };
 /* What the kernel clears for a signal handler: TF, DF, RF. */
@@ -86,6 +88,11 @@ static int enter(struct call *call, struct user_regs_struct *regs)
     return r;
 }
 
+static uint64_t stop_deadline(void)
+{
+    return clock_monotonic_ns() + STOP_TIMEOUT_MS * NS_PER_MS;
+}
+
 static int next_event_stop(pid_t tid, uint64_t deadline)
 {
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
@@ -111,7 +118,11 @@ static int come_back(struct call *call)
         r = write_stack(call, call->frame.address, call->frame.data, call->frame.bytes);
     }
     if (r >= 0)
-        r = next_event_stop(call->tid, UINT64_MAX);
+        r = next_event_stop(call->tid, stop_deadline());
+    if (r == -ETIMEDOUT || r == -EINTR) { /* a freezer has come: what is to be done it does alone */
+        call->hold->threads.count = 0;
+        return 0;
+    }
     if (r >= 0 && !goes_on)
         r = call_state_restore(call->tid, &call->state);
     return r;
@@ -148,20 +159,26 @@ static bool is_over(struct call *call, const struct user_regs_struct *regs)
     return over;
 }
 
-/* Takes too long, and is let go as soon as it stops; then, or with our end, it goes on alone. */
+/* Takes too long, and is let go: once it stops, or, where it does not (a freezer), with our end. Then it goes
+ * on alone. */
 static int leave(struct call *call)
 {
     struct user_regs_struct regs;
-    ptrace(PTRACE_INTERRUPT, call->tid, NULL, NULL);
-    int status, r = hold_wait_stop(call->tid, UINT64_MAX, &status);
-    if (r < 0)
+    int status, r = -EINTR;
+    if (!aside_leaves()) {
+        ptrace(PTRACE_INTERRUPT, call->tid, NULL, NULL);
+        r = hold_wait_stop(call->tid, stop_deadline(), &status);
+    }
+    if (r == -ESRCH)
         return r;
-    if (ptrace(PTRACE_GETREGS, call->tid, NULL, &regs) == 0 && is_over(call, &regs))
+    if (r == 0 && ptrace(PTRACE_GETREGS, call->tid, NULL, &regs) == 0 && is_over(call, &regs))
         return 0;
-    int signal = status >> 16 || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
-    ptrace(PTRACE_DETACH, call->tid, NULL, (void *)(long)signal);
     call->hold->threads.count = 0;
-    return -ETIMEDOUT;
+    if (r == 0) {
+        int signal = status >> 16 || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+        ptrace(PTRACE_DETACH, call->tid, NULL, (void *)(long)signal);
+    }
+    return r == -EINTR ? r : -ETIMEDOUT;
 }
 
 /* From its first instruction to the entry of rt_sigreturn. */
@@ -174,7 +191,7 @@ static int run_call(struct call *call)
         if (ptrace(PTRACE_SYSCALL, call->tid, NULL, (void *)(long)signal) < 0)
             return -errno;
         int r = hold_wait_stop(call->tid, deadline, &status);
-        if (r == -ETIMEDOUT)
+        if (r == -ETIMEDOUT || r == -EINTR)
             return leave(call);
         if (r < 0)
             return r;
@@ -227,7 +244,7 @@ static int make(struct call *call, struct user_regs_struct *regs)
     r = run_call(call);
     if (r == 0)
         return come_back(call);
-    if (r == -ESRCH || r == -ETIMEDOUT)
+    if (!call->hold->threads.count || r == -ESRCH)
         return r;
     int restored = call_state_restore(call->tid, &call->state);
     return restored < 0 ? restored : r;
@@ -242,7 +259,9 @@ static int explain(const struct hold *hold, int error, struct problem *problem)
                     hold->pid, CALL_TIMEOUT_MS / 1000);
         problem_remedy(problem, "One of its threads holds the loader's lock (a slow library?); try again.");
         return error;
-    case -ENOTSUP:
+    case -EINTR:
+        return problem_set(problem, error, "process %d is left alone: interrupted", hold->pid);
+    case -ENOSYS:
         problem_set(problem, error, "process %d has a shadow stack: nothing can be called inside it",
                     hold->pid);
         problem_remedy(problem,
@@ -266,7 +285,7 @@ int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, i
     call->back = hold->stub ? hold->stub : hold->restorer;
     call->blocked = ~fault_signals();
     int r = !call_restorer_stands(hold->memory, hold->restorer) ? -ESRCH
-            : has_shadow_stack(call->tid)                       ? -ENOTSUP
+            : has_shadow_stack(call->tid)                       ? -ENOSYS
                                                                 : 0;
     if (r == 0)
         r = prepare(call, function, arguments, count, data, size, &regs);

@@ -36,6 +36,7 @@ struct call {
 #define MAKE MAP_PRIVATE | MAP_ANONYMOUS
 static const struct call CALLS[] = {
     {SYS_rt_sigreturn, "rt_sigreturn", true, {0}},
+    {SYS_restart_syscall, "restart_syscall", true, {0}},
     {SYS_socketpair, "socketpair", true, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC}},
     {SYS_poll, "poll", true, {0, 1, 0}},
     {SYS_recvmsg, "recvmsg", true, {3, 0, MSG_CMSG_CLOEXEC}},
@@ -216,13 +217,21 @@ static bool same_namespace(const char *pid)
            readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 && strcmp(ours, theirs) == 0;
 }
 
+static void do_nothing(int signal)
+{
+}
+
 /* A child of ours makes the calls, with arguments that do nothing: does it live? */
 static bool we_may(void)
 {
     pid_t child = fork();
     if (child == 0) {
+        signal(SIGUSR1, do_nothing);
         for (size_t i = 0; i < ARRAY_SIZE(CALLS); i++)
-            syscall(CALLS[i].number, -1L, -1L, -1L, -1L, -1L, -1L);
+            if (CALLS[i].number == SYS_rt_sigreturn)
+                raise(SIGUSR1); /* with a frame to return to */
+            else
+                syscall(CALLS[i].number, -1L, -1L, -1L, -1L, -1L, -1L);
         _exit(0);
     }
     int status = -1;

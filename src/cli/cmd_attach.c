@@ -121,6 +121,8 @@ static int attach_all(struct recording *recording, const struct attach_options *
             continue;
         }
         last = r;
+        if (r == -EINTR)
+            break;
         if (r == -ESRCH && attached) /* one of a name or a container that ended meanwhile */
             continue;
         if ((picky || r != -ENOTSUP) && options->pids.count > 1)

@@ -5,6 +5,7 @@
  * symbols, planning - happens while it runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/aside.h"
+#include "attach/freezer.h"
 #include "attach/hold.h"
 #include "attach/inject.h"
 #include "attach/owner.h"
@@ -23,6 +24,9 @@
 #include "base/file.h"
 
 #define SAFE_POINT_TIMEOUT_NS (5 * NS_PER_S)
+/* How long to wait for all threads to be out of the way: who detaches is asked to end. */
+#define ATTACH_PATIENCE_NS (2 * NS_PER_S)
+#define DETACH_PATIENCE_NS (400 * NS_PER_MS)
 
 /* What the probe in the process has prepared. */
 struct prepared {
@@ -104,11 +108,23 @@ static int visit_main_thread(void *context)
     return r;
 }
 
+/* Nobody else's records are lost because one program takes its time. */
+static void drain_others(void *context)
+{
+    struct session *session = context;
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns)
+            (void)program_drain(*p, session->writer, &session->fit);
+    (void)session_kernel_drain(session);
+}
+
 static int pay_visit(struct visit *visit, struct stops *stops, struct problem *problem)
 {
     visit->stops = *stops;
-    int r = aside_run(visit_main_thread, visit, sizeof(*visit));
+    int r = aside_run(visit_main_thread, visit, sizeof(*visit), drain_others, stops->session);
     *stops = visit->stops;
+    if (r == -ETIMEDOUT && freezer_check(visit->target->pid, &visit->problem) < 0)
+        r = -EBUSY;
     if (r < 0 && problem)
         *problem = visit->problem;
     if (r < 0 && problem && !problem->what[0])
@@ -208,39 +224,6 @@ static int map_in_target(void *context, uint64_t address, uint64_t size)
     return visit.result == address ? 0 : -EEXIST;
 }
 
-/* All threads stopped, none inside bytes that will change. A thread that does not stop is left alone for a
- * while: nobody else waits for it. */
-static int hold_for_patching(pid_t pid, const struct patch_set *set, struct hold *ret_hold,
-                             struct stops *stops, struct problem *problem)
-{
-    enum { ATTEMPTS = 50 };
-    const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
-    ARRAY(struct hold_range) ranges = {0};
-    int r = 0;
-    array_foreach (&set->patches, p)
-        if (r == 0)
-            r = array_add(&ranges, (struct hold_range){p->address, p->address + p->length});
-    for (int attempt = 0; r == 0; attempt++) {
-        struct hold hold;
-        r = hold_all(pid, &hold, problem);
-        if (r == 0) {
-            r = hold_clear(&hold, ranges.at, ranges.count);
-            if (r == 0) {
-                *ret_hold = hold;
-                break;
-            }
-            let_go(&hold, stops);
-            problem_set(problem, r, "process %d: a thread stays inside a function's first bytes", pid);
-        }
-        if (r != -EAGAIN || attempt == ATTEMPTS)
-            break;
-        nanosleep(&pause, NULL);
-        r = 0;
-    }
-    array_done(&ranges);
-    return r;
-}
-
 /* A change of a process's code, made while all its threads are held. */
 struct change {
     struct target *target;
@@ -263,16 +246,61 @@ static int take_out(const struct change *change)
     return patch_remove(change->target, change->set);
 }
 
+/* All threads stopped, none inside bytes that will change: -EAGAIN when that does not come about at once. */
+static int hold_for_patching(const struct change *change, struct hold *ret_hold)
+{
+    pid_t pid = change->target->pid;
+    struct hold hold;
+    ARRAY(struct hold_range) ranges = {0};
+    int r = 0;
+    array_foreach (&change->set->patches, p)
+        if (r == 0)
+            r = array_add(&ranges, (struct hold_range){p->address, p->address + p->length});
+    if (r == 0)
+        r = hold_all(pid, &hold, change->problem);
+    if (r == 0) {
+        r = hold_clear(&hold, ranges.at, ranges.count);
+        if (r < 0) {
+            let_go(&hold, change->stops);
+            problem_set(change->problem, r, "process %d: a thread stays inside a function's first bytes",
+                        pid);
+        } else {
+            *ret_hold = hold;
+        }
+    }
+    array_done(&ranges);
+    return r;
+}
+
 static int change_held(void *context)
 {
     const struct change *change = context;
     struct hold hold;
-    int r = hold_for_patching(change->target->pid, change->set, &hold, change->stops, change->problem);
+    int r = hold_for_patching(change, &hold);
     if (r < 0)
         return r;
     r = change->make(change);
     let_go(&hold, change->stops);
     return r;
+}
+
+/* A thread that does not stop is left alone for a while: nobody else waits for it. */
+static int change_program(struct change *change, uint64_t patience_ns)
+{
+    const struct timespec pause = {.tv_nsec = NS_PER_MS};
+    enum { PAUSES = 20 };
+    uint64_t deadline_ns = clock_monotonic_ns() + patience_ns;
+    for (;;) {
+        int r = freezer_check(change->target->pid, change->problem);
+        if (r == 0)
+            r = aside_share(change_held, change);
+        if (r != -EAGAIN || clock_monotonic_ns() > deadline_ns || aside_is_ending())
+            return r;
+        for (int i = 0; i < PAUSES; i++) {
+            drain_others(change->stops->session);
+            nanosleep(&pause, NULL);
+        }
+    }
 }
 
 /* Takes out what a sonde left that was killed, as if it had detached. */
@@ -282,10 +310,10 @@ static int clean_up(struct target *target, const struct target_module *probe, st
     struct patch_set left = {0};
     int r = patch_leftover(target, probe, &left);
     if (r >= 0 && left.patches.count)
-        r = aside_share(
-            change_held,
+        r = change_program(
             &(struct change){
-                .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem});
+                .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem},
+            ATTACH_PATIENCE_NS);
     patch_set_done(&left);
     if (r < 0 && problem && !problem->what[0])
         problem_set(problem, r, "process %d: what an earlier sonde left cannot be taken out: %s", target->pid,
@@ -307,12 +335,13 @@ static int patch_running(const struct session *session, struct target *target,
     if (r >= 0)
         r = patch_plan(target, probe, map_in_target, &mapper, ret_set, problem);
     if (r >= 0)
-        r = aside_share(change_held, &(struct change){.target = target,
-                                                      .set = ret_set,
-                                                      .make = put_in,
-                                                      .attached = &prepared->attached,
-                                                      .stops = stops,
-                                                      .problem = problem});
+        r = change_program(&(struct change){.target = target,
+                                            .set = ret_set,
+                                            .make = put_in,
+                                            .attached = &prepared->attached,
+                                            .stops = stops,
+                                            .problem = problem},
+                           ATTACH_PATIENCE_NS);
     return r;
 }
 
@@ -322,9 +351,9 @@ static int keep(struct target *target, struct patch_set *patches, const struct p
 {
     int r = program_new(target, patches, prepared->rings, prepared->attached.live, ret_program);
     if (r < 0)
-        (void)aside_share(
-            change_held,
-            &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops});
+        (void)change_program(
+            &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops},
+            ATTACH_PATIENCE_NS);
     return r;
 }
 
@@ -375,10 +404,14 @@ int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_n
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct program *program = NULL;
-    struct stops stops = {.patience_ns = timeout_ns};
+    struct stops stops = {.session = session, .patience_ns = timeout_ns};
     if (is_traced(session, pid))
         return problem_set(problem, -EALREADY, "process %d is traced already", pid);
-    int r = load_probe(session, pid, &stops, problem);
+    if (aside_is_ending())
+        return problem_set(problem, -EINTR, "process %d was not attached to: interrupted", pid);
+    int r = freezer_check(pid, problem);
+    if (r >= 0)
+        r = load_probe(session, pid, &stops, problem);
     if (r >= 0)
         r = target_open(pid, &session->files, &target, problem);
     if (r >= 0)
@@ -422,11 +455,12 @@ void session_detach(struct session *session, struct program *program)
 {
     struct problem problem = {0};
     program_silence(program);
-    int r = aside_share(change_held, &(struct change){.target = program->target,
-                                                      .set = &program->patches,
-                                                      .make = take_out,
-                                                      .stops = &program->stops,
-                                                      .problem = &problem});
+    int r = change_program(&(struct change){.target = program->target,
+                                            .set = &program->patches,
+                                            .make = take_out,
+                                            .stops = &program->stops,
+                                            .problem = &problem},
+                           DETACH_PATIENCE_NS);
     if (r >= 0)
         disown(session, program);
     if (r < 0 && r != -ESRCH)

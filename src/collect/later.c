@@ -68,7 +68,7 @@ static void try_to_attach(struct session *session, struct newcomer *newcomer, ui
         const struct program *program = session->programs.at[session->programs.count - 1];
         session_note(session, "%s (%d), started by %d, is traced too", program->name, pid, program->parent);
     }
-    bool again = (r == -ETIMEDOUT || r == -EAGAIN) && ++newcomer->tries < TRIES;
+    bool again = (r == -ETIMEDOUT || r == -EAGAIN || r == -EBUSY) && ++newcomer->tries < TRIES;
     newcomer->settled = !again;
     if (!again && r < 0 && r != -ENOTSUP && r != -EALREADY && r != -ESRCH)
         session_remember_untraced(session, pid, &problem);

@@ -41,8 +41,10 @@ struct program_thread {
 };
 
 /* How often and how long we held threads of a program still. */
+struct session;
 struct stops {
-    uint64_t patience_ns; /* how long to wait for a safe point */
+    struct session *session; /* whose other programs are drained meanwhile */
+    uint64_t patience_ns;    /* how long to wait for a safe point */
     unsigned count;
     uint64_t longest_ns, total_ns;
 };

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/aside.h"
+#include "attach/freezer.h"
 #include "attach/hold.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -426,7 +427,9 @@ int stall_sample(struct stall_sampler *sampler, pid_t pid, pid_t tid, struct sta
     struct stall_report report = {.where = -1, .system_call = -1};
     struct snapshot snapshot = {.pid = pid, .tid = tid, .room = sampler->stack};
     struct v8 *v8;
-    int r = know(sampler, pid, &v8, problem);
+    int r = freezer_check(pid, problem);
+    if (r >= 0)
+        r = know(sampler, pid, &v8, problem);
     if (r < 0)
         return r;
     bool waiting = in_system_call(pid, tid, &report.system_call);

@@ -2,45 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import fs from 'node:fs';
 import path from 'node:path';
 import { SONDE, eventually, finish, kill, start, temporary } from '../system/helper.mjs';
-import { compile, isAlive } from './helper.mjs';
-
-const FUTEX = '202';
-
-// The process that traces a thread, 0 when none does.
-const tracerOf = (pid) => Number(/TracerPid:\t(\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
-
-const pipes = { stdio: ['pipe', 'pipe', 'pipe'] };
-
-// What the program answers to a line of input.
-async function ask(program, pattern) {
-    program.stdout = '';
-    program.child.stdin.write('\n');
-    return program.until(pattern, { stream: 'stdout' });
-}
-
-// A program one of whose threads holds the loader's lock, until release() is called.
-async function withLoaderLocked(t) {
-    const folder = temporary(t), fifo = path.join(folder, 'fifo'), library = path.join(folder, 'slow.so');
-    execFileSync('mkfifo', [fifo]);
-    fs.renameSync(await compile(t, folder, 'loader', '-DLIBRARY', '-shared', '-fPIC'), library);
-    const program = start(t, await compile(t, folder, 'loader'), [library], { ...pipes, env: { FIFO: fifo } });
-    await program.until(/locked/, { stream: 'stdout' });
-    return { folder, program, release: () => fs.writeFileSync(fifo, 'x') };
-}
-
-// Until the main thread waits inside the call for the lock.
-const isStuck = (pid) => eventually('the call waits for the lock', () =>
-    isAlive(pid) && tracerOf(pid) && fs.readFileSync(`/proc/${pid}/syscall`, 'utf8').startsWith(`${FUTEX} `));
-
-async function goesOn(program) {
-    assert.ok(isAlive(program.pid), `the program lives: ${program.signal} ${program.describe()}`);
-    const [, before] = await ask(program, /turns (\d+)\n/);
-    await eventually('its main thread goes on', async () => Number((await ask(program, /turns (\d+)\n/))[1]) > Number(before) + 2);
-}
+import { ask, compile, goesOn, isAlive, isStuck, pipes, tracerOf, withLoaderLocked } from './helper.mjs';
 
 test('a call that takes too long is left alone: the process ends it by itself and goes on', async (t) => {
     const { folder, program, release } = await withLoaderLocked(t);

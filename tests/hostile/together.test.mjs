@@ -2,18 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import net from 'node:net';
 import path from 'node:path';
 import { SONDE, eventually, freePort, kill, start, temporary } from '../system/helper.mjs';
-import { isAlive } from './helper.mjs';
+import { isAlive, redisAnswers } from './helper.mjs';
 
 const ROUNDS = 5, SONDES = 4;
-
-// One command and its answer.
-const redisAnswers = (port) => new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
-    socket.on('data', (part) => { socket.destroy(); resolve(String(part) === '+PONG\r\n'); }).on('error', () => resolve(false));
-});
 
 test(`${SONDES} sondes at once, ${ROUNDS} times: one of them traces, the process is none the worse`, async (t) => {
     for (let round = 0; round < ROUNDS; round++) {

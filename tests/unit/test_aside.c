@@ -27,7 +27,7 @@ static int double_it(void *context)
 static void test_results_come_back(void **state)
 {
     struct errand errand = {.given = 21};
-    assert_int_equal(aside_run(double_it, &errand, sizeof(errand)), 21);
+    assert_int_equal(aside_run(double_it, &errand, sizeof(errand), NULL, NULL), 21);
     assert_int_equal(errand.made, 42);
     assert_int_not_equal(errand.by, getpid());
 }
@@ -41,7 +41,7 @@ static int be_killed(void *context)
 static void test_a_killed_child_is_told(void **state)
 {
     struct errand errand = {0};
-    assert_int_equal(aside_run(be_killed, &errand, sizeof(errand)), -ECHILD);
+    assert_int_equal(aside_run(be_killed, &errand, sizeof(errand), NULL, NULL), -ECHILD);
 }
 
 struct board {
@@ -60,7 +60,7 @@ static int take_long(void *context)
 
 static int run_aside(struct board *board)
 {
-    return aside_run(take_long, &board, sizeof(board));
+    return aside_run(take_long, &board, sizeof(board), NULL, NULL);
 }
 
 static int share_aside(struct board *board)

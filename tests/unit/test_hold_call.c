@@ -621,7 +621,7 @@ static void test_an_exec(void **state)
         usleep(100);
     board->word = true;
     assert_int_equal(result_of(tracer), -ESRCH);
-    assert_int_equal(hold_child(&child, &hold), -ENOTSUP); /* nothing to be read any more */
+    assert_int_equal(hold_child(&child, &hold), -ENOSYS); /* nothing to be read any more */
     while (state_of(child.pid) != 'S')
         usleep(1000);
     assert_true(is_sleep(child.pid));
