@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "attach/call.h"
+#include "attach/loaded.h"
 #include "base/file.h"
 #include "base/process_file.h"
 
-#define PROBE_NAME "libsonde-probe.so"
 /* The same probe for loaders that give no static TLS to what is opened later (musl). */
 #define PROBE_DYNAMIC "libsonde-probe-dynamic.so"
 
@@ -62,26 +62,30 @@ static void probe_for(const struct modules *modules, const char *probe_path, cha
 int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
                       struct problem *problem)
 {
-    const struct module *module = modules_named(&target->modules, PROBE_NAME);
-    if (!module)
-        module = modules_named(&target->modules, "memfd:" PROBE_NAME);
-    if (!module)
-        return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules", target->pid);
-    struct elf *elf = NULL;
-    int r = modules_open(&target->modules, module, &elf, NULL);
-    if (r < 0) { /* a memfd may only be opened with privilege; ours is the same file */
-        char path[PATH_MAX];
-        probe_for(&target->modules, probe_path, path);
-        r = elf_open(path, &elf, problem);
-    }
+    char path[PATH_MAX];
+    _cleanup_(elf_freep) struct elf *ours = NULL;
+    struct loaded_probes probes = {0};
+    probe_for(&target->modules, probe_path, path);
+    int r = elf_open(path, &ours, problem);
+    if (r >= 0)
+        r = loaded_probes_read(target, &probes);
     if (r < 0)
         return r;
-    if (!module->has_bias) { /* the probe's first segment is at address 0 of its file */
-        ((struct module *)module)->load_bias = module->start - module->first_offset;
-        ((struct module *)module)->has_bias = true;
+    const char *id = elf_build_id(ours);
+    r = -ENOENT;
+    array_foreach (&probes.list, probe) {
+        const char *loaded = elf_build_id(probe->elf);
+        if (r == 0 || !id || !loaded || strcmp(id, loaded) != 0)
+            continue;
+        *ret_probe = *probe;
+        probe->elf = NULL; /* the caller's */
+        r = 0;
     }
-    *ret_probe = (struct target_module){module, elf};
-    return 0;
+    if (r < 0)
+        problem_set(problem, r, "process %d: the probe is not among its modules%s", target->pid,
+                    probes.list.count ? ", only that of another build" : "");
+    loaded_probes_done(&probes);
+    return r;
 }
 
 #ifndef MFD_EXEC
@@ -114,7 +118,7 @@ static int seal_file(const char *path, int *ret_fd)
 int injector_init(const struct modules *modules, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem)
 {
-    struct injector injector = {.probe = -1};
+    struct injector injector = {.probe = -1, .loaded = loaded_probes_count(modules)};
     char path[PATH_MAX];
     if (find_library_function(modules, "dlopen", &injector.open_function) < 0 ||
         find_library_function(modules, "syscall", &injector.calls.system_call) < 0 ||
@@ -151,7 +155,13 @@ static int explain_dlopen(struct hold *hold, const struct injector *injector, st
                      remote = {(void *)(uintptr_t)text, sizeof(words) - 1};
         (void)!process_vm_readv(hold->pid, &local, 1, &remote, 1, 0);
     }
-    return problem_set(problem, -ENOEXEC, "process %d: its loader refused the probe: %s", hold->pid, words);
+    problem_set(problem, -ENOEXEC, "process %d: its loader refused the probe: %s", hold->pid, words);
+    if (strstr(words, "static TLS"))
+        problem_remedy(problem,
+                       "Its room for thread-local storage is used up%s: restart it (with more: "
+                       "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096).",
+                       injector->loaded ? ", also by probes of other builds" : "");
+    return -ENOEXEC;
 }
 
 /* dlopen(path) as the process sees it. */
@@ -172,8 +182,12 @@ static int load_memfd(struct hold *hold, const struct injector *injector, struct
     int r = hand_over_into(hold, &injector->calls, injector->probe, &theirs, problem);
     if (r < 0)
         return r;
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", theirs);
+    char path[128];
+    /* The loader takes a name it knows for the library it has under it, and numbers of descriptors recur. */
+    int at = snprintf(path, sizeof(path), "/proc/self/fd/");
+    for (size_t i = 0; i < injector->loaded && at + 16 < (int)sizeof(path); i++)
+        at += snprintf(path + at, sizeof(path) - (size_t)at, "./");
+    snprintf(path + at, sizeof(path) - (size_t)at, "%d", theirs);
     r = open_in_process(hold, injector, path, problem);
     if (r == -ESRCH)
         return r;
@@ -295,20 +309,11 @@ static int drop_stub(struct hold *hold, const struct injector *injector, struct 
     return hold_call(hold, injector->calls.unmap, unmap, 2, NULL, 0, &ignored, problem);
 }
 
-/* Has another sonde loaded it since its modules were read? */
-static bool has_probe(pid_t pid)
-{
-    char path[64];
-    _cleanup_(freep) char *maps = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    return file_read(path, 64 << 20, &maps, NULL) == 0 && strstr(maps, PROBE_NAME);
-}
-
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem)
 {
-    if (has_probe(hold->pid))
-        return 0;
+    if (loaded_probes_count_now(hold->pid) != injector->loaded)
+        return 0; /* another sonde has been here since: it is looked for again */
     int r = make_stub(hold, injector, problem);
     if (r < 0)
         return r;

@@ -7,8 +7,9 @@
 #include "attach/hold.h"
 #include "attach/target.h"
 
-/* The probe among the modules of a target: preloaded, or loaded by an earlier attachment. probe_path is our
- * copy of it. The caller frees ret_probe->elf. -ENOENT when it is not loaded. */
+/* Our probe among the modules of a target: preloaded, or loaded by an earlier attachment. probe_path is our
+ * copy of it; one of another build (loaded.h) is not ours. The caller frees ret_probe->elf. -ENOENT when it
+ * is not loaded. */
 int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
                       struct problem *problem);
 
@@ -18,6 +19,7 @@ struct injector {
     uint64_t open_function, error_function;
     struct hand_over_calls calls;
     int probe;
+    size_t loaded; /* probes that the process had (loaded_probes_count()) */
 };
 
 /* Reads the probe for this process and finds dlopen in it. Release with injector_done(). -ENOTSUP when the

@@ -35,6 +35,7 @@ static const struct command *const COMMANDS[] = {
     &command_run,
     &command_record,
     &command_attach,
+    &command_detach,
     &command_trace,
     &command_report,
     &command_spans,

@@ -8,6 +8,7 @@
 #include "attach/freezer.h"
 #include "attach/hold.h"
 #include "attach/inject.h"
+#include "attach/loaded.h"
 #include "attach/owner.h"
 #include "attach/syscall_filter.h"
 #include "collect/session_internal.h"
@@ -112,6 +113,8 @@ static int visit_main_thread(void *context)
 static void drain_others(void *context)
 {
     struct session *session = context;
+    if (!session)
+        return;
     array_foreach (&session->programs, p)
         if (!(*p)->ended_ns)
             (void)program_drain(*p, session->writer, &session->fit);
@@ -303,7 +306,7 @@ static int change_program(struct change *change, uint64_t patience_ns)
     }
 }
 
-/* Takes out what a sonde left that was killed, as if it had detached. */
+/* Takes out what a sonde left that was killed, as if it had detached; how many hooks that were. */
 static int clean_up(struct target *target, const struct target_module *probe, struct stops *stops,
                     struct problem *problem)
 {
@@ -314,6 +317,8 @@ static int clean_up(struct target *target, const struct target_module *probe, st
             &(struct change){
                 .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem},
             ATTACH_PATIENCE_NS);
+    if (r >= 0)
+        r = (int)left.patches.count;
     patch_set_done(&left);
     if (r < 0 && problem && !problem->what[0])
         problem_set(problem, r, "process %d: what an earlier sonde left cannot be taken out: %s", target->pid,
@@ -357,6 +362,57 @@ static int keep(struct target *target, struct patch_set *patches, const struct p
     return r;
 }
 
+/* Takes the hooks of a probe out of the process, unless a sonde that lives uses them; how many there were. */
+static int disarm(struct target *target, const struct target_module *probe, struct stops *stops,
+                  struct problem *problem)
+{
+    int r = owner_claim(target, probe, false, problem);
+    if (r < 0)
+        return r;
+    r = clean_up(target, probe, stops, problem);
+    owner_release(target, probe);
+    return r;
+}
+
+/* A probe of another build stays in the process, inert. Called once ours is claimed: of two sondes of
+ * different builds that come together at least one meets the other here. */
+static int disarm_others(struct target *target, const struct target_module *probe, struct stops *stops,
+                         struct problem *problem)
+{
+    struct loaded_probes probes = {0};
+    int r = loaded_probes_read(target, &probes);
+    array_foreach (&probes.list, other)
+        if (r >= 0 && other->module != probe->module)
+            r = disarm(target, other, stops, problem);
+    loaded_probes_done(&probes);
+    return r;
+}
+
+int session_disarm(pid_t pid, unsigned *ret_hooks, struct problem *problem)
+{
+    unsigned hooks = 0;
+    struct target_cache files = {0};
+    struct loaded_probes probes = {0};
+    struct stops stops = {0};
+    struct target *target = NULL;
+    int r = target_open(pid, &files, &target, problem);
+    if (r >= 0 && target->runtime == RUNTIME_OTHER)
+        r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it", pid);
+    if (r >= 0)
+        r = loaded_probes_read(target, &probes);
+    array_foreach (&probes.list, probe)
+        if (r >= 0) {
+            r = disarm(target, probe, &stops, problem);
+            hooks += r > 0 ? (unsigned)r : 0;
+        }
+    if (r >= 0)
+        *ret_hooks = hooks;
+    loaded_probes_done(&probes);
+    target_free(target);
+    target_cache_done(&files);
+    return MIN(r, 0);
+}
+
 /* Everything that is done to the process; *ret_program takes target. */
 static int attach(struct session *session, struct target **target, struct stops *stops,
                   struct program **ret_program, struct problem *problem)
@@ -372,7 +428,9 @@ static int attach(struct session *session, struct target **target, struct stops 
         elf_free(probe.elf);
         return r;
     }
-    r = clean_up(*target, &probe, stops, problem);
+    r = disarm_others(*target, &probe, stops, problem);
+    if (r >= 0)
+        r = clean_up(*target, &probe, stops, problem);
     if (r >= 0)
         r = prepare(*target, &probe, &prepared, stops, problem);
     if (r >= 0) {

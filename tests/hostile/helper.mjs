@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -26,6 +27,20 @@ export function isAlive(pid) {
     } catch {
         return false;
     }
+}
+
+// The executable pages that belong to a file, as they are in memory now.
+export function codeOf(pid) {
+    const hash = crypto.createHash('sha256'), memory = fs.openSync(`/proc/${pid}/mem`, 'r');
+    for (const line of fs.readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')) {
+        const map = /^([0-9a-f]+)-([0-9a-f]+) r-xp \S+ \S+ [1-9]\d* +\/(?!memfd:)/.exec(line);
+        if (!map) continue;
+        const from = parseInt(map[1], 16), bytes = Buffer.alloc(parseInt(map[2], 16) - from);
+        fs.readSync(memory, bytes, 0, bytes.length, from);
+        hash.update(bytes);
+    }
+    fs.closeSync(memory);
+    return hash.digest('hex');
 }
 
 // ---- programs that are called into ----

@@ -1,0 +1,156 @@
+/* See loaded.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/loaded.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+enum { IMAGE_MAX = 16 << 20 }; /* of a file; the probe has some 100 KB */
+
+/* What of the file is in memory, at its place in the file. Everything else is zero. */
+struct image {
+    uint8_t *data;
+    size_t size;
+    uint64_t bias;
+};
+
+static int add_segment(struct target *target, const Elf64_Phdr *p, struct image *image)
+{
+    if (p->p_offset > IMAGE_MAX || p->p_filesz > IMAGE_MAX)
+        return -EFBIG;
+    size_t end = (size_t)(p->p_offset + p->p_filesz);
+    if (end > image->size) {
+        uint8_t *data = realloc(image->data, end);
+        if (!data)
+            return -ENOMEM;
+        memset(data + image->size, 0, end - image->size);
+        image->data = data;
+        image->size = end;
+    }
+    return target_read(target, image->bias + p->p_vaddr, image->data + p->p_offset, p->p_filesz);
+}
+
+/* The loader has added the bias to addresses in there, in the process's memory; not all loaders do. */
+static void undo_bias(struct image *image, const Elf64_Phdr *dynamic)
+{
+    static const int64_t ADDRESSES[] = {DT_SYMTAB, DT_STRTAB, DT_HASH, DT_GNU_HASH};
+    for (uint64_t at = dynamic->p_offset; at + sizeof(Elf64_Dyn) <= image->size &&
+                                          at + sizeof(Elf64_Dyn) <= dynamic->p_offset + dynamic->p_filesz;
+         at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn d;
+        memcpy(&d, image->data + at, sizeof(d));
+        for (size_t i = 0; i < ARRAY_SIZE(ADDRESSES); i++)
+            if (d.d_tag == ADDRESSES[i] && d.d_un.d_ptr >= image->bias)
+                d.d_un.d_ptr -= image->bias;
+        memcpy(image->data + at, &d, sizeof(d));
+    }
+}
+
+static int read_image(struct target *target, uint64_t bias, struct image *image)
+{
+    enum { HEADERS_MAX = 32 };
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[HEADERS_MAX];
+    image->bias = bias;
+    int r = target_read(target, bias, &header, sizeof(header));
+    if (r < 0)
+        return r;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr) ||
+        header.e_phnum > HEADERS_MAX)
+        return -ENOEXEC;
+    r = target_read(target, bias + header.e_phoff, segments, header.e_phnum * sizeof(Elf64_Phdr));
+    for (size_t i = 0; i < header.e_phnum && r == 0; i++)
+        if (segments[i].p_type == PT_LOAD)
+            r = add_segment(target, &segments[i], image);
+    for (size_t i = 0; i < header.e_phnum && r == 0; i++)
+        if (segments[i].p_type == PT_DYNAMIC && segments[i].p_offset <= image->size)
+            undo_bias(image, &segments[i]);
+    if (r == 0 && image->size < sizeof(header))
+        r = -ENOEXEC;
+    if (r == 0) { /* sections are not in memory */
+        header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+        memcpy(image->data, &header, sizeof(header));
+    }
+    return r;
+}
+
+static int open_loaded(struct target *target, struct module *module, struct target_module *ret_probe)
+{
+    struct image image = {0};
+    struct elf *elf = NULL;
+    /* The probe's first segment is at address 0 of its file. */
+    int r = read_image(target, module->start - module->first_offset, &image);
+    if (r == 0)
+        r = elf_open_taken(image.data, image.size, module->path, &elf, NULL);
+    else
+        free(image.data);
+    if (r < 0)
+        return r;
+    module->load_bias = image.bias;
+    module->has_bias = true;
+    *ret_probe = (struct target_module){.module = module, .elf = elf};
+    return 0;
+}
+
+static bool is_probe(const struct module *module)
+{
+    static const char MEMFD[] = "memfd:";
+    const char *slash = strrchr(module->path, '/'), *name = slash ? slash + 1 : module->path;
+    if (strncmp(name, MEMFD, sizeof(MEMFD) - 1) == 0)
+        name += sizeof(MEMFD) - 1;
+    return module->executable && strncmp(name, "libsonde-probe", sizeof("libsonde-probe") - 1) == 0;
+}
+
+int loaded_probes_read(struct target *target, struct loaded_probes *ret_probes)
+{
+    struct loaded_probes probes = {0};
+    int r = 0;
+    array_foreach (&target->modules.list, module) {
+        struct target_module probe;
+        if (r < 0 || !is_probe(module) || open_loaded(target, module, &probe) < 0)
+            continue;
+        r = array_add(&probes.list, probe);
+        if (r < 0)
+            elf_free(probe.elf);
+    }
+    if (r < 0)
+        loaded_probes_done(&probes);
+    else
+        *ret_probes = probes;
+    return r;
+}
+
+void loaded_probes_done(struct loaded_probes *probes)
+{
+    array_foreach (&probes->list, probe)
+        elf_free(probe->elf);
+    array_done(&probes->list);
+}
+
+size_t loaded_probes_count(const struct modules *modules)
+{
+    size_t count = 0;
+    array_foreach (&modules->mappings, m)
+        count += m->executable && m->module != UINT32_MAX && is_probe(&modules->list.at[m->module]);
+    return count;
+}
+
+size_t loaded_probes_count_now(pid_t pid)
+{
+    char path[64], *at = NULL;
+    _cleanup_(freep) char *maps = NULL;
+    size_t count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    if (file_read(path, 64 << 20, &maps, NULL) < 0)
+        return 0;
+    for (char *line = strtok_r(maps, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+        const char *name = strstr(line, "libsonde-probe"), *access = strchr(line, ' ');
+        count += name && access && access[3] == 'x';
+    }
+    return count;
+}
