@@ -36,7 +36,8 @@ struct command {
 };
 
 /* One per cmd_NAME.c; main.c lists them in COMMANDS. */
-extern const struct command command_diagnose, command_doctor, command_attach, command_detach, command_record, command_run;
+extern const struct command command_diagnose, command_doctor, command_attach, command_detach, command_record,
+    command_run;
 extern const struct command command_report, command_spans, command_redis;
 extern const struct command command_stack, command_profile, command_top, command_diff;
 extern const struct command command_convert, command_trace;

@@ -47,8 +47,8 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
 int session_attach(struct session *session, pid_t pid, struct problem *problem);
 
 /* Takes the hooks out of a process that a killed sonde, of whatever build, has left in it; needs no session.
- * *ret_hooks: how many there were. -EALREADY when a sonde that lives traces it, -ENOTSUP, -EPERM, -EAGAIN, ...
- * with the problem. */
+ * *ret_hooks: how many there were. -EALREADY when a sonde that lives traces it, -ENOTSUP, -EPERM, -EAGAIN,
+ * ... with the problem. */
 int session_disarm(pid_t pid, unsigned *ret_hooks, struct problem *problem);
 
 /* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for, 0 when

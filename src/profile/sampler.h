@@ -14,7 +14,8 @@
 #include "unwind/sampler.h"
 
 struct sampler_options {
-    const pid_t *pids; /* only these, their descendants, and the children they fork; none: the whole machine */
+    const pid_t
+        *pids; /* only these, their descendants, and the children they fork; none: the whole machine */
     size_t pid_count;
     bool whole_machine;
     const char *cgroup;    /* only processes whose cgroup path contains this; NULL: all */
