@@ -4,7 +4,7 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build demo test applications bench rollouts verdicts lint fuzz soak suites docs picture install clean
+.PHONY: help deps build page demo test applications bench rollouts verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -17,6 +17,10 @@ build: ## build/sonde, runnable in place
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) -Dbuildtype=release --prefix=$(or $(PREFIX),/usr/local) >/dev/null
 	@test -z "$(PREFIX)" || meson configure $(BUILD) | grep -q '^ *prefix  *$(PREFIX) ' || meson configure $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD)
+
+page: ## build web/page.html from its sources (npm); it is checked in, so that building the program needs no npm
+	@tools/install-deps
+	@node web/build.mjs
 
 demo: deps build ## trace a small shop with planted faults and print why it is slow
 	@tools/demo

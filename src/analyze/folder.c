@@ -11,6 +11,7 @@
 #include "analyze/function.h"
 #include "analyze/ipc.h"
 #include "analyze/loop.h"
+#include "analyze/model.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "redis/model.h"
@@ -309,13 +310,31 @@ static json_t *counts_json(const struct analysis_counts *c)
                      (json_int_t)c->begun_before);
 }
 
+/* Which threads belong to whom, for views that know threads only. */
+static json_t *processes_json(const struct analysis *analysis)
+{
+    static const char *const RUNTIMES[] = {"", "node", "redis"};
+    json_t *all = json_array();
+    array_foreach (&analysis->all_processes, p) {
+        json_t *threads = json_array();
+        map_foreach (&(*p)->threads, slot) {
+            json_array_append_new(threads, json_integer((json_int_t)slot->key));
+        }
+        json_array_append_new(
+            all, json_pack("{s:s, s:I, s:s, s:o}", "service", (*p)->service, "process", (json_int_t)(*p)->pid,
+                           "runtime", (*p)->runtime < ARRAY_SIZE(RUNTIMES) ? RUNTIMES[(*p)->runtime] : "",
+                           "threads", threads));
+    }
+    return all;
+}
+
 int folder_extend(struct report *report, struct analysis *analysis)
 {
     json_decref(report->extra);
     report->extra =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
-                  counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
-                  "operations", analysis_operations_json(analysis), "channels",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "processes", processes_json(analysis), "endpoints",
+                  endpoints_json(analysis), "attribution", counts_json(analysis_counts(analysis)), "loops",
+                  analysis_loops_json(analysis), "operations", analysis_operations_json(analysis), "channels",
                   analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
     return report->extra ? 0 : -ENOMEM;
 }

@@ -11,15 +11,19 @@
 #include "analyze/loop.h"
 #include "analyze/vertical.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/cli.h"
 #include "cli/follow.h"
 #include "cli/reading.h"
+#include "serve/api.h"
+#include "serve/source.h"
 
 enum { TREE_LINES = 40, ENDPOINTS_SHOWN = 25, CHANNELS_SHOWN = 6 };
 
 struct report_options {
     struct reading_options reading;
     const char *gate;
+    const char *html; /* the file that the page goes to, or NULL */
     bool follow, kinds;
 };
 
@@ -355,6 +359,35 @@ static int show(struct report_options *options)
     return status;
 }
 
+/* The page with all that it shows of the recording, up to PAGE_MAX bytes. */
+static int write_page(const char *folder, const char *file)
+{
+    enum { PAGE_MAX = 20 << 20 };
+    struct problem problem = {0};
+    struct source_status status;
+    _cleanup_(source_freep) struct source *source = NULL;
+    _cleanup_(text_done) struct text html = {0};
+    int r = file_replaceable(file);
+    if (r < 0)
+        problem_set(&problem, r, "%s: %s", file, strerror(-r));
+    if (r >= 0)
+        r = source_new(folder, false, &source, &problem);
+    if (r >= 0) {
+        source_wait(source);
+        source_get_status(source, &status);
+        r = status.state == SOURCE_READY ? api_write_file(source, PAGE_MAX, &html) : -EIO;
+        problem = status.problem;
+    }
+    if (r >= 0)
+        r = file_replace(file, text_get(&html), html.length);
+    if (r < 0 && !problem.what[0])
+        problem_set(&problem, r, "%s: %s", file, strerror(-r));
+    if (r >= 0)
+        fprintf(stderr, "sonde: %s is written; open it in a browser\n", file);
+    return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
+                 : EXIT_DONE;
+}
+
 int cli_report(const char *folder, bool json)
 {
     struct report_options options = {
@@ -390,6 +423,8 @@ static const struct option_row ROWS[] = {
     {"gate", .value = "SEVERITY|KIND",
      .text = "exit with 10 at a finding of that severity (info, warning, critical) or above, or of that kind",
      .type = OPTION_CALL, .take = take_gate},
+    {"html", .value = "FILE", .text = "write the page as one file, too; it opens without a server",
+     .type = OPTION_TEXT, .at = AT(html)},
     {"follow", .text = "first show findings as they appear, until the recording ends or Ctrl-C",
      .type = OPTION_FLAG, .at = AT(follow)},
     {"kinds", .text = "list the kinds of findings and their evidence", .type = OPTION_FLAG, .at = AT(kinds)},
@@ -410,6 +445,11 @@ static int run(const struct command *self, int argc, char **argv)
         return r;
     if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)
         return r;
+    if (options.html) {
+        r = write_page(options.reading.folder, options.html);
+        if (r != EXIT_DONE)
+            return r;
+    }
     return show(&options);
 }
 
@@ -426,6 +466,7 @@ const struct command command_report = {
     .options = OPTIONS,
     .examples = "  sonde report /tmp/trace\n"
                 "  sonde report --json /tmp/trace | jq '.findings[] | .title'\n"
+                "  sonde report --html report.html /tmp/trace\n"
                 "  sonde report --gate warning /tmp/trace || echo 'do not deploy'\n",
     .run = run,
 };

@@ -14,10 +14,12 @@
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
 #include "diagnose/bundle.h"
+#include "serve/api.h"
 #include "serve/clickhouse.h"
 #include "serve/watcher.h"
 
-#define HOSTS_MAX 16
+#define HOSTS_MAX   16
+#define SOURCES_MAX 64
 
 struct options {
     struct diagnose_options common;
@@ -30,6 +32,9 @@ struct options {
     double every_s;
     const char *hosts[HOSTS_MAX + 1]; /* ends with NULL */
     size_t host_count;
+    bool no_keep;
+    char **paths;
+    size_t path_count;
 };
 
 enum {
@@ -44,6 +49,7 @@ enum {
     OPT_IDLE,
     OPT_CLICKHOUSE,
     OPT_ALLOW_HOST,
+    OPT_NO_KEEP,
     OPT_CONNECTIONS,
     OPT_EVERY,
     OPT_WEBHOOK,
@@ -62,6 +68,7 @@ static const struct option LONG_OPTIONS[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"data", required_argument, NULL, 'd'},
     {"no-store", no_argument, NULL, OPT_NO_STORE},
+    {"no-keep", no_argument, NULL, OPT_NO_KEEP},
     {"allow-host", required_argument, NULL, OPT_ALLOW_HOST},
     {"max-connections", required_argument, NULL, OPT_CONNECTIONS},
     {"token-file", required_argument, NULL, OPT_TOKEN_FILE},
@@ -91,6 +98,8 @@ struct serve {
     struct span_store *store;
     struct http_server *http; /* atomic: requests may come before it is here */
     struct watcher *watcher;
+    struct source *sources[SOURCES_MAX];
+    struct api api;
 };
 
 static void set_json(struct http_response *response, json_t *json)
@@ -329,7 +338,7 @@ static void answer_health(struct serve *serve, struct http_response *response)
 static void handle(void *context, const struct http_request *request, struct http_response *response)
 {
     struct serve *serve = context;
-    if (receiver_handle(serve->receiver, request, response))
+    if (receiver_handle(serve->receiver, request, response) || api_handle(&serve->api, request, response))
         return;
     bool get = strcmp(request->method, "GET") == 0;
     if (get && strcmp(request->path, "/api/diagnosis") == 0)
@@ -422,6 +431,37 @@ static int wait_for_end(void)
     return sigwait(&signals, &signal);
 }
 
+static int open_sources(struct serve *serve, struct problem *problem)
+{
+    const struct options *o = serve->options;
+    int r = 0;
+    serve->api = (struct api){.sources = serve->sources};
+    for (size_t i = 0; r >= 0 && i < o->path_count; i++) {
+        r = source_new(o->paths[i], !o->no_keep, &serve->sources[i], problem);
+        serve->api.count += r >= 0;
+    }
+    return r;
+}
+
+static void close_sources(struct serve *serve)
+{
+    for (size_t i = 0; i < serve->api.count; i++)
+        source_cancel(serve->sources[i]); /* all at once */
+    for (size_t i = 0; i < serve->api.count; i++)
+        source_free(serve->sources[i]);
+}
+
+/* Where a browser finds the page. */
+static void print_address(const struct options *options, uint16_t port, const char *token)
+{
+    const char *colon = strrchr(options->listen, ':');
+    int length = colon ? (int)(colon - options->listen) : 0;
+    bool any = strncmp(options->listen, "0.0.0.0:", 8) == 0 || strncmp(options->listen, "[::]:", 5) == 0;
+    fprintf(stderr, "sonde: the page is at http://%.*s:%u/%s%s\n", any || !length ? 9 : length,
+            any || !length ? "127.0.0.1" : options->listen, port, token ? "t/TOKEN/" : "",
+            token ? ", with the token in place of TOKEN" : "");
+}
+
 static int run(struct options *options, const char *token, const char *send_token, struct problem *problem)
 {
     _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
@@ -458,7 +498,12 @@ static int run(struct options *options, const char *token, const char *send_toke
     watcher = serve.watcher;
     if (r < 0)
         return r;
-    _cleanup_(http_server_stopp) struct http_server *server = NULL;
+    r = open_sources(&serve, problem);
+    if (r < 0) {
+        close_sources(&serve);
+        return r;
+    }
+    struct http_server *server = NULL;
     struct http_settings http = {.address = options->listen,
                                  .handle = handle,
                                  .context = &serve,
@@ -467,12 +512,17 @@ static int run(struct options *options, const char *token, const char *send_toke
                                  .connections_max = options->connections_max,
                                  .names = options->hosts};
     r = http_server_start(&http, &server, problem);
-    if (r < 0)
+    if (r < 0) {
+        close_sources(&serve);
         return r;
+    }
     __atomic_store_n(&serve.http, server, __ATOMIC_RELEASE);
+    print_address(options, http_server_port(server), token);
     fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces); /api/diagnosis and /evidence answer\n",
             http_server_port(server));
     wait_for_end();
+    http_server_stop(server);
+    close_sources(&serve);
     return 0;
 }
 
@@ -539,6 +589,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
             options->clickhouse = optarg;
         else if (c == OPT_LOOK)
             options->look_s = strtod(optarg, NULL);
+        else if (c == OPT_NO_KEEP)
+            options->no_keep = true;
         else if (c == OPT_CONNECTIONS && (options->connections_max = (unsigned)strtoul(optarg, NULL, 10)))
             continue;
         else if (c == OPT_ALLOW_HOST && options->host_count < HOSTS_MAX)
@@ -548,7 +600,11 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
         else if (!take_watching(options, c, optarg) && !diagnose_options_take(&options->common, c, optarg))
             return cli_usage(self, "option or value not understood");
     }
-    return optind < argc ? cli_usage(self, "unexpected argument '%s'", argv[optind]) : EXIT_DONE;
+    options->paths = argv + optind;
+    options->path_count = (size_t)(argc - optind);
+    return options->path_count > SOURCES_MAX
+               ? cli_usage(self, "at most %d recordings and profiles", SOURCES_MAX)
+               : EXIT_DONE;
 }
 
 #define TOKEN_MIN 16 /* characters: a shorter one can be guessed */
@@ -605,10 +661,17 @@ static int cmd_serve(const struct command *self, int argc, char **argv)
 
 const struct command command_serve = {
     .name = "serve",
-    .arguments = "[--listen ADDRESS:PORT] [--data DIR] [OPTION...]",
-    .summary = "Receive spans over OTLP/HTTP, keep them, and answer what got slower",
+    .arguments = "[--listen ADDRESS:PORT] [--data DIR] [OPTION...] [PATH...]",
+    .summary =
+        "Show recordings and profiles as a web page; receive spans over OTLP/HTTP and say what got slower",
     .help =
+        "PATH is a recording's folder or a profile (pprof, folded). They are read in the background; "
+        "findings appear as "
+        "they\n"
+        "are found. What was read of a recording is kept in its folder (view/) and opens at once the next "
+        "time.\n\n"
         "Options:\n"
+        "  --no-keep                   keep nothing in the recording's folder\n"
         "  --listen ADDRESS:PORT       default 127.0.0.1:4318, OpenTelemetry's own port\n"
         "  -d, --data DIR              journal of acknowledged batches and the span store (DuckDB); without "
         "it\n"
@@ -648,11 +711,13 @@ const struct command command_serve = {
         "  --action-timeout N          seconds, after which it is killed (default 60)\n"
         "  --audit FILE                log of actions, chained by hashes (default "
         "DIR/audit.jsonl)\n\n" DIAGNOSE_OPTIONS_HELP "\n"
-        "Answers:  POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
+        "Answers:  GET / (the page)   GET /api/v1/...      (doc/page.md)\n"
+        "          POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
         "          GET /evidence       GET /metrics         GET /api/sketches?by=service,name\n"
         "          GET /healthz        GET /api/alerts      POST /api/alerts?id=FINGERPRINT "
         "(acknowledges)\n\n"
         "Examples:\n"
+        "  sonde serve --listen 127.0.0.1:0 /tmp/trace\n"
         "  sonde serve --data /var/lib/sonde\n"
         "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 node --require @opentelemetry/... server.js\n",
     .run = cmd_serve,

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "http/guard.h"
@@ -22,6 +23,7 @@
 #define HELD_MAX        ((size_t)512 << 20)
 #define CONNECTIONS_MAX 4096
 #define POOL_BYTES      ((size_t)32 << 10) /* of a connection: its header and what was read of its body */
+#define COMPRESS_FROM   1024               /* bytes; less is not worth it */
 #define TIMEOUT_S       30                 /* without a byte in either direction */
 
 struct http_server {
@@ -47,22 +49,87 @@ static void set_text(struct http_response *response, const char *text)
     response->length = response->body ? strlen(response->body) : 0;
 }
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+    return value ? value : "";
+}
+
+/* Replaces the body by what gzip makes of it, when that is smaller and the client takes it. */
+static bool compress_body(struct MHD_Connection *connection, struct http_response *response)
+{
+    z_stream z = {0};
+    if (response->length < COMPRESS_FROM || !strstr(header(connection, "Accept-Encoding"), "gzip") ||
+        deflateInit2(&z, 5, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return false;
+    char *packed = malloc(response->length);
+    z.next_in = (unsigned char *)response->body;
+    z.avail_in = (uInt)response->length;
+    z.next_out = (unsigned char *)packed;
+    z.avail_out = (uInt)response->length;
+    bool smaller = packed && response->length < UINT32_MAX && deflate(&z, Z_FINISH) == Z_STREAM_END;
+    size_t length = z.total_out;
+    deflateEnd(&z);
+    if (!smaller) {
+        free(packed);
+        return false;
+    }
+    free(response->body);
+    response->body = packed;
+    response->length = length;
+    return true;
+}
+
+static void add_headers(struct MHD_Connection *connection, struct MHD_Response *r,
+                        const struct http_response *response)
+{
+    const char *etag = response->etag[0] ? response->etag : NULL;
+    char seconds[16];
+    snprintf(seconds, sizeof(seconds), "%u", response->retry_after_s);
+    const struct {
+        const char *name, *value;
+    } headers[] = {{"Content-Type", response->content_type},
+                   {"Retry-After", response->retry_after_s ? seconds : NULL},
+                   {"ETag", etag},
+                   {"Cache-Control", response->immutable ? "private, max-age=31536000, immutable"
+                                     : etag              ? "private, no-cache"
+                                                         : "no-store"},
+                   {"Location", response->location},
+                   {"Access-Control-Allow-Origin", response->allow_origin},
+                   {"Access-Control-Allow-Methods", response->allow_origin ? "GET, POST, PUT, DELETE" : NULL},
+                   {"Access-Control-Allow-Headers", response->allow_origin ? "Content-Type, Accept" : NULL},
+                   {"Content-Security-Policy",
+                    response->policy ? response->policy : "default-src 'none'; frame-ancestors 'none'"},
+                   {"X-Content-Type-Options", "nosniff"},
+                   {"Referrer-Policy", "no-referrer"},
+                   {"Cross-Origin-Resource-Policy", response->allow_origin ? "cross-origin" : "same-origin"},
+                   {"Vary", "Accept-Encoding, Origin"}};
+    for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
+        if (headers[i].value)
+            MHD_add_response_header(r, headers[i].name, headers[i].value);
+}
+
 static enum MHD_Result send_response(struct MHD_Connection *connection, struct http_response *response)
 {
+    bool known = response->etag[0] && strstr(header(connection, "If-None-Match"), response->etag);
+    bool compressed = false;
+    if (known) {
+        free(response->body);
+        response->body = NULL;
+        response->length = 0;
+        response->status = MHD_HTTP_NOT_MODIFIED;
+    } else {
+        compressed = compress_body(connection, response);
+    }
     struct MHD_Response *r =
         MHD_create_response_from_buffer(response->length, response->body, MHD_RESPMEM_MUST_FREE);
     if (!r) {
         free(response->body);
         return MHD_NO;
     }
-    if (response->content_type)
-        MHD_add_response_header(r, "Content-Type", response->content_type);
-    if (response->retry_after_s) {
-        char seconds[16];
-        snprintf(seconds, sizeof(seconds), "%u", response->retry_after_s);
-        MHD_add_response_header(r, "Retry-After", seconds);
-    }
-    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    add_headers(connection, r, response);
+    if (compressed)
+        MHD_add_response_header(r, "Content-Encoding", "gzip");
     enum MHD_Result result = MHD_queue_response(connection, response->status, r);
     MHD_destroy_response(r);
     return result;
@@ -97,21 +164,31 @@ static void take_body(struct http_server *server, struct incoming *in, const cha
     in->length += size;
 }
 
-static const char *header(struct MHD_Connection *connection, const char *name)
+/* In constant time for equal lengths. */
+static bool same_token(const char *token, const char *given, size_t length)
 {
-    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-    return value ? value : "";
+    unsigned char different = 0;
+    if (length != strlen(token))
+        return false;
+    for (size_t i = 0; i < length; i++)
+        different |= (unsigned char)(token[i] ^ given[i]);
+    return !different;
 }
 
-/* In constant time for equal lengths. */
-static bool token_matches(const char *token, const char *authorization)
+/* A program sends the token in a header; a browser that follows a link cannot, and has it in the path:
+ * "/t/TOKEN/...", which is taken off. */
+static bool token_matches(const char *token, struct http_request *request)
 {
-    if (strncmp(authorization, "Bearer ", 7) != 0 || strlen(authorization + 7) != strlen(token))
-        return false;
-    unsigned char different = 0;
-    for (size_t i = 0; token[i]; i++)
-        different |= (unsigned char)(token[i] ^ authorization[7 + i]);
-    return !different;
+    const char *bearer = request->authorization;
+    if (strncmp(request->path, "/t/", 3) == 0) {
+        const char *given = request->path + 3;
+        size_t length = strcspn(given, "/");
+        if (given[length] != '/' || !same_token(token, given, length))
+            return false;
+        request->path = given + length;
+        return true;
+    }
+    return strncmp(bearer, "Bearer ", 7) == 0 && same_token(token, bearer + 7, strlen(bearer + 7));
 }
 
 static void count(uint64_t *counter)
@@ -120,21 +197,24 @@ static void count(uint64_t *counter)
 }
 
 /* Who sends spans need not be one who may read them, nor the other way round. */
-static bool has_token(const struct http_settings *settings, const struct http_request *request)
+static bool has_token(const struct http_settings *settings, struct http_request *request)
 {
     bool sends = strncmp(request->path, "/v1/", 4) == 0;
     const char *token = sends && settings->send_token ? settings->send_token : settings->token;
-    return !token || token_matches(token, request->authorization);
+    return !token || token_matches(token, request);
 }
 
 /* Whether the request may be handled; a refusal is written into the response. */
-static bool admit(struct http_server *server, struct MHD_Connection *connection,
-                  const struct http_request *request, struct http_response *response)
+static bool admit(struct http_server *server, struct MHD_Connection *connection, struct http_request *request,
+                  struct http_response *response)
 {
+    bool known = has_token(&server->settings, request);
+    const char *open = server->settings.open_path;
     const struct http_asker asker = {.host = header(connection, "Host"),
                                      .origin = header(connection, "Origin"),
                                      .fetch_site = header(connection, "Sec-Fetch-Site"),
-                                     .fetch_mode = header(connection, "Sec-Fetch-Mode")};
+                                     .fetch_mode = header(connection, "Sec-Fetch-Mode"),
+                                     .open = open && strncmp(request->path, open, strlen(open)) == 0};
     enum http_verdict verdict = http_guard_check(&server->guard, &asker);
     if (verdict == HTTP_FOREIGN_HOST) {
         count(&server->counts.refused_hosts);
@@ -144,10 +224,10 @@ static bool admit(struct http_server *server, struct MHD_Connection *connection,
         count(&server->counts.refused_origins);
         response->status = MHD_HTTP_FORBIDDEN;
         set_text(response, "pages of other sites are not answered\n");
-    } else if (!has_token(&server->settings, request)) {
+    } else if (!known) {
         count(&server->counts.refused_tokens);
         response->status = MHD_HTTP_UNAUTHORIZED;
-        set_text(response, "a token is needed: Authorization: Bearer TOKEN\n");
+        set_text(response, "a token is needed: open /t/TOKEN/, or send Authorization: Bearer TOKEN\n");
     }
     return response->status == MHD_HTTP_OK;
 }
@@ -358,6 +438,11 @@ void http_server_get_counts(const struct http_server *server, struct http_counts
     const uint64_t *from = (const uint64_t *)&server->counts;
     for (size_t i = 0; i < sizeof(*ret_counts) / sizeof(*from); i++)
         ((uint64_t *)ret_counts)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
+const char *http_header(const struct http_request *request, const char *name)
+{
+    return header(request->connection, name);
 }
 
 const char *http_query(const struct http_request *request, const char *name)

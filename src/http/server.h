@@ -7,6 +7,7 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,7 @@ struct http_request {
     const char *content_type, *content_encoding, *authorization; /* "" when absent */
     const void *body;
     size_t length;
-    void *connection; /* for http_query() */
+    void *connection; /* for http_query() and http_header() */
 };
 
 /* A handler fills it in. body is freed by the server. */
@@ -28,6 +29,12 @@ struct http_response {
     char *body;
     size_t length;
     unsigned retry_after_s; /* a header when above 0 */
+    char etag[40]; /* of what may be kept and asked for again; "": it is not to be kept. A request that has it
+                    * gets 304 without the body */
+    bool immutable;     /* what this address answers with never changes: it need not be asked for again */
+    const char *policy; /* Content-Security-Policy; NULL: nothing is allowed */
+    const char *allow_origin; /* Access-Control-Allow-Origin; NULL: none */
+    const char *location;     /* of a redirection */
 };
 
 struct http_settings {
@@ -39,6 +46,8 @@ struct http_settings {
     const char *send_token;   /* in its place for what is sent (paths that begin with /v1/); NULL: token */
     unsigned connections_max; /* 0: 4096. Never more than the process may have descriptors for */
     const char *const *names; /* host names it answers to beside its address, ends with NULL; or NULL */
+    const char *open_path;    /* what lies below it may be read by pages of other loopback servers and by
+                                 editors; or NULL */
     void (*handle)(void *context, const struct http_request *request, struct http_response *response);
     void *context;
 };
@@ -60,6 +69,9 @@ int http_server_start(const struct http_settings *settings, struct http_server *
 uint16_t http_server_port(const struct http_server *server);
 
 void http_server_get_counts(const struct http_server *server, struct http_counts *ret_counts);
+
+/* A header's value, "" when absent; borrowed from the request. */
+const char *http_header(const struct http_request *request, const char *name);
 
 /* A query parameter's value, or NULL; borrowed from the request. */
 const char *http_query(const struct http_request *request, const char *name);

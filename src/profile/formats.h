@@ -45,6 +45,10 @@ int otlp_write(const struct profile *profile, const char *service, struct text *
 int speedscope_write(const struct profile *profile, const char *title, struct text *out);
 int firefox_write(const struct profile *profile, const char *title, struct text *out);
 
+/* The document that the web page shows (doc/page.md); with before, both in one trie. 0 or -ENOMEM. */
+int profile_document(const struct profile *profile, const struct profile *before, const char *title,
+                     struct text *out);
+
 /* One self-contained page with flame and icicle graph; with before, their difference. */
 int page_write(const struct profile *profile, const struct profile *before, const char *title,
                struct text *out);

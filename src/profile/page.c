@@ -1,4 +1,4 @@
-/* One self-contained HTML page: page.html with the profile as data in it. */
+/* A profile as the document that the web page shows, and the page with it as one file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/formats.h"
 
@@ -6,73 +6,69 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* page.html, as it was when this was built; PAGE_SUM has this file compiled again when that one changes. */
-__asm__(".section .rodata # " PAGE_SUM "\n"
-        "page_html_start: .incbin \"" PAGE_FILE "\"\n"
-        "page_html_end: .byte 0\n"
-        ".previous\n");
-extern const char page_html_start[], page_html_end[];
-
-static const char MARK[] = "/*DATA*/null";
-
-/* In a script element "</" must not appear, and neither may line separators. */
-static void add_string(struct text *out, const char *string)
-{
-    text_add(out, "\"");
-    for (const char *at = string; *at; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c == '"' || c == '\\')
-            text_addf(out, "\\%c", c);
-        else if (c < 0x20 || c == '<' || c == '>' || c == '&')
-            text_addf(out, "\\u%04x", c);
-        else
-            text_add_bytes(out, at, 1);
-    }
-    text_add(out, "\"");
-}
+#include "page/page.h"
 
 static void add_tables(const struct profile *p, struct text *out)
 {
-    text_add(out, ",strings:[");
+    text_add(out, ",\"strings\":[");
     for (size_t i = 0; i < p->strings.count; i++) {
         text_add(out, i ? "," : "");
-        add_string(out, p->strings.at[i]);
+        page_json_string(out, p->strings.at[i]);
     }
-    text_add(out, "],frames:[");
+    text_add(out, "],\"frames\":[");
     for (size_t i = 0; i < p->frames.count; i++) {
         const struct profile_frame *f = &p->frames.at[i];
         text_addf(out, "%s[%u,%u,%u,%u,%u]", i ? "," : "", f->name, f->file, f->module, f->line, f->kind);
     }
-    text_add(out, "],kinds:[");
+    text_add(out, "],\"kinds\":[");
     for (int i = 0; i < FRAME_KINDS; i++)
         text_addf(out, "%s\"%s\"", i ? "," : "", profile_kind_name((enum profile_frame_kind)i));
     text_add(out, "]");
 }
 
-static void add_nodes(const struct profile *p, const uint64_t *before, struct text *out)
+static void add_numbers(struct text *out, const char *name, const struct profile *p,
+                        uint64_t (*number)(const struct profile_node *node))
 {
-    text_add(out, ",nodes:[");
-    for (size_t i = 0; i < p->nodes.count; i++) {
-        const struct profile_node *n = &p->nodes.at[i];
-        text_addf(out, "%s[%u,%u,%llu", i ? "," : "", n->parent, n->frame, (unsigned long long)n->weight);
-        if (before && before[i])
-            text_addf(out, ",%llu", (unsigned long long)before[i]);
-        text_add(out, "]");
-    }
+    text_addf(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < p->nodes.count; i++)
+        text_addf(out, "%s%llu", i ? "," : "", (unsigned long long)number(&p->nodes.at[i]));
     text_add(out, "]");
 }
 
+static uint64_t parent_of(const struct profile_node *node)
+{
+    return node->parent;
+}
+
+static uint64_t frame_of(const struct profile_node *node)
+{
+    return node->frame;
+}
+
+static uint64_t weight_of(const struct profile_node *node)
+{
+    return node->weight;
+}
+
+/* The trie by columns, parents before children: "parent", "frame", "weight", and what weighed before. */
 static void add_data(const struct profile *p, const uint64_t *before, const char *title, struct text *out)
 {
-    text_add(out, "{title:");
-    add_string(out, title);
-    text_add(out, ",event:");
-    add_string(out, p->event);
-    text_add(out, ",unit:");
-    add_string(out, p->unit);
-    text_add(out, before ? ",before:true" : "");
+    text_add(out, "{\"schema\":1,\"title\":");
+    page_json_string(out, title);
+    text_add(out, ",\"event\":");
+    page_json_string(out, p->event);
+    text_add(out, ",\"unit\":");
+    page_json_string(out, p->unit);
     add_tables(p, out);
-    add_nodes(p, before, out);
+    add_numbers(out, "parent", p, parent_of);
+    add_numbers(out, "frame", p, frame_of);
+    add_numbers(out, "weight", p, weight_of);
+    if (before) {
+        text_add(out, ",\"before\":[");
+        for (size_t i = 0; i < p->nodes.count; i++)
+            text_addf(out, "%s%llu", i ? "," : "", (unsigned long long)before[i]);
+        text_add(out, "]");
+    }
     text_add(out, "}");
 }
 
@@ -112,23 +108,36 @@ static int join(const struct profile *profile, const struct profile *before, str
     return 0;
 }
 
-int page_write(const struct profile *profile, const struct profile *before, const char *title,
-               struct text *out)
+int profile_document(const struct profile *profile, const struct profile *before, const char *title,
+                     struct text *out)
 {
-    const char *mark =
-        memmem(page_html_start, (size_t)(page_html_end - page_html_start), MARK, sizeof(MARK) - 1);
     _cleanup_(profile_freep) struct profile *both = NULL;
     _cleanup_(freep) uint64_t *weights = NULL;
-    if (!mark)
-        return -EINVAL;
     if (before) {
         int r = join(profile, before, &both, &weights);
         if (r < 0)
             return r;
         profile = both;
     }
-    text_add_bytes(out, page_html_start, (size_t)(mark - page_html_start));
     add_data(profile, weights, title, out);
-    text_add(out, mark + sizeof(MARK) - 1);
     return out->failed ? -ENOMEM : 0;
+}
+
+int page_write(const struct profile *profile, const struct profile *before, const char *title,
+               struct text *out)
+{
+    struct text document = {0}, sources = {0};
+    int r = profile_document(profile, before, title, &document);
+    text_add(&sources, "{\"schema\":1,\"regressions\":false,\"sources\":[{\"id\":0,\"name\":");
+    page_json_string(&sources, title);
+    text_add(&sources, ",\"path\":");
+    page_json_string(&sources, title);
+    text_add(&sources, ",\"kind\":\"profile\",\"state\":\"ready\",\"version\":1}]}");
+    const struct page_part parts[] = {{"sources", sources.at, sources.length},
+                                      {"s/0/profile", document.at, document.length}};
+    if (r == 0)
+        r = sources.failed ? -ENOMEM : page_file(parts, 2, out);
+    text_done(&document);
+    text_done(&sources);
+    return r;
 }

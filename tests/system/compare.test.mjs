@@ -6,6 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import zlib from 'node:zlib';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-compare-'));
@@ -54,16 +55,19 @@ test('the same program built elsewhere, renamed, with a library of another versi
     }
 });
 
+// The document of a page: what follows the data's address, unpacked.
+const profileOf = (html) => JSON.parse(zlib.gunzipSync(Buffer.from(/data-part="s\/0\/profile">([^<]*)</.exec(html)[1], 'base64')));
+const weightsOf = (data) => data.frame.map((f, i) => [data.strings[data.frames[f][0]], data.weight[i], data.before[i]]).filter(([, w, b]) => w || b);
+
 test('diff as a page', () => {
     const page = path.join(folder, 'diff.html');
     assert.equal(at('diff', '-o', page, before, later).status, 0);
     const text = fs.readFileSync(page, 'utf8');
-    assert.match(text, /before:true/);
-    const data = Function(`return ${/const DATA=(\{.*\});\n/.exec(text)[1]}`)();
-    const weights = Object.fromEntries(data.nodes.map(([, f, w, b]) => [data.strings[data.frames[f][0]], [w, b || 0]]));
+    const weights = Object.fromEntries(weightsOf(profileOf(text)).map(([name, w, b]) => [name, [w, b]]));
     assert.deepEqual(weights.parse, [500, 50]);
     assert.deepEqual(weights.layout, [600, 0]);
     assert.doesNotMatch(text, /https?:\/\/(?!www\.w3\.org)/); // nothing is loaded from anywhere
+    assert.match(text, /connect-src 'none'/);
 });
 
 test('two runs of a service are compared whatever their process numbers, and its instances can be one', () => {
@@ -71,8 +75,7 @@ test('two runs of a service are compared whatever their process numbers, and its
     const second = file('second.folded', 'shop (4711);thread io (4712);main;parse 90\nshop (4711);thread io (4712);main;f (int) 10\n');
     const page = path.join(folder, 'runs.html');
     assert.equal(at('diff', '-o', page, first, second).status, 0);
-    const data = Function(`return ${/const DATA=(\{.*\});\n/.exec(fs.readFileSync(page, 'utf8'))[1]}`)();
-    assert.deepEqual(data.nodes.filter(([, , w]) => w).map(([, f, w, b]) => [data.strings[data.frames[f][0]], w, b]), [['parse', 90, 60], ['f (int)', 10, 40]]);
+    assert.deepEqual(weightsOf(profileOf(fs.readFileSync(page, 'utf8'))), [['parse', 90, 60], ['f (int)', 10, 40]]);
     assert.equal(at('profile', '--merge', '--by-service', '-f', 'folded', first, second).stdout, 'shop;io;main;parse 150\nshop;io;main;f (int) 50\n');
 });
 

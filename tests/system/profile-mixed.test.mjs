@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import zlib from 'node:zlib';
 import { chromium } from 'playwright-core';
 
 const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
@@ -29,7 +30,7 @@ test('every language of a mixed load is named, from one command', { skip }, () =
     const [, stacks, complete] = /(\d+) stacks, ([\d.]+) % complete/.exec(result.stderr);
     assert.ok(stacks > 100, result.stderr);
     assert.ok(complete > 95, result.stderr);
-    const data = fs.readFileSync(page, 'utf8');
+    const data = zlib.gunzipSync(Buffer.from(/data-part="s\/0\/profile">([^<]*)</.exec(fs.readFileSync(page, 'utf8'))[1], 'base64')).toString();
     for (const name of ['shop::Pricer::simulate', 'Forecast.fit', 'row', 'Orders.handle', 'org.eclipse.jetty', 'org.h2.', 'do_syscall_64'])
         assert.ok(data.includes(name), `${name} is not in the page`);
 });
@@ -41,47 +42,53 @@ test('the page in a browser', { skip: skip || (!browser && 'needs chromium') }, 
     tab.on('pageerror', (error) => trouble.push(String(error)));
     tab.on('request', (request) => loaded.push(request.url()));
     await tab.goto(`file://${page}`);
-    const state = () => new URLSearchParams(new URL(tab.url()).hash.slice(1));
-    // The outermost frames are in view: the row of everything is painted across the window's lower edge.
-    const bottom = await tab.evaluate(() => { const r = document.getElementById('graph').getBoundingClientRect(); return [r.bottom, innerHeight]; });
-    assert.ok(bottom[0] <= bottom[1] + 20, `the graph ends at ${bottom[0]} of ${bottom[1]}`);
+    const state = () => new URLSearchParams(new URL(tab.url()).hash.split('?')[1]);
+    const painted = () => tab.waitForFunction(() => { const c = document.querySelector('.flame canvas'); return c && c.getContext('2d').getImageData(9, 9, 1, 1).data[3] > 0; });
+    await painted();
     // Search.
     await tab.keyboard.press('/');
     await tab.keyboard.type('Pricer::simulate');
-    const share = parseFloat(await tab.textContent('#found'));
+    await tab.waitForSelector('.filters [role=status]');
+    const share = parseFloat(await tab.textContent('.filters [role=status]'));
     assert.ok(share > 0 && share < 100, `${share} % matched`);
     await tab.keyboard.press('Enter');
     assert.equal(state().get('q'), 'Pricer::simulate');
-    // Zoom by keyboard and back.
-    await tab.keyboard.press('ArrowUp');
-    await tab.keyboard.press('ArrowUp');
-    assert.equal(state().get('z').split(' ').length, 2);
+    // Into the heaviest callee, twice, and back once.
+    const trail = () => tab.$$eval('.trail button', (all) => all.map((b) => b.textContent));
     await tab.keyboard.press('ArrowDown');
-    assert.equal(state().get('z').split(' ').length, 1);
-    // Sandwich of the selected function, icicle, table.
-    await tab.keyboard.press('s');
-    assert.equal(state().get('m'), 'sandwich');
-    await tab.keyboard.press('s');
+    const once = state().get('z');
+    assert.ok(once);
+    await tab.keyboard.press('ArrowDown');
+    assert.notEqual(state().get('z'), once);
+    assert.equal((await trail()).length, 3);
+    await tab.keyboard.press('ArrowUp');
+    assert.equal(state().get('z'), once);
+    // Callers and callees, flame, everything again.
+    await tab.keyboard.press('c');
+    assert.equal(state().get('mode'), 'sandwich');
+    await tab.waitForSelector('h2:has-text("Who calls")');
     await tab.keyboard.press('i');
-    assert.equal(state().get('i'), '1');
     await tab.keyboard.press('Escape'); // of everything, not of what is zoomed into
-    await tab.keyboard.press('t');
-    const rows = await tab.$$eval('#list tr', (list) => list.map((r) => r.textContent));
+    assert.equal(state().get('z'), null);
+    assert.equal(state().get('q'), null);
+    const rows = await tab.$$eval('.functions tbody tr', (list) => list.map((r) => r.textContent));
     assert.ok(rows.length > 20);
-    assert.equal(await tab.isVisible('#graph'), false, 'the graph is still there, above the table');
-    await tab.click('#list tr:nth-child(3)');
-    assert.equal(state().get('m'), 'sandwich');
+    const name = await tab.textContent('.functions tbody tr:nth-child(3) .fn');
+    await tab.click('.functions tbody tr:nth-child(3) .fn');
+    assert.equal(state().get('mode'), 'sandwich');
+    assert.equal(state().get('f'), name);
     await tab.keyboard.press('Escape');
-    assert.equal(state().get('m'), 'flame');
-    assert.equal(state().get('z'), '');
     // A click zooms; the state is in the address, so that it can be sent to somebody.
-    await tab.click('#graph', { position: { x: 300, y: 30 } });
-    assert.notEqual(state().get('z'), '');
+    await painted();
+    await tab.click('.flame canvas', { position: { x: 60, y: 30 } });
+    const zoomed = state().get('z');
+    assert.ok(zoomed);
     const copy = await chrome.newPage({ viewport: { width: 1200, height: 700 } });
     await copy.goto(tab.url());
-    assert.equal(new URLSearchParams(new URL(copy.url()).hash.slice(1)).get('z'), state().get('z'));
+    await copy.waitForSelector('.trail [aria-current]');
+    assert.deepEqual(await copy.$$eval('.trail button', (all) => all.map((b) => b.textContent)), await trail());
     assert.deepEqual(trouble, []);
-    assert.deepEqual(loaded, [`file://${page}`], 'it needs nothing else');
+    assert.deepEqual(loaded.filter((url) => url !== 'data:,'), [`file://${page}`], 'it needs nothing else');
 });
 
 test('stacks of 6,000 calls in the page', { skip: !browser && 'needs chromium' }, async (t) => {
@@ -94,15 +101,16 @@ test('stacks of 6,000 calls in the page', { skip: !browser && 'needs chromium' }
     const tab = await chrome.newPage({ viewport: { width: 1200, height: 700 } }), trouble = [];
     tab.on('pageerror', (error) => trouble.push(String(error)));
     await tab.goto(`file://${deep}`);
-    const painted = () => tab.waitForFunction(() => document.querySelector('#graph canvas').getContext('2d').getImageData(9, 9, 1, 1).data[3] > 0);
+    const painted = () => tab.waitForFunction(() => { const c = document.querySelector('.flame canvas'); return c && c.getContext('2d').getImageData(9, 9, 1, 1).data[3] > 0; });
     await painted();
-    await tab.evaluate(() => scrollTo(0, 0)); // the innermost calls
-    await painted();
-    for (const press of ['i', 's', 't']) await tab.keyboard.press(press);
-    assert.ok((await tab.$$('#list tr')).length > 100);
+    for (const press of ['i', 'c']) await tab.keyboard.press(press);
+    assert.ok((await tab.$$('.functions tbody tr')).length > 100);
     await tab.keyboard.press('Escape');
-    for (let i = 0; i < 60; i++) await tab.keyboard.press('ArrowDown'); // far from the outermost call, what is zoomed into is in the window
-    const [depth, scrolled] = await tab.evaluate(() => [new URLSearchParams(location.hash.slice(1)).get('z').split(' ').length, scrollY]);
-    assert.ok(depth === 60 && scrolled > 0, `${depth} deep, scrolled by ${scrolled}`);
+    await painted();
+    await tab.uncheck('text=begin where it branches');
+    for (let i = 0; i < 60; i++) await tab.keyboard.press('ArrowDown'); // far from the outermost call, what is zoomed into is the first row
+    await tab.waitForFunction(() => document.querySelector('.trail').textContent.includes('deep59'));
+    await painted();
+    assert.match(await tab.textContent('.trail'), /54 calls/);
     assert.deepEqual(trouble, []);
 });

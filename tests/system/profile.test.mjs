@@ -255,6 +255,7 @@ test('formats that others read', { skip }, () => {
         const data = fs.readFileSync(file);
         assert.ok(data.length > 100);
         if (name === 'p.pb.gz') assert.ok(zlib.gunzipSync(data).includes('busy'));
+        else if (name === 'p.html') assert.ok(zlib.gunzipSync(Buffer.from(/data-part="s\/0\/profile">([^<]*)</.exec(data)[1], 'base64')).includes('busy'));
         else assert.ok(data.includes('busy'), name);
         if (name.endsWith('.json')) {
             const json = JSON.parse(data);

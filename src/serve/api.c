@@ -1,0 +1,310 @@
+/* See api.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/api.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "history/tile.h"
+#include "page/page.h"
+
+enum { ROWS_DEFAULT = 100 };
+
+/* ---- documents ---- */
+
+static const char *state_name(enum source_state state)
+{
+    static const char *const NAMES[] = {"reading", "ready", "failed", "cancelled"};
+    return NAMES[state];
+}
+
+static void add_member(struct text *to, const char *key, const char *value)
+{
+    text_addf(to, ",\"%s\":", key);
+    page_json_string(to, value);
+}
+
+static void add_source(struct source *source, size_t number, struct text *to)
+{
+    struct source_status status;
+    const char *path = source_path(source), *slash = strrchr(path, '/');
+    source_get_status(source, &status);
+    text_addf(to, "%s{\"id\":%zu", number ? "," : "", number);
+    add_member(to, "name", slash && slash[1] ? slash + 1 : path);
+    add_member(to, "path", path);
+    add_member(to, "kind", status.kind == SOURCE_PROFILE ? "profile" : "recording");
+    add_member(to, "state", state_name(status.state));
+    text_addf(to,
+              ",\"version\":%" PRIu64 ",\"done_bytes\":%" PRIu64 ",\"total_bytes\":%" PRIu64
+              ",\"left_ns\":%" PRIu64,
+              status.version, status.done_bytes, status.total_bytes, status.left_ns);
+    if (status.problem.what[0]) {
+        add_member(to, "problem", status.problem.what);
+        add_member(to, "remedy", status.problem.remedy);
+    }
+    text_add(to, "}");
+}
+
+void api_add_sources(const struct api *api, struct text *to)
+{
+    text_addf(to, "{\"schema\":%d,\"regressions\":%s,\"sources\":[", API_SCHEMA,
+              api->regressions ? "true" : "false");
+    for (size_t i = 0; i < api->count; i++)
+        add_source(api->sources[i], i, to);
+    text_add(to, "]}");
+}
+
+void api_add_rows(struct source *source, struct text *to)
+{
+    size_t count;
+    struct history_info info = {0};
+    const struct source_row *rows = source_rows(source, &count);
+    struct history *history = source_history(source);
+    if (history)
+        history_get_info(history, &info);
+    text_addf(to,
+              "{\"schema\":%d,\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64 ",\"changes\":%" PRIu64
+              ",\"zoom\":%u,\"rows\":[",
+              API_SCHEMA, info.start_ns, info.end_ns, info.changes, history ? tile_zoom_whole(history) : 0);
+    for (size_t i = 0; i < count; i++) {
+        text_addf(to, "%s{\"n\":%zu", i ? "," : "", i);
+        add_member(to, "group", rows[i].group);
+        add_member(to, "name", rows[i].name);
+        add_member(to, "path", rows[i].path);
+        text_add(to, "}");
+    }
+    text_add(to, "]}");
+}
+
+int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to)
+{
+    uint32_t quarks[TILE_ROWS];
+    size_t count, n = 0;
+    const struct source_row *rows = source_rows(source, &count);
+    struct history *history = source_history(source);
+    if (!history || page > count / TILE_ROWS || page * TILE_ROWS >= count)
+        return -ENOENT;
+    for (size_t i = page * TILE_ROWS; i < count && n < TILE_ROWS; i++)
+        quarks[n++] = rows[i].quark;
+    return tile_write(history, quarks, n, zoom, index, to, NULL);
+}
+
+/* ---- answers ---- */
+
+static void take(struct http_response *response, struct text *text, const char *type)
+{
+    response->content_type = type;
+    response->length = text->length;
+    response->body = text_take(text);
+    if (!response->body && response->status == 200 && response->length)
+        response->status = 500;
+    if (response->status == 200 && response->body)
+        snprintf(response->etag, sizeof(response->etag), "\"%016" PRIx64 "\"",
+                 map_hash(response->body, response->length));
+}
+
+static void refuse(struct http_response *response, unsigned status, const char *why)
+{
+    struct text text = {0};
+    text_add(&text, "{\"schema\":1,\"problem\":");
+    page_json_string(&text, why);
+    text_add(&text, "}");
+    response->status = status;
+    take(response, &text, "application/json");
+}
+
+static void answer_json(struct http_response *response, struct text *text)
+{
+    take(response, text, "application/json");
+}
+
+/* An unsigned number of a query, otherwise when it is not given; false for what is no number. */
+static bool number(const struct http_request *request, const char *name, uint64_t otherwise, uint64_t *ret)
+{
+    const char *text = http_query(request, name);
+    char *end;
+    errno = 0;
+    *ret = text && *text ? strtoull(text, &end, 10) : otherwise;
+    return !text || !*text || (!errno && !*end && text[0] >= '0' && text[0] <= '9');
+}
+
+static const char *given(const struct http_request *request, const char *name)
+{
+    const char *text = http_query(request, name);
+    return text && *text ? text : NULL;
+}
+
+static void answer_requests(struct source *source, const struct http_request *request,
+                            struct http_response *response)
+{
+    struct text text = {0};
+    uint64_t offset, limit, failed;
+    struct requests_query q = {.service = given(request, "service"),
+                               .method = given(request, "method"),
+                               .route = given(request, "route"),
+                               .text = given(request, "text"),
+                               .sort = given(request, "sort")};
+    const struct requests *requests = source_requests(source);
+    const char *order = given(request, "order");
+    if (!requests) {
+        refuse(response, 404, "no requests are known yet");
+        return;
+    }
+    q.ascending = order && strcmp(order, "ascending") == 0;
+    if (!number(request, "offset", 0, &offset) || !number(request, "limit", ROWS_DEFAULT, &limit) ||
+        !number(request, "min_ns", 0, &q.min_ns) || !number(request, "max_ns", 0, &q.max_ns) ||
+        !number(request, "from_ns", 0, &q.from_ns) || !number(request, "to_ns", 0, &q.to_ns) ||
+        !number(request, "failed", 0, &failed) || offset > UINT32_MAX) {
+        refuse(response, 400, "a number is not understood");
+        return;
+    }
+    q.failed = failed != 0;
+    q.offset = (uint32_t)offset;
+    q.limit = (uint32_t)MIN(limit, (uint64_t)REQUESTS_LIMIT_MAX);
+    int r = requests_query(requests, &q, &text);
+    if (r < 0)
+        refuse(response, r == -EINVAL ? 400 : 500,
+               r == -EINVAL ? "requests are sorted by latency, start or waits" : "out of memory");
+    else
+        answer_json(response, &text);
+    text_done(&text);
+}
+
+static void answer_request(struct source *source, const struct http_request *request,
+                           struct http_response *response)
+{
+    struct text text = {0};
+    const char *id = given(request, "id");
+    const struct requests *requests = source_requests(source);
+    int r = id && requests ? requests_one(requests, id, &text) : -ENOENT;
+    if (r == 0)
+        answer_json(response, &text);
+    else
+        refuse(response, r == -ENOENT ? 404 : 500,
+               r == -ENOENT ? "no request has that name" : "the request cannot be read");
+    text_done(&text);
+}
+
+static void answer_tile(struct source *source, const struct http_request *request,
+                        struct http_response *response)
+{
+    struct text text = {0};
+    uint64_t zoom, index, page;
+    if (!number(request, "z", UINT64_MAX, &zoom) || !number(request, "i", 0, &index) ||
+        !number(request, "page", 0, &page) || zoom > TILE_ZOOM_MAX) {
+        refuse(response, 400, "a tile has a zoom z, an index i and a page of rows");
+        return;
+    }
+    int r = api_add_tile(source, page, (unsigned)zoom, index, &text);
+    if (r == 0) {
+        take(response, &text, "application/octet-stream");
+        response->immutable = given(request, "v") != NULL;
+    } else {
+        refuse(response, r == -ENOENT || r == -ERANGE ? 404 : 500, "no such tile");
+    }
+    text_done(&text);
+}
+
+static void answer_document(struct source *source, struct http_response *response,
+                            void (*get)(struct source *source, struct text *to))
+{
+    struct text text = {0};
+    get(source, &text);
+    if (text.length)
+        answer_json(response, &text);
+    else
+        refuse(response, 404, "there is none, or it is still being read");
+    text_done(&text);
+}
+
+static void answer_rows(struct source *source, struct http_response *response)
+{
+    struct text text = {0};
+    api_add_rows(source, &text);
+    answer_json(response, &text);
+    text_done(&text);
+}
+
+/* rest: behind "/api/v1/s/". */
+static void answer_source(const struct api *api, const char *rest, const struct http_request *request,
+                          struct http_response *response)
+{
+    char *end;
+    unsigned long n = strtoul(rest, &end, 10);
+    struct source *source =
+        end > rest && *rest >= '0' && *rest <= '9' && n < api->count ? api->sources[n] : NULL;
+    bool get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+    if (!source)
+        refuse(response, 404, "no such source");
+    else if (strcmp(end, "/job") == 0 && strcmp(request->method, "DELETE") == 0)
+        source_cancel(source);
+    else if (!get)
+        refuse(response, 405, "that can only be read");
+    else if (strcmp(end, "/report") == 0)
+        answer_document(source, response, source_document);
+    else if (strcmp(end, "/profile") == 0)
+        answer_document(source, response, source_profile);
+    else if (strcmp(end, "/requests") == 0)
+        answer_requests(source, request, response);
+    else if (strcmp(end, "/request") == 0)
+        answer_request(source, request, response);
+    else if (strcmp(end, "/rows") == 0)
+        answer_rows(source, response);
+    else if (strcmp(end, "/tile") == 0)
+        answer_tile(source, request, response);
+    else
+        refuse(response, 404, "no such document");
+}
+
+static pthread_once_t policy_made = PTHREAD_ONCE_INIT;
+static char *policy;
+
+static void make_policy(void)
+{
+    struct text text = {0};
+    page_policy("'self'", &text);
+    text_add(&text, "; frame-ancestors 'none'");
+    policy = text_take(&text);
+}
+
+static void answer_page(struct http_response *response)
+{
+    struct text text = {0};
+    size_t length;
+    const char *html = page_html(&length);
+    pthread_once(&policy_made, make_policy);
+    text_add_bytes(&text, html, length);
+    take(response, &text, "text/html; charset=utf-8");
+    response->policy = policy;
+    text_done(&text);
+}
+
+bool api_handle(const struct api *api, const struct http_request *request, struct http_response *response)
+{
+    const char *path = request->path;
+    struct text text = {0};
+    bool get = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+    if (get && strcmp(path, "/") == 0) {
+        answer_page(response);
+    } else if (get && strcmp(path, "/api/v1/sources") == 0) {
+        api_add_sources(api, &text);
+        answer_json(response, &text);
+    } else if (get && strcmp(path, "/api/v1/regressions") == 0) {
+        int r = api->regressions ? api->regressions(api->context, &text) : -ENOENT;
+        if (r == 0)
+            answer_json(response, &text);
+        else
+            refuse(response, r == -ENOENT ? 404 : 500, "no spans were given");
+    } else if (strncmp(path, "/api/v1/s/", 10) == 0) {
+        answer_source(api, path + 10, request, response);
+    } else {
+        return false;
+    }
+    text_done(&text);
+    return true;
+}

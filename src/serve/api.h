@@ -1,0 +1,36 @@
+/* The API of the web page, JSON and tiles below /api/v1/ (doc/page.md lists it), and the page itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVE_API_H
+#define SERVE_API_H
+
+#include <stdbool.h>
+
+#include "http/server.h"
+#include "serve/source.h"
+
+#define API_SCHEMA 1
+
+struct api {
+    struct source *const *sources; /* borrowed */
+    size_t count;
+    /* Appends the document of what got slower (bundle.h); NULL: there is none. 0 or a negative errno. */
+    int (*regressions)(void *context, struct text *to);
+    void *context;
+};
+
+/* Answers a request of the page; false when it is none. */
+bool api_handle(const struct api *api, const struct http_request *request, struct http_response *response);
+
+/* Appends what "sources" and "s/N/rows" answer. */
+void api_add_sources(const struct api *api, struct text *to);
+void api_add_rows(struct source *source, struct text *to);
+
+/* Appends a tile of the page-th TILE_ROWS rows. 0; -ENOENT for rows that are not there, or what tile_write()
+ * returns. */
+int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
+
+/* Appends the page with what a source has, as one file of at most about max_bytes: what does not fit is left
+ * out, the overview and what findings name last. 0 or a negative errno. */
+int api_write_file(struct source *source, size_t max_bytes, struct text *to);
+
+#endif

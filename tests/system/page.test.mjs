@@ -1,0 +1,258 @@
+// The web page in a real browser: from a finding to its line by mouse and keyboard, on a server and as one file, wide and
+// narrow, light and dark, and readable for everybody.
+// SPDX-License-Identifier: Apache-2.0
+import { test, before, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+import { eventually, isRoot, root, SHOP, SONDE, start } from './helper.mjs';
+
+const BROWSER = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file));
+const skip = BROWSER ? false : 'chromium is not installed';
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-page-')), trace = path.join(folder, 'shop'), profile = path.join(folder, 'shop.folded');
+let browser, report;
+
+before(async () => {
+    const run = spawnSync(SONDE, ['run', '-q', '-o', trace, '--', process.execPath, SHOP, '--fault', 'all', '--duration', '8'], { encoding: 'utf8' });
+    assert.ok(run.status === 0 || run.status === 4, run.stderr);
+    report = JSON.parse(execFileSync(SONDE, ['report', '--json', trace], { maxBuffer: 1 << 28 }));
+    assert.ok(report.findings.some((f) => f.kind === 'blocking-regexp'), 'the recording has the planted fault');
+    fs.writeFileSync(profile, 'shop (1);main;parse;match 700\nshop (1);main;render 200\nredis (2);main;sort 100\n');
+    if (BROWSER) browser = await chromium.launch({ executablePath: BROWSER, args: isRoot ? ['--no-sandbox'] : [] });
+});
+after(async () => {
+    await browser?.close();
+    fs.rmSync(folder, { recursive: true, force: true });
+});
+
+async function serve(t, ...args) {
+    const running = start(t, SONDE, ['serve', '--listen', '127.0.0.1:0', ...args]);
+    const [, address] = await running.until(/the page is at (\S+\/)/);
+    const json = async (what) => (await fetch(`${address}api/v1/${what}`)).json();
+    await eventually('all is read', async () => (await json('sources')).sources.every((s) => s.state !== 'reading'));
+    return { address, json, running };
+}
+
+// A page that keeps what went wrong in it; `settled` once it shows something.
+async function open(t, address, options = {}) {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+    page.trouble = [];
+    page.on('console', (message) => message.type() === 'error' && page.trouble.push(message.text()));
+    page.on('pageerror', (error) => page.trouble.push(String(error)));
+    t.after(() => page.close());
+    await page.goto(address);
+    await page.waitForSelector('main h1, main h2');
+    return page;
+}
+
+test('every finding is in the page, under an address that stays', { skip }, async (t) => {
+    const { address, json } = await serve(t, trace);
+    const page = await open(t, address);
+    await page.waitForSelector('.ranked li');
+    assert.deepEqual(await page.locator('.ranked .title').allInnerTexts(), report.findings.map((f) => f.title));
+    const links = await page.locator('.ranked a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
+    assert.equal(new Set(links).size, links.length);
+    for (const [i, link] of links.entries()) {
+        const fresh = await open(t, address + link), f = report.findings[i];
+        assert.equal(await fresh.locator('.detail h2').innerText(), f.title);
+        assert.ok((await fresh.locator('.detail').innerText()).includes(f.remedy));
+        const source = f.where.source;
+        if (source?.file) assert.ok((await fresh.locator('.place .file').innerText()).endsWith(`${path.basename(source.file)}:${source.line}:${source.column}`));
+        // What it points at: its time among the states, in pixels too.
+        await fresh.click('text=States of that time');
+        await fresh.waitForSelector('.timeline canvas');
+        await fresh.waitForFunction(() => {
+            const canvas = document.querySelector('.timeline canvas'), data = canvas.getContext('2d').getImageData(0, 80, canvas.width, canvas.height - 80).data, colours = new Set();
+            for (let at = 0; at < data.length; at += 4) colours.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
+            return colours.size > 4;
+        });
+        assert.equal(await fresh.locator('.filters .chip').innerText(), f.title);
+        assert.deepEqual(fresh.trouble, []);
+    }
+    // Read anew, nothing kept: the same addresses.
+    const again = await serve(t, '--no-keep', trace), page2 = await open(t, again.address);
+    await page2.waitForSelector('.ranked li');
+    assert.deepEqual(await page2.locator('.ranked a').evaluateAll((all) => all.map((a) => a.getAttribute('href'))), links);
+    assert.equal((await json('sources')).schema, 1);
+    assert.deepEqual(page.trouble, []);
+});
+
+test('from the demo to the line in three keys', { skip }, async (t) => {
+    const { address } = await serve(t, trace);
+    const page = await open(t, address);
+    await page.waitForSelector('.ranked li');
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('regular expression');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('.place .file');
+    assert.match(await page.locator('.place .file').innerText(), /coupon\.js:14:/);
+});
+
+test('all requests, their filters, and one of them down to Redis', { skip }, async (t) => {
+    const { address, json } = await serve(t, trace), all = report.endpoints.reduce((sum, e) => sum + e.count + e.unfinished_count, 0);
+    assert.equal((await json('s/0/requests?limit=1')).total, all, 'not forty');
+    const page = await open(t, `${address}#/requests`);
+    await page.waitForSelector('table.requests tbody tr');
+    const total = async () => Number((await page.locator('.filters [role=status]').innerText()).replace(/\D/g, ''));
+    assert.equal(await total(), all);
+    const orders = report.endpoints.find((e) => e.service === 'gateway' && e.route === '/orders');
+    await page.locator('table.endpoints tr', { hasText: 'gateway' }).locator('a', { hasText: 'POST /orders' }).click();
+    await eventually('only those', async () => (await total()) === orders.count + orders.unfinished_count);
+    await page.locator('table.requests tbody a').first().click();
+    await page.waitForSelector('.waterfall tbody tr');
+    assert.match(await page.locator('h1').innerText(), /POST \/orders/);
+    assert.match(await page.locator('.facts').first().innerText(), /the slowest of/);
+    assert.ok(await page.locator('.waterfall .path i').count() > 2, 'a critical path');
+    assert.match(await page.locator('.sides').innerText(), /The typical one/);
+    const short = await page.locator('.waterfall tbody tr').count();
+    const box = page.locator('label:has-text("shorter than 1 %") input');
+    if (await box.count()) {
+        await box.check();
+        assert.ok((await page.locator('.waterfall tbody tr').count()) > short);
+        assert.match(page.url(), /all=true/);
+    }
+    // A file filters by itself, by the same rules.
+    const html = path.join(folder, 'filters.html');
+    execFileSync(SONDE, ['report', '--html', html, trace], { stdio: 'ignore' });
+    for (const query of ['text=orders', 'failed=1', 'min_ns=5000000&sort=start&order=ascending', 'service=gateway&sort=waits']) {
+        const there = await json(`s/0/requests?${query}&limit=50`), file = await open(t, `file://${html}#/requests?${query}`);
+        await file.waitForFunction((n) => document.querySelectorAll('table.requests tbody tr').length === n, Math.min(50, there.total));
+        assert.deepEqual(await file.locator('table.requests tbody a').evaluateAll((as) => as.map((a) => a.hash.split('/')[2].split('?')[0])), there.rows.map((row) => row.id), query);
+        await file.close();
+    }
+    assert.deepEqual(page.trouble, []);
+});
+
+test('states: keys, rows, the table of what is drawn', { skip }, async (t) => {
+    const { address } = await serve(t, trace);
+    const page = await open(t, `${address}#/states`), window = () => new URLSearchParams(page.url().split('?')[1]);
+    await page.waitForSelector('.timeline canvas');
+    await page.keyboard.press('w');
+    const [from, to] = [Number(window().get('from')), Number(window().get('to'))];
+    assert.ok(from > 0 && to > from);
+    await page.keyboard.press('d');
+    assert.ok(Number(window().get('from')) > from);
+    await page.keyboard.press('f');
+    assert.equal(window().get('from'), null);
+    await page.fill('#search', 'redis');
+    await page.click('summary:has-text("This window as a table")');
+    await eventually('shares', async () => /running \d|\bsort \d/.test(await page.locator('details table').innerText()));
+    for (const row of await page.locator('details tbody tr').allInnerTexts()) assert.match(row, /^redis/);
+    assert.deepEqual(page.trouble, []);
+});
+
+test('one file holds it all, and asks nobody', { skip }, async (t) => {
+    const html = path.join(folder, 'report.html');
+    execFileSync(SONDE, ['report', '--html', html, trace], { stdio: 'ignore' });
+    assert.ok(fs.statSync(html).size < 20 << 20);
+    const page = await open(t, `file://${html}`), asked = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.reload();
+    await page.waitForSelector('.ranked li');
+    await page.locator('.detail table a').first().click();
+    await page.waitForSelector('.waterfall tbody tr');
+    await page.click('text=States of that time');
+    await eventually('a picture', () => page.evaluate(() => document.querySelector('.timeline canvas')?.getContext('2d').getImageData(300, 110, 1, 1).data[3] > 0));
+    assert.deepEqual(asked.filter((url) => !/^(data:,|blob:)/.test(url)).map((url) => url.split('#')[0]), [`file://${html}`]);
+    assert.equal(await page.evaluate(() => fetch('https://example.invalid/').catch((e) => e.name)), 'TypeError', 'the policy forbids asking');
+    assert.deepEqual(page.trouble.filter((text) => !/example\.invalid/.test(text)), []);
+});
+
+const VIEWS = ['#/findings', '#/requests', '#/states', '#/profile?s=1', '#/findings/no.such.finding', '#/requests/1-1', '#/profile'];
+
+test('nothing overflows, and no view has a serious fault for anybody', { skip }, async (t) => {
+    const { address } = await serve(t, trace, profile), slowest = (await (await fetch(`${address}api/v1/s/0/requests?limit=1`)).json()).rows[0].id;
+    for (const colorScheme of ['light', 'dark'])
+        for (const width of [420, 1280, 2560]) {
+            const page = await open(t, address, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
+            await page.addScriptTag({ path: axe });
+            for (const view of [...VIEWS, `#/requests/${slowest}`]) {
+                await page.evaluate((hash) => (location.hash = hash), view);
+                await page.waitForSelector('main h1, main h2');
+                await page.waitForLoadState('networkidle');
+                assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `${view} overflows at ${width}`);
+                if (width === 2560) continue;
+                const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+                assert.deepEqual(violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => [view, colorScheme, width, v.id, v.nodes[0].html, v.nodes[0].failureSummary]), []);
+            }
+            await page.close();
+        }
+});
+
+test('empty places say why and what to do', { skip }, async (t) => {
+    const { address } = await serve(t, trace, profile), text = async (hash) => {
+        const page = await open(t, address + hash);
+        await page.waitForSelector('.empty');
+        const words = await page.locator('.empty').innerText();
+        await page.close();
+        return words;
+    };
+    assert.match(await text('#/findings?s=1'), /A profile has functions/);
+    assert.match(await text('#/requests?s=1'), /sonde run/);
+    assert.match(await text('#/states?s=1'), /sonde run/);
+    assert.match(await text('#/profile'), /no profile[^]*sonde profile --trace/);
+    assert.match(await text('#/requests?text=nonsense'), /None of the requests/);
+    assert.match(await text('#/nowhere'), /no such view/);
+    assert.match(await text('#/requests/0-0'), /is not here[^]*sonde spans --request/);
+});
+
+test('what was read is kept beside the recording and used as long as it fits', async (t) => {
+    const first = await serve(t, trace), key = path.join(trace, 'view', 'key'), made = fs.statSync(key).mtimeMs;
+    const before = await first.json('s/0/requests?limit=5');
+    const second = await serve(t, trace);
+    assert.equal(fs.statSync(key).mtimeMs, made, 'nothing was read again');
+    assert.deepEqual(await second.json('s/0/requests?limit=5'), before);
+    fs.appendFileSync(path.join(trace, 'view', 'requests'), 'damage');
+    assert.deepEqual(await (await serve(t, trace)).json('s/0/requests?limit=5'), before, 'damaged, so it is read again');
+    // A link in its place is not followed.
+    const elsewhere = path.join(folder, 'elsewhere');
+    fs.rmSync(path.join(trace, 'view'), { recursive: true });
+    fs.mkdirSync(elsewhere);
+    fs.symlinkSync(elsewhere, path.join(trace, 'view'));
+    assert.deepEqual(await (await serve(t, trace)).json('s/0/requests?limit=5'), before);
+    assert.deepEqual(fs.readdirSync(elsewhere), []);
+    fs.unlinkSync(path.join(trace, 'view'));
+});
+
+test('addresses, parameters and the token', async (t) => {
+    const token = path.join(folder, 'token');
+    fs.writeFileSync(token, 'secret\n');
+    const { address } = await serve(t, trace, profile), status = async (what, options) => (await fetch(address + what, options)).status;
+    for (const bad of ['api/v1/s/9/report', 'api/v1/s/x/report', 'api/v1/s/0/nothing', 'api/v1/s/0/request?id=..%2f..', 'api/v1/s/1/rows/../../x', 'api/v1/s/0/tile?z=3&i=99999999999&page=0', 'api/v1/s/0/tile?z=30&page=77', '..%2f..%2fetc%2fpasswd'])
+        assert.equal(await status(bad), 404, bad);
+    for (const bad of ['requests?limit=x', 'requests?sort=sideways', 'requests?min_ns=-1', 'tile?z=99', 'tile', 'requests?offset=99999999999']) assert.equal(await status(`api/v1/s/0/${bad}`), 400, bad);
+    assert.equal(await status('api/v1/s/0/report', { method: 'POST' }), 405);
+    const answer = await fetch(`${address}api/v1/s/0/rows`), etag = answer.headers.get('etag');
+    assert.equal(answer.headers.get('referrer-policy'), 'no-referrer');
+    assert.equal(answer.headers.get('content-encoding'), 'gzip');
+    assert.equal(await status('api/v1/s/0/rows', { headers: { 'If-None-Match': etag } }), 304);
+    assert.match((await fetch(address)).headers.get('content-security-policy'), /default-src 'none'; script-src 'sha256-.*frame-ancestors 'none'/);
+    const guarded = start(t, SONDE, ['serve', '--listen', '127.0.0.1:0', '--token-file', token, profile]);
+    const [, base] = await guarded.until(/the page is at (http:\S+:\d+\/)/);
+    assert.equal((await fetch(`${base}api/v1/sources`)).status, 401);
+    assert.equal((await fetch(`${base}t/wrong/api/v1/sources`)).status, 401);
+    assert.equal((await fetch(`${base}t/secret/api/v1/sources`)).status, 200);
+    assert.equal((await fetch(`${base}t/secret/`)).status, 200);
+});
+
+test('a recording that cannot be read says so', { skip }, async (t) => {
+    const empty = path.join(folder, 'empty');
+    fs.mkdirSync(empty);
+    const { address } = await serve(t, empty), page = await browser.newPage();
+    t.after(() => page.close());
+    await page.goto(address);
+    assert.match(await page.locator('.banner').innerText(), /empty could not be read[^]*Give the folder/);
+});
+
+test('the built page is what its sources make, and small', (t) => {
+    if (!fs.existsSync(path.join(root, 'web', 'node_modules', 'esbuild'))) return t.skip('npm packages of web/ are not installed');
+    const made = path.join(folder, 'page.html');
+    execFileSync(process.execPath, [path.join(root, 'web', 'build.mjs'), made], { stdio: 'pipe' });
+    assert.ok(fs.readFileSync(made).equals(fs.readFileSync(path.join(root, 'web', 'page.html'))), 'web/page.html is old: run `make page`');
+    execFileSync(process.execPath, [path.join(root, 'web', 'node_modules', 'typescript', 'bin', 'tsc'), '--noEmit', '-p', path.join(root, 'web')], { stdio: 'pipe' });
+});

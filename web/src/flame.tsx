@@ -1,0 +1,133 @@
+// Flame and icicle graphs on a canvas: only what is at least half a pixel wide is looked at, so the size of the profile
+// does not matter. Its table twin is the list of functions beside it.
+// SPDX-License-Identifier: Apache-2.0
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { css, hash, type Rgb } from './colour';
+import { percent, shortFile, weight } from './format';
+import type { Function, Profile, Trie } from './trie';
+import { useWidth } from './ui';
+
+export const ROW = 19;
+
+interface Box {
+    x: number;
+    width: number;
+    node: number;
+    level: number;
+}
+
+const KINDS: Record<string, Rgb> = {
+    native: [120, 160, 205], kernel: [225, 160, 90], python: [225, 200, 90], javascript: [110, 180, 130], java: [150, 195, 110], generated: [95, 180, 180], runtime: [175, 155, 205], group: [170, 178, 188], truncated: [190, 190, 190],
+};
+
+// By kind, a little lighter or darker by name, so that neighbours can be told apart.
+function colour(f: Function): string {
+    const base = KINDS[f.kind] ?? KINDS.native, shade = 0.88 + (hash(f.name) % 100) / 400;
+    return css(base.map((c) => Math.min(255, Math.round(c * shade))) as Rgb);
+}
+
+// What grew is red, what shrank blue; how much of the whole, as strength.
+export function changeColour(now: number, before: number, whole: number): string {
+    const change = (now - before) / Math.max(1, whole), strong = Math.min(1, 0.12 + Math.sqrt(Math.abs(change)) * 1.6);
+    return Math.abs(change) < 0.0005 ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
+}
+
+export function layout(trie: Trie, from: number, width: number): { boxes: Box[]; levels: number } {
+    const boxes: Box[] = [], size = trie.before ? (i: number) => Math.max(trie.total[i], trie.before![i]) : (i: number) => trie.total[i];
+    const scale = width / Math.max(1e-9, size(from)), stack: Box[] = [{ x: 0, width, node: from, level: 0 }];
+    let levels = 0;
+    while (stack.length) {
+        const box = stack.pop()!;
+        boxes.push(box);
+        levels = Math.max(levels, box.level + 1);
+        let x = box.x;
+        for (let child = trie.first[box.node]; child; child = trie.next[child]) {
+            const w = size(child) * scale;
+            if (w < 0.5) break; // the others are smaller
+            stack.push({ x, width: w, node: child, level: box.level + 1 });
+            x += w;
+        }
+    }
+    return { boxes, levels };
+}
+
+export interface FlameProps {
+    profile: Profile;
+    trie: Trie;
+    from: number;
+    up: boolean; // callees above their callers (flame), else below (icicle)
+    hits: Uint8Array | null; // by function; others are dimmed
+    selected: number; // function, -1: none
+    whole: number;
+    label: string;
+    onOpen: (node: number) => void;
+    onSelect: (fn: number) => void;
+}
+
+export function Flame({ profile, trie, from, up, hits, selected, whole, label, onOpen, onSelect }: FlameProps) {
+    const [element, width] = useWidth<HTMLDivElement>(), canvas = useRef<HTMLCanvasElement>(null), [hover, setHover] = useState<{ box: Box; x: number; y: number } | null>(null);
+    const { boxes, levels } = useMemo(() => layout(trie, from, Math.max(10, width)), [trie, from, width]);
+    const height = Math.min(levels, 1500) * ROW + 2, rows = useMemo(() => {
+        const all: Box[][] = Array.from({ length: levels }, () => []);
+        for (const box of boxes) all[box.level].push(box);
+        for (const row of all) row.sort((a, b) => a.x - b.x);
+        return all;
+    }, [boxes, levels]);
+    const top = (level: number) => (up ? height - (level + 1) * ROW : level * ROW);
+    useEffect(() => {
+        if (!canvas.current || !width) return;
+        const ratio = Math.min(devicePixelRatio || 1, 16000 / height), g = canvas.current.getContext('2d')!, style = getComputedStyle(canvas.current), ink = '#14202e';
+        canvas.current.width = Math.round(width * ratio);
+        canvas.current.height = Math.round(height * ratio);
+        g.scale(ratio, ratio);
+        g.font = '12px system-ui, sans-serif';
+        g.textBaseline = 'middle';
+        const back = style.getPropertyValue('--back'), dots = g.measureText('…').width;
+        for (const box of boxes) {
+            const f = profile.functions[trie.fn[box.node]], y = top(box.level), root = box.node === 0 && trie === profile.trie;
+            g.globalAlpha = hits && !hits[f.id] && !root ? 0.25 : 1;
+            g.fillStyle = root ? css([185, 192, 200]) : trie.before ? changeColour(trie.total[box.node], trie.before[box.node], whole) : colour(f);
+            g.fillRect(box.x, y, Math.max(0.5, box.width - (box.width > 3 ? 1 : 0)), ROW - 1);
+            if (f.id === selected && !root) {
+                g.strokeStyle = style.getPropertyValue('--text');
+                g.lineWidth = 2;
+                g.strokeRect(box.x + 1, y + 1, Math.max(1, box.width - 3), ROW - 3);
+            }
+            if (box.width > 28) {
+                let text = root ? 'all' : f.name;
+                if (text.length * 8 > box.width - 8 && g.measureText(text).width > box.width - 8) {
+                    let low = 0, high = text.length;
+                    while (low < high) g.measureText(text.slice(0, (low + high + 1) >> 1)).width + dots <= box.width - 8 ? (low = (low + high + 1) >> 1) : (high = ((low + high + 1) >> 1) - 1);
+                    text = low > 2 ? `${text.slice(0, low)}…` : '';
+                }
+                g.fillStyle = ink;
+                if (text) g.fillText(text, box.x + 4, y + ROW / 2);
+            }
+        }
+        g.globalAlpha = 1;
+        void back;
+    }, [boxes, width, height, up, hits, selected, trie]);
+    const at = (e: MouseEvent): Box | null => {
+        const level = up ? Math.floor((height - e.offsetY) / ROW) : Math.floor(e.offsetY / ROW), row = rows[level];
+        return row?.find((box) => e.offsetX >= box.x && e.offsetX < box.x + box.width) ?? null;
+    };
+    const moved = (e: PointerEvent) => {
+        const box = at(e);
+        setHover(box && { box, x: e.offsetX, y: e.offsetY });
+    };
+    const f = hover && profile.functions[trie.fn[hover.box.node]];
+    return <div class="flame" ref={element}>
+        {width > 0 && <canvas ref={canvas} role="img" aria-label={label} style={{ width: `${width}px`, height: `${height}px` }} onPointerMove={moved} onPointerLeave={() => setHover(null)}
+            onClick={(e) => {
+                const box = at(e);
+                if (!box) return;
+                onOpen(box.node);
+                onSelect(box.node || trie !== profile.trie ? trie.fn[box.node] : -1);
+            }} />}
+        {hover && f && <div class="tip" style={{ left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + 16}px` }}>
+            <b>{hover.box.node || trie !== profile.trie ? f.name : 'all'}</b>{f.file && <><br /><span class="dim">{shortFile(f.file)}{f.line ? `:${f.line}` : ''}</span></>}<br />
+            {weight(trie.total[hover.box.node], profile.unit)}, {percent(trie.total[hover.box.node] / Math.max(1, whole))}{trie.self[hover.box.node] > 0 && <>; itself {weight(trie.self[hover.box.node], profile.unit)}</>}
+            {trie.before && <><br />before {weight(trie.before[hover.box.node], profile.unit)}</>}
+        </div>}
+    </div>;
+}

@@ -1,0 +1,113 @@
+// The tiles that are at hand: asked for when they are to be drawn, given up when they are not any more.
+// SPDX-License-Identifier: Apache-2.0
+import { bytes, live, Missing } from './source';
+import { ROWS, type Tile } from './tile';
+
+declare const WORKER_SOURCE: string;
+
+const KEPT = 300, AT_ONCE = 6;
+
+interface Entry {
+    tile: Tile | null; // null: it is on its way, or there is none
+    missing: boolean;
+    used: number;
+    stop?: AbortController;
+}
+
+export class Tiles {
+    private entries = new Map<string, Entry>();
+    private worker: Worker;
+    private waiting = new Map<number, (tile: Tile | null) => void>();
+    private queue: string[] = [];
+    private running = 0;
+    private tick = 0;
+    private next = 1;
+
+    constructor(private source: number, private version: number, private heat: boolean[], private changed: () => void) {
+        const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: 'text/javascript' }));
+        this.worker = new Worker(address);
+        URL.revokeObjectURL(address);
+        this.worker.onmessage = ({ data }) => {
+            this.waiting.get(data.id)?.(data.tile ?? null);
+            this.waiting.delete(data.id);
+        };
+    }
+
+    close(): void {
+        this.worker.terminate();
+        for (const entry of this.entries.values()) {
+            entry.stop?.abort();
+            entry.tile?.bitmap?.close();
+        }
+    }
+
+    // A new picture begins: what it does not ask for is not fetched any more.
+    begin(): void {
+        this.tick++;
+        this.queue = [];
+    }
+
+    get(zoom: number, index: number, page: number): Tile | null {
+        const key = `z=${zoom}&i=${index}&page=${page}`;
+        let entry = this.entries.get(key);
+        if (!entry) {
+            entry = { tile: null, missing: false, used: this.tick };
+            this.entries.set(key, entry);
+        }
+        entry.used = this.tick;
+        if (!entry.tile && !entry.missing && !entry.stop) this.queue.push(key);
+        return entry.tile;
+    }
+
+    // What is there already, of this zoom or a coarser one.
+    have(zoom: number, index: number, page: number): Tile | null {
+        const entry = this.entries.get(`z=${zoom}&i=${index}&page=${page}`);
+        if (entry?.tile) entry.used = this.tick;
+        return entry?.tile ?? null;
+    }
+
+    end(): void {
+        for (const [key, entry] of this.entries)
+            if (entry.stop && entry.used < this.tick - 2) {
+                entry.stop.abort();
+                this.entries.delete(key);
+            }
+        this.pump();
+        if (this.entries.size > KEPT)
+            for (const [key, entry] of [...this.entries].sort(([, a], [, b]) => a.used - b.used).slice(0, this.entries.size - KEPT)) {
+                entry.stop?.abort();
+                entry.tile?.bitmap?.close();
+                this.entries.delete(key);
+            }
+    }
+
+    private pump(): void {
+        while (this.running < AT_ONCE && this.queue.length) {
+            const key = this.queue.shift()!, entry = this.entries.get(key);
+            if (!entry || entry.tile || entry.stop) continue;
+            entry.stop = new AbortController();
+            this.running++;
+            void this.fetch(key, entry).finally(() => {
+                entry.stop = undefined;
+                this.running--;
+                this.pump();
+            });
+        }
+    }
+
+    private async fetch(key: string, entry: Entry): Promise<void> {
+        try {
+            const data = await bytes(`s/${this.source}/tile?${key}${live ? `&v=${this.version}` : ''}`, entry.stop!.signal), page = Number(/page=(\d+)/.exec(key)![1]), id = this.next++;
+            const tile = await new Promise<Tile | null>((resolve) => {
+                this.waiting.set(id, resolve);
+                this.worker.postMessage({ id, data, heat: this.heat.slice(page * ROWS, (page + 1) * ROWS) }, [data]);
+            });
+            entry.tile = tile;
+            entry.missing = !tile;
+            this.changed();
+        } catch (error) {
+            if (error instanceof Missing) entry.missing = true;
+            else if ((error as Error).name !== 'AbortError') entry.missing = true;
+        }
+    }
+}

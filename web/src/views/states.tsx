@@ -1,0 +1,305 @@
+// What happened together? Rows of the history of states over time, with requests and findings on the same axis.
+// SPDX-License-Identifier: Apache-2.0
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { colourOf, css, QUIET } from '../colour';
+import { count, duration, moment, percent, plural, step } from '../format';
+import { alter, href } from '../route';
+import { live, load, requests } from '../source';
+import { COLUMNS, LINES, ROWS, type Tile } from '../tile';
+import { Tiles } from '../tiles';
+import type { Report, RequestRow, Rows } from '../types';
+import { Empty, Problem, quote, Terminal, useLoad, useWidth, type ViewProps } from '../ui';
+import { keys } from './findings';
+
+const ROW = 20, BAR = 15, GROUP = 24, HEAD = 74, AXIS = 20;
+
+interface Item {
+    y: number;
+    group?: string;
+    row?: Rows['rows'][number];
+}
+
+const isCount = (name: string): boolean => /callbacks ready|waiting or running|not yet collected/.test(name);
+
+// Groups with their rows below them: a finding's process first, then those that are to blame or serve requests. System calls
+// are shown when all rows are asked for, or these.
+function arrange(rows: Rows, filter: string, closed: Set<string>, first: string, report: Report, every: boolean): { items: Item[]; height: number } {
+    const groups = new Map<string, Rows['rows']>(), wanted = filter.toLowerCase();
+    for (const row of rows.rows)
+        if (wanted ? `${row.group} ${row.name} ${row.path}`.toLowerCase().includes(wanted) : every || !row.name.endsWith(': system call')) groups.set(row.group, [...(groups.get(row.group) ?? []), row]);
+    const blamed = new Set(report.findings.map((f) => `${f.where.service} ${f.where.process}`)), serving = new Set(report.endpoints?.map((e) => e.service));
+    const rank = (group: string) => (group === first ? 0 : blamed.has(group) ? 1 : serving.has(group.replace(/ \d+$/, '')) ? 2 : 3);
+    const names = [...groups.keys()].sort((a, b) => rank(a) - rank(b)), items: Item[] = [];
+    let y = 0;
+    for (const group of names) {
+        items.push({ y, group });
+        y += GROUP;
+        if (closed.has(group)) continue;
+        for (const row of groups.get(group)!) {
+            items.push({ y, row });
+            y += ROW;
+        }
+    }
+    return { items, height: y };
+}
+
+interface Picture {
+    from: number; // ns after the recording's start
+    to: number;
+    width: number;
+    height: number;
+    scroll: number;
+    items: Item[];
+    rows: Rows;
+    report: Report;
+    requests: RequestRow[];
+    finding: number;
+    cursor: { x: number; y: number } | null;
+}
+
+// The zoom at which a column is at least a pixel.
+const zoomOf = (p: Picture, ratio: number): number => Math.max(0, Math.min(p.rows.zoom, Math.floor(Math.log2(Math.max(1, (p.to - p.from) / (p.width * ratio))))));
+
+function drawTile(g: CanvasRenderingContext2D, tile: Tile, row: number, p: Picture, y: number, from: number, to: number): void {
+    const width_ns = 2 ** tile.zoom, start = tile.start_ns - p.rows.start_ns, x = (ns: number) => ((ns - p.from) * p.width) / (p.to - p.from);
+    const first = Math.max(0, (from - start) / width_ns), last = Math.min(COLUMNS, (to - start) / width_ns);
+    if (tile.bitmap && last > first) g.drawImage(tile.bitmap, first, row * LINES, last - first, LINES, x(start + first * width_ns), y, x(start + last * width_ns) - x(start + first * width_ns), BAR);
+}
+
+// Names of states where there is room for them.
+function drawNames(g: CanvasRenderingContext2D, tile: Tile, row: number, p: Picture, y: number): void {
+    const width_ns = 2 ** tile.zoom, start = tile.start_ns - p.rows.start_ns, x = (ns: number) => ((ns - p.from) * p.width) / (p.to - p.from);
+    const first = Math.max(0, Math.floor((p.from - start) / width_ns)), last = Math.min(COLUMNS, Math.ceil((p.to - start) / width_ns));
+    for (let c = first; c < last;) {
+        const at = row * COLUMNS + c, value = tile.values[at];
+        let end = c + 1;
+        while (end < last && tile.values[row * COLUMNS + end] === value && tile.shares[row * COLUMNS + end] > 127) end++;
+        const left = Math.max(0, x(start + c * width_ns)), wide = Math.min(p.width, x(start + end * width_ns)) - left, text = String(tile.table[value] ?? '');
+        if (wide > 34 && text && !QUIET.has(text) && tile.shares[at] > 127 && g.measureText(text).width < wide - 8) g.fillText(text, left + 4, y + BAR / 2 + 0.5);
+        c = end;
+    }
+}
+
+function drawHead(g: CanvasRenderingContext2D, p: Picture, style: CSSStyleDeclaration): void {
+    const span = p.to - p.from, x = (ns: number) => ((ns - p.from) * p.width) / span, text = style.getPropertyValue('--text'), dim = style.getPropertyValue('--dim'), each = step(span, p.width / 120);
+    g.fillStyle = style.getPropertyValue('--back');
+    g.fillRect(0, 0, p.width, HEAD);
+    g.fillStyle = dim;
+    g.strokeStyle = style.getPropertyValue('--line');
+    g.beginPath();
+    for (let ns = Math.ceil(p.from / each) * each; ns < p.to; ns += each) {
+        g.fillText(moment(ns, each * 50), x(ns) + 4, AXIS / 2);
+        g.moveTo(Math.round(x(ns)) + 0.5, 0);
+        g.lineTo(Math.round(x(ns)) + 0.5, p.height);
+    }
+    g.stroke();
+    const start = p.report.from_ns;
+    p.report.findings.forEach((f, i) => {
+        const a = x(f.from_ns - start), b = x((f.to_ns ?? p.report.to_ns) - start);
+        g.fillStyle = i === p.finding ? style.getPropertyValue('--bad') : style.getPropertyValue('--mark');
+        g.globalAlpha = i === p.finding ? 1 : 0.55;
+        g.fillRect(Math.max(0, a), AXIS + 2 + (i % 3) * 5, Math.max(2, Math.min(p.width, b) - Math.max(0, a)), 3);
+        if (i === p.finding) {
+            g.globalAlpha = 0.08;
+            g.fillRect(a, AXIS, b - a, p.height);
+        }
+    });
+    g.globalAlpha = 1;
+    const top = AXIS + 20, high = HEAD - top - 4, most = Math.log10(Math.max(1e4, ...p.requests.map((r) => r.latency_ns))) - 3;
+    g.fillStyle = style.getPropertyValue('--accent');
+    g.globalAlpha = 0.7;
+    for (const r of p.requests) {
+        const a = x(r.start_ns - start), b = x(r.start_ns + r.latency_ns - start);
+        if (b < 0 || a > p.width) continue;
+        const tall = Math.max(2, (high * (Math.log10(Math.max(1e3, r.latency_ns)) - 3)) / most);
+        g.fillRect(a, top + high - tall, Math.max(1, b - a), Math.max(1.5, b - a > 3 ? 2 : tall));
+    }
+    g.globalAlpha = 1;
+    g.fillStyle = text;
+}
+
+function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void {
+    const ratio = devicePixelRatio || 1, g = canvas.getContext('2d')!, style = getComputedStyle(canvas);
+    if (canvas.width !== Math.round(p.width * ratio) || canvas.height !== Math.round(p.height * ratio)) {
+        canvas.width = Math.round(p.width * ratio);
+        canvas.height = Math.round(p.height * ratio);
+    }
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, p.width, p.height);
+    g.imageSmoothingEnabled = false;
+    g.font = '11px system-ui, sans-serif';
+    g.textBaseline = 'middle';
+    const zoom = zoomOf(p, ratio), tile_ns = COLUMNS * 2 ** zoom, names: [Tile, number, number][] = [];
+    tiles.begin();
+    for (const item of p.items) {
+        const y = HEAD + item.y - p.scroll;
+        if (!item.row || y > p.height || y + ROW < HEAD) continue;
+        const page = Math.floor(item.row.n / ROWS), row = item.row.n % ROWS;
+        g.fillStyle = style.getPropertyValue('--lane');
+        g.fillRect(0, y, p.width, BAR);
+        for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to && i * tile_ns < p.rows.end_ns - p.rows.start_ns; i++) {
+            const from = Math.max(p.from, i * tile_ns), to = Math.min(p.to, (i + 1) * tile_ns);
+            let tile = tiles.get(zoom, i, page);
+            if (tile && !isCount(item.row.name)) names.push([tile, row, y]);
+            for (let up = zoom + 1, j = i; !tile && up <= p.rows.zoom; up++) tile = tiles.have(up, (j = Math.floor(j / 2)), page) ?? (up === p.rows.zoom ? tiles.get(up, j, page) : null);
+            if (tile) drawTile(g, tile, row, p, y, from, to);
+        }
+    }
+    tiles.end();
+    g.fillStyle = style.getPropertyValue('--ink');
+    for (const [tile, row, y] of names) drawNames(g, tile, row, p, y);
+    drawHead(g, p, style);
+    if (p.cursor) {
+        g.strokeStyle = style.getPropertyValue('--text');
+        g.beginPath();
+        g.moveTo(Math.round(p.cursor.x) + 0.5, 0);
+        g.lineTo(Math.round(p.cursor.x) + 0.5, p.height);
+        g.stroke();
+    }
+}
+
+// Of the cells of a row within the window: how long each value held.
+function shares(p: Picture, tiles: Tiles, row: Rows['rows'][number], ratio: number): { value: string; ns: number; changes: number }[] {
+    const sums = new Map<string, { value: string; ns: number; changes: number }>(), zoom = zoomOf(p, ratio), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
+    for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to; i++) {
+        const tile = tiles.have(zoom, i, Math.floor(row.n / ROWS));
+        if (!tile) continue;
+        for (let c = 0; c < COLUMNS; c++) {
+            const at = (row.n % ROWS) * COLUMNS + c, ns = i * tile_ns + c * width_ns;
+            if (!tile.shares[at] || ns + width_ns < p.from || ns > p.to) continue;
+            for (const [number, share] of [[tile.values[at], tile.shares[at]], [tile.second[at], tile.second_shares[at]]]) {
+                const value = tile.table[number] === null ? 'nothing' : String(tile.table[number]), sum = sums.get(value) ?? { value, ns: 0, changes: 0 };
+                if (!share) continue;
+                sum.ns += (share / 255) * width_ns;
+                sum.changes += number === tile.values[at] && tile.changes[at] ? 2 ** (tile.changes[at] - 1) : 0;
+                sums.set(value, sum);
+            }
+        }
+    }
+    return [...sums.values()].sort((a, b) => b.ns - a.ns);
+}
+
+function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slowest: RequestRow[] }) {
+    const { route, source } = props, report = props.report!, whole = rows.end_ns - rows.start_ns;
+    const [element, width] = useWidth<HTMLDivElement>(), canvas = useRef<HTMLCanvasElement>(null), scroller = useRef<HTMLDivElement>(null);
+    const [scroll, setScroll] = useState(0), [cursor, setCursor] = useState<{ x: number; y: number } | null>(null), [version, loaded] = useState(0), [table, setTable] = useState(false);
+    const finding = route.query.finding ? keys(report.findings).indexOf(route.query.finding) : -1, place = report.findings[finding]?.where;
+    const first = place ? rows.rows.find((row) => row.group.endsWith(` ${place.process}`))?.group ?? '' : '';
+    const closed = useMemo(() => new Set((route.query.closed ?? '').split('|').filter(Boolean)), [route.query.closed]);
+    const { items, height } = useMemo(() => arrange(rows, route.query.q ?? '', closed, first, report, !!route.query.all), [rows, route.query.q, closed, first, report, route.query.all]);
+    const tiles = useMemo(() => new Tiles(source.id, source.version, rows.rows.map((row) => isCount(row.name)), () => loaded((n) => n + 1)), [rows]);
+    useEffect(() => () => tiles.close(), [tiles]);
+    const from = Math.max(0, Number(route.query.from ?? 0)), to = Math.min(whole, Math.max(from + 100, Number(route.query.to ?? whole)));
+    const tall = Math.max(200, Math.min(HEAD + height + 4, innerHeight - 250)), plot = Math.max(50, width - labelWidth(width));
+    const picture: Picture = { from, to, width: plot, height: tall, scroll, items, rows, report, requests: slowest, finding, cursor };
+    const latest = useRef(picture);
+    latest.current = picture;
+    useEffect(() => {
+        if (width && canvas.current) draw(canvas.current, picture, tiles);
+    }, [from, to, width, tall, scroll, items, cursor, version, slowest]);
+    const show = (a: number, b: number) => {
+        const span = Math.max(100, Math.min(whole, b - a)), left = Math.max(0, Math.min(whole - span, a));
+        alter(route, { from: Math.round(left) || undefined, to: span >= whole ? undefined : Math.round(left + span) });
+    };
+    const zoom = (factor: number, at = (from + to) / 2) => show(at - (at - from) * factor, at + (to - at) * factor);
+    const pan = (share: number) => show(from + share * (to - from), to + share * (to - from));
+    const focus = () => (finding >= 0 && (from > 0 || to < whole) ? show(0, whole) : finding >= 0 ? show(report.findings[finding].from_ns - report.from_ns, (report.findings[finding].to_ns ?? report.to_ns) - report.from_ns) : show(0, whole));
+    useEffect(() => {
+        const pressed = (e: KeyboardEvent) => {
+            if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest('input, select, dialog')) return;
+            const act = { w: () => zoom(0.6), s: () => zoom(1 / 0.6), a: () => pan(-0.3), d: () => pan(0.3), f: focus }[e.key.toLowerCase()];
+            if (act) (e.preventDefault(), act());
+        };
+        addEventListener('keydown', pressed);
+        return () => removeEventListener('keydown', pressed);
+    });
+    useEffect(() => {
+        const node = canvas.current;
+        const wheel = (e: WheelEvent) => {
+            const p = latest.current;
+            if (!e.ctrlKey && !e.metaKey && Math.abs(e.deltaX) <= Math.abs(e.deltaY) && !e.shiftKey) return;
+            e.preventDefault();
+            if (e.ctrlKey || e.metaKey) zoom(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) / 120), p.from + (e.offsetX / p.width) * (p.to - p.from));
+            else pan((e.deltaX || e.deltaY) / p.width);
+        };
+        node?.addEventListener('wheel', wheel, { passive: false });
+        return () => node?.removeEventListener('wheel', wheel);
+    });
+    const drag = (e: PointerEvent) => {
+        const node = e.currentTarget as HTMLElement, x0 = e.clientX, { from: a, to: b, width: w } = latest.current;
+        if (e.button) return;
+        node.setPointerCapture(e.pointerId);
+        const move = (m: PointerEvent) => Math.abs(m.clientX - x0) > 2 && !e.shiftKey && show(a - ((m.clientX - x0) / w) * (b - a), b - ((m.clientX - x0) / w) * (b - a));
+        const up = (u: PointerEvent) => {
+            node.removeEventListener('pointermove', move);
+            if (e.shiftKey && Math.abs(u.clientX - x0) > 4) {
+                const left = node.getBoundingClientRect().left, at = (x: number) => a + ((x - left) / w) * (b - a);
+                show(Math.min(at(x0), at(u.clientX)), Math.max(at(x0), at(u.clientX)));
+            }
+        };
+        node.addEventListener('pointermove', move);
+        node.addEventListener('pointerup', up, { once: true });
+    };
+    const ratio = typeof devicePixelRatio === 'number' ? devicePixelRatio : 1, hovered = cursor && items.find((item) => item.row && cursor.y >= HEAD + item.y - scroll && cursor.y < HEAD + item.y - scroll + ROW && cursor.y > HEAD);
+    const listed = table ? items.filter((item) => item.row).slice(0, 200).map((item) => ({ row: item.row!, all: shares(picture, tiles, item.row!, ratio) })) : [];
+    return <div class="states" ref={element}>
+        <div class="filters">
+            <input type="search" id="search" placeholder="Rows: service, thread, name" aria-label="Show rows that contain" value={route.query.q ?? ''} onInput={(e) => alter(route, { q: e.currentTarget.value || undefined })} />
+            <span class="buttons"><button onClick={() => zoom(0.5)} aria-label="Zoom in (W)">+</button><button onClick={() => zoom(2)} aria-label="Zoom out (S)">−</button><button onClick={() => pan(-0.3)} aria-label="Earlier (A)">←</button><button onClick={() => pan(0.3)} aria-label="Later (D)">→</button><button onClick={() => show(0, whole)}>All</button></span>
+            <label><input type="checkbox" checked={!!route.query.all} onChange={(e) => alter(route, { all: e.currentTarget.checked ? 1 : undefined })} /> system calls</label>
+            <span>{moment(from, to - from)} to {moment(to, to - from)}, <b>{duration(to - from)}</b></span>
+            <a href={href('requests', '', { s: route.query.s, from_ns: Math.round(from), to_ns: Math.round(to) })}>Requests of this time →</a>
+            {finding >= 0 && <span class="chip">{report.findings[finding].title}</span>}
+        </div>
+        {width > 0 && <div class="timeline" style={{ height: `${tall}px` }}>
+            <div class="scroller" ref={scroller} onScroll={(e) => setScroll(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Rows of states over time; the table below has their shares">
+                <div style={{ height: `${HEAD + height}px`, position: 'relative' }}>
+                    <div class="labels" style={{ width: `${labelWidth(width)}px` }}>
+                        <div class="headlabels" style={{ height: `${HEAD}px` }}><span style={{ top: `${AXIS}px` }}>Findings</span><span style={{ top: `${AXIS + 22}px` }}>Requests</span></div>
+                        {items.map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={!closed.has(item.group)} onClick={() => {
+                            const next = new Set(closed);
+                            if (!next.delete(item.group!)) next.add(item.group!);
+                            alter(route, { closed: [...next].join('|') || undefined });
+                        }}>{closed.has(item.group) ? '▸' : '▾'} {item.group}{item.group === first && <span class="tag warn">finding</span>}</button> : <span class="rowlabel" style={{ top: `${HEAD + item.y}px` }} title={item.row!.path}>{item.row!.name}</span>))}
+                    </div>
+                    <canvas ref={canvas} style={{ left: `${labelWidth(width)}px`, width: `${plot}px`, height: `${tall}px` }} onPointerDown={drag} onPointerMove={(e) => setCursor({ x: e.offsetX, y: e.offsetY })} onPointerLeave={() => setCursor(null)} aria-hidden="true" />
+                </div>
+            </div>
+            {hovered && cursor && <Tip picture={picture} tiles={tiles} item={hovered} x={cursor.x} left={labelWidth(width)} ratio={ratio} />}
+        </div>}
+        <p class="dim keys"><kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move, <kbd>F</kbd> {finding >= 0 ? 'finding or all' : 'all'}, drag to move, Shift and drag to zoom to a range, Ctrl and wheel to zoom</p>
+        <details open={table} onToggle={(e) => setTable(e.currentTarget.open)}><summary>This window as a table</summary>
+            {table && <div class="wide"><table class="list"><thead><tr><th>Process</th><th>Row</th><th>States and their share of the window</th><th class="n">Changes</th></tr></thead>
+                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></div>}
+        </details>
+        <Terminal command={`sonde trace states --from +${(from / 1e9).toFixed(6)}s --to +${(to / 1e9).toFixed(6)}s --columns 200 ${quote(source.path)}`} />
+    </div>;
+}
+
+const labelWidth = (width: number): number => (width < 700 ? 120 : 250);
+
+function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; tiles: Tiles; item: Item; x: number; left: number; ratio: number }) {
+    const zoom = zoomOf(p, ratio), ns = p.from + (x / p.width) * (p.to - p.from), width_ns = 2 ** zoom, index = Math.floor(ns / (COLUMNS * width_ns)), row = item.row!;
+    const tile = tiles.have(zoom, index, Math.floor(row.n / ROWS));
+    if (!tile) return null;
+    const column = Math.floor((ns - index * COLUMNS * width_ns) / width_ns), at = (row.n % ROWS) * COLUMNS + column, value = tile.table[tile.values[at]];
+    let first = column, last = column;
+    while (first > 0 && tile.values[at - column + first - 1] === tile.values[at] && !tile.changes[at - column + first]) first--;
+    while (last < COLUMNS - 1 && tile.values[at - column + last + 1] === tile.values[at] && !tile.changes[at - column + last + 1]) last++;
+    return <div class="tip" style={{ left: `${Math.min(left + x + 14, left + p.width - 240)}px` }}>
+        <b>{row.group}</b> {row.name}<br />{tile.shares[at] ? <><i class="key" style={{ background: value === null ? 'none' : css(colourOf(value)) }} /> {value === null ? 'nothing' : String(value)}{tile.shares[at] < 250 && ` for ${percent(tile.shares[at] / 255)} of ${duration(width_ns)}`}{tile.second_shares[at] > 0 && <><br /><i class="key" style={{ background: css(colourOf(tile.table[tile.second[at]] ?? '')) }} /> {String(tile.table[tile.second[at]] ?? 'nothing')} for {percent(tile.second_shares[at] / 255)}</>}</> : 'not recorded'}
+        {tile.changes[at] > 1 && <><br />about {plural(2 ** (tile.changes[at] - 1), 'change')} here</>}
+        {tile.shares[at] >= 250 && last > first && <><br />for about {duration((last - first + 1) * width_ns)}</>}<br /><span class="dim">{moment(ns, p.to - p.from)}</span>
+    </div>;
+}
+
+export function States(props: ViewProps) {
+    const { source, report } = props;
+    const rows = useLoad(() => load<Rows>(`s/${source.id}/rows`, source.version), [source.id, source.version]);
+    const slowest = useLoad(() => requests(source.id, source.version, { limit: 1000 }), [source.id, source.version]);
+    if (source.kind !== 'recording' || !report) return <Empty title="No states here"><p>A profile has none. Record them with <code>sonde run -o DIR -- COMMAND</code>.</p></Empty>;
+    if (rows.error) return <Problem error={rows.error} />;
+    if (!rows.value) return <p class="dim">Loading…</p>;
+    if (!rows.value.rows.length) return source.state === 'reading' ? <Empty title="States are shown once all is read" /> : <Empty title="This recording has no states"><p>They come from the kernel's events and from event loops. <code>sonde doctor</code> says what to grant so that they are recorded.</p><Terminal command={`sonde trace states ${quote(source.path)}`} /></Empty>;
+    return <div class="page"><h1>States <span class="dim">{plural(rows.value.rows.length, 'row')}, {plural(rows.value.changes, 'change')}{!live && '; this file holds them down to a 32nd of the recording'}</span></h1><Timeline rows={rows.value} props={props} slowest={slowest.value?.rows ?? []} /></div>;
+}
