@@ -310,8 +310,7 @@ static json_t *counts_json(const struct analysis_counts *c)
                      (json_int_t)c->begun_before);
 }
 
-/* Which threads belong to whom, for views that know threads only. */
-static json_t *processes_json(const struct analysis *analysis)
+json_t *folder_processes(const struct analysis *analysis)
 {
     static const char *const RUNTIMES[] = {"", "node", "redis"};
     json_t *all = json_array();
@@ -332,9 +331,9 @@ int folder_extend(struct report *report, struct analysis *analysis)
 {
     json_decref(report->extra);
     report->extra =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "processes", processes_json(analysis), "endpoints",
-                  endpoints_json(analysis), "attribution", counts_json(analysis_counts(analysis)), "loops",
-                  analysis_loops_json(analysis), "operations", analysis_operations_json(analysis), "channels",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "endpoints", endpoints_json(analysis), "attribution",
+                  counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
+                  "operations", analysis_operations_json(analysis), "channels",
                   analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
     return report->extra ? 0 : -ENOMEM;
 }

@@ -31,4 +31,7 @@ void folder_add_limits(struct report *report, const char *folder, const struct t
  */
 int folder_extend(struct report *report, struct analysis *analysis);
 
+/* The processes with their threads, for views that know threads only; a new reference. */
+json_t *folder_processes(const struct analysis *analysis);
+
 #endif

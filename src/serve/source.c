@@ -178,7 +178,10 @@ static int write_file(const struct source *s, const char *name, const char *text
 
 static char *dump_report(struct report *report, struct analysis *analysis)
 {
-    json_t *json = folder_extend(report, analysis) == 0 ? report_json(report) : NULL;
+    if (folder_extend(report, analysis) < 0 ||
+        json_object_set_new(report->extra, "processes", folder_processes(analysis)) < 0)
+        return NULL;
+    json_t *json = report_json(report);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;

@@ -102,7 +102,7 @@ static void equals_a_naive_reduction(void **state)
             uint64_t value = random_below(&random, VALUES + 1);
             struct history_value v = value ? history_int((int64_t)value - 1) : history_null();
             uint32_t quark = (uint32_t)random_below(&random, ATTRIBUTES);
-            time += i ? 1 + random_below(&random, 1ull << random_below(&random, 10)) : 0;
+            time += 1 + random_below(&random, 1ull << random_below(&random, 10));
             assert_int_equal(history_modify(h, time, quarks[quark], v, NULL), 0);
             naive_modify(&naive, time, quark, v);
         }
