@@ -191,9 +191,6 @@ uint32_t book_judged(const struct book *book, const struct bucket *bucket);
 /* Whether a combination has this version of a service (NAMES_NONE: the service in any version). */
 bool book_has_version(const struct book *book, uint32_t combination, uint32_t service, uint32_t version);
 
-/* What makes entries of a class alike, but for its sub-operations: "tenant=big, region=eu". */
-void book_class_words(const struct book *book, uint32_t class, struct text *to);
-
 /* Buckets of whole requests. */
 size_t book_bucket_count(const struct book *book);
 

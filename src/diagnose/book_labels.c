@@ -7,7 +7,7 @@
 
 #define UNITED_MAX    200000 /* label sets that are remembered united */
 #define VALUES_JOINED 3      /* different values of one key in a request, before they are "(mixed)" */
-#define CLASS_VALUES  24     /* of a key that makes classes */
+#define CLASS_VALUES  150    /* of a key that makes classes */
 
 static int by_number(const void *a, const void *b)
 {

@@ -60,13 +60,3 @@ bool book_has_version(const struct book *book, uint32_t combination, uint32_t se
     }
     return false;
 }
-
-void book_class_words(const struct book *book, uint32_t class, struct text *to)
-{
-    size_t n = 0;
-    const struct label *pairs =
-        class < book->classes.count ? labels_of(book->labels, book->classes.at[class].labels, &n) : NULL;
-    for (size_t i = 0; i < n; i++)
-        text_addf(to, "%s%s=%s", i ? ", " : "", labels_key_name(book->labels, pairs[i].key),
-                  labels_value_name(book->labels, pairs[i].key, pairs[i].value));
-}

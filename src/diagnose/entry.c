@@ -9,7 +9,7 @@
 #include "diagnose/book_parts.h"
 
 #define HOSTS_MAX      4096   /* of one group */
-#define CLASSES_MAX    48     /* of one bucket; further ones are of class 0 */
+#define CLASSES_MAX    512    /* of one bucket; further ones are of class 0 */
 #define STRATA_MAX     400000 /* of the book, before slots are made wider */
 #define SLOTS_FEW      8      /* they are not made fewer than this to save memory */
 #define PARTS_MAX      12     /* different sub-operations that make a class */

@@ -78,7 +78,7 @@ static void judge_mix(const struct match *match, struct verdict *verdict)
 {
     double within = log(fmax(verdict->result.ratio[MEASURE_MIDDLE], 1e-9));
     verdict->mix_ratio = exp(match->mix);
-    verdict->mix_class = match->mix_class;
+    verdict->mix_label = match->mix_label;
     verdict->mix_share_older = match->mix_share_older;
     verdict->mix_share_newer = match->mix_share_newer;
     verdict->mix_changed =
@@ -109,22 +109,27 @@ static void leave_out(struct clusters *clusters, uint32_t *ret_host)
     clusters->sketches.at[worst.at] = (struct sketch){0};
 }
 
-static int test_contrast(const struct sides *sides, const struct judge_settings *settings, double spread,
-                         struct verdict *verdict)
+static int test_contrast(const struct book *book, const struct sides *sides,
+                         const struct judge_settings *settings, double spread, struct verdict *verdict)
 {
     struct match match;
     struct regress_settings regress = settings->regress;
     struct match_settings matching = {
         settings->sequential, regress.minimum_requests ? regress.minimum_requests : REGRESS_MINIMUM_REQUESTS};
     regress.host_spread = spread;
-    int r =
-        match_sides(sides->older, sides->older_count, sides->newer, sides->newer_count, &matching, &match);
+    int r = match_sides(book, sides->older, sides->older_count, sides->newer, sides->newer_count, &matching,
+                        &match);
     if (r < 0)
         return r;
     leave_out(&match.older, &verdict->left_out[0]);
     leave_out(&match.newer, &verdict->left_out[1]);
-    struct contrast contrast = {match.older.list.at, match.newer.list.at, match.older.list.count,
-                                match.newer.list.count, match.time_spread};
+    /* Requests of other classes have tails of their own, whatever the version. */
+    struct contrast contrast = {.older = match.older.list.at,
+                                .newer = match.newer.list.at,
+                                .older_count = match.older.list.count,
+                                .newer_count = match.newer.list.count,
+                                .middle_only = fabs(match.mix) >= log(MIX_RATIO_MIN),
+                                .time_spread = match.time_spread};
     regress_test(&contrast, &regress, &verdict->result);
     sequential_test(&contrast, spread, &verdict->sequential);
     errors_test(&match, &verdict->errors);
@@ -249,7 +254,7 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
     verdict.since = verdict.sides.since;
     verdict.base = verdict.sides.older[verdict.sides.older_count - 1];
     find_sides(book, &verdict, &sides);
-    int r = test_contrast(&sides, settings, spread, &verdict);
+    int r = test_contrast(book, &sides, settings, spread, &verdict);
     for (size_t i = 0; r == 0 && i < sides.older_count; i++)
         r = sketch_merge(&verdict.older_request, &sides.older[i]->request);
     for (size_t i = 0; r == 0 && i < sides.newer_count; i++)

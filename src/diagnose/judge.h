@@ -49,13 +49,13 @@ struct verdict {
     struct error_result errors;
     struct sequential_result sequential;
     enum outcome outcome;
-    bool waiting;         /* the older side runs too, but has not served enough meanwhile: no verdict yet */
-    bool concurrent;      /* both sides over the same time */
-    double time_spread;   /* see struct match */
-    uint32_t left_out[2]; /* a bad host of the older, of the newer side: not compared; or NAMES_NONE */
-    double mix_ratio;     /* newer / older latency that the mix of classes makes; 1: the same mix */
-    bool mix_changed;     /* it would look slower, but for the mix */
-    uint32_t mix_class;   /* see struct match */
+    bool waiting;           /* the older side runs too, but has not served enough meanwhile: no verdict yet */
+    bool concurrent;        /* both sides over the same time */
+    double time_spread;     /* see struct match */
+    uint32_t left_out[2];   /* a bad host of the older, of the newer side: not compared; or NAMES_NONE */
+    double mix_ratio;       /* newer / older latency that the mix of classes makes; 1: the same mix */
+    bool mix_changed;       /* it would look slower, but for the mix */
+    struct label mix_label; /* see struct match */
     double mix_share_older, mix_share_newer;
     uint32_t follows;  /* the service whose slow-down explains this one; or NAMES_NONE */
     uint64_t served;   /* requests of the newer version so far, also outside of the time compared */

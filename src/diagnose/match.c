@@ -1,6 +1,7 @@
-/* See match.h. The older side's log latency is fitted as a sum of effects of host, time and class, each
- * shrunk towards zero by a few requests (backfitting); time and class are taken out of both sides. Errors are
- * compared within strata of time as Mantel and Haenszel do (JNCI 1959). */
+/* See match.h. The older side's log latency is fitted as a sum of effects of host, time, each attribute's
+ * value, the sub-operations, and what a class has beyond those, each shrunk towards zero by a few requests
+ * (backfitting, Buja, Hastie and Tibshirani, Annals of Statistics 1989); all but the hosts' are taken out of
+ * both sides. Errors are compared within strata of time as Mantel and Haenszel do (JNCI 1959). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/match.h"
 
@@ -31,20 +32,39 @@ struct piece {
 };
 
 struct effect {
-    uint32_t key;
     double n, value;
     uint32_t hosts; /* of the older side that it was seen on */
     double n_newer;
 };
 
+/* One value of one attribute, or (key NAMES_NONE) one set of sub-operations. */
+struct trait {
+    uint32_t key, value;
+    struct effect effect;
+};
+
+/* A class that either side has: its traits stand together in class_traits. */
+struct known_class {
+    uint32_t number;
+    uint32_t first, count;
+    double level;      /* of its traits and its own effect together */
+    struct effect own; /* beyond its traits */
+};
+
 struct model {
     ARRAY(struct piece) pieces;
-    ARRAY(struct effect) hosts, classes;
+    ARRAY(struct effect) hosts;
+    ARRAY(struct known_class) classes;
+    ARRAY(struct trait) traits;
+    ARRAY(uint32_t) class_traits;
+    ARRAY(uint32_t) keys; /* that traits are of */
     struct effect blocks[BLOCKS_ROOM];
     size_t block_count;
     double all;
+    size_t older_hosts;
 };
 
+/* The index of a key, which gets the next one when it is new. */
 static int find_effect(struct map *index, uint32_t key, uint32_t *ret_at, size_t *count)
 {
     bool added;
@@ -75,36 +95,96 @@ static int collect(struct model *m, const struct group *const *groups, size_t co
     return r;
 }
 
-static int number_effects(struct model *m)
+static int add_trait(struct model *m, struct map *index, uint32_t key, uint32_t value)
 {
-    struct map hosts = {0}, classes = {0}, seen = {0};
+    bool added;
+    uint64_t *slot = map_put(index, (uint64_t)key << 32 | value, &added);
+    if (!slot)
+        return -ENOMEM;
+    if (added) {
+        bool known = false;
+        *slot = m->traits.count;
+        if (array_add(&m->traits, (struct trait){.key = key, .value = value}) < 0)
+            return -ENOMEM;
+        array_foreach (&m->keys, k)
+            known |= *k == key;
+        if (!known && array_add(&m->keys, key) < 0)
+            return -ENOMEM;
+    }
+    return array_add(&m->class_traits, (uint32_t)*slot);
+}
+
+/* The classes' traits: values of attributes, and sub-operations. */
+static int list_traits(const struct book *book, struct model *m)
+{
+    struct map index = {0};
+    int r = 0;
+    array_foreach (&m->classes, known) {
+        size_t n = 0;
+        const struct class *class =
+            known->number < book->classes.count ? &book->classes.at[known->number] : NULL;
+        const struct label *pairs = class ? labels_of(book->labels, class->labels, &n) : NULL;
+        known->first = (uint32_t)m->class_traits.count;
+        for (size_t i = 0; r == 0 && i < n; i++)
+            r = add_trait(m, &index, pairs[i].key, pairs[i].value);
+        if (r == 0 && class)
+            r = add_trait(m, &index, NAMES_NONE, (uint32_t)(class->parts ^ class->parts >> 32));
+        known->count = (uint32_t)m->class_traits.count - known->first;
+    }
+    map_done(&index);
+    return r;
+}
+
+/* On how many of the older side's hosts a trait or a class was seen. */
+static int count_hosts(struct model *m)
+{
+    struct map seen = {0};
+    bool added;
+    int r = 0;
+    array_foreach (&m->pieces, p) {
+        if (p->newer || r < 0)
+            continue;
+        struct known_class *class = &m->classes.at[p->class_at];
+        uint64_t host = (uint64_t)p->host_at << 32;
+        if (map_put(&seen, host | p->class_at, &added))
+            class->own.hosts += added;
+        if (!added)
+            continue;
+        for (uint32_t i = 0; i < class->count; i++) {
+            uint32_t trait = m->class_traits.at[class->first + i];
+            if (!map_put(&seen, host | 0x80000000u | trait, &added))
+                r = -ENOMEM;
+            else
+                m->traits.at[trait].effect.hosts += added;
+        }
+        if (map_put(&seen, host | 0x7fffffffu, &added))
+            m->older_hosts += added;
+    }
+    map_done(&seen);
+    return r;
+}
+
+static int number_effects(const struct book *book, struct model *m)
+{
+    struct map hosts = {0}, classes = {0};
     size_t host_count = 0, class_count = 0;
     int r = 0;
     array_foreach (&m->pieces, p) {
+        size_t known = class_count;
         if (r == 0)
             r = find_effect(&hosts, p->host, &p->host_at, &host_count);
         if (r == 0)
             r = find_effect(&classes, p->stratum->class, &p->class_at, &class_count);
+        if (r == 0 && class_count > known)
+            r = array_add(&m->classes, (struct known_class){.number = p->stratum->class});
     }
-    if (r == 0 &&
-        (array_reserve(&m->hosts, host_count + 1) < 0 || array_reserve(&m->classes, class_count + 1) < 0))
-        r = -ENOMEM;
-    if (r == 0) {
-        m->hosts.count = host_count;
-        m->classes.count = class_count;
-        memset(m->hosts.at, 0, (host_count + 1) * sizeof(*m->hosts.at));
-        memset(m->classes.at, 0, (class_count + 1) * sizeof(*m->classes.at));
-        array_foreach (&m->pieces, p) {
-            bool added;
-            m->classes.at[p->class_at].key = p->stratum->class;
-            if (!p->newer && map_put(&seen, (uint64_t)p->host_at << 32 | p->class_at, &added) && added)
-                m->classes.at[p->class_at].hosts++;
-        }
-    }
+    for (size_t i = 0; r == 0 && i < host_count; i++)
+        r = array_add(&m->hosts, (struct effect){0});
     map_done(&hosts);
     map_done(&classes);
-    map_done(&seen);
-    return r;
+    if (r == 0)
+        r = list_traits(book, m);
+    return r < 0 ? r : count_hosts(m);
 }
 
 /* ---- time ---- */
@@ -191,87 +271,174 @@ static void choose_time(struct model *m, const struct match_settings *settings, 
 
 /* ---- the model ---- */
 
-enum { EFFECT_HOST, EFFECT_BLOCK, EFFECT_CLASS, EFFECTS };
-
-static struct effect *effect_of(struct model *m, const struct piece *p, int kind)
+static bool is_known(const struct model *m, const struct effect *e)
 {
-    return kind == EFFECT_HOST    ? &m->hosts.at[p->host_at]
-           : kind == EFFECT_BLOCK ? &m->blocks[p->block]
-                                  : &m->classes.at[p->class_at];
+    return e->hosts >= MIN((size_t)CLASS_HOSTS_MIN, m->older_hosts);
 }
 
-static bool is_known(const struct effect *e, int kind, size_t older_hosts)
+/* What a piece's mean leaves unexplained. */
+static double rest_of(const struct model *m, const struct piece *p)
 {
-    return kind != EFFECT_CLASS || e->hosts >= MIN((size_t)CLASS_HOSTS_MIN, older_hosts);
+    return p->mean - m->all - m->hosts.at[p->host_at].value - m->blocks[p->block].value -
+           m->classes.at[p->class_at].level;
 }
 
-static void fit_kind(struct model *m, int kind, size_t older_hosts)
+static bool is_fitted(const struct piece *p)
 {
-    struct effect *list = kind == EFFECT_HOST    ? m->hosts.at
-                          : kind == EFFECT_BLOCK ? m->blocks
-                                                 : m->classes.at;
-    size_t count = kind == EFFECT_HOST    ? m->hosts.count
-                   : kind == EFFECT_BLOCK ? m->block_count
-                                          : m->classes.count;
-    for (size_t i = 0; i < count; i++)
-        list[i].n = list[i].value = 0;
-    array_foreach (&m->pieces, p) {
-        if (p->newer || p->block == BOOK_NONE)
-            continue;
-        double rest = p->mean - m->all;
-        for (int other = 0; other < EFFECTS; other++)
-            rest -= other == kind ? 0 : effect_of(m, p, other)->value;
-        struct effect *e = effect_of(m, p, kind);
-        e->n += p->n;
-        e->value += p->n * rest;
+    return !p->newer && p->block != BOOK_NONE;
+}
+
+static void begin_effects(struct effect *list, size_t count, size_t stride)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct effect *e = (struct effect *)(void *)((char *)list + i * stride);
+        e->n = e->n_newer = 0; /* n_newer: the sum of the rests, meanwhile */
     }
-    for (size_t i = 0; i < count; i++)
-        list[i].value = is_known(&list[i], kind, older_hosts) ? list[i].value / (list[i].n + SHRINK) : 0;
 }
 
-static void fit(struct model *m)
+static double end_effect(struct effect *e)
+{
+    double before = e->value;
+    e->value = e->n_newer / (e->n + SHRINK);
+    e->n_newer = 0;
+    return e->value - before;
+}
+
+static void add_rest(struct effect *e, const struct piece *p, double rest)
+{
+    e->n += p->n;
+    e->n_newer += p->n * (rest + e->value);
+}
+
+static void fit_hosts(struct model *m)
+{
+    begin_effects(m->hosts.at, m->hosts.count, sizeof(struct effect));
+    array_foreach (&m->pieces, p)
+        if (is_fitted(p))
+            add_rest(&m->hosts.at[p->host_at], p, rest_of(m, p));
+    array_foreach (&m->hosts, e)
+        end_effect(e);
+}
+
+static void fit_blocks(struct model *m)
+{
+    begin_effects(m->blocks, m->block_count, sizeof(struct effect));
+    array_foreach (&m->pieces, p)
+        if (is_fitted(p))
+            add_rest(&m->blocks[p->block], p, rest_of(m, p));
+    for (size_t b = 0; b < m->block_count; b++)
+        end_effect(&m->blocks[b]);
+}
+
+/* Of one key: each class has at most one trait of it. */
+static struct trait *trait_of(struct model *m, const struct known_class *class, uint32_t key)
+{
+    for (uint32_t i = 0; i < class->count; i++) {
+        struct trait *trait = &m->traits.at[m->class_traits.at[class->first + i]];
+        if (trait->key == key)
+            return is_known(m, &trait->effect) ? trait : NULL;
+    }
+    return NULL;
+}
+
+static int fit_key(struct model *m, uint32_t key)
+{
+    _cleanup_(freep) struct trait **of_class = calloc(m->classes.count + 1, sizeof(*of_class));
+    _cleanup_(freep) double *before = calloc(m->traits.count + 1, sizeof(*before));
+    if (!of_class || !before)
+        return -ENOMEM;
+    for (size_t c = 0; c < m->classes.count; c++)
+        of_class[c] = trait_of(m, &m->classes.at[c], key);
+    for (size_t t = 0; t < m->traits.count; t++) {
+        before[t] = m->traits.at[t].effect.value;
+        if (m->traits.at[t].key == key)
+            begin_effects(&m->traits.at[t].effect, 1, 0);
+    }
+    array_foreach (&m->pieces, p)
+        if (is_fitted(p) && of_class[p->class_at])
+            add_rest(&of_class[p->class_at]->effect, p, rest_of(m, p));
+    array_foreach (&m->traits, trait)
+        if (trait->key == key && is_known(m, &trait->effect))
+            end_effect(&trait->effect);
+    for (size_t c = 0; c < m->classes.count; c++)
+        if (of_class[c])
+            m->classes.at[c].level += of_class[c]->effect.value - before[of_class[c] - m->traits.at];
+    return 0;
+}
+
+static void fit_classes(struct model *m)
+{
+    array_foreach (&m->classes, class)
+        begin_effects(&class->own, 1, 0);
+    array_foreach (&m->pieces, p)
+        if (is_fitted(p) && is_known(m, &m->classes.at[p->class_at].own))
+            add_rest(&m->classes.at[p->class_at].own, p, rest_of(m, p));
+    array_foreach (&m->classes, class)
+        if (is_known(m, &class->own))
+            class->level += end_effect(&class->own);
+}
+
+static int fit(struct model *m)
 {
     double n = 0, sum = 0;
-    size_t older_hosts = 0;
-    _cleanup_(freep) bool *seen = calloc(m->hosts.count + 1, sizeof(*seen));
-    array_foreach (&m->pieces, p) {
-        if (p->newer || p->block == BOOK_NONE)
-            continue;
-        n += p->n;
-        sum += p->n * p->mean;
-        if (seen && !seen[p->host_at])
-            older_hosts += seen[p->host_at] = true;
-    }
+    int r = 0;
+    array_foreach (&m->pieces, p)
+        if (is_fitted(p)) {
+            n += p->n;
+            sum += p->n * p->mean;
+        }
     m->all = n > 0 ? sum / n : 0;
-    for (int round = 0; round < ROUNDS; round++)
-        for (int kind = 0; kind < EFFECTS; kind++)
-            fit_kind(m, kind, older_hosts);
+    for (int round = 0; r == 0 && round < ROUNDS; round++) {
+        fit_hosts(m);
+        fit_blocks(m);
+        array_foreach (&m->keys, key)
+            if (r == 0)
+                r = fit_key(m, *key);
+        fit_classes(m);
+    }
+    return r;
 }
 
-/* How much of the difference the newer side's mix of classes makes, and which class most of that. */
+/* How much of the difference the newer side's mix makes, and which value of which attribute most of that. */
 static void weigh_mix(struct model *m, struct match *match)
 {
-    double older = 0, newer = 0, most = 0;
-    array_foreach (&m->classes, e)
-        e->n = e->n_newer = 0;
+    double older = 0, newer = 0, most_of_key = 0;
+    uint32_t best_key = NAMES_NONE;
+    array_foreach (&m->traits, trait)
+        begin_effects(&trait->effect, 1, 0);
     array_foreach (&m->pieces, p) {
+        const struct known_class *class = &m->classes.at[p->class_at];
         if (p->block == BOOK_NONE)
             continue;
-        *(p->newer ? &m->classes.at[p->class_at].n_newer : &m->classes.at[p->class_at].n) += p->n;
         *(p->newer ? &newer : &older) += p->n;
-    }
-    match->mix_class = BOOK_NONE;
-    array_foreach (&m->classes, e) {
-        if (older == 0 || newer == 0)
-            break;
-        double part = (e->n_newer / newer - e->n / older) * e->value;
-        match->mix += part;
-        if (part > most && e->n_newer / newer > e->n / older) {
-            most = part;
-            match->mix_class = e->key;
-            match->mix_share_older = e->n / older;
-            match->mix_share_newer = e->n_newer / newer;
+        for (uint32_t i = 0; i < class->count; i++) {
+            struct effect *e = &m->traits.at[m->class_traits.at[class->first + i]].effect;
+            *(p->newer ? &e->n_newer : &e->n) += p->n;
         }
+    }
+    if (older == 0 || newer == 0)
+        return;
+    array_foreach (&m->pieces, p)
+        if (p->block != BOOK_NONE)
+            match->mix += (p->newer ? p->n / newer : -p->n / older) * m->classes.at[p->class_at].level;
+    array_foreach (&m->keys, key) {
+        double part = 0;
+        array_foreach (&m->traits, t)
+            part += t->key == *key ? (t->effect.n_newer / newer - t->effect.n / older) * t->effect.value : 0;
+        if (part > most_of_key) {
+            most_of_key = part;
+            best_key = *key;
+        }
+    }
+    double most = 0;
+    array_foreach (&m->traits, t) {
+        double part = (t->effect.n_newer / newer - t->effect.n / older) * t->effect.value;
+        if (t->key != best_key || part <= most || t->effect.n_newer / newer <= t->effect.n / older)
+            continue;
+        most = part;
+        match->mix_label = (struct label){t->key, t->value};
+        match->mix_share_older = t->effect.n / older;
+        match->mix_share_newer = t->effect.n_newer / newer;
     }
 }
 
@@ -315,7 +482,7 @@ static int standardise(struct model *m, bool newer, struct clusters *to)
         }
         if (r == 0)
             r = add_shifted(&to->sketches.at[*slot], &p->stratum->latency,
-                            -m->blocks[p->block].value - m->classes.at[p->class_at].value);
+                            -m->blocks[p->block].value - m->classes.at[p->class_at].level);
     }
     for (size_t i = 0; r == 0 && i < to->list.count; i++)
         to->list.at[i].latency = &to->sketches.at[i];
@@ -391,7 +558,7 @@ static double find_time_spread(struct model *m)
             continue;
         int half = p->stratum->slot > middle;
         n[half] += p->n;
-        sum[half] += p->n * (p->mean - m->hosts.at[p->host_at].value - m->classes.at[p->class_at].value);
+        sum[half] += p->n * (p->mean - m->hosts.at[p->host_at].value - m->classes.at[p->class_at].level);
         noise += p->variance * p->n;
     }
     if (n[0] < BLOCK_OLDER_MIN || n[1] < BLOCK_OLDER_MIN)
@@ -401,19 +568,22 @@ static double find_time_spread(struct model *m)
     return moved * moved > 4 * chance ? sqrt(moved * moved - chance) : 0;
 }
 
-int match_sides(const struct group *const *older, size_t older_count, const struct group *const *newer,
-                size_t newer_count, const struct match_settings *settings, struct match *ret_match)
+int match_sides(const struct book *book, const struct group *const *older, size_t older_count,
+                const struct group *const *newer, size_t newer_count, const struct match_settings *settings,
+                struct match *ret_match)
 {
     struct model *m = calloc(1, sizeof(*m));
-    struct match match = {.mix_class = BOOK_NONE};
+    struct match match = {.mix_label.key = NAMES_NONE};
     int r = m ? collect(m, older, older_count, false) : -ENOMEM;
     if (r == 0)
         r = collect(m, newer, newer_count, true);
     if (r == 0)
-        r = number_effects(m);
+        r = number_effects(book, m);
     if (r == 0) {
         choose_time(m, settings, &match);
-        fit(m);
+        r = fit(m);
+    }
+    if (r == 0) {
         weigh_mix(m, &match);
         match.time_spread = match.concurrent ? 0 : find_time_spread(m);
         r = standardise(m, false, &match.older);
@@ -426,6 +596,9 @@ int match_sides(const struct group *const *older, size_t older_count, const stru
         array_done(&m->pieces);
         array_done(&m->hosts);
         array_done(&m->classes);
+        array_done(&m->traits);
+        array_done(&m->class_traits);
+        array_done(&m->keys);
         free(m);
     }
     if (r < 0)

@@ -30,8 +30,9 @@ struct match {
     bool concurrent;       /* both sides over the same time */
     bool waiting;          /* the older side runs too, but has not served enough meanwhile: no alarm yet */
     double mix;            /* log ratio of the newer side's latency that its mix of classes explains */
-    uint32_t mix_class;    /* the class that explains most of it; BOOK_NONE */
-    double mix_share_older, mix_share_newer; /* its share of either side */
+    struct label
+        mix_label; /* the attribute value that most of it is owed to; key NAMES_NONE: sub-operations */
+    double mix_share_older, mix_share_newer; /* the share of either side with it */
     double time_spread; /* how much the level of the older side moves by itself, where times differ */
 };
 
@@ -41,8 +42,9 @@ struct match_settings {
 };
 
 /* The groups are those of one bucket of entries. -ENOMEM. */
-int match_sides(const struct group *const *older, size_t older_count, const struct group *const *newer,
-                size_t newer_count, const struct match_settings *settings, struct match *ret_match);
+int match_sides(const struct book *book, const struct group *const *older, size_t older_count,
+                const struct group *const *newer, size_t newer_count, const struct match_settings *settings,
+                struct match *ret_match);
 
 void match_done(struct match *match);
 

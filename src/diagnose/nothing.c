@@ -123,13 +123,13 @@ void judge_wanted_words(const struct verdict *v, struct text *to)
 
 void judge_mix_words(const struct book *book, const struct verdict *v, struct text *to)
 {
-    struct text class = {0};
-    if (v->mix_class != BOOK_NONE)
-        book_class_words(book, v->mix_class, &class);
-    text_addf(to, "requests with %s are %.0f %% instead of %.0f %%",
-              class.length ? text_get(&class) : "certain sub-operations", v->mix_share_newer * 100,
-              v->mix_share_older * 100);
-    text_done(&class);
+    const struct label *label = &v->mix_label;
+    if (label->key == NAMES_NONE)
+        text_add(to, "requests with certain sub-operations");
+    else
+        text_addf(to, "requests with %s=%s", labels_key_name(book->labels, label->key),
+                  labels_value_name(book->labels, label->key, label->value));
+    text_addf(to, " are %.0f %% instead of %.0f %%", v->mix_share_newer * 100, v->mix_share_older * 100);
 }
 
 const char *diagnosis_say_nothing(const struct diagnosis *diagnosis, const struct judge_settings *settings,

@@ -201,7 +201,7 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
         least = MIN(least, sides->older[i]->latency->count);
     for (size_t i = 0; i < sides->newer_count; i++)
         least = MIN(least, sides->newer[i]->latency->count);
-    int measures = least >= PER_HOST_FOR_P99 ? 3 : 2;
+    int measures = contrast->middle_only ? 1 : least >= PER_HOST_FOR_P99 ? 3 : 2;
     result->older_hosts = sides->older_count;
     result->newer_hosts = sides->newer_count;
     result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL);

@@ -6,6 +6,8 @@
 #ifndef DIAGNOSE_REGRESS_H
 #define DIAGNOSE_REGRESS_H
 
+#include <stdbool.h>
+
 #include "diagnose/stats.h"
 #include "span/sketch.h"
 
@@ -17,6 +19,7 @@ struct cluster {
 struct contrast {
     const struct cluster *older, *newer;
     size_t older_count, newer_count;
+    bool middle_only;   /* the shapes of the sides differ for other reasons: their tails are not compared */
     double time_spread; /* standard error of the log ratio that is owed to different times; 0: same times */
 };
 

@@ -197,7 +197,7 @@ void sequential_test(const struct contrast *contrast, double host_spread,
     sketch_done(&older);
     if (enough && estimate(contrast, NULL, 1, host_spread, &middle)) {
         result.e_value = mixture(&middle, PRIOR_SCALE);
-        if (estimate(contrast, &floor, scale, host_spread, &tail))
+        if (!contrast->middle_only && estimate(contrast, &floor, scale, host_spread, &tail))
             result.e_value = (result.e_value + mixture(&tail, PRIOR_SCALE * TAIL_SHARE)) / 2;
         /* Two-sided normal mixture, solved for the differences that it does not reject at 0.05. */
         double v = middle.variance, total = v + PRIOR_SCALE * PRIOR_SCALE;

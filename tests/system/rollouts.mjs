@@ -190,6 +190,12 @@ export const SCENARIOS = {
             requests: 4000, calls: ({ isNewer, version, host }) => { const export_ = f.random() < (isNewer ? 0.55 : 0.15); return [{ who: { service: 'orders', version, host }, name: export_ ? 'export' : 'list', own: (export_ ? 80 : 4) * f.noise() }]; },
         }),
     },
+    'more of a few expensive tenants of many': {
+        expect: notSlower(), mix: /tenant/, plan: (f) => void pair(f, {
+            requests: 6000, attributes: ({ isNewer }) => ({ 'app.tenant': `t${Math.floor(f.random() < (isNewer ? 0.5 : 0.12) ? 4 * f.random() : 4 + 36 * f.random())}`, 'app.region': f.pick(['eu', 'us', 'ap']), 'app.plan': f.pick(['free', 'team', 'large']) }),
+            calls: ({ attributes }) => [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: (Number(attributes['app.tenant'].slice(1)) < 4 ? 70 : 5) * f.noise() }],
+        }),
+    },
     'slower within a shifted mix': {
         plan: (f) => pair(f, { requests: 4000, factor: () => 1.6, attributes: ({ isNewer }) => ({ tenant: f.random() < (isNewer ? 0.2 : 0.6) ? 'big' : 'small' }), own: 20, calls: ({ attributes }) => [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: (attributes.tenant === 'big' ? 20 : 4) * f.noise() }] }), expect: slower(),
     },

@@ -62,7 +62,7 @@ static struct match match_of(const struct plan *plan, struct diagnosis **ret_dia
                       book->service_versions.at[book->combinations.at[sides[0]->combination].first].version),
             "2") == 0;
     struct match_settings matching = {false, 100};
-    assert_int_equal(match_sides(&sides[swapped], 1, &sides[!swapped], 1, &matching, &match), 0);
+    assert_int_equal(match_sides(book, &sides[swapped], 1, &sides[!swapped], 1, &matching, &match), 0);
     return match;
 }
 
