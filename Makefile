@@ -4,11 +4,11 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build page demo test applications bench rollouts verdicts lint fuzz soak suites docs picture install clean
+.PHONY: help deps build page demo test applications bench rollouts rollout-demo verdicts lint fuzz soak suites docs picture install clean
 .NOTPARALLEL:
 
 help: ## show the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 deps: ## install what building and testing needs (Debian packages and npm packages)
 	@tools/install-deps
@@ -36,6 +36,9 @@ applications: deps build ## how right the findings are on applications that nobo
 bench: build ## measure, against the peers named in each benchmark (minutes)
 	@tools/install-deps bench
 	@meson test -C $(BUILD) --benchmark --verbose
+
+rollout-demo: deps build ## a rollout that is slow on one of three hardware generations, stopped by sonde serve
+	@tools/rollout-demo
 
 rollouts: deps build ## how right rollouts are judged: made ones with known truth, many times each (SEEDS=N)
 	@node bench/rollouts.mjs $(BUILD)/sonde $(or $(SEEDS),5)

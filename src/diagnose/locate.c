@@ -304,7 +304,7 @@ static double strongest_of(const struct suspect *s, const struct locate_weights 
 
 double locate_strength(const struct suspect *s)
 {
-    return strongest_of(s, &LOCATE_WEIGHTS);
+    return strongest_of(s, &LOCATE_WEIGHTS) / (1 + TAIL_WEIGHT);
 }
 
 double locate_score(const struct suspect *s, const struct locate_weights *w)
@@ -313,6 +313,12 @@ double locate_score(const struct suspect *s, const struct locate_weights *w)
     double rest = TIE_WEIGHT * log(fmax(s->rule_total, 1)); /* where chance explains all, the largest ratio */
     return strongest + rest +
            w->others * (s->inside + w->into * s->into + s->out_of + w->broken * s->broken - strongest);
+}
+
+/* Growth counts the middle and a part of the tail; this is how many times as long, where both grew alike. */
+static double times_of(double growth)
+{
+    return exp(growth / (1 + TAIL_WEIGHT));
 }
 
 static void conclude(struct suspect *s)
@@ -328,13 +334,15 @@ static void conclude(struct suspect *s)
                  "nothing differs beyond chance; the p95 of an operation is %.1f times as long",
                  s->rule_total);
     else if (strongest == s->inside)
-        snprintf(buffer, sizeof(buffer), "its own time is %.1f times as long", exp(s->inside));
+        snprintf(buffer, sizeof(buffer), "its own time is %.1f times as long", times_of(s->inside));
     else if (strongest == into)
-        snprintf(buffer, sizeof(buffer), "calls into it wait %.1f times as long outside of it", exp(s->into));
+        snprintf(buffer, sizeof(buffer), "calls into it wait %.1f times as long outside of it",
+                 times_of(s->into));
     else if (strongest == broken)
         snprintf(buffer, sizeof(buffer), "%.0f %% more of the calls end with it", s->broken * 100);
     else
-        snprintf(buffer, sizeof(buffer), "all its calls to others wait %.1f times as long", exp(s->out_of));
+        snprintf(buffer, sizeof(buffer), "all its calls to others wait %.1f times as long",
+                 times_of(s->out_of));
     snprintf(s->why, sizeof(s->why), "%s", buffer);
 }
 
