@@ -1,0 +1,221 @@
+/* Where two things share one reading of the clock, and where they must not: an interval that somebody else's
+ * work falls into would be told as slow. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/context.h"
+#include "probe/libuv.h"
+#include "probe/node.h"
+#include "probe/redis.h"
+
+#include "probe_in_test.h"
+
+/* What the hooks ask of the context: nobody is served. */
+uint32_t context_current(struct probe_thread *self, int fd)
+{
+    return 0;
+}
+uint32_t context_new_request(void)
+{
+    return 0;
+}
+uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
+{
+    return 0;
+}
+void context_parsed(struct probe_thread *self, bool carried)
+{
+}
+void context_collected(struct probe_thread *self)
+{
+}
+
+static struct probe_thread *thread;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&sonde_config.redis, 0xff, sizeof(sonde_config.redis));
+    thread = make_thread(1 << 16);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    free(thread);
+    return 0;
+}
+
+/* So long that any phase is worth a record. */
+static void spend_time(void)
+{
+    for (uint64_t until = ticks() + 50000; ticks() < until;)
+        ;
+}
+
+#define ORIGINAL(result, name, ...)                  \
+    extern result (*sonde_orig_##name)(__VA_ARGS__); \
+    extern result sonde_wrap_##name(__VA_ARGS__);    \
+    static result name(__VA_ARGS__)
+
+/* ---- Redis ---- */
+
+enum {
+    AE_ALL = 27,
+    AE_FROM_WITHIN = 29
+}; /* aeMain's flags; processEventsWhileBlocked()'s, with AE_DONT_WAIT */
+static struct {
+    void *client;
+    int fd;
+} connection = {.client = &connection, .fd = -1};
+static int ready, slow_timer, nested;
+
+ORIGINAL(void, redis_command, void *client, int flags)
+{
+    if (nested) {
+        nested = 0;
+        extern int sonde_wrap_redis_process_events(void *, int);
+        sonde_wrap_redis_process_events(NULL, AE_FROM_WITHIN);
+        spend_time(); /* the command goes on */
+        sonde_wrap_redis_process_events(NULL, AE_FROM_WITHIN);
+    }
+}
+ORIGINAL(int, redis_process_command, void *client)
+{
+    sonde_wrap_redis_command(client, 0);
+    return 0;
+}
+ORIGINAL(void, redis_read_query, void *at)
+{
+    sonde_wrap_redis_process_command(&connection);
+}
+ORIGINAL(void, redis_before_sleep, void *loop)
+{
+    spend_time();
+}
+ORIGINAL(void, redis_after_sleep, void *loop)
+{
+}
+ORIGINAL(int, redis_process_events, void *loop, int flags)
+{
+    sonde_wrap_redis_before_sleep(loop);
+    sonde_wrap_redis_after_sleep(loop);
+    sonde_wrap_redis_read_query(&connection);
+    if (slow_timer)
+        spend_time();
+    return ready;
+}
+
+static void prepare_redis(void)
+{
+    sonde_config.redis.conn_private = 0;
+    redis_checks_left = 0;
+    sonde_orig_redis_command = redis_command;
+    sonde_orig_redis_process_command = redis_process_command;
+    sonde_orig_redis_read_query = redis_read_query;
+    sonde_orig_redis_before_sleep = redis_before_sleep;
+    sonde_orig_redis_after_sleep = redis_after_sleep;
+    sonde_orig_redis_process_events = redis_process_events;
+    ready = 1;
+    slow_timer = nested = 0;
+}
+
+/* The next record of that event: its start and end. */
+static void next_span(enum sonde_event_id id, uint64_t *ret_start, uint64_t *ret_end)
+{
+    const struct sonde_record *record = (const struct sonde_record *)expect_record(thread, id) - 1;
+    *ret_end = record->end_tsc;
+    *ret_start = record->end_tsc - (record->meta >> 16);
+}
+
+static void an_iteration_ends_with_its_last_read(void **state)
+{
+    uint64_t command[2], phase[2], before[2];
+    prepare_redis();
+    sonde_wrap_redis_process_events(NULL, AE_ALL);
+    sonde_wrap_redis_process_events(NULL, AE_ALL);
+    next_span(SONDE_EVENT_redis_command, &command[0], &command[1]);
+    next_span(SONDE_EVENT_redis_loop_phase, &phase[0], &phase[1]);
+    assert_int_equal(phase[1], command[1]);
+    next_span(SONDE_EVENT_redis_loop_phase, &before[0], &before[1]);
+    assert_int_equal(before[0], phase[1]);
+    assert_true(before[1] - before[0] >= 50000);
+}
+
+static void what_a_timer_does_belongs_to_the_iteration(void **state)
+{
+    uint64_t command[2], phase[2];
+    prepare_redis();
+    ready = 2; /* a read and a timer */
+    slow_timer = 1;
+    sonde_wrap_redis_process_events(NULL, AE_ALL);
+    next_span(SONDE_EVENT_redis_command, &command[0], &command[1]);
+    next_span(SONDE_EVENT_redis_loop_phase, &phase[0], &phase[1]);
+    assert_true(phase[1] - command[1] >= 50000);
+}
+
+/* A script that lets others be served in between goes on between two iterations: its time is no phase's. */
+static void iterations_within_a_command_stand_alone(void **state)
+{
+    uint64_t inner[2], before[2];
+    prepare_redis();
+    nested = 1;
+    sonde_wrap_redis_process_events(NULL, AE_ALL);
+    next_span(SONDE_EVENT_redis_loop_phase, &before[0], &before[1]); /* before the outer wait */
+    next_span(SONDE_EVENT_redis_loop_phase, &before[0], &before[1]); /* before the first inner one */
+    next_span(SONDE_EVENT_redis_loop_phase, &inner[0], &inner[1]);
+    next_span(SONDE_EVENT_redis_loop_phase, &before[0], &before[1]); /* before the second */
+    assert_true(before[0] - inner[1] >= 50000);
+}
+
+/* ---- Node ---- */
+
+static char request[512] __attribute__((aligned(16)));
+static int calls_back;
+
+ORIGINAL(void, uv_fs_done, void *work, int status)
+{
+    if (!calls_back)
+        return;
+    callback_begin(thread, 1, 77);
+    spend_time();
+    callback_end(thread, callback_find(thread, 1), 1, 77, 76);
+    if (calls_back == 2) { /* another one, of the same completion */
+        callback_begin(thread, 1, 78);
+        callback_end(thread, callback_find(thread, 1), 1, 78, 76);
+    }
+}
+
+static void a_completion_and_its_callback_are_one(void **state)
+{
+    uint64_t callback[2], done[2], second[2];
+    sonde_orig_uv_fs_done = uv_fs_done;
+    calls_back = 1;
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_node_callback, &callback[0], &callback[1]);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    assert_int_equal(callback[0], done[0]);
+    assert_int_equal(callback[1], done[1]);
+    calls_back = 2;
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_node_callback, &callback[0], &callback[1]);
+    next_span(SONDE_EVENT_node_callback, &second[0], &second[1]);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    assert_int_equal(callback[0], done[0]);
+    assert_true(second[0] > callback[1]);
+    assert_int_equal(second[1], done[1]);
+    calls_back = 0;
+    sonde_wrap_uv_fs_done(request + UV_FS_WORK, 0);
+    next_span(SONDE_EVENT_uv_done, &done[0], &done[1]);
+    assert_true(done[1] > done[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_iteration_ends_with_its_last_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_timer_does_belongs_to_the_iteration, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(iterations_within_a_command_stand_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_completion_and_its_callback_are_one, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
