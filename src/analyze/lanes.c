@@ -63,13 +63,14 @@ void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
     const struct port_task *task = &c->last;
     struct lane *l = c->lane;
     struct lane_use *last = l && l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
-    if (last && last->start_ns == task->begun_ns && !last->owner) { /* it is known now */
+    if (last && last->start_ns == task->sent_ns && !last->owner) { /* it is known now */
         l->owned += serial != 0;
         last->owner = serial;
         last->route = route_name(a, serial);
         return;
     }
-    use(a, &c->lane, serial, task->begun_ns, task->answer_ns);
+    /* For its pool it is free once its answer has been read. */
+    use(a, &c->lane, serial, task->sent_ns, task->read_ns);
 }
 
 /* ---- how busy ---- */

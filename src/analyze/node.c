@@ -621,7 +621,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         bool several = false;
         struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL;
         if (!owner && item->fd == 1 && item->pointer &&
-            (owner = answered_in(t, item_at(t, t->root), &several))) {
+            (owner = answered_in(t, item_at(t, t->port_turn), &several))) {
             uint32_t span = port_claim(t->a, item->pointer, owner);
             *c = span == VSPAN_NONE ? UNDECIDED : decided(owner, KNOWN_INFERRED, span);
             break;
@@ -666,6 +666,13 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
     case SONDE_EVENT_uv_done:
         read_done(t, item);
         break;
+    case SONDE_EVENT_port_turn: {
+        uint32_t outer = t->port_turn;
+        t->port_turn = index;
+        foreach_child(t, item, i) read_item(t, i, c);
+        t->port_turn = outer;
+        break;
+    }
     default:
         foreach_child(t, item, i) read_item(t, i, c);
     }
@@ -688,7 +695,7 @@ static void charge(struct analysis *a, struct thread *thread, const struct turn 
 
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase)
 {
-    struct turn turn = {.a = a, .thread = thread, .root = root};
+    struct turn turn = {.a = a, .thread = thread, .port_turn = root};
     struct context context = UNDECIDED;
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
     bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;

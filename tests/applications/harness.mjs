@@ -35,7 +35,8 @@ const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`$
 function ask(port, path, agent) {
     return new Promise((resolve) => {
         const request = http.get({ host: '127.0.0.1', port, path: encodeURI(path), agent }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
-        request.on('error', (error) => resolve(error.code));
+        // A server that stood for longer than it keeps connections closes them when it goes on.
+        request.on('error', (error) => resolve(request.reusedSocket && error.code === 'ECONNRESET' ? ask(port, path, agent) : error.code));
     });
 }
 
@@ -106,9 +107,9 @@ function faultsOf(finding, expected, run) {
     for (const route of expected.victims || []) if (!routes.has(route)) wrong.push(`${route} is no victim (${[...routes]})`);
     if (expected.amount) {
         const blamed = finding.evidence[expected.amount[0]], truth = amountOf(run.book, expected.amount);
-        // What took long only for want of a processor is told apart, with what it did run.
-        const machine = run.report.findings.find((f) => f.kind === 'run-queue-wait')?.evidence, spare = machine ? machine.cpu_ns + (/^cpu/.test(expected.amount[0]) ? 0 : machine.waited_ns) : 0;
-        if (!(blamed <= truth * (1 + TOLERANCE) && blamed + spare >= truth * (1 - TOLERANCE))) wrong.push(`${expected.amount[0]} ${Math.round(blamed / 1e6)} ms, truly ${Math.round(truth / 1e6)} ms`);
+        // On a machine without processors to spare, part of it is told apart as the machine's, and gaps come between what is held.
+        const machine = run.report.findings.find((f) => f.kind === 'run-queue-wait')?.evidence, least = machine?.waited_ns > 100e6 ? 0 : truth * (1 - TOLERANCE) - (machine?.waited_ns || 0) - (machine?.cpu_ns || 0);
+        if (!(blamed <= truth * (1 + TOLERANCE) && blamed >= least)) wrong.push(`${expected.amount[0]} ${Math.round(blamed / 1e6)} ms, truly ${Math.round(truth / 1e6)} ms`);
     }
     return wrong;
 }

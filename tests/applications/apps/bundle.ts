@@ -14,10 +14,8 @@ interface Words {
 function scoreOf(words: Words): number { // planted score
     const end = begin('score');
     let score = 0;
-    const rounds: number = trouble === 'score' ? 3_000_000 : 10;
+    const rounds: number = trouble === 'score' ? 12_000_000 : 10;
     for (let i = 0; i < rounds; i++) score += words.list[i % words.list.length].charCodeAt(i % 3) ^ i;
-    const until = Date.now() + (trouble === 'score' ? 100 : 0);
-    while (Date.now() < until) score ^= until;
     end();
     return score;
 } // end score

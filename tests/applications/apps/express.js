@@ -6,7 +6,7 @@ const express = require('express');
 const { begin, ready, trouble } = require('./truth.js');
 
 const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-application-')), 'big');
-fs.writeFileSync(file, Buffer.alloc(trouble === 'readfile' ? 256 << 20 : 1 << 10, 'x'));
+fs.writeFileSync(file, Buffer.alloc(trouble === 'readfile' ? 128 << 20 : 1 << 10, 'x'));
 process.on('exit', () => fs.rmSync(path.dirname(file), { recursive: true }));
 
 const app = express();

@@ -12,7 +12,7 @@ const resolvers = {
         digest() { // planted resolver
             const end = begin('resolver');
             let n = 0;
-            for (const until = Date.now() + (trouble === 'resolver' ? 110 : 0); Date.now() < until;) n++;
+            for (let i = 0; i < (trouble === 'resolver' ? 110_000_000 : 10); i++) n += i % 7;
             end();
             return n;
         }, // end resolver
