@@ -5,6 +5,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Words of other programs may be among ours: what a terminal would obey is not kept. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < ' ' && *text != '\n') || *text == 127)
+            *text = '?';
+}
+
 int problem_set(struct problem *problem, int error, const char *format, ...)
 {
     if (problem) {
@@ -12,6 +20,7 @@ int problem_set(struct problem *problem, int error, const char *format, ...)
         va_start(args, format);
         vsnprintf(problem->what, sizeof(problem->what), format, args);
         va_end(args);
+        make_printable(problem->what);
         problem->remedy[0] = '\0';
     }
     return error;
@@ -25,4 +34,5 @@ void problem_remedy(struct problem *problem, const char *format, ...)
     va_start(args, format);
     vsnprintf(problem->remedy, sizeof(problem->remedy), format, args);
     va_end(args);
+    make_printable(problem->remedy);
 }

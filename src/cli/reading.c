@@ -10,6 +10,7 @@
 
 #include "analyze/folder.h"
 #include "base/clock.h"
+#include "base/privileges.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 
@@ -77,7 +78,11 @@ int reading_operand(const struct command *self, int argc, char **argv, int first
         return first >= argc
                    ? cli_usage(self, "missing trace directory")
                    : cli_usage(self, "one trace directory at a time, not also '%s'", argv[first + 1]);
+    struct problem problem = {0};
     o->folder = argv[first];
+    /* A recording is what its owner made of it. */
+    if (privileges_leave_for(o->folder, &problem) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
     return -1;
 }
 

@@ -50,3 +50,26 @@ test('absolute links of a container lead nowhere on the host: nothing is made or
     assert.deepEqual(seen.filter((line) => !line.includes('marker')), []);
     assert.ok(isAlive(pid), 'it lives on');
 });
+
+test('root reads the recording of another user as that user', { skip: !isRoot && 'needs root' }, async (t) => {
+    const NOBODY = 65534, folder = temporary(t), trace = path.join(folder, 'trace');
+    fs.chownSync(folder, NOBODY, NOBODY);
+    const env = { SUDO_UID: String(NOBODY), SUDO_GID: String(NOBODY) };
+    const recorded = await finish(t, SONDE, ['run', '--no-kernel', '--quiet', '-o', trace, '--user', '0', '--', process.execPath, '-e', '0'], { env });
+    assert.equal(recorded.status, 0, recorded.stderr);
+    assert.equal(fs.statSync(trace).uid, NOBODY);
+    for (const command of ['report', 'spans']) assert.equal((await finish(t, SONDE, [command, trace])).status, 0);
+    // Held in the midst of reading: the manifest is a pipe that nobody writes.
+    fs.rmSync(path.join(trace, 'manifest.json'));
+    execFileSync('mkfifo', ['-m', '600', path.join(trace, 'manifest.json')]);
+    fs.chownSync(path.join(trace, 'manifest.json'), NOBODY, NOBODY);
+    const reading = start(t, SONDE, ['report', trace]);
+    const status = await eventually('it has become another user', () => {
+        const text = fs.readFileSync(`/proc/${reading.pid}/status`, 'utf8');
+        return /^Uid:\t65534\t65534\t65534\t65534$/m.test(text) && text;
+    });
+    assert.match(status, /^Gid:\t65534\t65534\t65534\t65534$/m);
+    assert.match(status, /^CapEff:\t0+$/m);
+    assert.match(status, /^NoNewPrivs:\t1$/m);
+    assert.match(status, /^Groups:\t ?$/m);
+});
