@@ -1,7 +1,6 @@
 /* sonde diff: two profiles compared: which functions cost more, which less; two traces: trace_diff.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "cli/trace_diff.h"
 #include "diagnose/profile_difference.h"
 #include "profile/formats.h"
@@ -153,43 +152,53 @@ static int write_difference(const struct profile *before, const struct profile *
     return write_page(a, b, output, title);
 }
 
+/* What the command line says. */
+struct diff_options {
+    const char *output;
+    bool json;
+    uint32_t top;
+};
+
+#define AT(member) offsetof(struct diff_options, member)
+
+static const struct option_row ROWS[] = {
+    {"output", 'o', "FILE", "profiles: write a flame graph of the difference (red grew, blue shrank)",
+     OPTION_TEXT, .at = AT(output)},
+    {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
+    {"top", 'n', "N", "how many functions, parts or operations to list (30)", OPTION_COUNT, .least = 1,
+     .most = 1e9, .at = AT(top)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
 static int run_diff(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
-                                         {"json", no_argument, NULL, 'j'},
-                                         {"top", required_argument, NULL, 'n'},
-                                         {0}};
-    const char *output = NULL;
-    bool json = false;
-    unsigned top = 30;
-    for (int c; (c = getopt_long(argc, argv, "o:n:", LONG, NULL)) != -1;) {
-        if (c == 'o')
-            output = optarg;
-        else if (c == 'j')
-            json = true;
-        else if (c == 'n')
-            top = (unsigned)strtoul(optarg, NULL, 10);
-        else
-            return cli_usage(self, "unknown option");
-    }
-    if (argc - optind != 2)
+    struct diff_options options = {.top = 30};
+    int first, status = options_parse(self, argc, argv, &options, &first);
+    if (status >= 0)
+        return status;
+    const char *output = options.output;
+    bool json = options.json;
+    uint32_t top = options.top;
+    if (argc - first != 2)
         return cli_usage(self, "two profiles or two traces are compared: BEFORE and AFTER");
-    bool traces = trace_diff_is_trace(argv[optind]);
-    if (traces != trace_diff_is_trace(argv[optind + 1]))
-        return cli_usage(self, "%s is a trace and %s is not", argv[optind + !traces], argv[optind + traces]);
+    bool traces = trace_diff_is_trace(argv[first]);
+    if (traces != trace_diff_is_trace(argv[first + 1]))
+        return cli_usage(self, "%s is a trace and %s is not", argv[first + !traces], argv[first + traces]);
     if (traces && output)
         return cli_usage(self, "--output is for profiles; traces are compared in words or with --json");
     if (traces)
-        return trace_diff(argv[optind], argv[optind + 1], json, top);
+        return trace_diff(argv[first], argv[first + 1], json, top);
     _cleanup_(profile_freep) struct profile *before = NULL;
     _cleanup_(profile_freep) struct profile *after = NULL;
     struct problem problem = {0};
-    if (profile_read_file(argv[optind], &before, &problem) < 0 ||
-        profile_read_file(argv[optind + 1], &after, &problem) < 0)
+    if (profile_read_file(argv[first], &before, &problem) < 0 ||
+        profile_read_file(argv[first + 1], &after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
     if (output) {
         char title[256];
-        snprintf(title, sizeof(title), "%.100s against %.100s", argv[optind + 1], argv[optind]);
+        snprintf(title, sizeof(title), "%.100s against %.100s", argv[first + 1], argv[first]);
         return write_difference(before, after, output, title);
     }
     struct profile_differences differences = {0};
@@ -204,25 +213,23 @@ static int run_diff(const struct command *self, int argc, char **argv)
 }
 
 const struct command command_diff = {
-    "diff",
-    "[-o FILE.html] [--json] BEFORE AFTER",
-    "Compare two traces of a service, or two profiles: what became slower, what faster",
-    "Two trace folders: for each endpoint what its latency consists of (layers, operations, waits), how "
-    "long\n"
-    "each kind of operation took, and which findings are new or gone; what differs by no more than the "
-    "traces\n"
-    "vary in themselves is said to be within noise.\n"
-    "Two profiles (pprof, folded): which functions became slower or faster, by how much, with an interval of "
-    "95 %,\n"
-    "and what is noise. Functions are the same by their names and their modules' names without path and "
-    "version.\n\n"
-    "Options:\n"
-    "  -o, --output FILE  profiles: a flame graph of the difference: red grew, blue shrank\n"
-    "      --json         one JSON document\n"
-    "  -n, --top N        how many functions, parts or operations to list (30)\n\n"
-    "Examples:\n"
-    "  sonde diff /tmp/monday /tmp/tuesday\n"
-    "  sonde diff before.pb.gz after.pb.gz\n"
-    "  sonde diff -o diff.html monday.folded tuesday.folded\n",
-    run_diff,
+    .name = "diff",
+    .arguments = "[OPTION...] BEFORE AFTER",
+    .summary = "Compare two traces of a service, or two profiles: what became slower, what faster",
+    .help =
+        "Two trace folders: for each endpoint what its latency consists of (layers, operations, waits), how "
+        "long\n"
+        "each kind of operation took, and which findings are new or gone; what differs by no more than the "
+        "traces\n"
+        "vary in themselves is said to be within noise.\n"
+        "Two profiles (pprof, folded): which functions became slower or faster, by how much, with an "
+        "interval of "
+        "95 %,\n"
+        "and what is noise. Functions are the same by their names and their modules' names without path and "
+        "version.\n",
+    .options = OPTIONS,
+    .examples = "  sonde diff /tmp/monday /tmp/tuesday\n"
+                "  sonde diff before.pb.gz after.pb.gz\n"
+                "  sonde diff -o diff.html monday.folded tuesday.folded\n",
+    .run = run_diff,
 };

@@ -2,7 +2,6 @@
  * callees. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/options.h"
 #include "profile/sampler.h"
 
 enum view { VIEW_FUNCTIONS, VIEW_PROCESSES, VIEW_THREADS, VIEWS };
@@ -35,7 +34,8 @@ struct top {
     size_t selected;
     char *chosen; /* the name of the selected row once it was chosen: it moves, and the choice with it */
     char *inside; /* the function whose callers and callees are shown; NULL: all */
-    unsigned interval_ms, rounds;
+    unsigned interval_ms;
+    uint32_t rounds; /* 0: no end */
     bool terminal;
     struct termios before;
     ARRAY(struct row) rows;
@@ -373,13 +373,48 @@ static enum view view_named(const char *name)
     return view;
 }
 
+static int take_view(const char *value, void *into, struct problem *problem)
+{
+    enum view view = view_named(value);
+    if (view == VIEWS)
+        return problem_set(problem, -EINVAL, "invalid view '%s' (functions, processes, threads)", value);
+    ((struct top *)into)->view = view;
+    return 0;
+}
+
+/* What the command line says. */
+struct top_options {
+    struct top top;
+    uint32_t frequency;
+    double interval; /* seconds */
+};
+
+#define AT(member) offsetof(struct top_options, member)
+
+static const struct option_row ROWS[] = {
+    {"frequency", 'F', "N", "samples per second and CPU (99)", OPTION_COUNT, .least = 1, .most = 10000,
+     .at = AT(frequency)},
+    {"interval", 'i', "SECONDS", "how often to show (1)", OPTION_NUMBER, .least = 0.1, .most = 3600,
+     .at = AT(interval)},
+    {"count", 'n', "N", "stop after N intervals", OPTION_COUNT, .least = 1, .most = 1e9,
+     .at = AT(top.rounds)},
+    {"view", 'v', "VIEW", "functions, processes or threads", OPTION_CALL, .take = take_view},
+    {"off-cpu", 'o', .text = "show waits of at least a millisecond, when they end", .type = OPTION_FLAG,
+     .at = AT(top.show_off)},
+    {NULL},
+};
+
+/* take_view() takes a struct top, which comes first. */
+_Static_assert(AT(top) == 0, "the group's struct is the command's");
+static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
 static int run_top(const struct command *self, int argc, char **argv)
 {
-    static const struct option LONG[] = {
-        {"frequency", required_argument, NULL, 'F'}, {"interval", required_argument, NULL, 'i'},
-        {"count", required_argument, NULL, 'n'},     {"off-cpu", no_argument, NULL, 'o'},
-        {"view", required_argument, NULL, 'v'},      {0}};
-    struct sampler_options options = {.frequency = 99,
+    struct top_options said = {.top = {.terminal = isatty(0) && isatty(1)}, .frequency = 99, .interval = 1};
+    int first, status = options_parse(self, argc, argv, &said, &first);
+    if (status >= 0)
+        return status;
+    struct sampler_options options = {.frequency = said.frequency,
                                       .kernel = true,
                                       .by_process = true,
                                       .by_thread = true,
@@ -389,33 +424,15 @@ static int run_top(const struct command *self, int argc, char **argv)
                                       .whole_machine = true,
                                       .event_type = PERF_TYPE_SOFTWARE,
                                       .event_config = PERF_COUNT_SW_CPU_CLOCK};
-    struct top top = {.interval_ms = 1000, .terminal = isatty(0) && isatty(1)};
+    struct top top = said.top;
+    top.interval_ms = (unsigned)(said.interval * 1000);
     pid_t pids[256];
-    double number;
-    for (int c; (c = getopt_long(argc, argv, "F:i:n:ov:", LONG, NULL)) != -1;) {
-        if (c == 'F')
-            options.frequency = cli_number(optarg, 1, 10000, &number) ? (unsigned)number : 0;
-        else if (c == 'i')
-            top.interval_ms = cli_number(optarg, 0.1, 3600, &number) ? (unsigned)(number * 1000) : 0;
-        else if (c == 'n' && cli_number(optarg, 1, 1e9, &number))
-            top.rounds = (unsigned)number;
-        else if (c == 'n')
-            return cli_usage(self, "--count takes a number of intervals, not '%s'", optarg);
-        else if (c == 'o')
-            top.show_off = true;
-        else if (c == 'v' && (top.view = view_named(optarg)) == VIEWS)
-            return cli_usage(self, "--view is functions, processes or threads, not '%s'", optarg);
-        else if (c != 'v')
-            return cli_usage(self, "unknown option");
-    }
-    if (!options.frequency || !top.interval_ms)
-        return cli_usage(self, "1 to 10000 samples per second, intervals from 0.1 s");
-    if (argc - optind > (int)ARRAY_SIZE(pids))
+    if (argc - first > (int)ARRAY_SIZE(pids))
         return cli_usage(self, "%zu processes at most", ARRAY_SIZE(pids));
-    for (; optind < argc; optind++) {
-        pids[options.pid_count] = atoi(argv[optind]);
+    for (; first < argc; first++) {
+        pids[options.pid_count] = atoi(argv[first]);
         if (pids[options.pid_count++] <= 0)
-            return cli_usage(self, "'%s' is not a process number", argv[optind]);
+            return cli_usage(self, "invalid process ID '%s'", argv[first]);
     }
     options.pids = pids;
     options.whole_machine = !options.pid_count;
@@ -438,23 +455,19 @@ static int run_top(const struct command *self, int argc, char **argv)
 }
 
 const struct command command_top = {
-    "top",
-    "[OPTION...] [PID...]",
-    "Watch live which functions, processes and threads run, and wait",
-    "The whole machine unless processes are named. Keys: f functions, p processes, t threads, o on or off "
-    "the CPU,\n"
-    "arrows and Enter: callers and callees of a function, Escape: back, space: pause, q: quit. Without a "
-    "terminal each\n"
-    "interval is printed.\n\n"
-    "Options:\n"
-    "  -F, --frequency N       samples per second and CPU (99)\n"
-    "  -i, --interval SECONDS  how often to show (1)\n"
-    "  -n, --count N           stop after N intervals\n"
-    "  -v, --view VIEW         functions, processes or threads\n"
-    "  -o, --off-cpu           show waits of at least a millisecond, when they end\n\n"
-    "Examples:\n"
-    "  sonde top\n"
-    "  sonde top --view threads 4711\n"
-    "  sonde top -n 1 | head -20\n",
-    run_top,
+    .name = "top",
+    .arguments = "[OPTION...] [PID...]",
+    .summary = "Watch live which functions, processes and threads run, and wait",
+    .help =
+        "The whole machine unless processes are named. Keys: f functions, p processes, t threads, o on or "
+        "off "
+        "the CPU,\n"
+        "arrows and Enter: callers and callees of a function, Escape: back, space: pause, q: quit. Without a "
+        "terminal each\n"
+        "interval is printed.\n",
+    .options = OPTIONS,
+    .examples = "  sonde top\n"
+                "  sonde top --view threads 4711\n"
+                "  sonde top -n 1 | head -20\n",
+    .run = run_top,
 };
