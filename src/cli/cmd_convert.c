@@ -2,11 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "analyze/states.h"
 #include "base/owner.h"
+#include "cli/convert_states.h"
 #include "cli/options.h"
 #include "cli/losses.h"
 #include "cli/progress.h"
@@ -26,6 +30,10 @@ struct conversion {
     FILE *file;
     struct text line;
     struct perfetto *perfetto;
+    struct history *states; /* NULL: none */
+    struct states *state_pass;
+    struct emit emit;
+    uint64_t last_ns;
 };
 
 static int show_progress(void *context, uint64_t done, uint64_t total)
@@ -61,7 +69,37 @@ static int perfetto_pass(void *self, const struct event *event)
 {
     struct conversion *c = self;
     int r = event_names_learn(&c->names, event);
+    c->last_ns = event->time_ns;
     return r < 0 ? r : perfetto_event(c->perfetto, event, &c->names);
+}
+
+/* States are made of what others recorded; of sonde's own recordings the events are spans already. 1: they
+ * will be. */
+static int open_states(struct conversion *c)
+{
+    const char *base = getenv("TMPDIR");
+    const struct event *e;
+    char path[PATH_MAX];
+    bool foreign = false;
+    for (uint32_t i = 0; i < trace_host_count(c->trace); i++)
+        foreign |= !trace_host_at(c->trace, i)->own;
+    int r = foreign ? trace_next(c->trace, &e) : 0;
+    if (r <= 0)
+        return r;
+    struct history_options options = {.size = sizeof(options), .start_ns = e->time_ns};
+    snprintf(path, sizeof(path), "%s/sonde-convert-XXXXXX", base && base[0] ? base : "/tmp");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return problem_set(&c->problem, -errno, "%s: cannot create: %s", path, strerror(errno));
+    close(fd);
+    r = history_create(path, &options, &c->states, &c->problem);
+    unlink(path); /* mapped until the end */
+    c->emit.states = c->states;
+    if (r >= 0)
+        r = states_new(&c->emit, c->trace, &c->state_pass);
+    if (r >= 0)
+        r = trace_rewind(c->trace);
+    return r < 0 ? r : 1;
 }
 
 /* One file, or stdout for "-". */
@@ -74,9 +112,16 @@ static int to_file(struct conversion *c, int (*event)(void *, const struct event
         return problem_set(&c->problem, fd < 0 ? fd : -ENOMEM, "%s: %s", c->output,
                            strerror(fd < 0 ? -fd : ENOMEM));
     int r = perfetto_new(c->file, c->trace, &c->perfetto);
-    struct pass pass = {.name = "convert", .event = event, .self = c};
+    struct pass passes[2] = {{.name = "convert", .event = event, .self = c}};
+    size_t count = 1;
+    if (r >= 0 && event == perfetto_pass && (r = open_states(c)) > 0)
+        passes[count++] = states_pass(c->state_pass);
     if (r >= 0)
-        r = trace_run(c->trace, &pass, 1, show_progress, c);
+        r = trace_run(c->trace, passes, count, show_progress, c);
+    if (r >= 0 && c->states)
+        r = history_close(c->states, c->last_ns + 1, &c->problem);
+    if (r >= 0 && c->states)
+        r = convert_states(c->states, c->trace, c->perfetto, &c->problem);
     if (fflush(c->file) != 0 && r >= 0)
         r = -errno;
     if (!standard)
@@ -173,6 +218,8 @@ static int run(const struct command *self, int argc, char **argv)
     event_names_done(&c.names);
     text_done(&c.line);
     perfetto_free(c.perfetto);
+    states_free(c.state_pass);
+    history_free(c.states);
     trace_close(c.trace);
     return status;
 }

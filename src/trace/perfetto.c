@@ -2,10 +2,10 @@
  *
  *     Trace            1 packet (TracePacket)
  *     TracePacket      8 timestamp, 10 trusted_packet_sequence_id, 11 track_event, 60 track_descriptor
- *     TrackDescriptor  1 uuid, 2 name, 3 process, 4 thread, 5 parent_uuid
+ *     TrackDescriptor  1 uuid, 2 name, 3 process, 4 thread, 5 parent_uuid, 8 counter
  *     ProcessDescr.    1 pid, 6 process_name;  ThreadDescriptor 1 pid, 2 tid, 5 thread_name
  *     TrackEvent       4 debug_annotations, 9 type (1 begin, 2 end, 3 instant), 11 track_uuid, 22 categories,
- *                      23 name
+ *                      23 name, 30 counter_value, 47 flow_ids, 48 terminating_flow_ids (fixed64)
  *     DebugAnnotation  2 bool, 3 uint, 4 int, 5 double, 6 string, 10 name, 11 dict_entries, 12 array_values
  */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -21,7 +21,7 @@
 #include "event/event.h"
 #include "trace/format.h"
 
-enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3 };
+enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };
 enum { SEQUENCE = 1 };
 
 struct perfetto {
@@ -55,6 +55,12 @@ static void field_double(struct text *out, unsigned number, double d)
 {
     varint(out, (uint64_t)number << 3 | 1);
     text_add_bytes(out, (const char *)&d, 8);
+}
+
+static void field_fixed64(struct text *out, unsigned number, uint64_t v)
+{
+    varint(out, (uint64_t)number << 3 | 1);
+    text_add_bytes(out, (const char *)&v, 8);
 }
 
 static void field_bytes(struct text *out, unsigned number, const char *bytes, size_t length)
@@ -121,20 +127,20 @@ static int end_track(struct perfetto *w, uint64_t parent)
     return write_packet(w);
 }
 
-static int host_track(struct perfetto *w, const struct event *e, uint64_t *ret_uuid)
+static int host_track(struct perfetto *w, uint32_t host, uint64_t *ret_uuid)
 {
-    uint64_t uuid = *ret_uuid = uuid_of("host", e->trace, 0, 0, "");
+    uint64_t uuid = *ret_uuid = uuid_of("host", host, 0, 0, "");
     int r = begin_track(w, uuid);
     if (r <= 0)
         return r;
-    field_string(&w->message, 2, trace_host_at(w->trace, e->trace)->name);
+    field_string(&w->message, 2, trace_host_at(w->trace, host)->name);
     return end_track(w, 0);
 }
 
 /* Pids of different hosts must not meet: those of later hosts get the host's number above them. */
-static uint64_t shown_id(const struct event *e, int64_t id)
+static uint64_t shown_id(uint32_t host, int64_t id)
 {
-    return ((uint64_t)id & 0x3ffffff) + (uint64_t)(e->trace % 16) * 0x4000000;
+    return ((uint64_t)id & 0x3ffffff) + (uint64_t)(host % 16) * 0x4000000;
 }
 
 static int process_track(struct perfetto *w, const struct event *e, uint64_t *ret_uuid)
@@ -145,7 +151,7 @@ static int process_track(struct perfetto *w, const struct event *e, uint64_t *re
     if (r <= 0)
         return r;
     text_clear(&w->annotation);
-    field_varint(&w->annotation, 1, shown_id(e, pid));
+    field_varint(&w->annotation, 1, shown_id(e->trace, pid));
     text_clear(&w->value);
     int name = event_class_find(e->class, "procname"); /* LTTng's context */
     if (name >= 0 && event_has(e, (uint32_t)name) && e->class->fields[name].type == TYPE_STRING)
@@ -164,8 +170,8 @@ static int thread_track(struct perfetto *w, const struct event *e, uint64_t pare
     if (r <= 0)
         return r;
     text_clear(&w->annotation);
-    field_varint(&w->annotation, 1, shown_id(e, e->pid >= 0 ? e->pid : e->tid));
-    field_varint(&w->annotation, 2, shown_id(e, e->tid));
+    field_varint(&w->annotation, 1, shown_id(e->trace, e->pid >= 0 ? e->pid : e->tid));
+    field_varint(&w->annotation, 2, shown_id(e->trace, e->tid));
     text_clear(&w->value);
     text_addf(&w->value, "thread %" PRId64, e->tid);
     field_message(&w->annotation, 5, &w->value);
@@ -177,7 +183,7 @@ static int thread_track(struct perfetto *w, const struct event *e, uint64_t pare
 static int stream_track(struct perfetto *w, const struct event *e, uint64_t *ret_uuid)
 {
     uint64_t host, uuid = *ret_uuid = uuid_of("stream", e->stream, 0, 0, "");
-    int r = host_track(w, e, &host);
+    int r = host_track(w, e->trace, &host);
     if (r >= 0)
         r = begin_track(w, uuid);
     if (r <= 0)
@@ -305,6 +311,86 @@ int perfetto_event(struct perfetto *writer, const struct event *event, const str
     uint64_t duration = MIN(event->values[0].u, event->time_ns);
     r = track_event(writer, event, SLICE_BEGIN, event->time_ns - duration, track, names);
     return r < 0 ? r : track_event(writer, event, SLICE_END, event->time_ns, track, names);
+}
+
+/* ---- what is made of several events ---- */
+
+/* Protobuf strings must be UTF-8; programs call themselves anything. */
+static void field_utf8(struct perfetto *w, struct text *out, unsigned number, const char *name)
+{
+    text_clear(&w->value);
+    text_add_utf8(&w->value, name, strlen(name));
+    field_message(out, number, &w->value);
+}
+
+int perfetto_thread(struct perfetto *w, uint32_t host, int64_t pid, const char *process_name, int64_t tid,
+                    const char *name, uint64_t *ret_track)
+{
+    int64_t process = pid >= 0 ? pid : tid;
+    uint64_t parent = uuid_of("process", host, (uint64_t)process, 0, ""),
+             uuid = *ret_track = uuid_of("thread", host, (uint64_t)process, (uint64_t)tid, "");
+    int r = begin_track(w, parent);
+    if (r > 0) {
+        text_clear(&w->annotation);
+        field_varint(&w->annotation, 1, shown_id(host, process));
+        field_utf8(w, &w->annotation, 6, process_name);
+        field_message(&w->message, 3, &w->annotation);
+        r = end_track(w, 0);
+    }
+    if (r < 0 || (r = begin_track(w, uuid)) <= 0)
+        return r;
+    text_clear(&w->annotation);
+    field_varint(&w->annotation, 1, shown_id(host, process));
+    field_varint(&w->annotation, 2, shown_id(host, tid));
+    field_utf8(w, &w->annotation, 5, name);
+    field_message(&w->message, 4, &w->annotation);
+    return end_track(w, parent);
+}
+
+int perfetto_lane(struct perfetto *w, uint32_t host, uint64_t parent, const char *name, bool is_counter,
+                  uint64_t *ret_track)
+{
+    int r = parent ? 0 : host_track(w, host, &parent);
+    if (r < 0)
+        return r;
+    uint64_t uuid = *ret_track = uuid_of("lane", host, parent, is_counter, name);
+    if ((r = begin_track(w, uuid)) <= 0)
+        return r;
+    field_string(&w->message, 2, name);
+    if (is_counter)
+        field_bytes(&w->message, 8, "", 0);
+    return end_track(w, parent);
+}
+
+static int lane_event(struct perfetto *w, unsigned type, uint64_t track, uint64_t time_ns)
+{
+    field_varint(&w->message, 9, type);
+    field_varint(&w->message, 11, track);
+    text_clear(&w->packet);
+    field_varint(&w->packet, 8, time_ns);
+    field_message(&w->packet, 11, &w->message);
+    return write_packet(w);
+}
+
+int perfetto_slice(struct perfetto *w, uint64_t track, uint64_t start_ns, uint64_t end_ns, const char *name,
+                   enum perfetto_flow flow, uint64_t flow_id)
+{
+    text_clear(&w->message);
+    field_utf8(w, &w->message, 23, name);
+    if (flow != FLOW_NONE)
+        field_fixed64(&w->message, flow == FLOW_BEGINS ? 47 : 48, flow_id);
+    int r = lane_event(w, start_ns == end_ns ? INSTANT : SLICE_BEGIN, track, start_ns);
+    if (r < 0 || start_ns == end_ns)
+        return r;
+    text_clear(&w->message);
+    return lane_event(w, SLICE_END, track, end_ns);
+}
+
+int perfetto_count(struct perfetto *w, uint64_t track, uint64_t time_ns, int64_t value)
+{
+    text_clear(&w->message);
+    field_varint(&w->message, 30, (uint64_t)value);
+    return lane_event(w, COUNTER, track, time_ns);
 }
 
 int perfetto_new(FILE *file, const struct trace *trace, struct perfetto **ret_writer)
