@@ -36,6 +36,7 @@ struct top {
     char *inside; /* the function whose callers and callees are shown; NULL: all */
     unsigned interval_ms;
     uint32_t rounds; /* 0: no end */
+    uint64_t measured_ns; /* how long the interval that is shown took */
     bool terminal;
     struct termios before;
     ARRAY(struct row) rows;
@@ -206,7 +207,10 @@ static const char *weight_text(const struct top *t, uint64_t weight, char *buffe
 {
     if (t->show_off)
         return clock_format_duration(weight, buffer, size);
-    snprintf(buffer, size, "%.1f%%", 100.0 * (double)weight / ((double)t->interval_ms * 1e6));
+    double share = (double)weight / (t->measured_ns ? (double)t->measured_ns : t->interval_ms * 1e6);
+    if (t->view == VIEW_THREADS && !t->inside) /* samples scatter; a thread has one CPU at most */
+        share = share > 1 ? 1 : share;
+    snprintf(buffer, size, "%.1f%%", 100 * share);
     return buffer;
 }
 
@@ -316,7 +320,7 @@ static void raw_terminal(struct top *t, bool on)
 static int interval(struct top *t)
 {
     struct profile *on = NULL, *off = NULL;
-    uint64_t end = clock_monotonic_ns() + t->interval_ms * NS_PER_MS;
+    uint64_t start = clock_monotonic_ns(), end = start + t->interval_ms * NS_PER_MS;
     int r = profile_new(&on) < 0 || profile_new(&off) < 0 ? -ENOMEM : 0;
     while (r >= 0 && !ended && !t->quit && clock_monotonic_ns() < end) {
         struct pollfd input = {.fd = t->terminal ? 0 : -1, .events = POLLIN};
@@ -339,6 +343,7 @@ static int interval(struct top *t)
     profile_free(t->off);
     t->on = on;
     t->off = off;
+    t->measured_ns = clock_monotonic_ns() - start;
     return 0;
 }
 

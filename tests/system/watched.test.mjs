@@ -64,6 +64,15 @@ test('containers by name, and one that is not there', { skip }, async (t) => {
     fs.writeFileSync(path.join(base, 'cgroup.procs'), String(busy.pid));
 });
 
+test('a thread has one CPU at most', { skip }, async (t) => {
+    const busy = start(t, 'python3', ['-c', BUSY]);
+    await busy.until(/started/, { stream: 'stdout' });
+    const top = sonde('top', '-v', 'threads', '-i', '0.2', '-n', '10', String(busy.pid));
+    const shares = [...top.stdout.matchAll(/^ +([\d.]+)% +([\d.]+)%  python3/gm)].flatMap((m) => [Number(m[1]), Number(m[2])]);
+    assert.ok(shares.length >= 10, top.stdout);
+    assert.ok(Math.max(...shares) <= 100, `${Math.max(...shares)} %`);
+});
+
 test('nothing to show: a status of its own, and a sentence that fits the event', { skip }, async (t) => {
     const busy = start(t, 'python3', ['-c', BUSY]);
     await busy.until(/started/, { stream: 'stdout' });
