@@ -70,6 +70,23 @@ static uint64_t start_of(const struct event *e)
     return e->time_ns > duration ? e->time_ns - duration : 0;
 }
 
+/* While it is runnable: the number of the thread that woke it, "interrupt" or "unknown". */
+static int set_waker(struct states *s, const struct event *e, int64_t tid, uint64_t woken_ns)
+{
+    struct state_thread *t;
+    char number[24];
+    const struct value *v = e->values;
+    uint64_t by = v[FIELD_sched_switch_woken_by].u;
+    const char *waker = by == SONDE_woken_by_thread ? number : event_label(SONDE_MEANING_woken_by, by);
+    snprintf(number, sizeof(number), "%" PRIu64, v[FIELD_sched_switch_waker_tid].u);
+    if (tid <= 0 || !waker || by == SONDE_woken_by_nobody)
+        return 0;
+    int r = state_thread_at(&s->places, e->trace, tid, &t);
+    if (r >= 0)
+        r = state_below(&s->places, t->base, &t->waker, "Waker");
+    return r < 0 ? r : emit_interval(s->emit, woken_ns, e->time_ns, t->waker, history_string(waker));
+}
+
 static int on_off_processor(struct states *s, const struct event *e)
 {
     const struct value *v = e->values;
@@ -77,8 +94,11 @@ static int on_off_processor(struct states *s, const struct event *e)
     const char *reason = event_label(SONDE_MEANING_off_reason, v[FIELD_sched_switch_reason].u);
     int64_t tid = (int64_t)v[FIELD_sched_switch_tid].u;
     int r = set_state(s, e, tid, start, reason ? reason : "blocked");
-    if (r >= 0 && runnable && runnable < e->time_ns - start)
+    if (r >= 0 && runnable && runnable < e->time_ns - start) {
         r = set_state(s, e, tid, e->time_ns - runnable, "runnable");
+        if (r >= 0)
+            r = set_waker(s, e, tid, e->time_ns - runnable);
+    }
     if (r >= 0 && !v[FIELD_sched_switch_unfinished].u)
         r = set_state(s, e, tid, e->time_ns, "running");
     return r;

@@ -5,7 +5,7 @@
  *     Threads/TID/State          "running", "runnable" (woken, waits for a processor), "preempted",
  * "blocked", "uninterruptible", "idle" (a kernel thread), "stopped", "parked", "ended" Threads/TID/System
  * call    its name while in it Threads/TID/Name           as the scheduler knows it Threads/TID/Waker while
- * runnable: the thread, "irq N" or "softirq NAME" that woke it Threads/TID/Priority       the kernel's: 120
+ * runnable: the thread, "irq N", "softirq NAME" or "interrupt" that woke it Threads/TID/Priority       the kernel's: 120
  * is that of nice 0, below 100 is real time Threads/TID/Process, .../Parent         numbers of processes
  *     Processors/N/Thread        the thread that runs there, 0 for none
  *     Processors/N/System call, .../IRQ, .../Softirq     while it is in one

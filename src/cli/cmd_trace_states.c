@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/active_path.h"
 #include "analyze/states.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -27,6 +28,7 @@ struct states_command {
     struct moment at, from, to;
     ARRAY(const char *) patterns;
     uint32_t columns;
+    const char *path; /* the thread whose path is wanted: "TID" or "HOST/TID"; NULL: none is */
     const char *keep; /* where the history is kept, or NULL */
     struct history *history;
     struct trace *trace; /* NULL: a kept history is asked */
@@ -203,6 +205,43 @@ static void add_thread_name(struct states_command *c, const char *path, struct t
     text_add(out, ")");
 }
 
+static int print_segment(void *context, const struct active_segment *s)
+{
+    struct states_command *c = context;
+    _cleanup_(text_done) struct text line = {0}, name = {0};
+    const char *slash = strrchr(c->path, '/');
+    char thread[320];
+    snprintf(thread, sizeof(thread), "%.*sThreads/%" PRId64 "/State", slash ? (int)(slash + 1 - c->path) : 0,
+             c->path, s->tid);
+    add_thread_name(c, thread, &name);
+    if (c->json) {
+        text_addf(&line,
+                  "{\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64 ",\"tid\":%" PRId64 ",\"name\":", s->from_ns,
+                  s->to_ns, s->tid);
+        text_add_json(&line, name.length > 3 ? text_get(&name) + 2 : "",
+                      name.length > 3 ? name.length - 3 : 0);
+        text_add(&line, ",\"state\":");
+        text_add_json(&line, s->state, strlen(s->state));
+        text_add(&line, ",\"waker\":");
+        if (s->waker)
+            text_add_json(&line, s->waker, strlen(s->waker));
+        else
+            text_add(&line, "null");
+        text_add(&line, "}\n");
+    } else {
+        char length[24];
+        uint64_t start = s->from_ns - (uint64_t)c->first_ns;
+        text_addf(&line, "+%" PRIu64 ".%09" PRIu64 " %10s  %" PRId64 "%s  %s", start / 1000000000,
+                  start % 1000000000, clock_format_duration(s->to_ns - s->from_ns, length, sizeof(length)),
+                  s->tid, text_get(&name), s->state);
+        if (s->waker)
+            text_addf(&line, ", woken by %s", *s->waker ? s->waker : "what the trace does not say");
+        text_add(&line, "\n");
+    }
+    c->shown++;
+    return cli_put(stdout, text_get(&line));
+}
+
 static int print_attribute(struct states_command *c, uint32_t quark)
 {
     _cleanup_(text_done) struct text line = {0}, path = {0};
@@ -328,8 +367,29 @@ static int match(struct states_command *c, uint32_t **ret_quarks, size_t *ret_co
     return 0;
 }
 
+static int answer_path(struct states_command *c)
+{
+    struct history_info info;
+    char prefix[256] = "";
+    const char *slash = strrchr(c->path, '/'), *number = slash ? slash + 1 : c->path;
+    char *end;
+    int64_t tid = strtoll(number, &end, 10);
+    if (*end || end == number)
+        return problem_set(&c->problem, -EINVAL, "--path takes a thread's number, or HOST/NUMBER, not '%s'",
+                           c->path);
+    if (slash)
+        snprintf(prefix, sizeof(prefix), "%.*s", (int)(slash + 1 - c->path), c->path);
+    history_get_info(c->history, &info);
+    int r = active_path(c->history, prefix, tid, moment_in(c, &c->from, info.start_ns),
+                        MIN(moment_in(c, &c->to, info.end_ns), info.end_ns), print_segment, c, &c->problem);
+    fflush(stdout);
+    return r;
+}
+
 static int answer(struct states_command *c)
 {
+    if (c->path)
+        return answer_path(c);
     uint32_t *quarks = NULL;
     size_t count = 0;
     int r = match(c, &quarks, &count);
@@ -351,7 +411,7 @@ static int answer(struct states_command *c)
 
 /* ---- options ---- */
 
-enum { OPTION_AT = 256, OPTION_FROM, OPTION_TO, OPTION_COLUMNS, OPTION_JSON };
+enum { OPTION_AT = 256, OPTION_FROM, OPTION_TO, OPTION_COLUMNS, OPTION_JSON, OPTION_PATH };
 
 /* at: the argument that was read last, for messages. */
 static int parse_option(struct states_command *c, int option, const char *at)
@@ -376,6 +436,9 @@ static int parse_option(struct states_command *c, int option, const char *at)
     case OPTION_JSON:
         c->json = true;
         return 0;
+    case OPTION_PATH:
+        c->path = optarg;
+        return 0;
     case 'a':
         return array_add(&c->patterns, optarg) < 0 ? EXIT_FAILED : 0;
     case 'o':
@@ -396,6 +459,7 @@ int trace_states(const struct command *self, int argc, char **argv)
                                          {"to", required_argument, NULL, OPTION_TO},
                                          {"columns", required_argument, NULL, OPTION_COLUMNS},
                                          {"json", no_argument, NULL, OPTION_JSON},
+                                         {"path", required_argument, NULL, OPTION_PATH},
                                          {"output", required_argument, NULL, 'o'},
                                          {0}};
     struct states_command c = {.self = self};

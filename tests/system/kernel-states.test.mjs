@@ -189,3 +189,44 @@ test('where switches are not traced, exit and exit_group end threads', (t) => {
     const text = sonde('trace', 'states', '--at', '+150ns', '-a', 'Threads/9/State', folder);
     assert.match(text, /ended/);
 });
+
+test('the critical path of a thread through wake-ups', (t) => {
+    // 5 asks 7, which reads from a disk and computes, and is preempted by 9; then 7 answers, and 5 goes on. Found by hand.
+    const folder = path.join(temporary(t), 'kernel');
+    const sw = (at, cpu, prev, state, next) => ({ at, cpu, event: 'sched_switch', prev_tid: prev, prev_state: state, prev_comm: `t${prev}`, next_tid: next, next_comm: `t${next}` });
+    writeKernelTrace(folder, {
+        release: '6.1.0',
+        events: [
+            sw(1000, 0, 0, 0, 5),
+            { at: 1100, cpu: 0, event: 'sched_wakeup', tid: 7 },
+            sw(1150, 1, 0, 0, 7),
+            sw(1200, 0, 5, 1, 0),
+            sw(1300, 1, 7, 2, 0),
+            { at: 1500, cpu: 1, event: 'irq_handler_entry', irq: 26 },
+            { at: 1510, cpu: 1, event: 'sched_wakeup', tid: 7 },
+            { at: 1520, cpu: 1, event: 'irq_handler_exit', irq: 26 },
+            sw(1550, 1, 0, 0, 7),
+            sw(1600, 1, 7, 256, 9),
+            sw(1700, 1, 9, 0, 7),
+            { at: 1800, cpu: 1, event: 'sched_wakeup', tid: 5 },
+            sw(1850, 0, 0, 0, 5),
+            sw(1950, 0, 5, 1, 0),
+        ],
+    });
+    const found = sonde('trace', 'states', '--json', '--path', '5', folder).trim().split('\n').map((l) => JSON.parse(l)).map((s) => `${s.from_ns}-${s.to_ns} ${s.name} ${s.state}${s.waker === null ? '' : ` <- ${s.waker}`}`);
+    assert.deepEqual(found, [
+        '1000-1200 t5 running',
+        '1200-1300 t7 running',
+        '1300-1510 t7 uninterruptible <- irq 26',
+        '1510-1550 t7 runnable',
+        '1550-1600 t7 running',
+        '1600-1700 t7 preempted',
+        '1700-1800 t7 running',
+        '1800-1850 t5 runnable',
+        '1850-1950 t5 running',
+        '1950-1951 t5 blocked <- ',
+    ]);
+    const none = spawnSync(SONDE, ['trace', 'states', '--path', '77', folder], { encoding: 'utf8' });
+    assert.equal(none.status, 1);
+    assert.match(none.stderr, /Threads\/77 has no states/);
+});

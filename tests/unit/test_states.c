@@ -189,6 +189,8 @@ static void commands_and_spans(void **state)
     v[FIELD_sched_switch_tid].u = 7;
     v[FIELD_sched_switch_runnable_ns].u = 1000;
     v[FIELD_sched_switch_reason].u = 1;
+    v[FIELD_sched_switch_waker_tid].u = 9;
+    v[FIELD_sched_switch_woken_by].u = SONDE_woken_by_thread;
     assert_int_equal(pass.event(pass.self, &e), 0);
     assert_int_equal(history_close(emit.states, 10000, NULL), 0);
     assert_int_equal(history_find_path(emit.states, "Redis/7/Connections/41/Command", &quark), 0);
@@ -211,6 +213,11 @@ static void commands_and_spans(void **state)
         assert_int_equal(history_query(emit.states, quark, THREAD[i].at, &at, NULL), 0);
         assert_string_equal(at.value.string, THREAD[i].state);
     }
+    assert_int_equal(history_find_path(emit.states, "Threads/7/Waker", &quark), 0);
+    assert_int_equal(history_query(emit.states, quark, 8500, &at, NULL), 0);
+    assert_string_equal(at.value.string, "9");
+    assert_int_equal(at.start_ns, 8000);
+    assert_int_equal(at.end_ns, 9000);
     states_free(s);
     history_free(emit.states);
     unlink(file);
