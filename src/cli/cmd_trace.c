@@ -615,8 +615,8 @@ const struct command command_trace = {
     .help =
         "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
         "events prints the events in time order. DIR may hold several traces: they are read as one.\n"
-        "states reads the trace into states over time: threads (State, System call, Name), processors,\n"
-        "Redis connections (Command), and lists the attributes, or what they were.\n\n"
+        "states reads the trace into states over time: threads (State, System call, Waker), processors,\n"
+        "interrupts, disks, Redis connections (Command), and lists the attributes, or what they were.\n\n"
         "      --json             info: one document; events: one object a line\n"
         "      --from TIME, --to TIME\n"
         "                         +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC;\n"
@@ -633,6 +633,7 @@ const struct command command_trace = {
         "stands\n"
         "                         for any number of names); may be repeated; with --from and --to\n"
         "      --at TIME          every attribute (or those of -a) at this time\n"
+        "      --path TID         what a thread did, and while it waited, what the thread did that woke it\n"
         "      --columns N        only the states at N times between --from and --to, as a view shows them\n"
         "  -o, --output FILE      keep the states; give FILE instead of DIR to ask them again\n\n"
         "Exits with 4 when the trace tells of losses.\n\n"
@@ -641,6 +642,7 @@ const struct command command_trace = {
         "  sonde trace events --name 'redis:*' --where 'duration > 5ms && name == \"keys\"' sonde-trace\n"
         "  sonde trace events --from +2s --to +2.1s --process 4711 --json sonde-trace\n"
         "  sonde trace events --align hosts/\n"
-        "  sonde trace states --at +1.5s -a 'Threads/*/State' sonde-trace\n",
+        "  sonde trace states --at +1.5s -a 'Threads/*/State' sonde-trace\n"
+        "  sonde trace states --path 4711 --from +2s --to +2.1s sonde-trace\n",
     .run = run,
 };
