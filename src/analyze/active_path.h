@@ -1,6 +1,6 @@
-/* The critical path of a thread through wake-ups: what it did itself, and while it waited, what the thread did
- * that then woke it, and so on. After Giraldeau and Dagenais, Wait Analysis of Distributed Systems Using Kernel
- * Tracing, IEEE TPDS 2016, section 4 (Trace Compass' active path), on the states of states.h. */
+/* The critical path of a thread through wake-ups: what it did itself, and while it waited, what the thread
+ * did that then woke it, and so on. After Giraldeau and Dagenais, Wait Analysis of Distributed Systems Using
+ * Kernel Tracing, IEEE TPDS 2016, section 4 (Trace Compass' active path), on the states of states.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ANALYZE_ACTIVE_PATH_H
 #define ANALYZE_ACTIVE_PATH_H
