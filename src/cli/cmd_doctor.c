@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "attach/freezer.h"
 #include "attach/inject.h"
 #include "attach/patch.h"
 #include "attach/syscall_filter.h"
@@ -140,7 +141,10 @@ static void check_ptrace(struct answer *answer)
 {
     struct check *check = add(answer, "attach to running processes");
     long scope = number_in("/proc/sys/kernel/yama/ptrace_scope", 0);
-    if (has_capability(CAP_SYS_PTRACE)) {
+    if (scope == 3) {
+        because(check, "kernel.yama.ptrace_scope is 3: nobody may trace, not even root, until the next boot");
+        fails(check, FAILS, "Boot with kernel.yama.ptrace_scope=1");
+    } else if (has_capability(CAP_SYS_PTRACE)) {
         because(check, "this user may trace every process");
     } else if (scope == 0) {
         because(check, "this user may trace its own processes");
@@ -180,6 +184,40 @@ static void check_schedstat(struct answer *answer)
         because(check, "/proc/PID/schedstat is empty: a busy machine may look like a blocked loop");
         fails(check, LIMITED, "sudo sysctl kernel.sched_schedstats=1, or a kernel with CONFIG_SCHED_INFO=y");
     }
+}
+
+static void check_lockdown(struct answer *answer)
+{
+    _cleanup_(freep) char *text = NULL;
+    bool known = file_read("/sys/kernel/security/lockdown", 256, &text, NULL) == 0;
+    struct check *check = add(answer, "the kernel is not locked down");
+    if (known && strstr(text, "[confidentiality]")) {
+        because(check, "lockdown=confidentiality: eBPF programs may not read memory");
+        fails(check, LIMITED, "Boot with lockdown=integrity; tracing without the kernel's side works.");
+    } else {
+        because(check,
+                known ? "it lets eBPF programs read memory" : "it has no lockdown, or does not show it");
+    }
+}
+
+static void check_hidden_processes(struct answer *answer)
+{
+    struct check *check = add(answer, "all processes are seen");
+    if (access("/proc/1/stat", R_OK) < 0) {
+        because(check, "/proc hides those of other users (hidepid)");
+        fails(check, LIMITED, "sudo sonde ...   or mount /proc with gid= of a group of yours");
+    } else {
+        because(check, "/proc shows those of other users");
+    }
+}
+
+static void check_memfd(struct answer *answer)
+{
+    struct check *check = add(answer, "code in memory files");
+    long noexec = number_in("/proc/sys/vm/memfd_noexec", 0);
+    because(check, "vm.memfd_noexec is %ld", noexec);
+    if (noexec >= 2)
+        fails(check, FAILS, "sudo sysctl vm.memfd_noexec=1   (in sonde's PID namespace)");
 }
 
 /* ---- what a process offers ---- */
@@ -259,6 +297,32 @@ static void check_tracer(struct answer *answer, pid_t pid)
         fails(check, FAILS, "End that debugger or tracer first.");
 }
 
+/* What keeps a process from being stopped or called, whatever one's rights. */
+static void check_state(struct answer *answer, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *status = NULL;
+    struct check *check = add(answer, "able to be called into");
+    struct problem problem = {0};
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    if (file_read(path, 1 << 16, &status, NULL) < 0)
+        status = NULL;
+    const char *features = status ? strstr(status, "\nx86_Thread_features:") : NULL;
+    size_t length = features ? strcspn(features + 1, "\n") : 0;
+    if (freezer_check(pid, &problem) < 0) {
+        because(check, "%s", problem.what);
+        fails(check, FAILS, problem.remedy);
+    } else if (status && strstr(status, "\nState:\tT")) {
+        because(check, "it is stopped (Ctrl-Z, SIGSTOP)");
+        fails(check, FAILS, "Let it go on: kill -CONT PID");
+    } else if (features && memmem(features, length, "shstk", 5)) {
+        because(check, "it has a shadow stack, which refuses the way back from a call");
+        fails(check, FAILS, "Start it with GLIBC_TUNABLES=glibc.cpu.hwcaps=-SHSTK, or under sonde run.");
+    } else {
+        because(check, "it is neither frozen nor stopped, and has no shadow stack");
+    }
+}
+
 static void check_loader(struct answer *answer, const struct target *target)
 {
     struct check *check = add(answer, "a way in for the probe");
@@ -332,6 +396,7 @@ static void check_process(struct answer *answer, pid_t pid)
                   runtime ? words : "It can be neither traced nor profiled.");
         } else {
             check_tracer(answer, pid);
+            check_state(answer, pid);
             check_loader(answer, target);
             check_filter(answer, pid);
             check_hooks(answer, target);
@@ -421,6 +486,9 @@ static int run(const struct command *self, int argc, char **argv)
     check_clock(&answer);
     check_kernel(&answer);
     check_ptrace(&answer);
+    check_lockdown(&answer);
+    check_hidden_processes(&answer);
+    check_memfd(&answer);
     check_schedstat(&answer);
     check_bpf(&answer);
     for (int i = first; i < argc; i++)

@@ -73,11 +73,11 @@ int main(int count, char **arguments)
         if (n <= 0)
             return 0;
         line[n] = '\0';
+        printf("turns %ld\n", turns);
+        fflush(stdout);
         if (strstr(line, "exec"))
             execv("/proc/self/exe", arguments);
         if (strstr(line, "fork"))
             storm();
-        printf("turns %ld\n", turns);
-        fflush(stdout);
     }
 }
