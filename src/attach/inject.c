@@ -47,35 +47,54 @@ static int find_library_function(const struct modules *modules, const char *name
     return -ENOENT;
 }
 
-/* Which of the two probes a process takes: path as given, or its sister beside it. */
+/* The probe as given, or its sister for musl beside it. */
+static void probe_path_of(const char *probe_path, bool dynamic, char path[static PATH_MAX])
+{
+    const char *slash = strrchr(probe_path, '/');
+    int folder = slash ? (int)(slash + 1 - probe_path) : 0;
+    if (dynamic)
+        snprintf(path, PATH_MAX, "%.*s" PROBE_DYNAMIC, folder, probe_path);
+    else
+        snprintf(path, PATH_MAX, "%s", probe_path);
+}
+
+/* Which of the two a process is given. */
 static void probe_for(const struct modules *modules, const char *probe_path, char path[static PATH_MAX])
 {
     uint64_t ignored;
-    const char *slash = strrchr(probe_path, '/');
-    int folder = slash ? (int)(slash + 1 - probe_path) : 0;
-    snprintf(path, PATH_MAX, "%s", probe_path);
-    if (find_library_function(modules, "dlopen", &ignored) == 0 &&
-        find_library_function(modules, "gnu_get_libc_version", &ignored) < 0)
-        snprintf(path, PATH_MAX, "%.*s" PROBE_DYNAMIC, folder, probe_path);
+    probe_path_of(probe_path,
+                  find_library_function(modules, "dlopen", &ignored) == 0 &&
+                      find_library_function(modules, "gnu_get_libc_version", &ignored) < 0,
+                  path);
+}
+
+/* Is it a probe of our build? One that was preloaded is the plain one with every C library. */
+static bool is_ours(const struct target_module *probe, const char *probe_path)
+{
+    const char *loaded = elf_build_id(probe->elf);
+    bool same = false;
+    for (int dynamic = 0; dynamic < 2 && loaded && !same; dynamic++) {
+        char path[PATH_MAX];
+        struct elf *file;
+        probe_path_of(probe_path, dynamic, path);
+        if (elf_open(path, &file, NULL) < 0)
+            continue;
+        same = elf_build_id(file) && strcmp(elf_build_id(file), loaded) == 0;
+        elf_free(file);
+    }
+    return same;
 }
 
 int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
                       struct problem *problem)
 {
-    char path[PATH_MAX];
-    _cleanup_(elf_freep) struct elf *ours = NULL;
     struct loaded_probes probes = {0};
-    probe_for(&target->modules, probe_path, path);
-    int r = elf_open(path, &ours, problem);
-    if (r >= 0)
-        r = loaded_probes_read(target, &probes);
+    int r = loaded_probes_read(target, &probes);
     if (r < 0)
         return r;
-    const char *id = elf_build_id(ours);
     r = -ENOENT;
     array_foreach (&probes.list, probe) {
-        const char *loaded = elf_build_id(probe->elf);
-        if (r == 0 || !id || !loaded || strcmp(id, loaded) != 0)
+        if (r == 0 || !is_ours(probe, probe_path))
             continue;
         *ret_probe = *probe;
         probe->elf = NULL; /* the caller's */
