@@ -127,18 +127,24 @@ static int pending_signal(int status)
     return status >> 16 || is_syscall_stop(status) ? 0 : signal;
 }
 
-/* Is another sonde at it? It will soon have done. */
-static bool held_by_sonde(pid_t tid)
+/* Is another sonde at it? It will soon have done; or it has, between our attempt and this look: *looks counts
+ * those on which nobody was seen. */
+static bool held_by_sonde(pid_t tid, unsigned *looks)
 {
+    enum { LOOKS = 5 };
     char path[64];
     _cleanup_(freep) char *status = NULL, *name = NULL;
     snprintf(path, sizeof(path), "/proc/%d/status", tid);
     const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nTracerPid:") : NULL;
     int tracer = 0;
-    if (!line || sscanf(line, " TracerPid: %d", &tracer) != 1 || !tracer)
+    if (!line || sscanf(line, " TracerPid: %d", &tracer) != 1)
         return false;
+    if (!tracer)
+        return ++*looks < LOOKS;
     snprintf(path, sizeof(path), "/proc/%d/comm", tracer);
-    return file_read(path, 64, &name, NULL) == 0 && strncmp(name, "sonde", 5) == 0;
+    if (file_read(path, 64, &name, NULL) < 0)
+        return ++*looks < LOOKS;
+    return strncmp(name, "sonde", 5) == 0;
 }
 
 /* Makes us the thread's tracer; it goes on running. */
@@ -146,11 +152,12 @@ static int seize(struct hold *hold, pid_t tid, struct problem *problem)
 {
     const struct timespec pause = {.tv_nsec = WAKE_MS * 1000000};
     uint64_t deadline = in_ms(SEIZE_TIMEOUT_MS);
+    unsigned looks = 0;
     int r;
     do {
         r = ptrace(PTRACE_SEIZE, tid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) < 0 ? -errno
                                                                                                       : 0;
-    } while (r == -EPERM && clock_monotonic_ns() < deadline && held_by_sonde(tid) &&
+    } while (r == -EPERM && clock_monotonic_ns() < deadline && held_by_sonde(tid, &looks) &&
              nanosleep(&pause, NULL) == 0);
     if (r < 0 && r != -ESRCH) {
         problem_set(problem, r, "process %d may not be attached to: %s", hold->pid, strerror(-r));

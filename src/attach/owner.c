@@ -141,6 +141,8 @@ int owner_claim(struct target *target, const struct target_module *probe, bool w
 {
     struct claim claim = {.target = target, .us = ourselves(), .problem = problem};
     int r = find(probe, &claim.address);
+    if (r == -ENOENT) /* its symbols are not there yet */
+        return problem_set(problem, -ESTALE, "process %d: another sonde is loading its probe", target->pid);
     if (r < 0)
         return problem_set(problem, r, "process %d has a probe of another version", target->pid);
     r = aside_share(claim_held, &claim);

@@ -10,7 +10,8 @@
 /* Makes us the owner, unless a sonde that lives is: -EALREADY then, with its process id in words. Whoever has
  * ended, also when another process has its process id by now, is none. Called before anything else is changed
  * in the process. waits: the process waits for us in the probe's constructor; then a debugger or strace may
- * hold it. Other errors as of hold_one(). */
+ * hold it. -ESTALE when the probe was being loaded as the target was opened: open it again once its main
+ * thread can be held. Other errors as of hold_one(). */
 int owner_claim(struct target *target, const struct target_module *probe, bool waits,
                 struct problem *problem);
 

@@ -458,6 +458,25 @@ static bool is_traced(const struct session *session, pid_t pid)
     return false;
 }
 
+static int try_to_attach(struct session *session, pid_t pid, struct target **target, struct stops *stops,
+                         struct program **ret_program, struct problem *problem)
+{
+    int r = load_probe(session, pid, stops, problem);
+    if (r >= 0)
+        r = target_open(pid, &session->files, target, problem);
+    return r < 0 ? r : attach(session, target, stops, ret_program, problem);
+}
+
+/* Made aside: another sonde that loads the probe holds the main thread meanwhile. */
+static int let_others_finish(void *pid)
+{
+    struct hold hold;
+    int r = hold_one(*(pid_t *)pid, &hold, NULL);
+    if (r >= 0)
+        hold_release(&hold);
+    return r;
+}
+
 int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_ns, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
@@ -469,11 +488,13 @@ int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_n
         return problem_set(problem, -EINTR, "process %d was not attached to: interrupted", pid);
     int r = freezer_check(pid, problem);
     if (r >= 0)
-        r = load_probe(session, pid, &stops, problem);
-    if (r >= 0)
-        r = target_open(pid, &session->files, &target, problem);
-    if (r >= 0)
-        r = attach(session, &target, &stops, &program, problem);
+        r = try_to_attach(session, pid, &target, &stops, &program, problem);
+    for (int again = 0; r == -ESTALE && again < 3; again++)
+        if (aside_share(let_others_finish, &pid) >= 0) {
+            target_free(target);
+            target = NULL;
+            r = try_to_attach(session, pid, &target, &stops, &program, problem);
+        }
     if (r < 0)
         return r;
     program->stops = stops;
