@@ -1,7 +1,7 @@
 // The page: what is open, its views, the command palette and the keys.
 // SPDX-License-Identifier: Apache-2.0
 import { render, type FunctionComponent } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { bytes as size, duration, percent } from './format';
 import { go, href, useRoute } from './route';
 import { live, load, sources } from './source';
@@ -110,9 +110,9 @@ function App() {
         }
         return list;
     }, [report, all, source?.id]);
-    useEffect(() => {
+    useLayoutEffect(() => {
         const pressed = (e: KeyboardEvent) => {
-            const typing = (e.target as HTMLElement).closest('input, select, textarea');
+            const typing = (e.target as HTMLElement).closest('input[type=search], select');
             if ((e.ctrlKey || e.metaKey) && (e.key === 'k' || (e.shiftKey && e.key.toLowerCase() === 'p'))) return e.preventDefault(), setOver('palette');
             if (e.ctrlKey || e.metaKey || e.altKey || over) return;
             if ((e.key === 'Escape' || (e.key === 'Enter' && typing?.id === 'search')) && typing) return (typing as HTMLElement).blur();
@@ -149,7 +149,7 @@ function App() {
         <main id="main" tabIndex={-1}>
             {error && <Problem error={error} />}
             {all && !source && !all.regressions && <Empty title="Nothing is open"><p>Give it a recording or a profile: <code>sonde serve DIR</code></p></Empty>}
-            {all && (source || all.regressions) && (view ? ((view.id !== 'regressions' && source?.kind === 'recording' && !report && source.state !== 'failed') ? <p class="dim">Reading…</p> : <view.component source={source!} report={report} route={route} />) : <Empty title="There is no such view"><p><a href="#/">The first one</a></p></Empty>)}
+            {all && (source || all.regressions) && (view ? ((view.id !== 'regressions' && source?.kind === 'recording' && !report && source.state !== 'failed') ? <p class="dim">Reading…</p> : <view.component source={source!} report={report} route={{ ...route, view: id! }} />) : <Empty title="There is no such view"><p><a href="#/">The first one</a></p></Empty>)}
         </main>
         {over === 'palette' && <Palette actions={actions} close={() => setOver(null)} />}
         {over === 'help' && <Help close={() => setOver(null)} />}

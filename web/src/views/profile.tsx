@@ -1,6 +1,6 @@
 // Which code takes the time? Flame and icicle graph, callers and callees of one function, and a table, side by side.
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { Flame } from '../flame';
 import { count, percent, shortFile, weight } from '../format';
 import { alter } from '../route';
@@ -55,9 +55,9 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
     const trail: number[] = [];
     for (let node = zoom; node; node = trie.parent[node]) trail.unshift(node);
     const open = (node: number) => alter(route, { z: node ? paths[node].toString(36) : undefined, trunk: node ? route.query.trunk : 'whole' }, false);
-    useEffect(() => {
+    useLayoutEffect(() => {
         const pressed = (e: KeyboardEvent) => {
-            if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest('input, select, dialog')) return;
+            if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest('input[type=search], select, dialog')) return;
             const sibling = (back: boolean) => {
                 for (let n = trie.first[trie.parent[zoom]], last = 0; n; last = n, n = trie.next[n]) if (n === zoom) return back ? last : trie.next[n];
                 return 0;

@@ -1,6 +1,6 @@
 // What happened together? Rows of the history of states over time, with requests and findings on the same axis.
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colourOf, css, QUIET } from '../colour';
 import { count, duration, moment, percent, plural, step } from '../format';
 import { alter, href } from '../route';
@@ -204,9 +204,9 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
     const zoom = (factor: number, at = (from + to) / 2) => show(at - (at - from) * factor, at + (to - at) * factor);
     const pan = (share: number) => show(from + share * (to - from), to + share * (to - from));
     const focus = () => (finding >= 0 && (from > 0 || to < whole) ? show(0, whole) : finding >= 0 ? show(report.findings[finding].from_ns - report.from_ns, (report.findings[finding].to_ns ?? report.to_ns) - report.from_ns) : show(0, whole));
-    useEffect(() => {
+    useLayoutEffect(() => {
         const pressed = (e: KeyboardEvent) => {
-            if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest('input, select, dialog')) return;
+            if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest('input[type=search], select, dialog')) return;
             const act = { w: () => zoom(0.6), s: () => zoom(1 / 0.6), a: () => pan(-0.3), d: () => pan(0.3), f: focus }[e.key.toLowerCase()];
             if (act) (e.preventDefault(), act());
         };
