@@ -366,7 +366,9 @@ static unsigned bin_of(uint64_t ns)
 static uint64_t bin_low(unsigned bin)
 {
     unsigned octave = bin / BINS_PER_OCTAVE, part = bin % BINS_PER_OCTAVE;
-    return octave < 2 ? bin : ((uint64_t)(4 + part) << octave) >> 2;
+    if (octave > 63)
+        return UINT64_MAX;
+    return octave < 2 ? bin : (uint64_t)(4 + part) << (octave - 2);
 }
 
 static void add_histogram(struct text *to, const struct requests *r, const struct hit *hits, size_t count)

@@ -30,7 +30,8 @@ static void policies_name_the_script_and_the_style(void **state)
     assert_non_null(strstr(text_get(&policy), "default-src 'none'; script-src 'sha256-"));
     assert_non_null(strstr(text_get(&policy), "style-src 'sha256-"));
     assert_non_null(strstr(text_get(&policy), "connect-src 'self'"));
-    assert_non_null(memmem(page_html(&length), length, "<!--data-->", 11));
+    const char *html = page_html(&length);
+    assert_non_null(memmem(html, length, "<!--data-->", 11));
     text_done(&policy);
 }
 
