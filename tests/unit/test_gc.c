@@ -33,17 +33,23 @@ static const struct finding *find(const struct report *report, enum finding_kind
     return NULL;
 }
 
-/* One major collection a second that leaves what heap_of() says, and a request between each two. */
-static struct report *majors(struct feed *feed, unsigned count, uint64_t (*heap_of)(unsigned))
+/* A major collection every so often that leaves what heap_of() says, and a request between each two. */
+static struct report *majors_every(struct feed *feed, unsigned ms, unsigned count,
+                                   uint64_t (*heap_of)(unsigned))
 {
     start(feed);
     for (unsigned i = 0; i < count; i++) {
-        uint64_t at = MS(1000 * (i + 1));
+        uint64_t at = MS(ms * (i + 1));
         collect(feed, at, MS(5), MAJOR, heap_of(i));
         turn(feed, at, MS(6));
-        feed_request(feed, API, 7, "/x", at + MS(100), at + MS(101));
+        feed_request(feed, API, 7, "/x", at + MS(ms / 10), at + MS(ms / 10 + 1));
     }
     return feed_finish(feed);
+}
+
+static struct report *majors(struct feed *feed, unsigned count, uint64_t (*heap_of)(unsigned))
+{
+    return majors_every(feed, 1000, count, heap_of);
 }
 
 static uint64_t linear(unsigned i)
@@ -95,6 +101,14 @@ static void two_collections_far_apart_tell_when_the_growth_is_large(void **state
         feed_request(&feed, API, 7, "/x", MS(100 * (i + 1) + 20), MS(100 * (i + 1) + 21));
     }
     assert_non_null(find(feed_finish(&feed), FINDING_memory_leak_suspected));
+    feed_done(&feed);
+}
+
+/* A program that builds something large collects several times in a row. */
+static void growth_within_a_second_is_none(void **state)
+{
+    struct feed feed;
+    assert_null(find(majors_every(&feed, 80, 12, linear), FINDING_memory_leak_suspected));
     feed_done(&feed);
 }
 
@@ -326,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growth_is_a_leak),
         cmocka_unit_test(two_collections_far_apart_tell_when_the_growth_is_large),
+        cmocka_unit_test(growth_within_a_second_is_none),
         cmocka_unit_test(a_cache_that_fills_up_is_none),
         cmocka_unit_test(a_sawtooth_is_none),
         cmocka_unit_test(small_growth_is_none),

@@ -119,12 +119,40 @@ static void empty_document_says_why(void **state)
     report_done(&report);
 }
 
+/* A large loss leads, and nothing is critical beside it; a small one is told among the limits only. */
+static void losses_lead(void **state)
+{
+    static const struct {
+        uint64_t lost, read;
+        int severity; /* -1: no finding */
+    } CASES[] = {
+        {1, 1000, -1}, {20, 980, SEVERITY_INFO}, {950, 50, SEVERITY_WARNING}, {5, 0, SEVERITY_WARNING}};
+    for (size_t i = 0; i < ARRAY_SIZE(CASES); i++) {
+        struct report report = {0};
+        struct finding *other = report_add_finding(&report, FINDING_blocking_regexp, SEVERITY_CRITICAL);
+        other->cost_ns = 1000000;
+        assert_int_equal(report_add_loss(&report, "ring-full", NULL, CASES[i].lost), 0);
+        assert_int_equal(report_judge_losses(&report, CASES[i].read), 0);
+        bool said = CASES[i].severity >= 0;
+        assert_int_equal(report.findings.count, said ? 2 : 1);
+        assert_int_equal(report.findings.at[0]->kind, said ? FINDING_events_lost : FINDING_blocking_regexp);
+        if (said) {
+            assert_int_equal((int)report.findings.at[0]->severity, CASES[i].severity);
+            assert_int_equal(finding_get_evidence(report.findings.at[0], "lost_count")->count, CASES[i].lost);
+        }
+        assert_int_equal(other->severity,
+                         CASES[i].severity == SEVERITY_WARNING ? SEVERITY_WARNING : SEVERITY_CRITICAL);
+        report_done(&report);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_by_what_requests_lost),
         cmocka_unit_test(gates),
         cmocka_unit_test(losses_add_up),
+        cmocka_unit_test(losses_lead),
         cmocka_unit_test(document_has_its_parts_in_order),
         cmocka_unit_test(empty_document_says_why),
     };

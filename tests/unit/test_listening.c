@@ -1,0 +1,62 @@
+/* The ports on which a process listens, of both families, in order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/listening.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test.h"
+
+static int listen_on(int family, uint16_t *ret_port)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct sockaddr *address = family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+    socklen_t size = family == AF_INET ? sizeof(v4) : sizeof(v6);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, address, size) < 0 || listen(fd, 1) < 0 || getsockname(fd, address, &size) < 0) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    *ret_port = ntohs(family == AF_INET ? v4.sin_port : v6.sin6_port);
+    return fd;
+}
+
+static void own_sockets(void **state)
+{
+    uint16_t port, other, found[4] = {0};
+    assert_int_equal(listening_ports(getpid(), found, 4), 0);
+    int first = listen_on(AF_INET, &port);
+    assert_true(first >= 0);
+    assert_int_equal(listening_ports(getpid(), found, 4), 1);
+    assert_int_equal(found[0], port);
+    int second = listen_on(AF_INET6, &other);
+    if (second < 0)
+        second = listen_on(AF_INET, &other); /* a machine without the newer family */
+    assert_true(second >= 0);
+    found[1] = 7;
+    assert_int_equal(listening_ports(getpid(), found, 1), 2);
+    assert_int_equal(found[0], port < other ? port : other);
+    assert_int_equal(found[1], 7);
+    assert_int_equal(listening_ports(getpid(), found, 4), 2);
+    assert_int_equal(found[1], port < other ? other : port);
+    close(first);
+    close(second);
+    found[0] = 7;
+    assert_int_equal(listening_ports(getpid(), found, 4), 0);
+    assert_int_equal(found[0], 7);
+}
+
+static void nobody(void **state)
+{
+    uint16_t port;
+    assert_int_equal(listening_ports(-1, &port, 1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own_sockets), cmocka_unit_test(nobody)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
