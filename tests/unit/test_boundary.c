@@ -92,13 +92,13 @@ ORIGINAL(void, redis_before_sleep, void *loop)
 {
     spend_time();
 }
-ORIGINAL(void, redis_after_sleep, void *loop)
+ORIGINAL(void, redis_after_sleep, void *loop, int events)
 {
 }
 ORIGINAL(int, redis_process_events, void *loop, int flags)
 {
     sonde_wrap_redis_before_sleep(loop);
-    sonde_wrap_redis_after_sleep(loop);
+    sonde_wrap_redis_after_sleep(loop, 1);
     sonde_wrap_redis_read_query(&connection);
     if (slow_timer)
         spend_time();
