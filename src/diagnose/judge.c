@@ -12,6 +12,7 @@
 #define GROUPS_ROOM      256
 #define SUSPICIOUS_P     0.05 /* adjusted; with a ratio of SUSPICIOUS_RATIO it is no "not slower" */
 #define SUSPICIOUS_RATIO 1.2
+#define TAIL_RATIO_MIN   1.15
 #define MIX_RATIO_MIN    1.1 /* from which a change of the mix is said */
 #define MIX_PART_MIN     0.5 /* of the whole difference, in logarithms */
 #define TOLD_SHARE_MIN   0.5 /* of the newer requests, for a verdict over all */
@@ -509,6 +510,14 @@ static int judge_hosts(const struct book *book, const struct judge_settings *set
 
 /* ---- the verdicts together ---- */
 
+/* Large enough to be worth a finding. A tail that is hardly longer while the middle stays is most often
+ * chance: few requests of few hosts make it. */
+static bool is_large(const struct regress_result *r, double least)
+{
+    bool tail_only = r->measure != MEASURE_MIDDLE && r->ratio[MEASURE_MIDDLE] < least;
+    return r->ratio[r->measure] >= (tail_only ? fmax(least, TAIL_RATIO_MIN) : least);
+}
+
 /* Latency and errors of all contrasts are one family: what is looked at is paid for. */
 static int select_slower(const struct judge_settings *settings, struct judgement *j)
 {
@@ -541,7 +550,7 @@ static int select_slower(const struct judge_settings *settings, struct judgement
         if (r->method == METHOD_NONE)
             continue;
         r->adjusted_p = settings->sequential ? fmin(1, r->p * (double)n) : adjusted[tested];
-        r->slower = selected[tested++] && r->ratio[r->measure] >= least;
+        r->slower = selected[tested++] && is_large(r, least);
         v->errors.adjusted_p = settings->sequential ? fmin(1, v->errors.p * (double)n) : adjusted[tested];
         v->errors.more = selected[tested++] && !v->of_callers && v->errors.ratio >= ERRORS_MINIMUM_RATIO &&
                          v->errors.rate_newer - v->errors.rate_older >= ERRORS_MINIMUM_SHARE;

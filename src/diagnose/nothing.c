@@ -7,8 +7,9 @@
 #include "base/macro.h"
 #include "diagnose/diagnosis.h"
 
-#define NAMES_SHOWN  12
-#define UNTOLD_SHOWN 4
+#define NAMES_SHOWN      12
+#define UNTOLD_SHOWN     4
+#define TIME_SPREAD_SAID 0.02 /* log, from which time is what makes a verdict hard */
 
 /* The different services, or with one of them (a number) its versions; true when there are any. */
 static bool list_seen(const struct book *book, uint32_t service, struct text *to)
@@ -115,6 +116,11 @@ void judge_wanted_words(const struct verdict *v, struct text *to)
         if (v->minutes_wanted > 0)
             text_addf(to, "; about %.0f minutes more", ceil(v->minutes_wanted));
         text_add(to, ")");
+    } else if (v->time_spread > TIME_SPREAD_SAID) {
+        text_addf(to,
+                  "which would take both versions over the same time: the older side's level moved by %.0f "
+                  "%% by itself",
+                  (exp(v->time_spread) - 1) * 100);
     } else {
         text_addf(to, "which would take about %llu hosts of either version (there are %zu and %zu)",
                   (unsigned long long)v->hosts_wanted, v->result.newer_hosts, v->result.older_hosts);
