@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/hosts.h"
 #include "diagnose/outliers.h"
 
 #define GROUPS_ROOM      256
@@ -19,8 +20,7 @@
 #define LONE_MAX         64  /* operations of one side only */
 #define RENAMED_SHARE \
     1.3 /* how much shares of the requests may differ, for a new name of the same operation */
-#define HOST_REQUESTS_MIN 20
-#define FOLLOWS_SHARE     0.5 /* of the growth that lies at another service which is slower itself */
+#define FOLLOWS_SHARE 0.5 /* of the growth that lies at another service which is slower itself */
 
 size_t judge_groups(const struct book *book, const struct bucket *bucket, uint32_t service,
                     const uint32_t *versions, size_t version_count, const struct group **groups, size_t room)
@@ -41,14 +41,6 @@ struct sides {
     const struct group *older[GROUPS_ROOM], *newer[GROUPS_ROOM];
     size_t older_count, newer_count;
 };
-
-static void clusters_done(struct clusters *clusters)
-{
-    array_foreach (&clusters->sketches, s)
-        sketch_done(s);
-    array_done(&clusters->list);
-    array_done(&clusters->sketches);
-}
 
 static void verdict_done(struct verdict *v)
 {
@@ -102,7 +94,7 @@ static void leave_out(struct clusters *clusters, uint32_t *ret_host)
 {
     struct outlier worst;
     *ret_host = NAMES_NONE;
-    if (!outliers_find(clusters->list.at, clusters->list.count, HOST_REQUESTS_MIN, &worst) ||
+    if (!outliers_find(clusters->list.at, clusters->list.count, HOSTS_REQUESTS_MIN, &worst) ||
         worst.p > BAD_HOST_P)
         return;
     *ret_host = clusters->list.at[worst.at].host;
@@ -147,52 +139,6 @@ static int test_contrast(const struct book *book, const struct sides *sides,
         r = pool_clusters(&match.newer, &verdict->newer);
     match_done(&match);
     return r;
-}
-
-/* A group's hosts, each with all that it served. */
-static int pool_hosts(const struct group *group, struct clusters *to)
-{
-    int r = 0;
-    array_foreach (&group->hosts, host) {
-        if (r == 0)
-            r = array_add(&to->list, (struct cluster){.host = host->host});
-        if (r == 0)
-            r = array_add(&to->sketches, (struct sketch){0});
-        array_foreach (&host->strata, stratum)
-            if (r == 0)
-                r = sketch_merge(&to->sketches.at[to->sketches.count - 1], &stratum->latency);
-    }
-    for (size_t i = 0; r == 0 && i < to->list.count; i++)
-        to->list.at[i].latency = &to->sketches.at[i];
-    return r;
-}
-
-/* Of each bucket the largest group. */
-static double find_spread(const struct book *book, const struct judge_settings *settings)
-{
-    ARRAY(struct clusters) all = {0};
-    ARRAY(struct contrast) contrasts = {0};
-    double spread = 0;
-    array_foreach (&book->buckets, bucket) {
-        const struct group *largest = NULL;
-        array_foreach (&bucket->groups, group)
-            if (!largest || group->requests > largest->requests)
-                largest = group;
-        struct clusters clusters = {0};
-        if (bucket->whole || bucket->callee != NAMES_NONE || !largest)
-            continue;
-        if (pool_hosts(largest, &clusters) < 0 || array_add(&all, clusters) < 0)
-            clusters_done(&clusters);
-    }
-    array_foreach (&all, c)
-        if (array_add(&contrasts, (struct contrast){.older = c->list.at, .older_count = c->list.count}) < 0)
-            break;
-    spread = regress_host_spread(contrasts.at, contrasts.count, &settings->regress);
-    array_foreach (&all, c)
-        clusters_done(c);
-    array_done(&all);
-    array_done(&contrasts);
-    return spread;
 }
 
 static void set_times(const struct sides *sides, struct verdict *verdict)
@@ -444,70 +390,6 @@ static int judge_services(const struct book *book, const struct judge_settings *
     return r;
 }
 
-/* ---- bad hosts ---- */
-
-/* Remembers a host once, with the bucket in which it stands out most. */
-static int add_bad_host(const struct book *book, const struct bad_host *bad, struct judgement *judgement)
-{
-    uint32_t service = book->paths.at[book->buckets.at[bad->bucket].type].service;
-    array_foreach (&judgement->bad_hosts, known) {
-        if (known->host != bad->host ||
-            book->paths.at[book->buckets.at[known->bucket].type].service != service)
-            continue;
-        size_t buckets = known->buckets + 1;
-        if (bad->p < known->p)
-            *known = *bad;
-        known->buckets = buckets;
-        return 0;
-    }
-    return array_add(&judgement->bad_hosts, *bad);
-}
-
-static int judge_hosts(const struct book *book, const struct judge_settings *settings,
-                       struct judgement *judgement)
-{
-    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
-    ARRAY(struct bad_host) all = {0};
-    size_t looked_at = 0;
-    int r = 0;
-    for (uint32_t b = 0; b < book->buckets.count; b++) {
-        const struct bucket *bucket = &book->buckets.at[b];
-        uint32_t service = book->paths.at[bucket->type].service;
-        if (bucket->whole || bucket->callee != NAMES_NONE ||
-            (settings->service && strcmp(names_get(book->names, service), settings->service) != 0))
-            continue;
-        array_foreach (&bucket->groups, group) {
-            struct clusters hosts = {0};
-            struct outlier worst;
-            if (r == 0)
-                r = pool_hosts(group, &hosts);
-            looked_at += hosts.list.count >= OUTLIERS_HOSTS_MIN;
-            if (r == 0 && outliers_find(hosts.list.at, hosts.list.count, HOST_REQUESTS_MIN, &worst)) {
-                const struct combination *c = &book->combinations.at[group->combination];
-                struct bad_host bad = {.bucket = b,
-                                       .host = hosts.list.at[worst.at].host,
-                                       .version = book->service_versions.at[c->first].version,
-                                       .equals = hosts.list.count,
-                                       .buckets = 1,
-                                       .ratio = worst.ratio,
-                                       .p = worst.p,
-                                       .median_ns = exp(worst.level),
-                                       .own_ns = exp(worst.level) * worst.ratio,
-                                       .requests = hosts.list.at[worst.at].latency->count,
-                                       .first_ns = group->first_ns,
-                                       .last_ns = group->last_ns};
-                r = array_add(&all, bad);
-            }
-            clusters_done(&hosts);
-        }
-    }
-    array_foreach (&all, bad)
-        if (r == 0 && bad->p * (double)looked_at <= q)
-            r = add_bad_host(book, bad, judgement);
-    array_done(&all);
-    return r;
-}
-
 /* ---- the verdicts together ---- */
 
 /* Large enough to be worth a finding. A tail that is hardly longer while the middle stays is most often
@@ -692,10 +574,10 @@ size_t judgement_exemplars(const struct book *book, const struct judgement *judg
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement)
 {
     struct judgement j = {0};
-    double spread = find_spread(book, settings);
+    double spread = hosts_spread(book, settings);
     int r = judge_services(book, settings, spread, &j);
     if (r == 0)
-        r = judge_hosts(book, settings, &j);
+        r = hosts_judge(book, settings, &j);
     if (r == 0)
         r = select_slower(settings, &j);
     array_foreach (&j.verdicts, v) {

@@ -608,7 +608,7 @@ int match_sides(const struct book *book, const struct group *const *older, size_
     return r;
 }
 
-static void clusters_done(struct clusters *clusters)
+void clusters_done(struct clusters *clusters)
 {
     array_foreach (&clusters->sketches, s)
         sketch_done(s);

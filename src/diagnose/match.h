@@ -47,5 +47,6 @@ int match_sides(const struct book *book, const struct group *const *older, size_
                 struct match *ret_match);
 
 void match_done(struct match *match);
+void clusters_done(struct clusters *clusters);
 
 #endif
