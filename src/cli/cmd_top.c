@@ -35,7 +35,7 @@ struct top {
     char *chosen; /* the name of the selected row once it was chosen: it moves, and the choice with it */
     char *inside; /* the function whose callers and callees are shown; NULL: all */
     unsigned interval_ms;
-    uint32_t rounds; /* 0: no end */
+    uint32_t rounds;      /* 0: no end */
     uint64_t measured_ns; /* how long the interval that is shown took */
     bool terminal;
     struct termios before;
