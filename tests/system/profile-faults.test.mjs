@@ -112,7 +112,7 @@ test('what cannot work is said before anything is sampled', { skip }, () => {
 
 test('options after processes and files', { skip }, () => {
     const own = profile(String(process.pid), '-d', '0.1', '-f', 'folded');
-    assert.equal(own.status, 0, own.stderr);
+    assert.ok([0, 5].includes(own.status), own.stderr); // this process only waits for the profile: it may have no sample
     const file = path.join(folder, 'part.folded');
     fs.writeFileSync(file, 'a;b 3\n');
     assert.equal(profile('--merge', file, file, '-f', 'folded').stdout, 'a;b 6\n');

@@ -32,7 +32,7 @@ test('two recordings of two versions tell which layer of which service got slowe
     const found = findings.find((f) => /catalogue redis \w+$/.test(f.evidence.path));
     assert.ok(found, findings.map((f) => `${f.title}: ${f.evidence.path}`).join('\n'));
     assert.equal(found.evidence.version, '2');
-    assert.match(found.evidence.bucket, /^gateway GET \/products/, 'the whole request, joined without headers');
+    assert.match(found.evidence.bucket, /^catalogue GET \/products/, 'the service where it stands');
     assert.match(found.evidence.path, /^gateway GET \/products.* > gateway http GET \/products.* > catalogue GET \/products/);
     assert.ok(found.from_ns / 1e6 > Date.now() - 3600e3, 'in times of day');
     assert.equal(diagnosis.input.duplicates, 0);
