@@ -1,12 +1,12 @@
 /* The analysis as a whole: hands each event to the pass that reads it, knows the processes and threads, and
  * ends it all. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/analyze.h"
+#include "model/analysis.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "analyze/model.h"
+#include "model/model.h"
 #include "profile/profile.h"
 
 const char *intern(struct analysis *a, const char *string, size_t length)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "analyze/model.h"
+#include "model/model.h"
 #include "base/clock.h"
 
 enum { KINDS_MAX = 1024, ENOUGH = 20, UNUSUAL_FACTOR = 10 };

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "analyze/analyze.h"
+#include "model/analysis.h"
 
 /* An array with one object for each service and kind of operation: count, quantiles of its ATTL and of its
  * time at work, and how many were hit by a garbage collection. A new reference. */

@@ -4,7 +4,7 @@
 #ifndef ANALYZE_EXPORT_H
 #define ANALYZE_EXPORT_H
 
-#include "analyze/request.h"
+#include "model/request.h"
 #include "span/span.h"
 
 struct export_settings {

@@ -8,13 +8,13 @@
 #include <sys/resource.h>
 
 #include "analyze/attl.h"
-#include "analyze/function.h"
-#include "analyze/ipc.h"
-#include "analyze/loop.h"
-#include "analyze/model.h"
+#include "targets/node/function.h"
+#include "protocols/ipc.h"
+#include "targets/node/loop.h"
+#include "model/model.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "redis/model.h"
+#include "targets/redis/model.h"
 #include "trace/pass.h"
 #include "trace/trace.h"
 

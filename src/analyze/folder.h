@@ -4,8 +4,8 @@
 #ifndef ANALYZE_FOLDER_H
 #define ANALYZE_FOLDER_H
 
-#include "analyze/analyze.h"
-#include "analyze/states.h"
+#include "model/analysis.h"
+#include "states/states.h"
 #include "base/problem.h"
 #include "trace/trace.h"
 

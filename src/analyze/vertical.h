@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "analyze/request.h"
-#include "analyze/samples.h"
+#include "model/request.h"
+#include "model/samples.h"
 #include "base/text.h"
 #include "finding/prose.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/states.h"
+#include "states/states.h"
 #include "base/owner.h"
 #include "cli/convert_states.h"
 #include "cli/options.h"

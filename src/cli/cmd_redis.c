@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/reading.h"
-#include "redis/summary.h"
+#include "targets/redis/summary.h"
 #include "trace/trace.h"
 
 enum { ROWS = 12, DURATION = 32, BYTES = 24 };

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "analyze/folder.h"
-#include "analyze/function.h"
-#include "analyze/ipc.h"
-#include "analyze/loop.h"
+#include "targets/node/function.h"
+#include "protocols/ipc.h"
+#include "targets/node/loop.h"
 #include "analyze/vertical.h"
 #include "base/clock.h"
 #include "base/file.h"

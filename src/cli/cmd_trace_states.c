@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "analyze/active_path.h"
-#include "analyze/states.h"
+#include "states/states.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "cli/cli.h"

@@ -8,7 +8,7 @@
 #include "history/history.h"
 #include "trace/perfetto.h"
 
-/* Writes what a history of the trace's states holds (analyze/states.h), of hosts that sonde did not record:
+/* Writes what a history of the trace's states holds (states/states.h), of hosts that sonde did not record:
  * those have spans. 0 or a negative errno. */
 int convert_states(struct history *states, const struct trace *trace, struct perfetto *writer,
                    struct problem *problem);

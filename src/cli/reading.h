@@ -4,7 +4,7 @@
 #ifndef CLI_READING_H
 #define CLI_READING_H
 
-#include "analyze/analyze.h"
+#include "model/analysis.h"
 #include "base/problem.h"
 #include "cli/options.h"
 #include "finding/prose.h"

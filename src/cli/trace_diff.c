@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/breakdown.h"
+#include "model/breakdown.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/reading.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze/request.h"
+#include "model/request.h"
 #include "base/problem.h"
 #include "base/text.h"
 #include "profile/profile.h"

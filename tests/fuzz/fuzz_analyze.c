@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "analyze/analyze.h"
-#include "analyze/function.h"
-#include "analyze/loop.h"
+#include "model/analysis.h"
+#include "targets/node/function.h"
+#include "targets/node/loop.h"
 #include "analyze/vertical.h"
 #include "event/event.h"
 #include "finding/prose.h"

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/model.h"
+#include "model/model.h"
 
 #include "test.h"
 

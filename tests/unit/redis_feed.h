@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "event/event.h"
-#include "redis/model.h"
+#include "targets/redis/model.h"
 
 #include "test.h"
 

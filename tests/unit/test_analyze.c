@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/analyze.h"
+#include "model/analysis.h"
 
 #include "feed.h"
 

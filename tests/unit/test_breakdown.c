@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/breakdown.h"
+#include "model/breakdown.h"
 
 #include <math.h>
 

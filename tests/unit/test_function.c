@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "analyze/function.h"
+#include "targets/node/function.h"
 
 enum { API = 10, OUTER = 1, INNER = 2, CONTEXT = 7 };
 

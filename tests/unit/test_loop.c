@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "analyze/loop.h"
+#include "targets/node/loop.h"
 
 enum { API = 10 };
 

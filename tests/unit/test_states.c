@@ -1,6 +1,6 @@
 /* States from events against a naive account of the same events. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/states.h"
+#include "states/states.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Known values of sched_switch's prev_state for each layout. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/task_state.h"
+#include "states/task_state.h"
 
 #include "base/macro.h"
 #include "test.h"

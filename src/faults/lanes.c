@@ -1,0 +1,285 @@
+/* Pools of any kind, found from connections and the order of events rather than from the names of libraries:
+ * a request waits for nothing that is seen, and then goes on with one of a few connections to an address, all
+ * of which were busy with others for all that time. So do the tasks of a pool of worker threads. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+enum { LANE_USES = 48, LANES_MAX = 1024, CHAIN_MAX = 16 };
+
+static const uint64_t WAIT_MIN_NS = 10 * NS_PER_MS;
+/* Between two uses the pool hands the connection on. */
+static const uint64_t HANDOVER_NS = 2 * NS_PER_MS;
+/* Busy for so much of the wait, each of them. */
+static const double BUSY_SHARE = 0.85;
+
+struct lane_use {
+    uint64_t start_ns, end_ns, owner; /* owner: serial, 0 unknown */
+    const char *route;
+};
+
+struct lane {
+    struct lane_use uses[LANE_USES]; /* the newest at count - 1, modulo */
+    size_t count, owned;             /* ever; of them those of requests */
+};
+
+static const char *route_name(struct analysis *a, uint64_t serial)
+{
+    const struct request *owner = request_get(a, serial);
+    char name[320];
+    if (!owner)
+        return NULL;
+    snprintf(name, sizeof(name), "%s %.256s", owner->method, owner->route);
+    return intern_string(a, name);
+}
+
+static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns)
+{
+    if (!*lane && !(*lane = calloc(1, sizeof(**lane)))) {
+        a->failed = true;
+        return;
+    }
+    struct lane *l = *lane;
+    struct lane_use *last = l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
+    l->owned += serial != 0;
+    if (last && last->owner == serial && serial && start_ns >= last->start_ns) {
+        last->end_ns = MAX(last->end_ns, end_ns); /* it keeps the connection, as for a transaction */
+        return;
+    }
+    l->uses[l->count++ % LANE_USES] = (struct lane_use){start_ns, end_ns, serial, route_name(a, serial)};
+}
+
+void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns)
+{
+    if (c->peer_name && !call->message && c->protocol != PROTOCOL_HTTP2)
+        use(a, &c->lane, call->owner, call->sent_ns, end_ns);
+}
+
+void lane_worked(struct analysis *a, struct channel *c, uint64_t serial)
+{
+    const struct port_task *task = &c->last;
+    struct lane *l = c->lane;
+    struct lane_use *last = l && l->count ? &l->uses[(l->count - 1) % LANE_USES] : NULL;
+    if (last && last->start_ns == task->sent_ns && !last->owner) { /* it is known now */
+        l->owned += serial != 0;
+        last->owner = serial;
+        last->route = route_name(a, serial);
+        return;
+    }
+    /* For its pool it is free once its answer has been read. */
+    use(a, &c->lane, serial, task->sent_ns, task->read_ns);
+}
+
+/* ---- how busy ---- */
+
+struct sum {
+    uint64_t from_ns, to_ns, covered_to_ns, busy_ns;
+};
+
+static void cover(struct sum *sum, uint64_t start_ns, uint64_t end_ns)
+{
+    start_ns = MAX(start_ns, MAX(sum->from_ns, sum->covered_to_ns));
+    /* A pool hands a connection on at once. */
+    if (sum->covered_to_ns && start_ns < sum->covered_to_ns + HANDOVER_NS)
+        start_ns = sum->covered_to_ns;
+    end_ns = MIN(end_ns, sum->to_ns);
+    if (end_ns > start_ns)
+        sum->busy_ns += end_ns - start_ns;
+    sum->covered_to_ns = MAX(sum->covered_to_ns, end_ns);
+}
+
+static void cover_uses(struct sum *sum, const struct lane *l)
+{
+    for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
+        const struct lane_use *u = &l->uses[i % LANE_USES];
+        if (u->end_ns > sum->from_ns && u->start_ns < sum->to_ns)
+            cover(sum, u->start_ns, u->end_ns);
+    }
+}
+
+static double busy_share(const struct connection *c, uint64_t from_ns, uint64_t to_ns)
+{
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    cover_uses(&sum, c->lane);
+    for (size_t i = c->first_call; i < c->calls.count; i++)
+        if (!c->calls.at[i].ended && c->calls.at[i].sent_ns < to_ns)
+            cover(&sum, c->calls.at[i].sent_ns, to_ns);
+    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+}
+
+static double work_share(const struct channel *c, uint64_t from_ns, uint64_t to_ns)
+{
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    cover_uses(&sum, c->lane);
+    array_foreach (&c->messages, m)
+        if (!m->answer && m->sent_ns < to_ns)
+            cover(&sum, m->sent_ns, to_ns);
+    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+}
+
+/* ---- who held them ---- */
+
+static void add_holder(struct fault *fault, const char *route, uint64_t held_ns, uint64_t use_ns)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(fault->holders); i++) {
+        struct holder *h = &fault->holders[i];
+        if (h->route != route && h->total_ns)
+            continue;
+        h->route = route;
+        h->total_ns += held_ns;
+        h->worst_ns = MAX(h->worst_ns, use_ns);
+        return;
+    }
+}
+
+static void add_holders(struct fault *fault, const struct lane *l, uint64_t from_ns, uint64_t to_ns)
+{
+    for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
+        const struct lane_use *u = &l->uses[i % LANE_USES];
+        if (u->end_ns > from_ns && u->start_ns < to_ns)
+            add_holder(fault, u->route, MIN(u->end_ns, to_ns) - MAX(u->start_ns, from_ns),
+                       u->end_ns - u->start_ns);
+    }
+}
+
+/* ---- the verdict ---- */
+
+static struct fault *charge(struct analysis *a, enum finding_kind kind, const struct process *process,
+                            const char *key, struct request *request, uint64_t from_ns, uint64_t to_ns)
+{
+    struct fault *fault = fault_get(a, kind, process, key);
+    if (!fault)
+        return NULL;
+    uint64_t took_ns = to_ns - from_ns;
+    fault->process = process;
+    fault->command = key;
+    fault->count++;
+    fault->total_ns += took_ns;
+    fault->worst_ns = MAX(fault->worst_ns, took_ns);
+    fault->from_ns = MIN(fault->from_ns, from_ns);
+    fault->to_ns = MAX(fault->to_ns, to_ns);
+    fault_add_request(a, fault, request, took_ns, VICTIM_WAITED);
+    const struct request *up = request->caller;
+    for (int i = 0; up && i < CHAIN_MAX; i++, up = up->caller)
+        fault_add_request(a, fault, up, took_ns, VICTIM_UPSTREAM);
+    return fault;
+}
+
+/* The connections to that address, when none of them was free in [from, to). One that no request ever used is
+ * nobody's to wait for, such as a subscriber's. */
+static size_t all_busy(const struct process *process, const char *peer, uint64_t from_ns, uint64_t to_ns,
+                       const struct connection **ret_list)
+{
+    size_t count = 0;
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        if (c->peer_name != peer || !c->lane || c->opened_ns >= to_ns)
+            continue;
+        double share = busy_share(c, from_ns, to_ns);
+        if (share >= BUSY_SHARE && count < LANES_MAX)
+            ret_list[count++] = c;
+        else if (!c->closed && c->lane->owned)
+            return 0;
+    }
+    return count;
+}
+
+const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
+                            uint32_t *ret_count)
+{
+    static const struct connection *busy[LANES_MAX];
+    map_foreach (&process->connections, slot) {
+        const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
+        size_t count = c->peer_name && c->lane && busy_share(c, from_ns, to_ns) >= BUSY_SHARE
+                           ? all_busy(process, c->peer_name, from_ns, to_ns, busy)
+                           : 0;
+        if (!count)
+            continue;
+        *ret_count = (uint32_t)count;
+        return c->peer_name;
+    }
+    return NULL;
+}
+
+static void waited_for_connection(struct analysis *a, const struct process *process, struct request *request,
+                                  struct path_step *step, const char *peer)
+{
+    static const struct connection *busy[LANES_MAX];
+    size_t count = all_busy(process, peer, step->start_ns, step->end_ns, busy);
+    struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, peer, request,
+                                         step->start_ns, step->end_ns)
+                                : NULL;
+    if (!fault)
+        return;
+    step->explained = true;
+    fault->lanes = MAX(fault->lanes, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+}
+
+/* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
+ * the message already. */
+static size_t all_at_work(const struct process *process, int64_t tid, int64_t only, uint64_t from_ns,
+                          uint64_t to_ns, const struct channel **ret_list)
+{
+    size_t count = 0;
+    array_foreach (&process->channels, place) {
+        const struct channel *c = *place;
+        if (c->from_tid != tid || !c->lane || !c->lane->owned || (only && c->to_tid != only))
+            continue;
+        if (work_share(c, from_ns, to_ns) < BUSY_SHARE)
+            return 0;
+        if (count < LANES_MAX)
+            ret_list[count++] = c;
+    }
+    return count;
+}
+
+static void waited_for_worker(struct analysis *a, const struct process *process, struct request *request,
+                              struct path_step *step, int64_t only)
+{
+    static const struct channel *busy[LANES_MAX];
+    size_t count = all_at_work(process, request->tid, only, step->start_ns, step->end_ns, busy);
+    struct fault *fault =
+        count ? charge(a, FINDING_worker_pool_starved, process, "", request, step->start_ns, step->end_ns)
+              : NULL;
+    if (!fault)
+        return;
+    step->explained = true;
+    fault->lanes = MAX(fault->lanes, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+}
+
+bool is_thread_message(const struct vspan *span)
+{
+    return span->kind == VSPAN_ipc && span->name && strcmp(span->name, THREAD_MESSAGE) == 0;
+}
+
+static bool is_on_connection(const struct vspan *span)
+{
+    return (span->kind == VSPAN_http || span->kind == VSPAN_other) &&
+           span->peer; /* Redis takes commands at any time */
+}
+
+void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
+{
+    for (size_t i = 0; i + 1 < request->path_steps.count; i++) {
+        struct path_step *step = &request->path_steps.at[i], *next = step + 1;
+        if (step->class == PATH_QUEUE && !step->service && step->span != VSPAN_NONE &&
+            step->end_ns - step->start_ns >= WAIT_MIN_NS && is_thread_message(&request->spans.at[step->span]))
+            waited_for_worker(a, process, request, step, request->spans.at[step->span].peer_tid);
+        if (step->class != PATH_OTHER || step->of_child || step->span != VSPAN_NONE ||
+            step->end_ns - step->start_ns < WAIT_MIN_NS || next->span == VSPAN_NONE ||
+            next->class == PATH_RUN)
+            continue;
+        const struct vspan *span = &request->spans.at[next->span];
+        if (is_on_connection(span))
+            waited_for_connection(a, process, request, step, span->peer);
+        else if (is_thread_message(span))
+            waited_for_worker(a, process, request, step, 0);
+    }
+}

@@ -1,0 +1,153 @@
+/* The place of a long stretch: not the leaf in which one look found it, but the innermost function of the
+ * application that nearly all looks have in common, with what it called. A function that builds objects and
+ * then encodes them is one place with two variants. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+/* A function has the stretch when so many of the looks were in it, in tenths. */
+enum { COMMON_TENTHS = 7, ALONE_TENTHS = 9, VARIANTS_MAX = 6, LOOKED_AT_MAX = 256 };
+
+static bool same_function(const struct stack_frame *x, const struct stack_frame *y)
+{
+    return x->function == y->function && x->script == y->script;
+}
+
+static uint64_t weight_of(const struct look *const *looks, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += looks[i]->count;
+    return sum;
+}
+
+/* Of looks that have a frame at that depth, those of the function that most of them are in, moved to the
+ * front. */
+static size_t most_at(const struct look **looks, size_t count, uint32_t depth)
+{
+    const struct stack_frame *most = NULL;
+    uint64_t most_weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (looks[i]->stack->count <= depth)
+            continue;
+        const struct stack_frame *frame = &looks[i]->stack->frames[depth];
+        uint64_t weight = 0;
+        for (size_t k = 0; k < count; k++)
+            if (looks[k]->stack->count > depth && same_function(frame, &looks[k]->stack->frames[depth]))
+                weight += looks[k]->count;
+        if (weight > most_weight)
+            most_weight = weight, most = frame;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; most && i < count; i++)
+        if (looks[i]->stack->count > depth && same_function(most, &looks[i]->stack->frames[depth])) {
+            const struct look *look = looks[i];
+            looks[i] = looks[kept];
+            looks[kept++] = look;
+        }
+    return kept;
+}
+
+/* The line of the function at that depth at which most looks saw it. */
+static const struct stack_frame *line_of(const struct look *const *looks, size_t count, uint32_t depth)
+{
+    const struct stack_frame *most = NULL;
+    uint64_t most_weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct stack_frame *frame = &looks[i]->stack->frames[depth];
+        uint64_t weight = 0;
+        for (size_t k = 0; k < count; k++)
+            weight += looks[k]->stack->frames[depth].line == frame->line ? looks[k]->count : 0;
+        if (weight > most_weight)
+            most_weight = weight, most = frame;
+    }
+    return most;
+}
+
+struct variant {
+    const char *name; /* "" for the function's own work */
+    bool foreign;     /* not of the application */
+    uint64_t weight;
+};
+
+static size_t variants_of(const struct look *const *looks, size_t count, uint32_t depth,
+                          struct variant *ret_list)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct look_stack *stack = looks[i]->stack;
+        bool own = stack->count > depth + 1;
+        const char *name = own ? stack->frames[depth + 1].function : stack->called;
+        name = name ? name : "";
+        size_t at = 0;
+        while (at < found && strcmp(ret_list[at].name, name) != 0)
+            at++;
+        if (at == VARIANTS_MAX)
+            continue;
+        if (at == found)
+            ret_list[found++] = (struct variant){.name = name, .foreign = !own && *name};
+        ret_list[at].weight += looks[i]->count;
+    }
+    for (size_t i = 1; i < found; i++)
+        for (size_t k = i; k > 0 && ret_list[k].weight > ret_list[k - 1].weight; k--) {
+            struct variant other = ret_list[k];
+            ret_list[k] = ret_list[k - 1];
+            ret_list[k - 1] = other;
+        }
+    return found;
+}
+
+/* "makeOrders 52 %, JSON.stringify 46 %"; NULL when one thing is nearly all. */
+static const char *say_variants(struct analysis *a, const struct variant *list, size_t count, uint64_t all)
+{
+    struct text text = {0};
+    if (!count || list[0].weight * 10 >= all * ALONE_TENTHS)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        unsigned percent = (unsigned)(100 * list[i].weight / all);
+        if (percent >= 5)
+            text_addf(&text, "%s%s %u %%", text.length ? ", " : "",
+                      *list[i].name ? list[i].name : "the function itself", percent);
+    }
+    const char *said = intern_string(a, text_get(&text));
+    text_done(&text);
+    return said;
+}
+
+/* Of few looks, one may have seen something else. */
+static bool is_common(uint64_t weight, uint64_t all)
+{
+    return weight * 10 >= all * COMMON_TENTHS || (weight >= 2 && all - weight <= 1);
+}
+
+bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place)
+{
+    const struct look *list[LOOKED_AT_MAX];
+    size_t n = 0, kept;
+    for (size_t i = 0; i < count && n < LOOKED_AT_MAX; i++)
+        if (looks[i].stack && looks[i].stack->count)
+            list[n++] = &looks[i];
+    if (!n || !(n = most_at(list, n, 0)))
+        return false;
+    uint64_t all = weight_of(list, n);
+    uint32_t depth = 0;
+    while ((kept = most_at(list, n, depth + 1)) && is_common(weight_of(list, kept), all)) {
+        n = kept;
+        depth++;
+    }
+    struct variant variants[VARIANTS_MAX];
+    const struct stack_frame *frame = line_of(list, n, depth);
+    size_t called = variants_of(list, n, depth, variants);
+    uint64_t agree = weight_of(list, n);
+    bool alone = called && variants[0].foreign && variants[0].weight * 10 >= agree * COMMON_TENTHS;
+    ret_place->function = frame->function;
+    ret_place->script = frame->script;
+    ret_place->line = frame->line;
+    ret_place->column = frame->column;
+    ret_place->called = alone ? variants[0].name : NULL;
+    ret_place->variants = say_variants(a, variants, called, agree);
+    ret_place->count = (uint32_t)MIN(agree, (uint64_t)UINT32_MAX);
+    return true;
+}

@@ -1,0 +1,204 @@
+/* Callbacks that are none of them long enough to be a stall and take long together: a request that is served
+ * in hundreds of short pieces. What each piece took is known from its turn; what they did is known from looks
+ * that the sampler takes into them as its ticks fall, so that most looks see what takes most time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16 };
+
+/* ---- what was seen ---- */
+
+static bool same_place(const struct look *x, const struct look *y)
+{
+    return x->cause == y->cause && x->function == y->function && x->script == y->script &&
+           x->detail == y->detail;
+}
+
+static void see(struct seen *seen, const struct look *look)
+{
+    seen->looks += look->count;
+    for (size_t i = 0; i < SEEN_PLACES; i++) {
+        struct look *place = &seen->places[i];
+        if (place->count && !same_place(place, look))
+            continue;
+        uint32_t count = place->count + look->count;
+        *place = *look;
+        place->count = count;
+        return;
+    }
+}
+
+void seen_add(struct analysis *a, struct seen **seen, const struct look *look)
+{
+    if (!*seen && !(*seen = calloc(1, sizeof(**seen)))) {
+        a->failed = true;
+        return;
+    }
+    see(*seen, look);
+}
+
+/* A look is told of when it has been thought about: then the turn that it fell into has mostly been read. */
+void short_look(struct analysis *a, struct thread *thread, const struct look *look)
+{
+    size_t n = thread->short_turns ? thread->short_turn_count : 0;
+    if (look->stood)
+        return;
+    for (size_t i = n; i > 0 && n - i < SHORT_TURNS; i--) {
+        const struct short_turn *turn = &thread->short_turns[(i - 1) % SHORT_TURNS];
+        if (turn->end_ns <= look->since_ns)
+            break;
+        if (turn->start_ns > look->since_ns)
+            continue;
+        struct request *owner = request_get(a, turn->owner);
+        if (owner)
+            seen_add(a, &owner->seen, look);
+        if (turn->encodes)
+            seen_add(a, &thread->process->encode_seen, look);
+        return;
+    }
+    if (thread->looks.count < LOOKS_MAX)
+        LIST_ADD(a, &thread->looks, *look);
+}
+
+/* ---- whose ---- */
+
+/* Timers and immediates do not tell whose they are. The one request that is served and waits for nothing that
+ * is seen; or, when there are several of one endpoint, any of them. */
+static struct request *only_candidate(const struct thread *thread, uint64_t start_ns)
+{
+    struct request *found = NULL;
+    if (thread->open.count > CANDIDATES_MAX)
+        return NULL;
+    array_foreach (&thread->open, place) {
+        struct request *request = *place;
+        if (request->state != REQUEST_OPEN || request->open_calls || request->start_ns >= start_ns)
+            continue;
+        if (found && (found->route != request->route || found->method != request->method))
+            return NULL;
+        if (!found || request->short_ns < found->short_ns)
+            found = request;
+    }
+    return found;
+}
+
+void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
+                uint64_t end_ns, uint64_t net_ns, bool encodes)
+{
+    if (!owner)
+        owner = only_candidate(thread, start_ns);
+    if (!thread->short_turns && !(thread->short_turns = calloc(SHORT_TURNS, sizeof(*thread->short_turns)))) {
+        a->failed = true;
+        return;
+    }
+    thread->short_turns[thread->short_turn_count++ % SHORT_TURNS] =
+        (struct short_turn){start_ns, end_ns, owner ? owner->serial : 0, encodes};
+    size_t left = 0;
+    for (size_t i = 0; i < thread->looks.count; i++) {
+        const struct look look = thread->looks.at[i];
+        if (look.since_ns < start_ns || look.since_ns >= end_ns) {
+            thread->looks.at[left++] = look;
+            continue;
+        }
+        if (owner && !look.stood)
+            seen_add(a, &owner->seen, &look);
+        if (encodes && !look.stood)
+            seen_add(a, &thread->process->encode_seen, &look);
+    }
+    thread->looks.count = left;
+    if (!owner)
+        return;
+    owner->short_ns += net_ns;
+    owner->short_turns++;
+}
+
+/* ---- the verdict ---- */
+
+void short_request_done(struct analysis *a, struct process *process, struct request *request)
+{
+    uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct activity_times times;
+    uint64_t queue_ns = 0;
+    if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2)
+        return;
+    /* What they waited for a processor is not in short_ns where it is known exactly. */
+    if (thread && !activity_times(thread, request->start_ns, request->end_ns, &times))
+        queue_ns = stretch_run_queue_ns(thread, request->start_ns, request->end_ns);
+    uint64_t net_ns = request->short_ns - MIN(queue_ns, request->short_ns);
+    if (request->short_ns * 3 < request_net_latency_ns(process, request) || net_ns < a->options.stall_ns)
+        return;
+    char key[512];
+    snprintf(key, sizeof(key), "short|%s %s", request->method, request->route);
+    struct fault *fault = fault_get(a, FINDING_event_loop_blocked, process, key);
+    if (!fault || (!fault->seen && !(fault->seen = calloc(1, sizeof(*fault->seen)))))
+        return;
+    for (size_t i = 0; request->seen && i < SEEN_PLACES && request->seen->places[i].count; i++)
+        see(fault->seen, &request->seen->places[i]);
+    fault->route = intern_string(a, key + strlen("short|"));
+    fault->count += request->short_turns;
+    fault->total_ns += request->short_ns;
+    fault->net_ns += net_ns;
+    fault->run_queue_ns += request->short_ns - net_ns;
+    fault->worst_ns = MAX(fault->worst_ns, request->short_ns);
+    fault->from_ns = MIN(fault->from_ns, request->start_ns);
+    fault->to_ns = MAX(fault->to_ns, request->end_ns);
+    fault->phase_differs = true;
+    fault_add_request(a, fault, request, net_ns, VICTIM_CAUSED);
+}
+
+/* The function in which most looks saw them, when it is most of the looks; what it called, by the same rule.
+ * Without that there is no evidence, and nothing is said. */
+static void judge(struct fault *fault)
+{
+    const struct seen *seen = fault->seen;
+    const struct look *most = NULL;
+    uint64_t agree = 0;
+    for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++) {
+        const struct look *place = &seen->places[i];
+        uint64_t same = 0;
+        for (size_t k = 0; k < SEEN_PLACES; k++)
+            if (seen->places[k].function == place->function && seen->places[k].script == place->script)
+                same += seen->places[k].count;
+        if (same > agree || (same == agree && most && place->count > most->count))
+            most = place, agree = same;
+    }
+    fault->absorbed = !most || agree < LOOKS_NEEDED || agree * 2 < seen->looks || !most->script ||
+                      strncmp(most->script, "node:", 5) == 0;
+    if (fault->absorbed)
+        return;
+    fault->place = *most;
+    fault->looks = seen->looks;
+    fault->looks_agree = agree;
+    fault->encodes = encode_is(most);
+    if (most->cause == SONDE_stall_cause_regexp)
+        fault->kind = FINDING_blocking_regexp;
+}
+
+/* What takes long in short callbacks may also have been a stall: that is one fault. */
+static void join_stall(struct analysis *a, struct fault *fault)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *stall = *place;
+        if (stall->seen || stall->absorbed || stall->warming || stall->kind != fault->kind ||
+            stall->service != fault->service || stall->place.function != fault->place.function ||
+            stall->place.script != fault->place.script)
+            continue;
+        bool more = stall->cost_ns > fault->cost_ns;
+        fault_absorb(a, more ? stall : fault, more ? fault : stall);
+        return;
+    }
+}
+
+void shorts_judge(struct analysis *a)
+{
+    array_foreach (&a->fault_list, fault) {
+        if (!(*fault)->seen)
+            continue;
+        judge(*fault);
+        if (!(*fault)->absorbed)
+            join_stall(a, *fault);
+    }
+}

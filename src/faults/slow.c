@@ -1,0 +1,168 @@
+/* Who let requests wait: a file or name look-up that took long at the system (slow-io), another service or
+ * data store that answered late (slow-peer). Read from the critical path, so that only what a request really
+ * waited for is charged, and nothing that its own event loop, the pool or a traced service's known fault
+ * explains. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+enum { KIND_FIRST_FS = 1, KIND_LAST_FS = 63, CHAIN_MAX = 16 };
+
+/* Far above what a page cache (microseconds), a disk (10 ms) or a store on the same network takes. */
+static const uint64_t SLOW_NS = 50 * NS_PER_MS;
+
+/* Whose time it is, in the fault's words. */
+static struct fault *charge(struct analysis *a, const struct process *process, enum finding_kind kind,
+                            const char *name, const char *service, const struct request *request,
+                            uint64_t start_ns, uint64_t end_ns)
+{
+    char key[512];
+    snprintf(key, sizeof(key), "%s|%s", service ? service : "", name ? name : "");
+    struct fault *fault = fault_get(a, kind, process, key);
+    if (!fault)
+        return NULL;
+    uint64_t took_ns = end_ns - start_ns;
+    fault->process = process;
+    fault->pid = process->pid;
+    fault->command = name;
+    fault->caller = service;
+    fault->count++;
+    fault->total_ns += took_ns;
+    fault->worst_ns = MAX(fault->worst_ns, took_ns);
+    fault->from_ns = MIN(fault->from_ns, start_ns);
+    fault->to_ns = MAX(fault->to_ns, end_ns);
+    fault_add_request(a, fault, request, took_ns, VICTIM_WAITED);
+    const struct request *up = request->caller;
+    for (int i = 0; up && i < CHAIN_MAX; i++, up = up->caller)
+        fault_add_request(a, fault, up, took_ns, VICTIM_UPSTREAM);
+    return fault;
+}
+
+static bool is_file(const struct vspan *span)
+{
+    for (unsigned kind = KIND_FIRST_FS; kind <= KIND_LAST_FS; kind++) {
+        const char *name = event_label(SONDE_MEANING_uv_kind, kind);
+        if (name && span->name && strcmp(name, span->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_name_lookup(const struct vspan *span)
+{
+    return span->name && (strcmp(span->name, "getaddrinfo") == 0 || strcmp(span->name, "getnameinfo") == 0 ||
+                          strncmp(span->name, "DNS", 3) == 0);
+}
+
+/* An operation that kept a processor busy for that long is work, not waiting. */
+static bool waited(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    uint64_t took_ns = end_ns - start_ns, slack_ns = 40 * NS_PER_MS;
+    uint64_t cpu_ns = thread ? stretch_cpu_ns(thread, start_ns, end_ns) : UINT64_MAX;
+    uint64_t queue_ns = thread ? stretch_run_queue_ns(thread, start_ns, end_ns) : 0;
+    if (took_ns - MIN(queue_ns, took_ns) < SLOW_NS)
+        return false;
+    return cpu_ns == UINT64_MAX || cpu_ns < took_ns / 2 + slack_ns;
+}
+
+/* Of a time in which a request is said to have waited for somebody else, what the thread of its event loop
+ * was busy itself (ran, or was ready to) when that was most of it; with only_ready what it had no processor
+ * for. */
+static uint64_t own_part_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns,
+                            bool only_ready)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct activity_times times;
+    uint64_t took_ns = end_ns - start_ns, busy_ns;
+    if (!thread)
+        return 0;
+    if (activity_times(thread, start_ns, end_ns, &times))
+        busy_ns = times.runnable_ns + (only_ready ? 0 : times.running_ns);
+    else
+        busy_ns = stretch_run_queue_ns(thread, start_ns, end_ns) +
+                  (only_ready ? 0 : stretch_ran_ns(thread, start_ns, end_ns));
+    return busy_ns * 2 >= took_ns ? MIN(busy_ns, took_ns) : 0;
+}
+
+/* The process that answered the call. */
+static const struct process *process_of_pid(const struct analysis *a, int64_t pid)
+{
+    const uint64_t *known = map_get(&a->processes, (uint64_t)pid);
+    return known ? (const struct process *)(uintptr_t)*known : NULL;
+}
+
+static void judge_step(struct analysis *a, const struct process *process, struct request *request,
+                       const struct path_step *step)
+{
+    const struct vspan *span = &request->spans.at[step->span];
+    uint64_t took_ns = step->end_ns - step->start_ns;
+    /* On a machine that has no processors for us it has none for the others: then who is quick as a rule gets
+     * more time. Of the pool's threads it is known how long they waited for a processor. */
+    const struct attl *attl = attl_of(a, process->service, span->name ? span->name : "");
+    bool usual = attl && sketch_quantile(&attl->latency, 0.5) >= 0.8 * (double)SLOW_NS;
+    double busy = usual || step->class == PATH_POOL ? 0 : 1 - process_ran_share(process);
+    if ((double)took_ns < (double)SLOW_NS * (1 + 2 * busy))
+        return;
+    if (step->class == PATH_PEER && span->kind == VSPAN_ipc) {
+        if (is_thread_message(span) && span->end_ns)
+            return; /* a thread that works for it */
+        if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns)
+            return;
+        struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request,
+                                     step->start_ns + span->starting_ns, step->end_ns);
+        if (!fault)
+            return;
+        fault->asked = span->name;
+        fault->queued_commands += span->sequence != 0;
+        fault->unfinished |= request->state == REQUEST_UNFINISHED && !span->end_ns;
+        return;
+    }
+    if (request->state == REQUEST_UNFINISHED)
+        return;
+    if (step->class == PATH_POOL && !step->service && (is_file(span) || is_name_lookup(span))) {
+        if (waited(process, span->peer_tid, step->start_ns, step->end_ns))
+            charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
+    } else if (step->class == PATH_PEER && is_name_lookup(span)) {
+        charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
+    } else if (step->class == PATH_PEER && !step->of_child) {
+        const char *peer = !step->service && span->peer ? span->peer : span->name;
+        const char *service = step->service;
+        uint64_t own_ns = own_part_ns(process, request->tid, step->start_ns, step->end_ns, true);
+        if (took_ns - own_ns < SLOW_NS)
+            return;
+        struct fault *fault = charge(a, process, FINDING_slow_peer, peer, service, request,
+                                     step->start_ns + own_ns, step->end_ns);
+        if (fault && span->kind == VSPAN_http)
+            fault->asked = span->name;
+    } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
+               !span->child->ambiguous) {
+        /* That it waited is what its thread's own account must say. */
+        const struct process *child = process_of_pid(a, span->child->pid);
+        if (child && own_part_ns(child, span->child->tid, step->start_ns, step->end_ns, false))
+            return;
+        struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, request,
+                                     step->start_ns, step->end_ns);
+        if (fault)
+            fault->asked = span->name,
+            fault->others_unknown = true; /* it waited itself, for nothing that was seen */
+    }
+}
+
+void slow_request_done(struct analysis *a, const struct process *process, struct request *request)
+{
+    lanes_request_done(a, process, request);
+    unexplained_request_done(a, process, request);
+    if (request->end_ns - request->start_ns < SLOW_NS)
+        return;
+    for (size_t i = 0; i < request->path_steps.count; i++) {
+        const struct path_step *step = &request->path_steps.at[i];
+        if (step->span != VSPAN_NONE && step->end_ns - step->start_ns >= SLOW_NS)
+            judge_step(a, process, request, step);
+    }
+}

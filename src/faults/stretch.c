@@ -1,0 +1,415 @@
+/* Long stretches: turns that kept an event loop, commands that kept Redis, who waited for them meanwhile, and
+ * how much of each the machine's load explains (the thread was ready to run but had no processor). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+enum { STRETCHES_MAX = 256, VICTIMS_MAX = 4096, CHAIN_MAX = 16 };
+
+/* A verdict waits so long for who comes late: requests that stood in the socket, commands behind others. */
+static const uint64_t JUDGE_AFTER_NS = NS_PER_S;
+/* The sampler fits its clock on its own. */
+static const uint64_t CLOCK_SLACK_NS = 200 * NS_PER_US;
+/* What a thread has run and waited in all is about its age when it is young: it began then. */
+static const uint64_t YOUNG_NS = 2 * NS_PER_S;
+/* Between two readings of a thread's processor time there are 10 ms when all goes well. */
+static const uint64_t SCHED_SLACK_NS = 20 * NS_PER_MS;
+static const uint64_t CAME_BACK_NS = 100 * NS_PER_US;
+/* A loop that did nothing for so long was waiting for something to do. */
+static const uint64_t QUIET_NS = NS_PER_MS;
+
+/* ---- the sampler's looks ---- */
+
+static const char *text_field(struct analysis *a, const struct event *e, uint32_t field)
+{
+    const struct value *v = &e->values[field];
+    return e->present >> field & 1 && v->length ? intern(a, v->s, v->length) : NULL;
+}
+
+/* On a busy machine threads lose their processors in system calls more often than where they spend them, and
+ * a look sees where that was. At the time of the look, or, where only a time after it is known, of the last
+ * stop. */
+static bool stood(const struct thread *thread, const struct look *look, bool brief)
+{
+    size_t first,
+        n = activity_waits(thread, look->since_ns - MIN(look->since_ns, NS_PER_S), look->first_ns, &first);
+    uint64_t at_ns = brief ? look->since_ns : look->first_ns;
+    bool stopped = false;
+    for (size_t i = first + n; i-- > first;) {
+        const struct activity_wait *w = activity_wait_at(thread, i);
+        if (w->start_ns > at_ns)
+            continue;
+        if (w->reason == SONDE_off_reason_stopped && !stopped && (!brief || w->end_ns >= at_ns))
+            stopped = true, at_ns = w->start_ns;
+        else if (w->reason != SONDE_off_reason_stopped && (stopped || brief))
+            return w->end_ns + CAME_BACK_NS >= at_ns && w->call != SONDE_SYSCALL_NONE;
+    }
+    return false;
+}
+
+/* The application's innermost function; of a regular expression the one that holds it, whose ever it is. */
+static void own_place(struct analysis *a, struct look *look)
+{
+    const struct look_stack *stack = look->stack;
+    look->loading = stack && stack->loading;
+    look->called = stack ? stack->called : NULL;
+    if (look->cause == SONDE_stall_cause_regexp || !stack || !stack->count) {
+        stack_map_place(a, &look->script, &look->line, &look->column);
+        return;
+    }
+    const struct stack_frame *frame = &stack->frames[stack->count - 1];
+    look->function = frame->function;
+    look->script = frame->script;
+    look->line = frame->line;
+    look->column = frame->column;
+}
+
+void stretch_look(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, stall_sample_pid));
+    struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, stall_sample_tid)) : NULL;
+    if (!thread)
+        return;
+    struct look look = {.since_ns = U(e, stall_sample_since_ns),
+                        .first_ns = e->time_ns,
+                        .last_ns = e->time_ns,
+                        .run_ns = U(e, stall_sample_run_ns),
+                        .count = 1,
+                        .line = (uint32_t)U(e, stall_sample_line),
+                        .column = (uint32_t)U(e, stall_sample_column),
+                        .cause = (uint8_t)U(e, stall_sample_cause),
+                        .stack = stack_of(a, e),
+                        .function = text_field(a, e, FIELD_stall_sample_function),
+                        .script = text_field(a, e, FIELD_stall_sample_script),
+                        .detail = text_field(a, e, FIELD_stall_sample_detail)};
+    own_place(a, &look);
+    bool brief = U(e, stall_sample_brief) != 0;
+    look.stood = stood(thread, &look, brief);
+    if (brief) {
+        short_look(a, thread, &look);
+        return;
+    }
+    array_foreach (&thread->looks, known)
+        if (known->since_ns == look.since_ns && known->cause == look.cause && known->line == look.line &&
+            known->column == look.column && known->function == look.function &&
+            known->script == look.script && known->detail == look.detail && known->stood == look.stood &&
+            known->stack == look.stack) {
+            known->count++;
+            known->last_ns = look.last_ns;
+            known->run_ns = look.run_ns;
+            return;
+        }
+    if (thread->looks.count < LOOKS_MAX)
+        LIST_ADD(a, &thread->looks, look);
+}
+
+/* Moves the looks into this stretch, and drops older ones. */
+static void take_looks(struct analysis *a, struct thread *thread, struct stretch *s)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < thread->looks.count; i++) {
+        const struct look look = thread->looks.at[i];
+        if (look.since_ns >= s->end_ns)
+            thread->looks.at[left++] = look;
+        else if (look.since_ns + CLOCK_SLACK_NS >= s->start_ns)
+            LIST_ADD(a, &s->looks, look);
+    }
+    thread->looks.count = left;
+}
+
+/* ---- run-queue delay ---- */
+
+static const struct sched_sample *sched_at(const struct thread *thread, size_t number)
+{
+    return &thread->sched[number % SCHED_KEPT];
+}
+
+void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    uint64_t last_ns = n ? sched_at(thread, n - 1)->time_ns : 0;
+    if (end_ns > last_ns)
+        thread->active_ns += end_ns - MAX(start_ns, last_ns);
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        struct sched_sample *sample = &thread->sched[i % SCHED_KEPT];
+        uint64_t from = MAX(start_ns, sched_at(thread, i - 1)->time_ns), to = MIN(end_ns, sample->time_ns);
+        if (to > from)
+            sample->active_ns += to - from;
+        if (sched_at(thread, i - 1)->time_ns <= start_ns)
+            break;
+    }
+}
+
+/* Waits that are in the kernel's own sum, and that no event tells of. A reading may be younger than its time
+ * says: the least of the last few. */
+static uint64_t untold_wait_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    enum { TRIED = 3 };
+    const struct sched_sample *last[TRIED] = {0}, *first = NULL;
+    size_t n = thread->sched_count, found = 0, at;
+    for (size_t i = n; i-- > 0 && n - i <= SCHED_KEPT && sched_at(thread, i)->time_ns >= start_ns;) {
+        first = sched_at(thread, i);
+        if (first->time_ns <= end_ns && found < TRIED)
+            last[found++] = first;
+    }
+    if (found < TRIED || first == last[TRIED - 1])
+        return 0;
+    /* The sum knows of a wait when it is over. */
+    uint64_t since_ns = first->time_ns, least_ns = UINT64_MAX;
+    if (activity_waits(thread, since_ns, since_ns + 1, &at))
+        since_ns = activity_wait_at(thread, at)->start_ns;
+    for (size_t i = 0; i < found; i++) {
+        struct activity_times told;
+        if (!activity_times(thread, since_ns, last[i]->time_ns, &told))
+            return 0;
+        uint64_t all_ns = last[i]->wait_ns - MIN(first->wait_ns, last[i]->wait_ns);
+        least_ns = MIN(least_ns, all_ns - MIN(told.runnable_ns, all_ns));
+    }
+    return least_ns;
+}
+
+/* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
+ * so an interval's wait is shared out over what the thread did in it. The kernel adds a wait to its sum when
+ * it is over: one that is longer than the interval began before it. Where the kernel's own events were
+ * recorded, they tell of each wait. */
+uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    struct activity_times times;
+    double waited = 0;
+    if (activity_times(thread, start_ns, end_ns, &times))
+        return MIN(times.runnable_ns + times.held_ns + untold_wait_ns(thread, start_ns, end_ns),
+                   end_ns - start_ns);
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
+        uint64_t wait_ns = after->wait_ns - MIN(before->wait_ns, after->wait_ns);
+        uint64_t since_ns = MIN(before->time_ns, after->time_ns - MIN(wait_ns, after->time_ns));
+        uint64_t from = MAX(start_ns, since_ns), to = MIN(end_ns, after->time_ns);
+        if (to > from) {
+            uint64_t overlap = to - from, active = MAX(after->active_ns, overlap);
+            bool all = since_ns < before->time_ns; /* it did nothing but wait */
+            double share = all ? (double)overlap : (double)wait_ns * (double)overlap / (double)active;
+            waited += MIN(share, (double)overlap);
+        }
+        if (before->time_ns <= start_ns)
+            break;
+    }
+    return MIN((uint64_t)waited, end_ns - start_ns);
+}
+
+/* At most so long did the thread run in [start, end); UINT64_MAX when it is not known. The recorder reads its
+ * clock and the counter one after the other and may itself wait in between, hence the slack. */
+uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t n = thread->sched_count;
+    start_ns -= MIN(start_ns, SCHED_SLACK_NS);
+    end_ns += SCHED_SLACK_NS;
+    if (n < 2 || sched_at(thread, n - 1)->time_ns < end_ns - 2 * SCHED_SLACK_NS)
+        return UINT64_MAX; /* the end is not covered */
+    uint64_t ran = 0;
+    for (size_t i = n; i-- > 1 && n - i < SCHED_KEPT;) {
+        const struct sched_sample *after = sched_at(thread, i), *before = sched_at(thread, i - 1);
+        if (before->time_ns < end_ns && after->time_ns > start_ns)
+            ran += after->run_ns - MIN(before->run_ns, after->run_ns);
+        if (before->time_ns <= start_ns)
+            return ran;
+    }
+    return UINT64_MAX; /* the beginning is not */
+}
+
+/* At least so long did it run: between the readings within [start, end). */
+uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct sched_sample *first = NULL, *last = NULL;
+    size_t n = thread->sched_count;
+    for (size_t i = n; i-- > 0 && n - i <= SCHED_KEPT;) {
+        const struct sched_sample *sample = sched_at(thread, i);
+        if (sample->time_ns < start_ns)
+            break;
+        if (sample->time_ns > end_ns)
+            continue;
+        first = sample;
+        last = last ? last : sample;
+    }
+    return first && last->run_ns > first->run_ns ? last->run_ns - first->run_ns : 0;
+}
+
+void stretch_sched(struct analysis *a, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, thread_sched_pid));
+    struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, thread_sched_tid)) : NULL;
+    if (!thread)
+        return;
+    struct loop_bin *bin = thread->loop && thread->sched_count ? loop_bin_at(a, thread, e->time_ns) : NULL;
+    if (bin) {
+        const struct sched_sample *before = sched_at(thread, thread->sched_count - 1);
+        bin->run_ns += U(e, thread_sched_run_ns) - MIN(before->run_ns, U(e, thread_sched_run_ns));
+        bin->wait_ns += U(e, thread_sched_wait_ns) - MIN(before->wait_ns, U(e, thread_sched_wait_ns));
+    }
+    uint64_t age_ns = U(e, thread_sched_run_ns) + U(e, thread_sched_wait_ns);
+    if (!thread->sched_count && age_ns < YOUNG_NS && age_ns < e->time_ns)
+        thread->sched[thread->sched_count++] = (struct sched_sample){.time_ns = e->time_ns - age_ns};
+    thread->sched[thread->sched_count++ % SCHED_KEPT] = (struct sched_sample){
+        e->time_ns, U(e, thread_sched_run_ns), U(e, thread_sched_wait_ns), thread->active_ns};
+    thread->active_ns = 0;
+    stretches_judge(a, thread, e->time_ns, false);
+}
+
+/* ---- a machine that stood still ---- */
+
+void stretch_machine_stall(struct analysis *a, const struct event *e)
+{
+    a->stalls[a->stall_count++ % MACHINE_STALLS] =
+        (struct machine_stall){e->time_ns - event_duration(e), e->time_ns};
+}
+
+static uint64_t machine_stalled_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t stalled_ns = 0;
+    for (size_t i = 0; i < MIN(a->stall_count, (size_t)MACHINE_STALLS); i++) {
+        uint64_t from = MAX(start_ns, a->stalls[i].start_ns), to = MIN(end_ns, a->stalls[i].end_ns);
+        stalled_ns += to > from ? to - from : 0;
+    }
+    return stalled_ns;
+}
+
+/* ---- stretches ---- */
+
+void stretch_free(struct stretch *s)
+{
+    array_foreach (&s->victims, victim)
+        free(victim->path);
+    array_done(&s->victims);
+    array_done(&s->looks);
+    free(s);
+}
+
+static void judge_first(struct analysis *a, struct thread *thread)
+{
+    struct stretch *s = thread->stretches.at[0];
+    memmove(thread->stretches.at, thread->stretches.at + 1,
+            --thread->stretches.count * sizeof(*thread->stretches.at));
+    if (thread->last_stretch == s)
+        thread->last_stretch = NULL;
+    uint64_t waited_ns = stretch_run_queue_ns(thread, s->start_ns, s->end_ns);
+    fault_stretch(a, thread, s, MAX(waited_ns, machine_stalled_ns(a, s->start_ns, s->end_ns)));
+    stretch_free(s);
+}
+
+void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish)
+{
+    while (thread->stretches.count && (finish || now_ns >= thread->stretches.at[0]->end_ns + JUDGE_AFTER_NS))
+        judge_first(a, thread);
+}
+
+struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
+                            uint64_t start_ns, uint64_t end_ns)
+{
+    if (thread->stretches.count >= STRETCHES_MAX)
+        judge_first(a, thread);
+    struct stretch *s = calloc(1, sizeof(*s));
+    if (!s || array_add(&thread->stretches, s) < 0) {
+        a->failed = true;
+        free(s);
+        return NULL;
+    }
+    s->what = (uint8_t)what;
+    s->start_ns = start_ns;
+    s->end_ns = end_ns;
+    thread->last_stretch = s;
+    thread->polls_since_stretch = 0;
+    return s;
+}
+
+void stretch_victim(struct analysis *a, struct stretch *s, const struct request *request, uint64_t delay_ns,
+                    enum victim_role role)
+{
+    array_foreach (&s->victims, known)
+        if (known->serial == request->serial) {
+            known->delay_ns = MAX(known->delay_ns, delay_ns);
+            return;
+        }
+    if (s->victims.count >= VICTIMS_MAX)
+        return;
+    struct victim victim = request_victim(request, delay_ns, role);
+    if (!victim.path || array_add(&s->victims, victim) < 0) {
+        free(victim.path);
+        a->failed = true;
+    }
+}
+
+void stretch_victim_chain(struct analysis *a, struct stretch *s, const struct request *request,
+                          uint64_t delay_ns, enum victim_role role)
+{
+    for (int i = 0; request && i < CHAIN_MAX; i++, request = request->caller, role = VICTIM_UPSTREAM)
+        stretch_victim(a, s, request, delay_ns, role);
+}
+
+/* How long a request in flight could not go on because of [start, end): from when what it waits for was done.
+ * If that is still going on elsewhere, it lost nothing; if nothing is known of it, it could have gone on. */
+uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns)
+{
+    uint64_t ready_ns = request->ready_ns;
+    if (!ready_ns && request->open_calls)
+        return 0;
+    if (!ready_ns)
+        ready_ns = request->start_ns;
+    ready_ns = MAX(ready_ns, start_ns);
+    return end_ns > ready_ns ? end_ns - ready_ns : 0;
+}
+
+struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t culprit)
+{
+    struct stretch *s = stretch_new(a, thread, STRETCH_TURN, start_ns, end_ns);
+    if (!s)
+        return NULL;
+    take_looks(a, thread, s);
+    array_foreach (&thread->open, place) {
+        struct request *request = *place;
+        if (request->serial == culprit) {
+            request->blocked_ns += end_ns - start_ns;
+            stretch_victim_chain(a, s, request, end_ns - start_ns, VICTIM_CAUSED);
+            continue;
+        }
+        bool over = request->state != REQUEST_OPEN && request->end_ns <= start_ns;
+        if (over || request->start_ns >= start_ns)
+            continue;
+        uint64_t delay_ns = request_held_up_ns(request, start_ns, end_ns);
+        if (delay_ns)
+            stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
+    }
+    ipc_stalled(a, thread->process, s);
+    ports_stalled(a, thread, s);
+    return s;
+}
+
+void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
+                          uint64_t sent_ns, uint64_t opened_ns)
+{
+    struct stretch *s = thread->last_stretch;
+    if (!s || s->what != STRETCH_TURN || request->start_ns < s->end_ns)
+        return;
+    if (sent_ns) {
+        if (sent_ns < s->end_ns)
+            stretch_victim_chain(a, s, request, s->end_ns - MAX(sent_ns, s->start_ns), VICTIM_WAITED);
+        return;
+    }
+    /* Its sender is not traced. Only what is read without the loop having been idle since may have waited: in
+     * the poll of the stalled turn, it was ready before that turn began; in the next, it came while the loop
+     * stood, at a time unknown. Of the connections that came meanwhile libuv takes one in each turn of the
+     * loop. */
+    uint64_t quiet_ns =
+        activity_net_ns(thread, MIN(thread->last_turn_end_ns, request->start_ns), request->start_ns);
+    bool catching_up = opened_ns >= s->end_ns && request->start_ns - s->end_ns < s->end_ns - s->start_ns;
+    if (quiet_ns > QUIET_NS || (thread->polls_since_stretch > 1 && !catching_up))
+        thread->last_stretch = NULL;
+    else
+        stretch_victim(
+            a, s, request,
+            s->phase == SONDE_uv_phase_poll && !thread->polls_since_stretch ? s->end_ns - s->start_ns : 0,
+            VICTIM_WAITED);
+}

@@ -1,0 +1,73 @@
+/* What is left over: requests that waited long for nothing that was seen, neither a timer of their own nor a
+ * busy event loop, nor a pool (lanes.c). That is said, with what was busy meanwhile, rather than nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+static const uint64_t WAIT_MIN_NS = 50 * NS_PER_MS;
+
+/* The callback that went on after the wait was a timer's: the program waited by its own wish. */
+static bool is_timer(const struct request *request, const struct path_step *next)
+{
+    if (next->class != PATH_RUN || next->span == VSPAN_NONE)
+        return false;
+    const struct vspan *span = &request->spans.at[next->span];
+    return span->kind == VSPAN_callback && span->name && strcmp(span->name, "timer") == 0;
+}
+
+/* The loop was at work for others, or had no processor, for most of it: other findings say why. */
+static bool is_busy(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    struct activity_times times;
+    if (!thread)
+        return false;
+    uint64_t busy_ns =
+        activity_times(thread, start_ns, end_ns, &times)
+            ? times.running_ns + times.runnable_ns
+            : stretch_ran_ns(thread, start_ns, end_ns) + stretch_run_queue_ns(thread, start_ns, end_ns);
+    return busy_ns * 2 >= end_ns - start_ns;
+}
+
+static void add(struct analysis *a, const struct process *process, struct request *request,
+                const struct path_step *step)
+{
+    char key[320];
+    snprintf(key, sizeof(key), "%s %.256s", request->method, request->route);
+    struct fault *fault = fault_get(a, FINDING_unexplained_wait, process, key);
+    if (!fault)
+        return;
+    uint64_t took_ns = step->end_ns - step->start_ns;
+    fault->process = process;
+    fault->route = intern_string(a, key);
+    fault->count++;
+    fault->total_ns += took_ns;
+    if (took_ns > fault->worst_ns) {
+        fault->worst_ns = took_ns;
+        fault->command = lanes_busy_peer(process, step->start_ns, step->end_ns, &fault->lanes);
+    }
+    fault->queued_commands += request->ambiguous > 0;
+    fault->from_ns = MIN(fault->from_ns, step->start_ns);
+    fault->to_ns = MAX(fault->to_ns, step->end_ns);
+    fault_add_request(a, fault, request, took_ns, VICTIM_WAITED);
+}
+
+void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request)
+{
+    /* Of one that another service waits for, that one's slow peer tells (slow.c). */
+    if (request->state == REQUEST_UNFINISHED || request->messages || request->caller)
+        return;
+    for (size_t i = 0; i < request->path_steps.count; i++) {
+        const struct path_step *step = &request->path_steps.at[i];
+        bool last = i + 1 == request->path_steps.count;
+        if (step->class != PATH_OTHER || step->of_child || step->explained || step->span != VSPAN_NONE ||
+            step->end_ns - step->start_ns < WAIT_MIN_NS || (!last && is_timer(request, step + 1)) ||
+            is_busy(process, request->tid, step->start_ns, step->end_ns))
+            continue;
+        add(a, process, request, step);
+    }
+}

@@ -1,0 +1,114 @@
+/* Words for waits of requests in front of something: pools that had too few connections or workers (lanes.c),
+ * and what was not seen (unexplained.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+struct duration {
+    char text[32];
+};
+
+static const char *say_ns(struct duration *d, uint64_t ns)
+{
+    return clock_format_duration(ns, d->text, sizeof(d->text));
+}
+
+/* Who had them most. share: of all the time that they were held. */
+static const struct holder *most_of(const struct fault *fault, double *ret_share)
+{
+    const struct holder *most = &fault->holders[0];
+    uint64_t all_ns = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(fault->holders); i++) {
+        const struct holder *h = &fault->holders[i];
+        all_ns += h->total_ns;
+        if (h->total_ns > most->total_ns)
+            most = h;
+    }
+    *ret_share = all_ns ? (double)most->total_ns / (double)all_ns : 0;
+    return most;
+}
+
+void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    bool workers = fault->kind == FINDING_worker_pool_starved;
+    struct duration worst, all, held;
+    double share;
+    const struct holder *most = most_of(fault, &share);
+    const struct process *peer = process_serving(a, fault->command);
+    const char *to = workers ? ""
+                     : peer  ? finding_say(f, " to %s (%s)", peer->service, fault->command)
+                             : finding_say(f, " to %s", fault->command);
+    const char *lanes = workers ? "worker thread" : "connection";
+    f->title = finding_say(
+        f, "Requests of %s waited for one of %u %s%s%s: %llu time%s, for up to %s, %s in all", fault->service,
+        fault->lanes, lanes, fault->lanes == 1 ? "" : "s", to, (unsigned long long)fault->count,
+        fault->count == 1 ? "" : "s", say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
+    const char *who = most->route ? most->route
+                      : workers   ? "tasks whose requests are not known"
+                                  : "others whose requests are not known";
+    f->detail = finding_say(
+        f,
+        "Nothing else was seen for which they could have waited, and %s busy all that time: %.0f %% of "
+        "it with %s, for up to %s at once. %s",
+        fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
+        workers ? "A worker does one task at a time." : "Each serves one request at a time.");
+    f->remedy =
+        workers ? "Make the tasks shorter or fewer, or give the pool more threads where the machine has "
+                  "processors for them; refuse work when the queue is long."
+                : "Shorten what holds them (the slow statement, work done while one is held), give the pool "
+                  "more connections where the other side can serve them, or let fewer requests in.";
+    verdict_place(f, fault, workers ? "js" : "http");
+    if (!workers)
+        finding_add_text(f, "peer", peer ? peer->service : fault->command);
+    finding_add_count(f, "lanes_count", fault->lanes);
+    finding_add_count(f, "waits_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_text(f, "held_by", who);
+    finding_add_real(f, "held_share", share);
+    finding_add_count(f, "held_worst_ns", most->worst_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+void verdict_unexplained(struct finding *f, const struct fault *fault)
+{
+    struct duration worst, all;
+    f->title = finding_say(
+        f, "%s of %s waited for something that was not seen: %llu time%s, for up to %s, %s in all",
+        fault->route, fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+        say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
+    const char *busy =
+        fault->command
+            ? finding_say(f, " Meanwhile %s to %s busy with others, which may be why.",
+                          fault->lanes == 1 ? "the only connection"
+                                            : finding_say(f, "all %u connections", fault->lanes),
+                          finding_say(f, "%s %s", fault->command, fault->lanes == 1 ? "was" : "were"))
+            : "";
+    const char *ambiguous = fault->queued_commands
+                                ? " What other requests and these started at once could not be told apart."
+                                : "";
+    f->detail =
+        finding_say(f,
+                    "The event loop had little to do and no operation of theirs was under way: a lock or a "
+                    "queue of the program's own, an event of another request, a timer of a library, or "
+                    "something that sonde does not trace.%s%s",
+                    busy, ambiguous);
+    f->remedy =
+        "Look at the request (see below) and at the program where it goes on. --function NAME shows when a "
+        "function "
+        "of it is called and its promise settled; request contexts (--context auto) and kernel events make "
+        "more of it visible; trace the services and stores that it asks.";
+    verdict_place(f, fault, NULL);
+    finding_add_count(f, "waits_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    if (fault->command) {
+        finding_add_text(f, "busy_peer", fault->command);
+        finding_add_count(f, "busy_count", fault->lanes);
+    }
+    finding_add_count(f, "ambiguous_count", fault->queued_commands);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}

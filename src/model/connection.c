@@ -1,0 +1,392 @@
+/* Connections: the two ends of one TCP connection found by their mirrored addresses (net:connection, written
+ * at a descriptor's first use), and the calls that wait on the client's end. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+/* Closed connections whose other end is still open, or was not seen, are kept for late readers. */
+enum { LINGERING_MAX = 4096 };
+
+static uint64_t place_key(int32_t fd, uint32_t generation)
+{
+    return (uint64_t)(uint32_t)fd << 32 | generation;
+}
+
+struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation)
+{
+    uint64_t *known = map_get(&process->connections, place_key(fd, generation));
+    return known ? (struct connection *)(uintptr_t)*known : NULL;
+}
+
+struct connection *connection_need(struct analysis *a, struct process *process, int32_t fd,
+                                   uint32_t generation, uint64_t now_ns)
+{
+    uint64_t *place = map_put(&process->connections, place_key(fd, generation), NULL);
+    if (!place) {
+        a->failed = true;
+        return NULL;
+    }
+    if (*place)
+        return (struct connection *)(uintptr_t)*place;
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (!connection) {
+        map_remove(&process->connections, place_key(fd, generation));
+        a->failed = true;
+        return NULL;
+    }
+    connection->process = process;
+    connection->fd = fd;
+    connection->generation = generation;
+    connection->opened_ns = now_ns;
+    *place = (uint64_t)(uintptr_t)connection;
+    return connection;
+}
+
+/* ---- the two ends ---- */
+
+static uint64_t tuple_key(const struct address *from, const struct address *to)
+{
+    uint64_t words[] = {from->high, from->low, to->high, to->low, (uint64_t)from->port << 16 | to->port};
+    return map_hash(words, sizeof(words));
+}
+
+static bool same_address(const struct address *x, const struct address *y)
+{
+    return x->high == y->high && x->low == y->low && x->port == y->port;
+}
+
+static void forget_tuple(struct analysis *a, struct connection *connection)
+{
+    uint64_t key = tuple_key(&connection->local, &connection->peer);
+    uint64_t *known = map_get(&a->tuples, key);
+    if (known && *known == (uint64_t)(uintptr_t)connection)
+        map_remove(&a->tuples, key);
+    if (connection->mirror) {
+        connection->mirror->mirror = NULL;
+        connection->mirror = NULL;
+    }
+}
+
+static void find_mirror(struct analysis *a, struct connection *connection)
+{
+    uint64_t *place = map_put(&a->tuples, tuple_key(&connection->local, &connection->peer), NULL);
+    if (!place) {
+        a->failed = true;
+        return;
+    }
+    *place = (uint64_t)(uintptr_t)connection; /* the newest holder of these ports */
+    uint64_t *other = map_get(&a->tuples, tuple_key(&connection->peer, &connection->local));
+    struct connection *mirror = other ? (struct connection *)(uintptr_t)*other : NULL;
+    if (!mirror || mirror == connection || !same_address(&mirror->local, &connection->peer) ||
+        !same_address(&mirror->peer, &connection->local))
+        return;
+    /* Ports are used again: an end that already met its other end belongs to an older connection. */
+    if (mirror->mirror)
+        return;
+    connection->mirror = mirror;
+    mirror->mirror = connection;
+}
+
+static const char *address_name(struct analysis *a, const struct address *address)
+{
+    char host[INET6_ADDRSTRLEN] = "", name[INET6_ADDRSTRLEN + 16];
+    if (address->high == 0 && address->low >> 32 == 0xffff) {
+        struct in_addr v4 = {htonl((uint32_t)address->low)};
+        inet_ntop(AF_INET, &v4, host, sizeof(host));
+        snprintf(name, sizeof(name), "%s:%u", host, address->port);
+    } else {
+        struct in6_addr v6;
+        for (int i = 0; i < 8; i++) {
+            v6.s6_addr[i] = (uint8_t)(address->high >> (56 - 8 * i));
+            v6.s6_addr[8 + i] = (uint8_t)(address->low >> (56 - 8 * i));
+        }
+        inet_ntop(AF_INET6, &v6, host, sizeof(host));
+        snprintf(name, sizeof(name), "[%s]:%u", host, address->port);
+    }
+    return intern_string(a, name);
+}
+
+void connection_serves(struct analysis *a, const struct connection *c)
+{
+    if (!c->local.port || !c->peer.port)
+        return;
+    uint64_t *place = map_put(&a->served, (uintptr_t)address_name(a, &c->local), NULL);
+    if (place)
+        *place = (uint64_t)(uintptr_t)c->process;
+    else
+        a->failed = true;
+}
+
+const struct process *process_serving(const struct analysis *a, const char *address)
+{
+    const uint64_t *known = address ? map_get(&a->served, (uintptr_t)address) : NULL;
+    return known ? (const struct process *)(uintptr_t)*known : NULL;
+}
+
+void connection_event(struct analysis *a, struct process *process, const struct event *e)
+{
+    int32_t fd = (int32_t)I(e, net_connection_fd);
+    uint32_t generation = (uint32_t)U(e, net_connection_generation);
+    struct connection *c = connection_need(a, process, fd, generation, e->time_ns);
+    if (!c)
+        return;
+    /* Told again once connected: the address of the peer is known only then. */
+    forget_tuple(a, c);
+    c->local = (struct address){U(e, net_connection_local_high), U(e, net_connection_local_low),
+                                (uint16_t)U(e, net_connection_local_port)};
+    c->peer = (struct address){U(e, net_connection_peer_high), U(e, net_connection_peer_low),
+                               (uint16_t)U(e, net_connection_peer_port)};
+    c->family = (uint16_t)U(e, net_connection_family);
+    c->key = U(e, net_connection_key);
+    c->inode = U(e, net_connection_inode);
+    if (process->runtime != SONDE_runtime_redis && ipc_is(c))
+        ipc_opened(a, c);
+    if (process->runtime == SONDE_runtime_redis && c->key) {
+        c->protocol = PROTOCOL_REDIS;
+        uint64_t *client = map_put(&process->clients, c->key, NULL);
+        if (client)
+            *client = (uint64_t)(uintptr_t)c;
+        else
+            a->failed = true;
+    }
+    if (c->local.port && !c->client && process->connecting && process->runtime != SONDE_runtime_redis &&
+        !map_get(&process->server_ports, c->local.port)) {
+        c->client = 1;
+        process->connecting--;
+    }
+    if (c->local.port && c->peer.port) {
+        find_mirror(a, c);
+        c->peer_name = address_name(a, &c->peer);
+    }
+    if (c->protocol == PROTOCOL_REDIS)
+        connection_serves(a, c);
+}
+
+/* ---- end ---- */
+
+void connection_free(struct analysis *a, struct connection *c)
+{
+    forget_tuple(a, c);
+    ipc_closed(a, c);
+    http2_forget(c);
+    map_remove(&c->process->connections, place_key(c->fd, c->generation));
+    uint64_t *client = map_get(&c->process->clients, c->key);
+    if (client && *client == (uint64_t)(uintptr_t)c)
+        map_remove(&c->process->clients, c->key);
+    for (size_t i = c->first_call; i < c->calls.count; i++)
+        request_unref(a, c->calls.at[i].child);
+    request_unref(a, c->ended.child);
+    free(c->lane);
+    array_done(&c->calls);
+    array_done(&c->waiting);
+    array_done(&c->early);
+    array_done(&c->ipc_waiting);
+    free(c);
+}
+
+/* Whether every call of the client's end was taken up; a stalled server reads long after its client gave up.
+ */
+void connection_close(struct analysis *a, struct connection *c)
+{
+    if (c->closed)
+        return;
+    c->closed = 1;
+    if (array_add(&a->lingering, c) < 0) {
+        a->failed = true;
+        return;
+    }
+    while (a->lingering.count - a->first_lingering > LINGERING_MAX)
+        connection_free(a, a->lingering.at[a->first_lingering++]);
+    if (a->first_lingering > LINGERING_MAX) {
+        a->lingering.count -= a->first_lingering;
+        memmove(a->lingering.at, a->lingering.at + a->first_lingering,
+                a->lingering.count * sizeof(*a->lingering.at));
+        a->first_lingering = 0;
+    }
+}
+
+/* ---- calls ---- */
+
+struct call *call_at(struct connection *c, uint64_t index)
+{
+    if (index < c->calls_gone || index - c->calls_gone >= calls_open(c))
+        return NULL;
+    return &c->calls.at[c->first_call + (index - c->calls_gone)];
+}
+
+size_t calls_open(const struct connection *c)
+{
+    return c->calls.count - c->first_call;
+}
+
+struct call *call_add(struct analysis *a, struct connection *c, const struct call *call, uint64_t *ret_index)
+{
+    if (calls_open(c) >= CALLS_MAX) /* the other side never answers, or the trace is damaged */
+        call_finish_first(a, c, call->sent_ns);
+    if (array_add(&c->calls, *call) < 0) {
+        a->failed = true;
+        return NULL;
+    }
+    c->calls.at[c->calls.count - 1].span = VSPAN_NONE;
+    c->calls.at[c->calls.count - 1].peer = c->peer_name;
+    *ret_index = c->calls_gone + calls_open(c) - 1;
+    return &c->calls.at[c->calls.count - 1];
+}
+
+static struct vspan *call_span(struct analysis *a, const struct call *call)
+{
+    struct request *owner = call->span != VSPAN_NONE ? request_open(a, call->owner) : NULL;
+    return owner ? &owner->spans.at[call->span] : NULL;
+}
+
+void call_worked(struct analysis *a, struct call *call)
+{
+    struct vspan *span = call_span(a, call);
+    if (!span)
+        return;
+    span->work_start_ns = call->work_start_ns;
+    span->work_end_ns = call->work_end_ns;
+    span->argument_bytes = call->argument_bytes;
+    span->client_id = call->client_id;
+    span->peer_pid = call->peer_pid;
+    span->peer_tid = call->peer_tid;
+    span->name = call->name;
+}
+
+void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns)
+{
+    call->ready_ns = ready_ns;
+    struct request *owner = request_open(a, call->owner);
+    if (owner && !owner->ready_ns)
+        owner->ready_ns = ready_ns;
+}
+
+static void call_ended(struct analysis *a, const struct connection *c, const struct call *call,
+                       struct vspan *span, uint64_t end_ns)
+{
+    struct vspan own = {.start_ns = call->sent_ns,
+                        .end_ns = MAX(end_ns, call->sent_ns),
+                        .kind = call->kind,
+                        .name = call->name,
+                        .work_start_ns = call->work_start_ns,
+                        .work_end_ns = call->work_end_ns};
+    uint64_t *slot = map_get(&c->process->threads, (uint64_t)c->process->pid);
+    if (slot)
+        own.gc_ns = gc_overlap_ns((const struct thread *)(uintptr_t)*slot, own.start_ns, own.end_ns);
+    float unusual = attl_add(a, c->process->service, &own);
+    if (span) {
+        span->gc_ns = own.gc_ns;
+        span->unusual = unusual;
+    }
+}
+
+static void end_call(struct analysis *a, struct connection *c, struct call *call, uint64_t end_ns)
+{
+    call->ended = 1;
+    struct vspan *span = call_span(a, call);
+    if (span && !span->end_ns)
+        span->end_ns = MAX(end_ns, span->start_ns);
+    call_ended(a, c, call, span, end_ns);
+    lane_used(a, c, call, end_ns);
+    struct request *owner = request_open(a, call->owner);
+    if (owner && call->settled && owner->open_calls)
+        owner->open_calls--;
+    if (owner)
+        owner->last_done_ns = end_ns;
+    request_unref(a, c->ended.child);
+    c->ended = *call;
+    call->child = NULL;
+    c->last_call_end_ns = end_ns;
+}
+
+void call_finish(struct analysis *a, struct connection *c, struct call *call, uint64_t end_ns)
+{
+    if (!call->ended)
+        end_call(a, c, call, end_ns);
+    while (calls_open(c) && c->calls.at[c->first_call].ended)
+        call_finish_first(a, c, end_ns);
+}
+
+void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns)
+{
+    if (!calls_open(c))
+        return;
+    struct call *call = &c->calls.at[c->first_call];
+    if (!call->ended)
+        end_call(a, c, call, end_ns);
+    c->first_call++;
+    c->calls_gone++;
+    if (c->first_call >= 64 && c->first_call * 2 >= c->calls.count) {
+        c->calls.count -= c->first_call;
+        memmove(c->calls.at, c->calls.at + c->first_call, c->calls.count * sizeof(*c->calls.at));
+        c->first_call = 0;
+    }
+}
+
+static const enum layer LAYER_OF[] = {
+    [VSPAN_http] = LAYER_http, [VSPAN_redis] = LAYER_redis, [VSPAN_other] = LAYER_libuv};
+
+void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
+                 uint32_t parent)
+{
+    if (call->settled)
+        return;
+    call->settled = 1;
+    call->known = (uint8_t)known;
+    if (known == KNOWN_AMBIGUOUS)
+        a->counts.ambiguous++;
+    if (!owner) {
+        a->counts.outside += known != KNOWN_AMBIGUOUS;
+        return;
+    }
+    a->counts.proved += known == KNOWN_PROVED;
+    a->counts.inferred += known == KNOWN_INFERRED;
+    if (call->told && known == KNOWN_PROVED)
+        context_counted(a, owner->process);
+    call->owner = owner->serial;
+    owner->open_calls++;
+    struct vspan span = {.start_ns = call->sent_ns,
+                         .parent = parent,
+                         .cause = VSPAN_NONE,
+                         .layer = (uint8_t)LAYER_OF[call->kind],
+                         .kind = call->kind,
+                         .known = (uint8_t)known,
+                         .told = call->told,
+                         .message = call->message,
+                         .name = call->name,
+                         .peer = call->peer,
+                         .work_start_ns = call->work_start_ns,
+                         .work_end_ns = call->work_end_ns,
+                         .sequence = call->number,
+                         .client_id = call->client_id,
+                         .written_bytes = call->written_bytes,
+                         .write_messages = call->write_messages,
+                         .argument_bytes = call->argument_bytes,
+                         .peer_pid = call->peer_pid,
+                         .peer_tid = call->peer_tid};
+    call->span = request_add_span(a, owner, &span);
+    if (call->child) {
+        call->child->caller = owner;
+        if (call->span != VSPAN_NONE)
+            owner->spans.at[call->span].child = request_ref(call->child);
+    }
+    if (call->ready_ns && !owner->ready_ns)
+        owner->ready_ns = call->ready_ns;
+}
+
+void call_claim(struct analysis *a, struct call *call, struct request *owner)
+{
+    if (!call->settled || call->owner || call->sent_ns < owner->start_ns)
+        return;
+    if (call->known == KNOWN_AMBIGUOUS) {
+        a->counts.ambiguous--;
+        owner->ambiguous -= owner->ambiguous > 0;
+    } else {
+        a->counts.outside--;
+    }
+    call->settled = 0;
+    call_settle(a, call, owner, KNOWN_INFERRED, 0);
+}

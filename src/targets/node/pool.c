@@ -1,0 +1,266 @@
+/* The thread pool of libuv: each operation from its submission over the worker's queue (S4 of the paper) and
+ * its run (S5) to its completion callback (S7), and who held the pool while others waited. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "model/model.h"
+
+enum { OCCUPANTS_MAX = 32, KIND_READ = 3, KIND_WORK = 64, KIND_GETADDRINFO = 65, KIND_GETNAMEINFO = 66 };
+
+void pool_op_free(struct pool_op *op)
+{
+    if (op)
+        free(op->calls);
+    free(op);
+}
+
+static struct pool_op *pool_get(const struct process *process, uint64_t request)
+{
+    uint64_t *known = map_get(&process->pool, request);
+    return known ? (struct pool_op *)(uintptr_t)*known : NULL;
+}
+
+/* The resource whose creation is the nearest before the submission, on the same thread and in the same turn
+ * (BCTA, Node Compass 3.6). */
+static const char *nearest_type(const struct thread *thread, uint8_t kind)
+{
+    if (!thread->last_type || thread->last_type_ns < thread->last_turn_end_ns)
+        return NULL;
+    bool file = strncmp(thread->last_type, "FSREQ", 5) == 0;
+    bool file_kind = kind > 0 && kind < KIND_WORK;
+    return file == file_kind || strcmp(thread->last_type, "FILEHANDLE") == 0 ? thread->last_type : NULL;
+}
+
+static struct pool_op *pool_add(struct analysis *a, struct process *process, uint64_t request, uint8_t kind)
+{
+    uint64_t *place = map_put(&process->pool, request, NULL);
+    struct pool_op *op = calloc(1, sizeof(*op));
+    if (!place || !op) {
+        a->failed = true;
+        free(op);
+        return NULL;
+    }
+    pool_op_free((struct pool_op *)(uintptr_t)*place); /* its completion was not seen */
+    *place = (uint64_t)(uintptr_t)op;
+    op->request = request;
+    op->kind = kind;
+    op->span = VSPAN_NONE;
+    return op;
+}
+
+static void submitted(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    struct pool_op *op = pool_add(a, thread->process, U(e, uv_submit_request), (uint8_t)U(e, uv_submit_kind));
+    if (!op)
+        return;
+    op->submit_ns = e->time_ns;
+    op->submit_tid = thread->tid;
+    loop_submitted(a, thread, e->time_ns);
+    op->type = nearest_type(thread, op->kind);
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->id = op->request;
+        item->context = (uint32_t)U(e, uv_submit_context);
+    }
+}
+
+/* ---- who held the pool ---- */
+
+struct occupant {
+    struct pool_run like; /* its kind, type and, where known, route; start and end of its longest run */
+    uint64_t held_ns;
+};
+
+static void add_occupant(struct occupant *all, size_t *count, const struct pool_run *run, uint64_t held_ns)
+{
+    size_t i = 0;
+    while (i < *count && (all[i].like.kind != run->kind || all[i].like.type != run->type))
+        i++;
+    if (i == OCCUPANTS_MAX)
+        return;
+    if (i == *count) {
+        all[i] = (struct occupant){.like = *run};
+        (*count)++;
+    } else if (run->end_ns - run->start_ns > all[i].like.end_ns - all[i].like.start_ns) {
+        all[i].like.start_ns = run->start_ns;
+        all[i].like.end_ns = run->end_ns;
+    }
+    all[i].held_ns += held_ns;
+    if (!all[i].like.route) /* not every one's request is known */
+        all[i].like.route = run->route;
+}
+
+static uint64_t overlap(uint64_t s1, uint64_t e1, uint64_t s2, uint64_t e2)
+{
+    uint64_t start = MAX(s1, s2), end = MIN(e1, e2);
+    return end > start ? end - start : 0;
+}
+
+/* Runs that had not ended when this one began: of those submitted before it, as many as there are threads
+ * left.
+ */
+static void add_running(const struct process *process, const struct pool_op *op, struct occupant *all,
+                        size_t *count)
+{
+    uint32_t left = process->pool_threads ? process->pool_threads - 1 : 0;
+    uint64_t after = 0;
+    for (; left; left--) {
+        const struct pool_op *first = NULL;
+        map_foreach (&process->pool, slot) {
+            const struct pool_op *other = (const struct pool_op *)(uintptr_t)slot->value;
+            if (other != op && other->submit_ns && !other->run_end_ns && other->submit_ns < op->submit_ns &&
+                other->submit_ns > after && (!first || other->submit_ns < first->submit_ns))
+                first = other;
+        }
+        if (!first)
+            return;
+        after = first->submit_ns;
+        struct pool_run run = {first->submit_ns, op->run_start_ns, 0, first->type, first->route, first->kind};
+        add_occupant(all, count, &run, overlap(run.start_ns, run.end_ns, op->submit_ns, op->run_start_ns));
+    }
+}
+
+static void starved(struct analysis *a, struct thread *thread, const struct pool_op *op)
+{
+    struct process *process = thread->process;
+    struct occupant all[OCCUPANTS_MAX];
+    size_t count = 0;
+    size_t kept = MIN(process->run_count, (size_t)POOL_RUNS_KEPT);
+    uint64_t waited_ns = op->run_start_ns - op->submit_ns, busy_ns = 0;
+    for (size_t i = 0; i < kept; i++) {
+        const struct pool_run *run = &process->runs[i];
+        uint64_t held = overlap(run->start_ns, run->end_ns, op->submit_ns, op->run_start_ns);
+        if (held)
+            add_occupant(all, &count, run, held);
+        busy_ns += run->tid == thread->tid ? held : 0;
+    }
+    /* The thread that took it must have been at work meanwhile; one that slept on was not woken in time. */
+    if (busy_ns * 2 < waited_ns)
+        return;
+    add_running(process, op, all, &count);
+    const struct occupant *most = NULL;
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        total += all[i].held_ns;
+        if (!most || all[i].held_ns > most->held_ns)
+            most = &all[i];
+    }
+    /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine.
+     */
+    uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(process->pool_threads, 1u);
+    if (!most || total < capacity_ns / 8)
+        return;
+    struct stretch *s = stretch_new(a, thread, STRETCH_POOL, op->submit_ns, op->run_start_ns);
+    if (!s)
+        return;
+    const char *kind = event_label(SONDE_MEANING_uv_kind, op->kind);
+    s->waiting_kind = kind ? kind : "operation";
+    s->run_ns = op->run_end_ns - op->run_start_ns;
+    s->occupant_kind = most->like.kind;
+    s->occupant_type = most->like.type;
+    s->occupant_route = most->like.route;
+    s->occupant_run_ns = most->like.end_ns - most->like.start_ns;
+    s->occupant_share = (double)most->held_ns / (double)total;
+    s->pool_threads = process->pool_threads;
+    struct request *owner = request_open(a, op->owner);
+    if (owner)
+        owner->pool_wait_ns += op->run_start_ns - op->submit_ns;
+    stretch_victim_chain(a, s, owner, op->run_start_ns - op->submit_ns, VICTIM_WAITED);
+}
+
+/* ---- at work ---- */
+
+static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, const struct event *e)
+{
+    struct process *process = thread->process;
+    op->run_end_ns = e->time_ns;
+    op->run_start_ns = MAX(e->time_ns - event_duration(e), op->submit_ns);
+    op->run_tid = thread->tid;
+    uint64_t *submitter = op->submit_ns ? map_get(&process->threads, (uint64_t)op->submit_tid) : NULL;
+    if (submitter)
+        loop_ran((struct thread *)(uintptr_t)*submitter);
+    free(op->calls);
+    op->calls = below_keep(thread, e->time_ns - event_duration(e), e->time_ns);
+    if (!thread->runs_pool) {
+        thread->runs_pool = 1;
+        process->pool_threads++;
+    }
+    uint64_t waited = op->submit_ns ? op->run_start_ns - op->submit_ns : 0;
+    uint64_t idle_ns =
+        op->run_start_ns > thread->pool_busy_until_ns ? op->run_start_ns - thread->pool_busy_until_ns : 0;
+    /* A thread that was idle before did not make it wait: the machine did, waking it up late. */
+    op->waited_behind = thread->pool_busy_until_ns > op->submit_ns && idle_ns * 4 <= waited;
+    thread->pool_busy_until_ns = e->time_ns;
+    stretch_active(thread, op->run_start_ns, op->run_end_ns);
+    struct request *owner = request_open(a, op->owner);
+    if (owner) {
+        if (!owner->ready_ns)
+            owner->ready_ns = op->run_end_ns;
+        if (op->span != VSPAN_NONE) {
+            struct vspan *span = &owner->spans.at[op->span];
+            span->work_start_ns = op->run_start_ns;
+            span->work_end_ns = op->run_end_ns;
+            span->peer_tid = op->run_tid;
+            below_pool(a, op, owner);
+        }
+    }
+    if (waited >= a->options.pool_wait_ns && op->waited_behind)
+        starved(a, thread, op);
+    process->runs[process->run_count++ % POOL_RUNS_KEPT] =
+        (struct pool_run){op->run_start_ns, op->run_end_ns, op->run_tid, op->type, op->route, op->kind};
+}
+
+void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns)
+{
+    const char *kind = event_label(SONDE_MEANING_uv_kind, op->kind);
+    struct vspan own = {.start_ns = op->submit_ns ? op->submit_ns : op->run_start_ns,
+                        .kind = VSPAN_pool,
+                        .name = op->kind == KIND_WORK && op->type ? op->type
+                                : kind                            ? kind
+                                                                  : "operation",
+                        .work_start_ns = op->run_start_ns,
+                        .work_end_ns = op->run_end_ns};
+    own.end_ns = MAX(done_ns, own.start_ns);
+    own.gc_ns = gc_overlap_ns(thread, own.start_ns, own.end_ns);
+    own.unusual = attl_add(a, thread->process->service, &own);
+    loop_completed(a, thread, op, done_ns);
+    struct request *owner = request_open(a, op->owner);
+    if (!owner)
+        return;
+    if (owner->open_calls)
+        owner->open_calls--;
+    if (op->span == VSPAN_NONE)
+        return;
+    owner->last_done_ns = done_ns;
+    struct vspan *span = &owner->spans.at[op->span];
+    span->end_ns = MAX(done_ns, span->start_ns);
+    span->gc_ns = own.gc_ns;
+    span->unusual = own.unusual;
+}
+
+static void count_read(struct process *process, const struct event *e)
+{
+    bool read = U(e, uv_run_kind) == KIND_READ;
+    process->file_reads += read;
+    process->file_read_ns += read ? event_duration(e) : 0;
+}
+
+void pool_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    if (e->id == SONDE_EVENT_uv_submit) {
+        submitted(a, thread, e);
+        return;
+    }
+    count_read(thread->process, e);
+    struct pool_op *op = pool_get(thread->process, U(e, uv_run_request));
+    bool loop = thread->tid == thread->process->pid || thread->runs_loop;
+    if (!op && !loop) /* how it was submitted was not seen */
+        op = pool_add(a, thread->process, U(e, uv_run_request), (uint8_t)U(e, uv_run_kind));
+    if (op && op->submit_tid != thread->tid) {
+        ran(a, thread, op, e);
+    } else if (loop) { /* the synchronous API, on the loop's own thread */
+        struct item *item = turn_item(a, thread, e->id, e->time_ns - event_duration(e), e->time_ns);
+        if (item)
+            item->small = (uint8_t)U(e, uv_run_kind);
+    }
+}

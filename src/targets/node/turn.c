@@ -1,0 +1,224 @@
+/* The turns of an event loop. A span's record is written when it ends, so the events of a thread arrive
+ * inside out; here they are put together to a tree, and when an outermost span (a stream's events, a
+ * completion, a phase) ends, the turn is read as a whole: whose callback it was is known only then.
+ *
+ * items is in order of arrival, so that the subtree of an item is the contiguous range [low, item]; roots are
+ * the items that no later span has taken in yet. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "model/model.h"
+
+/* The sampler fits its clock on its own. */
+static const uint64_t CLOCK_SLACK_NS = 200000;
+
+enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_UNKNOWN = 255 };
+
+struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
+                       uint64_t end_ns)
+{
+    uint32_t index = (uint32_t)thread->items.count;
+    struct item item = {.start_ns = start_ns,
+                        .end_ns = end_ns,
+                        .first_child = NONE_ITEM,
+                        .next = NONE_ITEM,
+                        .low = index,
+                        .event = event};
+    if (array_add(&thread->items, item) < 0) {
+        a->failed = true;
+        return NULL;
+    }
+    struct item *added = &thread->items.at[index];
+    if (event_catalogue[event].span)
+        while (thread->roots.count) {
+            uint32_t root = thread->roots.at[thread->roots.count - 1];
+            struct item *child = &thread->items.at[root];
+            if (child->start_ns < start_ns)
+                break;
+            child->next = added->first_child;
+            added->first_child = root;
+            added->low = child->low;
+            thread->roots.count--;
+        }
+    if (array_add(&thread->roots, index) < 0) {
+        a->failed = true;
+        return NULL;
+    }
+    return added;
+}
+
+static void read_roots(struct analysis *a, struct thread *thread, uint8_t phase)
+{
+    for (size_t i = 0; i < thread->roots.count; i++) {
+        uint32_t root = thread->roots.at[i];
+        if (thread->items.at[root].event == SONDE_EVENT_uv_phase) {
+            uint8_t its_phase = thread->items.at[root].small;
+            for (uint32_t child = thread->items.at[root].first_child; child != NONE_ITEM;
+                 child = thread->items.at[child].next)
+                node_read_turn(a, thread, child, its_phase);
+        } else {
+            node_read_turn(a, thread, root, phase);
+        }
+        thread->last_turn_end_ns = thread->items.at[root].end_ns;
+    }
+    for (size_t i = 0; i < thread->items.count; i++)
+        if (thread->items.at[i].event == SONDE_EVENT_uv_done)
+            pool_op_free(thread->items.at[i].pointer);
+    array_clear(&thread->items);
+    array_clear(&thread->roots);
+    requests_settle(a, thread);
+}
+
+void turn_flush(struct analysis *a, struct thread *thread)
+{
+    read_roots(a, thread, PHASE_UNKNOWN);
+}
+
+static void take_done(struct thread *thread, struct item *item, uint64_t request)
+{
+    uint64_t *known = map_get(&thread->process->pool, request);
+    if (!known)
+        return;
+    item->pointer = (void *)(uintptr_t)*known;
+    map_remove(&thread->process->pool, request);
+}
+
+static void remember_type(struct analysis *a, struct thread *thread, uint64_t async_id, const char *type)
+{
+    if (!thread->types)
+        thread->types = calloc(TYPES_KEPT, sizeof(*thread->types));
+    if (thread->types)
+        thread->types[async_id % TYPES_KEPT] = (struct async_type){async_id, type};
+    else
+        a->failed = true;
+}
+
+static void fill_item(struct analysis *a, struct thread *thread, struct item *item, const struct event *e)
+{
+    switch (e->id) {
+    case SONDE_EVENT_node_async_init:
+        item->id = U(e, node_async_init_async_id);
+        item->trigger = U(e, node_async_init_trigger_id);
+        item->name = process_name_of(thread->process, U(e, node_async_init_type));
+        thread->last_type = item->name;
+        thread->last_type_ns = e->time_ns;
+        remember_type(a, thread, item->id, item->name);
+        if (item->name && strcmp(item->name, "TCPCONNECTWRAP") == 0)
+            thread->process->connecting++;
+        break;
+    case SONDE_EVENT_node_callback:
+        item->id = U(e, node_callback_async_id);
+        item->name = process_name_of(thread->process, U(e, node_callback_function));
+        break;
+    case SONDE_EVENT_uv_done:
+        item->small = (uint8_t)U(e, uv_done_kind);
+        take_done(thread, item, U(e, uv_done_request));
+        break;
+    case SONDE_EVENT_uv_phase:
+        item->small = (uint8_t)U(e, uv_phase_phase);
+        break;
+    case SONDE_EVENT_uv_io:
+        item->fd = (int32_t)I(e, uv_io_fd);
+        item->generation = (uint32_t)U(e, uv_io_generation);
+        item->count = (uint32_t)U(e, uv_io_events);
+        break;
+    case SONDE_EVENT_v8_gc:
+        item->small = (uint8_t)U(e, v8_gc_type);
+        gc_collected(a, thread, item->start_ns, e->time_ns, item->small, U(e, v8_gc_heap_before),
+                     U(e, v8_gc_heap_after));
+        break;
+    case SONDE_EVENT_js_measure:
+        item->id = e->time_ns - MIN(e->time_ns, U(e, js_measure_ago_ns));
+        item->trigger = item->id - MIN(item->id, U(e, js_measure_took_ns));
+        item->context = (uint32_t)U(e, js_measure_context);
+        item->name = process_name_of(thread->process, U(e, js_measure_name));
+        break;
+    case SONDE_EVENT_js_function:
+        item->context = (uint32_t)U(e, js_function_context);
+        item->name = process_name_of(thread->process, U(e, js_function_name));
+        item->count = (uint32_t)U(e, js_function_call);
+        item->small = U(e, js_function_threw) != 0;
+        break;
+    case SONDE_EVENT_js_settled:
+        item->count = (uint32_t)U(e, js_settled_call);
+        item->small = (uint8_t)U(e, js_settled_outcome);
+        break;
+    case SONDE_EVENT_v8_encode:
+        item->small = (uint8_t)U(e, v8_encode_what);
+        item->id = U(e, v8_encode_bytes);
+        encode_done(a, thread, item->start_ns, e->time_ns, item->small, item->id);
+        break;
+    }
+}
+
+void turn_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    uint64_t start_ns = e->time_ns - event_duration(e);
+    struct item *item = turn_item(a, thread, e->id, start_ns, e->time_ns);
+    if (!item)
+        return;
+    thread->runs_loop = 1;
+    fill_item(a, thread, item, e);
+    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
+        loop_callback(a, thread, e->time_ns);
+    if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
+        read_roots(a, thread, SONDE_uv_phase_poll);
+    else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
+        read_roots(a, thread, PHASE_UNKNOWN);
+    thread->had_phase |= e->id == SONDE_EVENT_uv_phase;
+    if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != SONDE_uv_phase_poll)
+        return;
+    loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));
+    loop_polled(thread, start_ns, e->time_ns);
+    thread->polls_since_stretch++;
+}
+
+/* ---- the end of a thread ---- */
+
+static int deepest_first(const void *x, const void *y)
+{
+    const struct open_span *a = x, *b = y;
+    return (a->depth < b->depth) - (a->depth > b->depth);
+}
+
+/* Spans that never ended, as if they ended now: the innermost first. */
+void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
+{
+    ARRAY(struct open_span) open = {0};
+    array_foreach (&a->open_spans, span)
+        if (span->pid == thread->process->pid && span->tid == thread->tid &&
+            span->since_ns >= thread->process->started_ns)
+            LIST_ADD(a, &open, *span);
+    if (open.count)
+        qsort(open.at, open.count, sizeof(*open.at), deepest_first);
+    bool turn = false;
+    array_foreach (&open, span) {
+        if (span->event != SONDE_EVENT_node_callback && span->event != SONDE_EVENT_uv_io &&
+            span->event != SONDE_EVENT_uv_done)
+            continue;
+        struct item *item =
+            turn_item(a, thread, (uint16_t)span->event, span->since_ns, MAX(now_ns, span->since_ns));
+        if (!item)
+            break;
+        turn = true;
+        if (span->event == SONDE_EVENT_uv_done)
+            take_done(thread, item, span->argument);
+        else if (span->event == SONDE_EVENT_uv_io)
+            item->fd = (int32_t)span->argument, item->generation = UINT32_MAX;
+        else
+            item->id = span->argument;
+    }
+    array_done(&open);
+    /* The recorder died too: samples of a stall that no turn has ended since are what is left. Brief ones
+     * only know when they were taken. */
+    uint64_t since_ns = 0;
+    array_foreach (&thread->looks, look)
+        if (look->since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns &&
+            (!since_ns || look->since_ns < since_ns))
+            since_ns = look->since_ns;
+    if (!turn && since_ns)
+        turn = turn_item(a, thread, SONDE_EVENT_node_callback, since_ns, MAX(now_ns, since_ns)) != NULL;
+    thread->unfinished = turn;
+    thread->finish_ns = now_ns;
+    read_roots(a, thread, SONDE_uv_phase_poll);
+}

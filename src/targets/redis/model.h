@@ -1,0 +1,170 @@
+/* What Redis servers do, from their events alone: commands, clients, event loop, queueing, threads and bus,
+ * one struct redis_server for each traced server process. The model needs no traced caller; where callers are
+ * traced it names them.
+ *
+ *     struct redis_model *model;
+ *     redis_model_new(&REDIS_DEFAULTS, &model);
+ *     redis_model_event(model, event);      every event of a recording, in order of time
+ *     redis_model_finish(model);
+ *     redis_model_report(model, report);    findings
+ *     redis_model_free(model);
+ *
+ * Memory is bounded by the clients that exist at one time and by CLIENTS_KEPT of those that are gone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_REDIS_MODEL_H
+#define TARGETS_REDIS_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/map.h"
+#include "finding/report.h"
+#include "targets/redis/conflict.h"
+#include "targets/redis/queue.h"
+#include "span/sketch.h"
+#include "trace/pass.h"
+
+enum {
+    REDIS_BUS_TYPES = 16, /* CLUSTERMSG_TYPE_*; the last one counts all that are unknown */
+    REDIS_THREADS = 64    /* threads told apart; more are counted with the last */
+};
+
+struct redis_options {
+    uint64_t slow_command_ns; /* a command that takes longer is examined for those that queue behind it */
+};
+#define REDIS_DEFAULTS ((struct redis_options){.slow_command_ns = 10000000})
+
+/* All calls of one command name. */
+struct redis_command {
+    const char *name;     /* as Redis spells it: "get", "config|set" */
+    uint64_t calls;       /* sent by clients */
+    uint64_t inner_calls; /* from scripts and transactions: their time is in the outer command */
+    uint64_t time_ns, worst_ns;
+    uint64_t argument_bytes; /* sum of the argument lengths, where known */
+    struct sketch latency;   /* execution time of calls sent by clients */
+};
+
+struct redis_client {
+    uint64_t id;
+    int32_t fd;
+    char peer[64];      /* "127.0.0.1:41234", "" unknown (attached after it connected, or a UNIX socket) */
+    const char *caller; /* the traced process at the other end, NULL unknown */
+    uint64_t commands, time_ns, argument_bytes, reads, replies;
+    uint64_t last_reply_ns; /* end of the newest reply written; 0 none yet */
+    uint64_t first_ns, freed_ns;
+    struct redis_io io;
+};
+
+/* Commands of all clients of one caller: a traced service, else the peer's address without its port. */
+struct redis_caller {
+    const char *name;
+    bool traced;
+    uint64_t clients, commands, time_ns, argument_bytes;
+};
+
+struct redis_traffic {
+    uint64_t sent, sent_bytes, received, received_bytes;
+};
+
+/* What one thread did for clients. */
+struct redis_thread {
+    int64_t tid;
+    uint64_t reads, read_ns, replies, reply_ns, commands, command_ns;
+};
+
+/* A connection that a process told of before it was known to be a server. */
+struct redis_early {
+    uint64_t client_id, time_ns;
+    int32_t fd;
+    char peer[64];
+};
+
+/* A traced process of any runtime. Its first events may come before the one that says what it is. */
+struct redis_process {
+    int64_t pid;
+    const char *name;            /* the service; NULL before it is known */
+    struct map names;            /* number of a probe:name to const char * */
+    struct redis_server *server; /* NULL: none, or not known yet */
+    ARRAY(struct redis_early) early;
+};
+
+struct redis_server {
+    struct redis_model *model;
+    int64_t pid;
+    const char *name;
+    uint64_t started_ns, ended_ns;
+    int status; /* wait status, -1 unknown or still running */
+
+    struct redis_process *process;
+    struct map clients; /* client id to struct redis_client *, those that were not freed */
+    struct map by_fd;   /* descriptor to the id of the client that has it */
+    struct map by_name; /* const char * to struct redis_command * */
+    ARRAY(struct redis_command *) commands;
+    ARRAY(struct redis_client *) gone;
+    struct map caller_of;               /* const char * to index in callers */
+    ARRAY(struct redis_caller) callers; /* filled by redis_model_finish() */
+    struct redis_thread threads[REDIS_THREADS];
+    unsigned thread_count;
+
+    uint64_t iterations, busy_ns, longest_ns; /* of the event loop: with at least one ready descriptor */
+    struct sketch ready;                      /* ready descriptors an iteration */
+    struct redis_traffic bus[REDIS_BUS_TYPES];
+    uint64_t publish_bytes; /* arguments of PUBLISH from clients */
+    uint64_t commands_count, command_ns, clients_count;
+    uint64_t lost; /* events of this process that were not recorded */
+
+    ARRAY(struct redis_conflict) conflicts;
+    struct redis_queue queue;
+};
+
+struct redis_model {
+    struct redis_options options;
+    struct arena arena;
+    struct map processes; /* pid to struct redis_process * */
+    struct map sockets;   /* hash of a local address and port to struct redis_process *: who has it */
+    struct map strings;
+    ARRAY(struct redis_process *) all;
+    ARRAY(struct redis_server *) list; /* in order of appearance */
+    uint64_t first_ns, last_ns;
+    bool failed;
+};
+
+/* 0 or -ENOMEM. */
+int redis_model_new(const struct redis_options *options, struct redis_model **ret_model);
+
+/* Takes one event; events must come in order of time. 0 or -ENOMEM. */
+int redis_model_event(struct redis_model *model, const struct event *event);
+
+/* Sums up: callers, open stalls. Call once, after the last event. 0 or -ENOMEM. */
+int redis_model_finish(struct redis_model *model);
+
+/* A pass that does both; the model is borrowed. */
+struct pass redis_model_pass(struct redis_model *model);
+
+/* Adds the findings (kinds redis-connection-conflict, redis-server-killed) to the report. 0 or -ENOMEM. */
+int redis_model_report(const struct redis_model *model, struct report *report);
+
+/* Findings of `sonde redis` alone: slow commands with the clients that queued behind them, callers or not. 0
+ * or -ENOMEM. */
+int redis_model_report_slow(const struct redis_model *model, struct report *report);
+
+void redis_model_free(struct redis_model *model);
+static inline void redis_model_freep(struct redis_model **model)
+{
+    redis_model_free(*model);
+}
+
+/* A copy of the string that lives as long as the model, the same pointer for equal strings; "" when memory is
+ * exhausted (then the model's next call fails). */
+const char *redis_intern(struct redis_model *model, const char *string, size_t length);
+
+/* "PUBLISH", "PING", ... of a CLUSTERMSG_TYPE_*; "other" for the last one. */
+const char *redis_bus_type(unsigned type);
+
+/* The client of that id, created when it is new (attached in mid-traffic); NULL when id is 0 or memory is
+ * exhausted. */
+struct redis_client *redis_client_get(struct redis_server *server, uint64_t id, int32_t fd, uint64_t now_ns);
+
+#endif

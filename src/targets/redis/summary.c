@@ -1,0 +1,105 @@
+/* See summary.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "targets/redis/summary.h"
+
+#include "targets/redis/conflict.h"
+
+static json_t *commands_json(const struct redis_server *server)
+{
+    json_t *array = json_array();
+    array_foreach (&server->commands, place) {
+        const struct redis_command *c = *place;
+        json_array_append_new(
+            array,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", c->name, "calls_count",
+                      (json_int_t)c->calls, "inner_calls_count", (json_int_t)c->inner_calls, "executed_ns",
+                      (json_int_t)c->time_ns, "p50_ns", (json_int_t)sketch_quantile(&c->latency, 0.5),
+                      "p99_ns", (json_int_t)sketch_quantile(&c->latency, 0.99), "worst_ns",
+                      (json_int_t)c->worst_ns, "argument_bytes", (json_int_t)c->argument_bytes));
+    }
+    return array;
+}
+
+static json_t *callers_json(const struct redis_server *server)
+{
+    json_t *array = json_array();
+    array_foreach (&server->callers, c)
+        json_array_append_new(array, json_pack("{s:s, s:b, s:I, s:I, s:I, s:I}", "name", c->name, "traced",
+                                               c->traced, "connections_count", (json_int_t)c->clients,
+                                               "commands_count", (json_int_t)c->commands, "executed_ns",
+                                               (json_int_t)c->time_ns, "argument_bytes",
+                                               (json_int_t)c->argument_bytes));
+    return array;
+}
+
+static json_t *threads_json(const struct redis_server *server)
+{
+    json_t *array = json_array();
+    for (unsigned i = 0; i < server->thread_count; i++) {
+        const struct redis_thread *t = &server->threads[i];
+        json_array_append_new(
+            array, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "tid", (json_int_t)t->tid, "reads_count",
+                             (json_int_t)t->reads, "read_ns", (json_int_t)t->read_ns, "replies_count",
+                             (json_int_t)t->replies, "reply_ns", (json_int_t)t->reply_ns, "commands_count",
+                             (json_int_t)t->commands, "command_ns", (json_int_t)t->command_ns));
+    }
+    return array;
+}
+
+static json_t *slow_json(const struct redis_server *server)
+{
+    json_t *array = json_array();
+    array_foreach (&server->queue.slow, s)
+        json_array_append_new(
+            array, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s?}", "command", s->name, "client_id",
+                             (json_int_t)s->client_id, "start_ns", (json_int_t)s->start_ns, "executed_ns",
+                             (json_int_t)(s->end_ns - s->start_ns), "waiting_clients_count",
+                             (json_int_t)s->waiters, "waited_ns", (json_int_t)s->waited_ns, "longest_wait_ns",
+                             (json_int_t)s->longest_ns, "caller", s->caller));
+    return array;
+}
+
+static json_t *bus_json(const struct redis_server *server)
+{
+    json_t *array = json_array();
+    for (unsigned type = 0; type < REDIS_BUS_TYPES; type++) {
+        const struct redis_traffic *t = &server->bus[type];
+        if (t->sent || t->received)
+            json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "type", redis_bus_type(type),
+                                                   "sent_count", (json_int_t)t->sent, "sent_bytes",
+                                                   (json_int_t)t->sent_bytes, "received_count",
+                                                   (json_int_t)t->received, "received_bytes",
+                                                   (json_int_t)t->received_bytes));
+    }
+    return array;
+}
+
+static json_t *server_json(const struct redis_server *server)
+{
+    const struct redis_model *model = server->model;
+    uint64_t from = server->started_ns ? server->started_ns : model->first_ns;
+    uint64_t to = server->ended_ns ? server->ended_ns : model->last_ns;
+    return json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name",
+        server->name, "pid", (json_int_t)server->pid, "from_ns", (json_int_t)from, "to_ns", (json_int_t)to,
+        "commands_count", (json_int_t)server->commands_count, "executed_ns", (json_int_t)server->command_ns,
+        "connections_count", (json_int_t)server->clients_count, "iterations_count",
+        (json_int_t)server->iterations, "busy_ns", (json_int_t)server->busy_ns, "longest_iteration_ns",
+        (json_int_t)server->longest_ns, "most_ready_count", (json_int_t)sketch_quantile(&server->ready, 1),
+        "lost_events_count", (json_int_t)server->lost, "commands", commands_json(server), "callers",
+        callers_json(server), "slow", slow_json(server), "threads", threads_json(server), "bus",
+        bus_json(server));
+}
+
+json_t *redis_summary_json(const struct redis_model *model)
+{
+    json_t *array = json_array();
+    array_foreach (&model->list, server) {
+        json_t *object = server_json(*server);
+        if (!object || json_array_append_new(array, object) < 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
