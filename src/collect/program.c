@@ -99,7 +99,7 @@ static void make_printable(char *text)
 }
 
 /* Of the command line the program and its script are kept, never code or arguments. */
-static void describe(struct program *program)
+static void describe(struct program *program, const struct target *target)
 {
     enum { NAME_MAX_BYTES = 255 };
     char path[64], exe[PATH_MAX];
@@ -117,7 +117,8 @@ static void describe(struct program *program)
     if (program->runtime == RUNTIME_NODE)
         program->name = service_name(program->pid, script);
     else if (program->runtime == RUNTIME_REDIS && length &&
-             asprintf(&program->name, "redis:%u", redis_port(program->pid, line, length)) < 0)
+             asprintf(&program->name, "%s:%u", target->valkey ? "valkey" : "redis",
+                      redis_port(program->pid, line, length)) < 0)
         program->name = NULL;
     if (!program->name)
         program->name = strdup(base_name(exe));
@@ -198,7 +199,7 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     program->pidfd = program->unseen.sched_fd = -1;
     program->pid = target->pid;
     program->runtime = target->runtime;
-    describe(program);
+    describe(program, target);
     if (!program->name || !program->command || !program->exe) {
         program_free(program);
         return -ENOMEM;

@@ -62,6 +62,7 @@ for (const { name, program, replies } of ROWS)
             assert.equal(count('set'), after.set - (before.set || 0));
             assert.ok(count('get') >= after.get - before.get, `${count('get')} of ${after.get - before.get}`);
         }
+        assert.equal(seen.name, `${program.replace('-server', '')}:${port}`);
         assert.ok(seen.connections_count >= 100);
         assert.ok(seen.iterations_count > 100);
         assert.deepEqual(seen.callers.map((c) => c.name), ['127.0.0.1'], 'also those that were connected before');
