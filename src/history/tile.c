@@ -94,24 +94,10 @@ static int take(void *context, uint32_t column, const struct history_summary *s)
     return tile->failed ? -ENOMEM : 0;
 }
 
-static void add_json_string(struct text *to, const char *string)
-{
-    text_add(to, "\"");
-    for (const char *c = string; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            text_addf(to, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20)
-            text_addf(to, "\\u%04x", *c);
-        else
-            text_add_bytes(to, c, 1);
-    }
-    text_add(to, "\"");
-}
-
 static void add_value(struct text *to, struct history_value value)
 {
     if (value.type == HISTORY_STRING)
-        add_json_string(to, value.string);
+        text_add_json(to, value.string, strlen(value.string));
     else if (value.type == HISTORY_INT)
         text_addf(to, "%" PRId64, value.integer);
     else if (value.type == HISTORY_DOUBLE && isfinite(value.number))

@@ -112,14 +112,5 @@ int page_file(const struct page_part *parts, size_t count, struct text *to)
 
 void page_json_string(struct text *to, const char *string)
 {
-    text_add(to, "\"");
-    for (const char *c = string; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            text_addf(to, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20)
-            text_addf(to, "\\u%04x", *c);
-        else
-            text_add_bytes(to, c, 1);
-    }
-    text_add(to, "\"");
+    text_add_json(to, string, strlen(string));
 }

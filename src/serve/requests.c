@@ -391,7 +391,7 @@ static void add_histogram(struct text *to, const struct requests *r, const struc
 int requests_query(const struct requests *r, const struct requests_query *query, struct text *to)
 {
     struct hit *hits;
-    size_t count, limit = MIN(query->limit, (uint32_t)REQUESTS_LIMIT_MAX);
+    size_t count, limit = query->limit;
     int error = select_rows(r, query, &hits, &count);
     if (error < 0)
         return error;

@@ -27,6 +27,7 @@ struct requests_query {
     uint32_t offset, limit;
 };
 
+/* What a client of the server may ask for at once (api.c); a page that is written as one file has more. */
 enum { REQUESTS_LIMIT_MAX = 1000 };
 
 /* Begins new files in a folder. 0 or a negative errno. */
