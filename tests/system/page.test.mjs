@@ -50,6 +50,10 @@ async function open(t, address, options = {}) {
     return page;
 }
 
+// Waits until `condition`, run in the page, holds. Playwright's own waitForFunction() evaluates text inside the page when the
+// first look fails, which the page's content security policy forbids.
+const shown = (page, what, condition, argument) => eventually(what, () => page.evaluate(condition, argument));
+
 test('every finding is in the page, under an address that stays', { skip }, async (t) => {
     const { address, json } = await serve(t, trace);
     const page = await open(t, address);
@@ -66,7 +70,7 @@ test('every finding is in the page, under an address that stays', { skip }, asyn
         // What it points at: its time among the states, in pixels too.
         await fresh.click('text=States of that time');
         await fresh.waitForSelector('.timeline canvas');
-        await fresh.waitForFunction(() => {
+        await shown(fresh, 'states in several colours', () => {
             const canvas = document.querySelector('.timeline canvas'), data = canvas.getContext('2d').getImageData(0, 80, canvas.width, canvas.height - 80).data, colours = new Set();
             for (let at = 0; at < data.length; at += 4) colours.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
             return colours.size > 4;
@@ -121,7 +125,7 @@ test('all requests, their filters, and one of them down to Redis', { skip }, asy
     execFileSync(SONDE, ['report', '--html', html, trace], { stdio: 'ignore' });
     for (const query of ['text=orders', 'failed=1', 'min_ns=5000000&sort=start&order=ascending', 'service=gateway&sort=waits']) {
         const there = await json(`s/0/requests?${query}&limit=50`), file = await open(t, `file://${html}#/requests?${query}`);
-        await file.waitForFunction((n) => document.querySelectorAll('table.requests tbody tr').length === n, Math.min(50, there.total));
+        await shown(file, 'as many rows', (n) => document.querySelectorAll('table.requests tbody tr').length === n, Math.min(50, there.total));
         assert.deepEqual(await file.locator('table.requests tbody a').evaluateAll((as) => as.map((a) => a.hash.split('/')[2].split('?')[0])), there.rows.map((row) => row.id), query);
         await file.close();
     }
@@ -164,6 +168,24 @@ test('one file holds it all, and asks nobody', { skip }, async (t) => {
 });
 
 const VIEWS = ['#/findings', '#/requests', '#/states', '#/profile?s=1', '#/findings/no.such.finding', '#/requests/1-1', '#/profile'];
+
+// Which colours a recording shows is chance; that they can be read must not be.
+test('every colour of text has enough contrast on every background', () => {
+    const channel = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const luminance = (hex) => {
+        const long = hex.length === 4 ? [...hex.slice(1)].map((c) => c + c).join('') : hex.slice(1);
+        const [r, g, b] = [0, 2, 4].map((at) => channel(parseInt(long.slice(at, at + 2), 16) / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const schemes = [...fs.readFileSync(path.join(root, 'web/src/style.css'), 'utf8').matchAll(/:root \{([^}]*)\}/g)].map(([, block]) => Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{3,6})\b/g)].map((m) => m.slice(1))));
+    assert.equal(schemes.length, 2, 'one scheme for light and one for dark');
+    for (const scheme of schemes)
+        for (const front of ['text', 'dim', 'accent', 'bad', 'warn', 'good', 'http', 'js', 'v8', 'libuv', 'redis', 'kernel'])
+            for (const back of ['back', 'panel', 'lane']) {
+                const [dark, light] = [luminance(scheme[front]), luminance(scheme[back])].sort((a, b) => a - b), ratio = (light + 0.05) / (dark + 0.05);
+                assert.ok(ratio >= 4.5, `${front} ${scheme[front]} on ${back} ${scheme[back]}: ${ratio.toFixed(2)}`);
+            }
+});
 
 test('nothing overflows, and no view has a serious fault for anybody', { skip }, async (t) => {
     const { address } = await serve(t, trace, profile), slowest = (await (await fetch(`${address}api/v1/s/0/requests?limit=1`)).json()).rows[0].id;
