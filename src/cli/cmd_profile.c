@@ -112,6 +112,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
     enum {
         NO_KERNEL = 256,
         LINES,
+        NO_INLINE,
         OFF_MIN,
         BUSINESS,
         RUNTIMES,
@@ -135,6 +136,7 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
                                          {"off-cpu-min", required_argument, NULL, OFF_MIN},
                                          {"no-kernel", no_argument, NULL, NO_KERNEL},
                                          {"lines", no_argument, NULL, LINES},
+                                         {"no-inline", no_argument, NULL, NO_INLINE},
                                          {"business", no_argument, NULL, BUSINESS},
                                          {"runtimes", no_argument, NULL, RUNTIMES},
                                          {"threads", no_argument, NULL, THREADS},
@@ -205,6 +207,9 @@ static int parse(const struct command *self, int argc, char **argv, struct profi
             break;
         case LINES:
             o->sampler.lines = true;
+            break;
+        case NO_INLINE:
+            o->sampler.inlined = false;
             break;
         case BUSINESS:
             o->business = true;
@@ -609,6 +614,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
 {
     struct profile_options o = {.sampler = {.frequency = 99,
                                             .kernel = true,
+                                            .inlined = true,
                                             .by_process = true,
                                             .on_cpu = true,
                                             .off_cpu_min_ns = NS_PER_MS},
@@ -732,6 +738,7 @@ const struct command command_profile = {
     "      --threads           tell threads apart\n"
     "      --by-service        processes of one name are one, and their threads of one name\n"
     "      --lines             tell lines of one function apart\n"
+    "      --no-inline         count inlined functions as part of the function that they were put into\n"
     "      --no-kernel         leave the kernel's frames out\n"
     "      --business          rank the application's functions with the library cost they cause\n"
     "      --rules FILE        what is library code and what the application's: lines of\n"

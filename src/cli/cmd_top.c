@@ -421,6 +421,7 @@ static int run_top(const struct command *self, int argc, char **argv)
         return status;
     struct sampler_options options = {.frequency = said.frequency,
                                       .kernel = true,
+                                      .inlined = true,
                                       .by_process = true,
                                       .by_thread = true,
                                       .on_cpu = true,

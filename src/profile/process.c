@@ -17,8 +17,9 @@
 #define MOVING_NS NS_PER_S
 
 /* Names kept for each process: those of its native frames are kept with the files, too. */
-#define NAMES_LIMIT  4096
-#define SHARED_LIMIT 24576
+#define NAMES_LIMIT   4096
+#define INLINED_LIMIT 32 /* functions in one another at one address */
+#define SHARED_LIMIT  24576
 
 /* So long, a process loads its libraries and sets itself up. */
 #define YOUNG_NS  (2 * NS_PER_S)
@@ -350,6 +351,7 @@ void process_shared_done(struct process_shared *shared)
     memory_pages_done(&shared->pages);
     map_done(&shared->frames);
     map_done(&shared->places);
+    array_done(&shared->ids);
 }
 
 /* Of what is known of an address of a file. */
@@ -360,6 +362,7 @@ static uint64_t *shared_slot(struct process_shared *names, struct map *map, cons
     if (names->of != profile->serial || map->count > SHARED_LIMIT) {
         map_clear(&names->frames);
         map_clear(&names->places);
+        array_clear(&names->ids);
         names->of = profile->serial;
     }
     return map_put(map, map_hash(identity, sizeof(identity)), ret_new);
@@ -367,11 +370,9 @@ static uint64_t *shared_slot(struct process_shared *names, struct map *map, cons
 
 /* Source file and line of a function are asked for where it begins, hence once. */
 static void place_native(struct process *p, struct profile *profile, const struct native_file *file,
-                         uint64_t pc, uint64_t address, uint64_t start, bool lines,
-                         struct profile_frame *frame)
+                         uint64_t pc, uint64_t address, uint64_t at, bool lines, struct profile_frame *frame)
 {
     struct line_position position;
-    uint64_t at = lines ? address : start;
     bool added;
     uint64_t *known =
         shared_slot(p->shared, &p->shared->places, profile, native_file_serial(file), at, lines, &added);
@@ -388,35 +389,83 @@ static void place_native(struct process *p, struct profile *profile, const struc
         *known = (uint64_t)frame->file << 32 | frame->line;
 }
 
-static uint32_t native_frame(struct process *p, struct profile *profile, struct native_file *file,
-                             const struct module *module, uint64_t pc, uint64_t address, bool lines)
+static uint32_t readable_name(struct profile *profile, const char *symbol)
+{
+    _cleanup_(freep) char *name = demangle_or_copy(symbol, false);
+    return profile_string(profile, name ? name : symbol);
+}
+
+/* What one address of a file stands for: the functions inlined there, the innermost first, and at last the
+ * one that has a symbol. Returns how many. */
+static size_t native_frames(struct process *p, struct profile *profile, struct native_file *file,
+                            const struct module *module, uint64_t pc, uint64_t address, bool lines,
+                            struct profile_frame frames[1 + INLINED_LIMIT])
 {
     struct profile_frame frame = {.kind = FRAME_NATIVE};
+    struct line_inlined inlined[INLINED_LIMIT];
     struct elf_symbol symbol = {.value = address};
     char text[320];
-    bool added;
-    uint64_t *known =
-        shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, &added);
-    if (known && !added && *known)
-        return (uint32_t)*known;
+    size_t count = 0;
     frame.module = profile_string(profile, base_name(module->path));
+    struct profile_frame place = frame; /* of the next frame, with lines */
+    if (p->shared->source && lines)
+        place_native(p, profile, file, pc, address, address, true, &place);
+    if (p->shared->inlined)
+        count = native_inlined_at(p->native, pc, inlined, INLINED_LIMIT);
+    for (size_t i = 0; i < count; i++) {
+        const struct line_position *declared = &inlined[i].declared, *call = &inlined[i].call;
+        frames[i] = place;
+        frames[i].name = readable_name(profile, inlined[i].name);
+        if (p->shared->source && !lines && declared->file) {
+            frames[i].file = profile_string(profile, declared->file);
+            frames[i].line = declared->line;
+        }
+        if (p->shared->source && lines) {
+            place.file = call->file ? profile_string(profile, call->file) : 0;
+            place.line = call->line;
+        }
+    }
+    frame = place;
     if (native_symbol_at(p->native, pc, &symbol) == 0) {
-        char *name = demangle_or_copy(symbol.name, false);
-        frame.name = profile_string(profile, name ? name : symbol.name);
-        free(name);
+        frame.name = readable_name(profile, symbol.name);
     } else {
         symbol.value = address;
         native_place(native_file_elf(file), module, address, text, sizeof(text));
         frame.name = profile_string(profile, text);
     }
-    if (p->shared->source)
-        place_native(p, profile, file, pc, address, symbol.value, lines, &frame);
-    uint32_t id = profile_add_frame(profile, &frame);
+    if (p->shared->source && !lines)
+        place_native(p, profile, file, pc, address, symbol.value, false, &frame);
+    frames[count++] = frame;
+    return count;
+}
+
+static void put_native(struct process *p, struct profile *profile, struct native_file *file,
+                       const struct module *module, uint64_t pc, uint64_t address, bool lines,
+                       struct process_stack *out)
+{
+    struct process_shared *shared = p->shared;
+    struct profile_frame frames[1 + INLINED_LIMIT];
+    bool added;
+    uint64_t *known =
+        shared_slot(shared, &shared->frames, profile, native_file_serial(file), address, lines, &added);
+    if (known && !added && *known) {
+        for (uint64_t i = 0; i < (*known & 0xff); i++)
+            put(out, shared->ids.at[(*known >> 8) + i]);
+        return;
+    }
+    size_t count = native_frames(p, profile, file, module, pc, address, lines, frames),
+           first = shared->ids.count;
+    bool kept = true;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = profile_add_frame(profile, &frames[i]);
+        kept &= array_add(&shared->ids, id) == 0;
+        put(out, id);
+    }
     known =
-        shared_slot(p->shared, &p->shared->frames, profile, native_file_serial(file), address, lines, NULL);
+        kept ? shared_slot(shared, &shared->frames, profile, native_file_serial(file), address, lines, NULL)
+             : NULL;
     if (known)
-        *known = id;
-    return id;
+        *known = first << 8 | count;
 }
 
 static void name_native(struct process *p, struct profile *profile, uint64_t pc, bool call, bool lines,
@@ -427,7 +476,7 @@ static void name_native(struct process *p, struct profile *profile, uint64_t pc,
     struct profile_frame frame = {.kind = FRAME_GENERATED};
     struct native_file *file = native_loaded_at(p->native, pc - call, &address, &module);
     if (file) {
-        put(out, native_frame(p, profile, file, module, pc - call, address, lines));
+        put_native(p, profile, file, module, pc - call, address, lines, out);
         return;
     }
     if (p->hotspot && name_java(p, profile, pc, call, 0, out))

@@ -26,11 +26,13 @@ struct process_names {
 /* What the processes of one sampler share. Zeros to use. */
 struct process_shared {
     bool source, lines; /* native frames carry file and line of their function; all have their own line */
+    bool inlined;       /* functions that compilers have put into others are frames of their own */
     struct memory_pages pages; /* to be forgotten for each batch of samples */
     /* Of native frames, by file and address, as far as there is room: */
-    struct map frames; /* the frame's id */
+    struct map frames; /* place in `ids`, count in the low byte */
     struct map places; /* source file (high half) and line of the address */
-    uint32_t of;       /* the serial of the profile whose ids these are */
+    ARRAY(uint32_t) ids;
+    uint32_t of; /* the serial of the profile whose ids these are */
 };
 
 void process_shared_done(struct process_shared *shared);

@@ -767,6 +767,7 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
         return problem_set(problem, -ENOMEM, "out of memory");
     s->options = *options;
     s->shared.lines = options->lines;
+    s->shared.inlined = options->inlined;
     s->shared.source = options->source || options->lines;
     s->stats_fd = -1;
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES); /* else it grows with what was freed */

@@ -31,6 +31,7 @@ struct sampler_options {
     bool threads;     /* keep what served each thread, for sampler_threads() */
     bool lines;       /* frames carry line numbers: one function may be several frames */
     bool source;      /* native frames carry file and line of their function, where there is DWARF */
+    bool inlined;     /* functions inlined into native ones are frames of their own, where there is DWARF */
     size_t map_bytes; /* for unwind rows in the kernel; 0: 32 MB */
 };
 

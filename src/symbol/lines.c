@@ -1,4 +1,5 @@
-/* Lines through elfutils' libdw, which reads units as they are asked for. */
+/* Lines and inlined functions through elfutils' libdw, which reads units as they are asked for. The file may
+ * be anybody's: what is walked here is walked for a bounded number of entries and of levels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/lines.h"
 
@@ -9,12 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* What libdw would read of a larger one costs more memory than lines are worth. */
 #define DEBUG_INFO_LIMIT (512ull << 20)
+
+/* A unit has at most so many entries that are looked at, and functions so many levels. */
+#define ENTRIES_LIMIT (4u << 20)
+#define DEPTH_LIMIT   64
+
+/* Code of a unit or of a function: [low, high). */
+struct code_range {
+    uint64_t low, high;
+    Dwarf_Off entry;
+};
+
+struct code_ranges {
+    ARRAY(struct code_range) list; /* by low once they are sorted */
+};
+
+struct unit {
+    Dwarf_Off offset;
+    struct code_ranges functions;
+};
 
 struct lines {
     Elf *elf;
     Dwarf *dwarf;
+    bool indexed;             /* the units, since the file has no .debug_aranges of its own */
+    struct code_ranges units; /* of the files that need it */
+    ARRAY(struct unit) read;  /* units whose functions are known */
 };
 
 size_t lines_cost(struct elf *elf)
@@ -60,36 +85,161 @@ void lines_free(struct lines *l)
 {
     if (!l)
         return;
+    array_foreach (&l->read, unit)
+        array_done(&unit->functions.list);
+    array_done(&l->read);
+    array_done(&l->units.list);
     dwarf_end(l->dwarf);
     elf_end(l->elf);
     free(l);
 }
 
-/* The function, not inlined, that holds the address. */
-static bool function_at(Dwarf_Die *unit, uint64_t address, struct line_position *ret)
+/* ---- which code belongs to what ---- */
+
+static int by_low(const void *a, const void *b)
 {
-    Dwarf_Die *scopes = NULL;
-    int count = dwarf_getscopes(unit, address, &scopes), line = 0;
-    bool found = false;
-    for (int i = 0; i < count && !found; i++) {
-        if (dwarf_tag(&scopes[i]) != DW_TAG_subprogram || dwarf_decl_line(&scopes[i], &line) != 0)
-            continue;
-        ret->file = dwarf_decl_file(&scopes[i]);
-        ret->line = (uint32_t)line;
-        ret->column = 0;
-        found = ret->file != NULL;
+    const struct code_range *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static void add_ranges(struct code_ranges *ranges, Dwarf_Die *die)
+{
+    Dwarf_Addr base, low, high;
+    for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &low, &high)) > 0;)
+        if (low < high)
+            (void)array_add(&ranges->list, ((struct code_range){low, high, dwarf_dieoffset(die)}));
+}
+
+static void sort_ranges(struct code_ranges *ranges)
+{
+    if (ranges->list.count)
+        qsort(ranges->list.at, ranges->list.count, sizeof(*ranges->list.at), by_low);
+}
+
+static const struct code_range *range_at(const struct code_ranges *ranges, uint64_t address)
+{
+    size_t low = 0, high = ranges->list.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges->list.at[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    free(scopes);
-    return found;
+    const struct code_range *found = low ? &ranges->list.at[low - 1] : NULL;
+    return found && address < found->high ? found : NULL;
+}
+
+/* Units say themselves which code is theirs; clang and rustc write no .debug_aranges. */
+static void index_units(struct lines *l)
+{
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die;
+    uint8_t type;
+    l->indexed = true;
+    while (dwarf_get_units(l->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
+        if (type == DW_UT_compile || type == DW_UT_partial)
+            add_ranges(&l->units, &die);
+    sort_ranges(&l->units);
+}
+
+/* The unit that holds the address. Split units (DW_UT_skeleton) lie in files that the unit names, which are
+ * not opened here: the name is the traced program's. */
+static bool unit_at(struct lines *l, uint64_t address, Dwarf_Die *ret_unit)
+{
+    uint8_t type = 0;
+    if (!dwarf_addrdie(l->dwarf, address, ret_unit)) {
+        if (!l->indexed)
+            index_units(l);
+        const struct code_range *unit = range_at(&l->units, address);
+        if (!unit || !dwarf_offdie(l->dwarf, unit->entry, ret_unit))
+            return false;
+    }
+    return dwarf_cu_info(ret_unit->cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) == 0 &&
+           type != DW_UT_skeleton;
+}
+
+/* What may hold functions with code of their own. */
+static bool holds_functions(int tag)
+{
+    return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_structure_type ||
+           tag == DW_TAG_class_type || tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type;
+}
+
+static void add_functions(struct code_ranges *functions, Dwarf_Die *parent, int depth, size_t *left)
+{
+    Dwarf_Die child;
+    if (depth > DEPTH_LIMIT || dwarf_child(parent, &child) != 0)
+        return;
+    do {
+        if (*left == 0)
+            return;
+        (*left)--;
+        int tag = dwarf_tag(&child);
+        if (tag == DW_TAG_subprogram)
+            add_ranges(functions, &child);
+        else if (holds_functions(tag))
+            add_functions(functions, &child, depth + 1, left);
+    } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+/* The function, not inlined, that holds the address. */
+static bool function_at(struct lines *l, Dwarf_Die *unit, uint64_t address, Dwarf_Die *ret_function)
+{
+    struct unit *known = NULL;
+    array_foreach (&l->read, u)
+        if (u->offset == dwarf_dieoffset(unit))
+            known = u;
+    if (!known) {
+        struct unit new = {.offset = dwarf_dieoffset(unit)};
+        size_t left = ENTRIES_LIMIT;
+        add_functions(&new.functions, unit, 0, &left);
+        sort_ranges(&new.functions);
+        if (array_add(&l->read, new) < 0) {
+            array_done(&new.functions.list);
+            return false;
+        }
+        known = &l->read.at[l->read.count - 1];
+    }
+    const struct code_range *function = range_at(&known->functions, address);
+    return function && dwarf_offdie(l->dwarf, function->entry, ret_function);
+}
+
+/* ---- what is asked ---- */
+
+/* A file by its number in the table of the unit that says so. libdw's dwarf_decl_file() refuses number 0,
+ * which is the unit's own file since DWARF 5 (6.2.4.1). */
+static const char *file_of(Dwarf_Attribute *attribute)
+{
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    Dwarf_Word number;
+    if (dwarf_formudata(attribute, &number) != 0 ||
+        !dwarf_cu_die(attribute->cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
+        dwarf_getsrcfiles(&unit, &files, NULL) != 0)
+        return NULL;
+    return dwarf_filesrc(files, number, NULL, NULL);
+}
+
+/* Where a function stands. False when it is not said. */
+static bool declared(Dwarf_Die *die, struct line_position *ret)
+{
+    Dwarf_Attribute attribute;
+    int line = 0;
+    const char *file = dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) ? file_of(&attribute) : NULL;
+    if (!file || dwarf_decl_line(die, &line) != 0 || line <= 0)
+        return false;
+    *ret = (struct line_position){.file = file, .line = (uint32_t)line};
+    return true;
 }
 
 int lines_find(struct lines *l, uint64_t address, bool function, struct line_position *ret_position)
 {
-    Dwarf_Die unit;
+    Dwarf_Die unit, its;
     int number = 0, column = 0;
-    if (!dwarf_addrdie(l->dwarf, address, &unit))
+    if (!unit_at(l, address, &unit))
         return -ENOENT;
-    if (function && function_at(&unit, address, ret_position))
+    if (function && function_at(l, &unit, address, &its) && declared(&its, ret_position))
         return 0;
     Dwarf_Line *line = dwarf_getsrc_die(&unit, address);
     const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
@@ -98,4 +248,60 @@ int lines_find(struct lines *l, uint64_t address, bool function, struct line_pos
     dwarf_linecol(line, &column);
     *ret_position = (struct line_position){file, (uint32_t)number, (uint32_t)column};
     return 0;
+}
+
+static const char *text_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    return dwarf_attr_integrate(die, name, &attribute) ? dwarf_formstring(&attribute) : NULL;
+}
+
+static uint32_t number_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    return dwarf_attr(die, name, &attribute) && dwarf_formudata(&attribute, &value) == 0 ? (uint32_t)value
+                                                                                         : 0;
+}
+
+static bool describe(Dwarf_Die *inlined, struct line_inlined *ret)
+{
+    Dwarf_Attribute file;
+    *ret = (struct line_inlined){.name = text_of(inlined, DW_AT_linkage_name)};
+    if (!ret->name)
+        ret->name = text_of(inlined, DW_AT_name);
+    (void)declared(inlined, &ret->declared);
+    ret->call.line = number_of(inlined, DW_AT_call_line);
+    ret->call.column = number_of(inlined, DW_AT_call_column);
+    if (dwarf_attr(inlined, DW_AT_call_file, &file))
+        ret->call.file = file_of(&file);
+    return ret->name != NULL;
+}
+
+size_t lines_inlined(struct lines *l, uint64_t address, struct line_inlined *ret_list, size_t limit)
+{
+    Dwarf_Die unit, die, child;
+    size_t count = 0, left = ENTRIES_LIMIT;
+    if (!unit_at(l, address, &unit) || !function_at(l, &unit, address, &die))
+        return 0;
+    for (int depth = 0; depth < DEPTH_LIMIT && dwarf_child(&die, &child) == 0; depth++) {
+        int tag = 0;
+        bool found = false;
+        do {
+            tag = dwarf_tag(&child);
+            found = (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+                    dwarf_haspc(&child, address) == 1;
+        } while (!found && left-- > 1 && dwarf_siblingof(&child, &child) == 0);
+        if (!found)
+            break;
+        if (tag == DW_TAG_inlined_subroutine && count < limit && describe(&child, &ret_list[count]))
+            count++;
+        die = child;
+    }
+    for (size_t i = 0; i < count / 2; i++) {
+        struct line_inlined outer = ret_list[i];
+        ret_list[i] = ret_list[count - 1 - i];
+        ret_list[count - 1 - i] = outer;
+    }
+    return count;
 }

@@ -30,4 +30,15 @@ DEFINE_FREEP(struct lines, lines_free)
  * all of a function's code has one place). -ENOENT where nothing is known. */
 int lines_find(struct lines *lines, uint64_t address, bool function, struct line_position *ret_position);
 
+/* A function whose code stands inside another's. */
+struct line_inlined {
+    const char *name;              /* as the compiler wrote it: may be mangled */
+    struct line_position declared; /* where the function stands; file NULL: unknown */
+    struct line_position call;     /* where it was called, in the next outer one */
+};
+
+/* The functions inlined at an address, the innermost first; what holds them all is the symbol's function and
+ * not among them. Returns how many. Texts live as long as the lines. DWARF 5, sections 3.3.8 and 2.17. */
+size_t lines_inlined(struct lines *lines, uint64_t address, struct line_inlined *ret_list, size_t limit);
+
 #endif

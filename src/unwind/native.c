@@ -560,13 +560,13 @@ static int open_lines(struct native *native, struct native_file *file, struct el
     return 0;
 }
 
-int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position)
+/* The lines of the file that holds pc, from itself or its debug file; NULL: it has none. */
+static struct lines *lines_of(struct native *native, uint64_t pc, uint64_t *ret_address)
 {
-    uint64_t address;
     const struct module *module;
-    struct native_file *file = native_loaded_at(native, pc, &address, &module);
+    struct native_file *file = native_loaded_at(native, pc, ret_address, &module);
     if (!file)
-        return -ENOENT;
+        return NULL;
     if (!file->tried_lines) {
         file->tried_lines = true;
         if (open_lines(native, file, file->elf) == -ENOENT) {
@@ -575,7 +575,21 @@ int native_line_at(struct native *native, uint64_t pc, bool function, struct lin
                 (void)open_lines(native, file, file->debug);
         }
     }
-    return file->lines ? lines_find(file->lines, address, function, ret_position) : -ENOENT;
+    return file->lines;
+}
+
+int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position)
+{
+    uint64_t address;
+    struct lines *lines = lines_of(native, pc, &address);
+    return lines ? lines_find(lines, address, function, ret_position) : -ENOENT;
+}
+
+size_t native_inlined_at(struct native *native, uint64_t pc, struct line_inlined *ret_list, size_t limit)
+{
+    uint64_t address;
+    struct lines *lines = lines_of(native, pc, &address);
+    return lines ? lines_inlined(lines, address, ret_list, limit) : 0;
 }
 
 int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_symbol)

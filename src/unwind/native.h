@@ -118,6 +118,10 @@ int native_symbol_at(struct native *native, uint64_t pc, struct elf_symbol *ret_
  * were asked for: copy it. */
 int native_line_at(struct native *native, uint64_t pc, bool function, struct line_position *ret_position);
 
+/* The functions that a compiler has put into the one at an address, the innermost first: lines_inlined(). 0
+ * without DWARF. Texts as native_line_at()'s. */
+size_t native_inlined_at(struct native *native, uint64_t pc, struct line_inlined *ret_list, size_t limit);
+
 /* What stands for a function without a symbol, the same for all its code and in all instances: "memcpy@plt",
  * or the file's base name and where in its image the function begins ("libfoo.so+0x1234"), or the address
  * itself where unwind tables do not tell even that. */

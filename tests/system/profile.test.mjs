@@ -71,6 +71,30 @@ int main() { Shop shop; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID,
     assert.ok(complete(stacks) > 0.95, `${complete(stacks)} complete`);
 });
 
+// Inlined functions are frames of their own, also where the compiler writes no index of its units.
+for (const compiler of ['g++', 'clang++-14'])
+    test(`inlined C++ by ${compiler}`, { skip: skip || (!have(compiler) && `needs ${compiler}`) }, () => {
+        const source = path.join(folder, 'inlined.cpp'), program = path.join(folder, 'inlined');
+        fs.writeFileSync(source, `
+#include <cstdlib>
+#include <ctime>
+volatile unsigned long sink;
+struct Engine {
+    __attribute__((always_inline)) inline void step(long n) { for (long i = 0; i < n; i++) sink += i * i; }
+    __attribute__((always_inline)) inline void heavy(long n) { step(3 * n); }
+    __attribute__((always_inline)) inline void light(long n) { step(n); }
+};
+__attribute__((noinline)) void run(Engine &engine, long n) { engine.heavy(n); engine.light(n); }
+int main() { Engine engine; for (timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), t.tv_sec < 2;) run(engine, 20000 + rand() % 160000); }
+`);
+        execFileSync(compiler, ['-g', '-O2', '-o', program, source]);
+        const { stacks } = profile([program]);
+        assertShares(stacks, holds('run', 'Engine::heavy', 'Engine::step'), holds('run', 'Engine::light', 'Engine::step'));
+        const folded = execFileSync(sonde, ['profile', '-q', '--no-inline', '-F', '499', '-f', 'folded', '--', program], { encoding: 'utf8' });
+        assert.match(folded, /;run \d/);
+        assert.doesNotMatch(folded, /Engine::/);
+    });
+
 test('a program that keeps step with the sampling rate', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
     const source = path.join(folder, 'step.c'), program = path.join(folder, 'step');
     fs.writeFileSync(source, `

@@ -2,6 +2,8 @@
 #include "symbol/lines.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,8 +48,98 @@ static void finds_functions_and_lines(void **state)
     modules_done(&modules);
 }
 
+/* Each inlined function has its name, where it stands, and where it was called. */
+static const char SOURCE[] = "volatile long sink;\n"
+                             "static inline __attribute__((always_inline)) void innermost(long x)\n"
+                             "{\n"
+                             "    for (long i = 0; i < x; i++)\n"
+                             "        sink += i * x;\n" /* 5 */
+                             "}\n"
+                             "static inline __attribute__((always_inline)) void middle(long x)\n"
+                             "{\n"
+                             "    innermost(x + 1);\n" /* 9 */
+                             "}\n"
+                             "__attribute__((noinline)) void outer(long x)\n"
+                             "{\n"
+                             "    if (x) {\n"
+                             "        middle(x);\n" /* 14 */
+                             "    }\n"
+                             "}\n"
+                             "__attribute__((noinline)) void plain(long x)\n"
+                             "{\n"
+                             "    sink = x;\n"
+                             "}\n"
+                             "int main(void) { outer(sink); plain(sink); return 0; }\n";
+
+static void check_program(const char *compiler)
+{
+    char folder[] = "/tmp/sonde-lines-XXXXXX", path[64], command[400];
+    struct problem problem = {0};
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/program.c", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(SOURCE, file);
+    fclose(file);
+    snprintf(command, sizeof(command), "%s -g -O2 -o %s/program %s", compiler, folder, path);
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof(path), "%s/program", folder);
+    struct elf *elf = NULL;
+    struct lines *lines = NULL;
+    struct elf_symbol outer, plain;
+    struct line_inlined found[4];
+    struct line_position at;
+    assert_int_equal(elf_open(path, &elf, &problem), 0);
+    assert_int_equal(lines_open(elf, &lines), 0);
+    assert_int_equal(elf_find(elf, "outer", &outer), 0);
+    assert_int_equal(elf_find(elf, "plain", &plain), 0);
+    size_t deepest = 0, inside = 0;
+    for (uint64_t address = outer.value; address < outer.value + outer.size; address++) {
+        size_t count = lines_inlined(lines, address, found, ARRAY_SIZE(found));
+        deepest = MAX(deepest, count);
+        if (count != 2)
+            continue;
+        inside++;
+        assert_string_equal(found[0].name, "innermost");
+        assert_string_equal(found[1].name, "middle");
+        assert_int_equal(found[0].declared.line, 2);
+        assert_int_equal(found[0].call.line, 9);
+        assert_int_equal(found[1].declared.line, 7);
+        assert_int_equal(found[1].call.line, 14);
+        assert_non_null(strstr(found[0].call.file, "program.c"));
+        assert_non_null(strstr(found[0].declared.file, "program.c"));
+        assert_int_equal(lines_inlined(lines, address, found, 1), 1);
+    }
+    assert_int_equal(deepest, 2);
+    assert_true(inside > 0);
+    assert_int_equal(lines_inlined(lines, plain.value, found, ARRAY_SIZE(found)), 0);
+    assert_int_equal(lines_inlined(lines, 1, found, ARRAY_SIZE(found)), 0);
+    assert_int_equal(lines_find(lines, outer.value, true, &at), 0);
+    assert_int_equal(at.line, 11);
+    lines_free(lines);
+    elf_free(elf);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/program.c", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void names_inlined_functions(void **state)
+{
+    check_program("gcc -gdwarf-4");
+    check_program("gcc -gdwarf-5");
+}
+
+/* No .debug_aranges: the units say which code is theirs. */
+static void finds_units_without_an_index(void **state)
+{
+    check_program("clang-14");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_functions_and_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(finds_functions_and_lines),
+                                       cmocka_unit_test(names_inlined_functions),
+                                       cmocka_unit_test(finds_units_without_an_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
