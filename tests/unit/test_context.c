@@ -224,6 +224,40 @@ static void replies_read_before_they_are_noted(void **state)
     feed_done(&feed);
 }
 
+/* The write of b's second reply returns when the read of both has begun. b goes on in that turn, so the reply
+ * was read there, and the next read brings a's third only, whose write is recorded late. */
+static void a_reply_written_as_the_read_begins_was_read(void **state)
+{
+    struct feed feed;
+    two_in_flight(&feed);
+    send_command(&feed, 3, 2, US(152));
+    send_command(&feed, 4, 3, US(153));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    executed(&feed, 3, US(170));
+    worked(&feed, 4, US(176));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, US(181), US(4), .client_id = 3);
+    send_command(&feed, 5, 2, US(184));
+    send_command(&feed, 6, 3, US(185));
+    end_turn(&feed, 7, 300, US(180), US(190));
+    worked(&feed, 5, US(195));
+    answer(&feed, 30, US(204));
+    end_turn(&feed, 7, 300, US(200), US(210));
+    FEED(&feed, redis_write_reply, REDIS, REDIS, US(215), US(19), .client_id = 3);
+    executed(&feed, 6, US(220));
+    answer(&feed, 31, US(234));
+    end_turn(&feed, 7, 300, US(230), US(240));
+    feed_finish(&feed);
+    const struct analysis_counts *c = analysis_counts(feed.analysis);
+    assert_int_equal(c->handovers, 0);
+    assert_int_equal(c->ambiguous, 0);
+    assert_int_equal(c->proved, 6);
+    const struct request *b = feed_kept(&feed, "/b");
+    for (size_t i = 0; i < b->spans.count; i++)
+        if (b->spans.at[i].kind == VSPAN_redis && b->spans.at[i].sequence == 4)
+            assert_int_equal(b->spans.at[i].end_ns, US(180));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +267,7 @@ int main(void)
         cmocka_unit_test(buffered_writes_are_ambiguous),
         cmocka_unit_test(contradicted_contexts_prove_nothing),
         cmocka_unit_test(answers_that_fit_are_no_contradiction),
+        cmocka_unit_test(a_reply_written_as_the_read_begins_was_read),
         cmocka_unit_test(replies_read_before_they_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

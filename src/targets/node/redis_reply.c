@@ -25,23 +25,22 @@ static size_t count_going_on(const struct turn *t, const struct connection *c, s
     return most;
 }
 
-/* How many of the oldest commands these bytes can answer: those answered before the read began surely, those
- * answered while it ran perhaps. Redis notes its write only after it, when the reader may be done: then those
- * that it had executed by then. Of a Redis that is not traced, those up to the newest whose request goes on
- * in this turn, or all when none does. */
+/* How many of the oldest commands these bytes can answer: those whose replies were written before the read
+ * began surely, those executed before it ended perhaps, since Redis records a write only when it has
+ * returned, and by then the bytes may have been read. Of a Redis that is not traced, those up to the newest
+ * whose request goes on in this turn, or all when none does. */
 size_t redis_reply_count(const struct turn *t, const struct connection *c, const struct item *io)
 {
-    size_t answered = 0, executed = 0, sent = 0;
+    size_t answered = 0, sent = 0;
     for (size_t i = c->first_call; i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++) {
         const struct call *call = &c->calls.at[i];
         sent++;
-        if (call->ready_ns && call->ready_ns <= io->end_ns)
+        if ((call->ready_ns && call->ready_ns <= io->end_ns) ||
+            (call->work_end_ns && call->work_end_ns <= io->end_ns))
             answered = sent;
-        if (call->work_end_ns && call->work_end_ns <= io->end_ns)
-            executed = sent;
     }
     if (c->mirror)
-        return answered ? answered : executed;
+        return answered;
     size_t going_on = sent > 1 ? count_going_on(t, c, sent, io) : 0;
     return going_on ? going_on : sent;
 }
@@ -82,6 +81,8 @@ static void perhaps_ended(const struct turn *t, const struct call *call, uint64_
 void redis_reply_done(struct turn *t, struct connection *c, const struct item *io, size_t replies)
 {
     bool alone = replies == 1; /* something was read, and it can be nothing else */
+    /* A write whose record ends while the read goes on may have been read; it was if its request went on. */
+    size_t went_on = c->mirror && replies > 1 ? count_going_on(t, c, replies, io) : 0;
     /* Redis was taken off its processor before it had noted its write: what it had executed by then, it
      * wrote. */
     const struct call *first = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
@@ -89,7 +90,7 @@ void redis_reply_done(struct turn *t, struct connection *c, const struct item *i
     for (size_t n = 0; calls_open(c); n++) {
         const struct call *call = &c->calls.at[c->first_call];
         uint64_t written_ns = unnoted ? call->work_end_ns : call->ready_ns;
-        bool before = c->mirror ? written_ns && written_ns <= io->start_ns : n < replies;
+        bool before = c->mirror ? n < went_on || (written_ns && written_ns <= io->start_ns) : n < replies;
         if (call->sent_ns >= io->start_ns || (!before && !alone))
             break;
         alone = false;
