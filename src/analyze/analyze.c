@@ -3,11 +3,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/analysis.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "profile/profile.h"
+#include "protocols/protocols.h"
+#include "targets/node/events.h"
+#include "targets/redis/events.h"
 
 const char *intern(struct analysis *a, const char *string, size_t length)
 {
@@ -138,10 +142,10 @@ static void process_free(struct analysis *a, struct process *process)
     free(process);
 }
 
-static void name_event(struct analysis *a, struct process *process, const struct event *e)
+static void name_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     const struct value *text = &e->values[FIELD_probe_name_text];
-    uint64_t *place = map_put(&process->names, U(e, probe_name_id), NULL);
+    uint64_t *place = map_put(&thread->process->names, U(e, probe_name_id), NULL);
     if (!place || !HAS(e, probe_name_text)) {
         a->failed |= !place;
         return;
@@ -168,7 +172,7 @@ static void process_end(struct analysis *a, struct process *process, uint64_t no
     }
 }
 
-static void process_start_event(struct analysis *a, const struct event *e)
+static void process_start_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     int64_t pid = (int64_t)U(e, process_start_pid);
     uint64_t *known = map_get(&a->processes, (uint64_t)pid);
@@ -192,14 +196,14 @@ static void process_start_event(struct analysis *a, const struct event *e)
     a->counts.redis_processes += process->runtime == SONDE_runtime_redis;
 }
 
-static void process_exit_event(struct analysis *a, const struct event *e)
+static void process_exit_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, process_exit_pid));
     if (process)
         process->ended_ns = e->time_ns;
 }
 
-static void open_span_event(struct analysis *a, const struct event *e)
+static void open_span_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     if (!U(e, open_span_final))
         return;
@@ -213,7 +217,7 @@ static void open_span_event(struct analysis *a, const struct event *e)
                                 .depth = (uint8_t)U(e, open_span_depth)});
 }
 
-static void loss_event(struct analysis *a, const struct event *e)
+static void loss_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     uint64_t reason = U(e, loss_reason);
     a->losses.count[MIN(reason, ARRAY_SIZE(a->losses.count) - 1)] += U(e, loss_count);
@@ -221,114 +225,40 @@ static void loss_event(struct analysis *a, const struct event *e)
 
 /* ---- events ---- */
 
-static void collector_event(struct analysis *a, const struct event *e)
+static void budget_event(struct analysis *a, struct thread *none, const struct event *e)
 {
-    switch (e->id) {
-    case SONDE_EVENT_process_start:
-        process_start_event(a, e);
-        break;
-    case SONDE_EVENT_process_exit:
-        process_exit_event(a, e);
-        break;
-    case SONDE_EVENT_thread_sched:
-        a->sched_events++;
-        stretch_sched(a, e);
-        break;
-    case SONDE_EVENT_sys_call:
-    case SONDE_EVENT_sched_switch:
-    case SONDE_EVENT_block_io:
-        activity_event(a, e);
-        break;
-    case SONDE_EVENT_budget:
-        a->over = U(e, budget_incomplete) != 0;
-        activity_begin_anew(a, e->time_ns);
-        break;
-    case SONDE_EVENT_level:
-        a->requests_only |= U(e, level_level) == SONDE_level_requests;
-        activity_begin_anew(a, e->time_ns);
-        break;
-    case SONDE_EVENT_process_memory:
-        gc_memory(a, e);
-        break;
-    case SONDE_EVENT_machine_stall:
-        stretch_machine_stall(a, e);
-        break;
-    case SONDE_EVENT_stall_sample:
-        stretch_look(a, e);
-        break;
-    case SONDE_EVENT_open_span:
-        open_span_event(a, e);
-        break;
-    case SONDE_EVENT_loss:
-        loss_event(a, e);
-        break;
-    }
+    a->over = U(e, budget_incomplete) != 0;
+    activity_begin_anew(a, e->time_ns);
 }
 
-static void probe_event(struct analysis *a, const struct event *e)
+static void level_event(struct analysis *a, struct thread *none, const struct event *e)
 {
-    struct process *process = process_get(a, e->pid);
-    struct thread *thread = process ? thread_get(a, process, e->tid) : NULL;
-    if (!thread)
-        return;
-    switch (e->id) {
-    case SONDE_EVENT_probe_name:
-        name_event(a, process, e);
-        break;
-    case SONDE_EVENT_net_connection:
-        connection_event(a, process, e);
-        break;
-    case SONDE_EVENT_uv_submit:
-    case SONDE_EVENT_uv_run:
-        pool_event(a, thread, e);
-        break;
-    case SONDE_EVENT_redis_read_query:
-    case SONDE_EVENT_redis_command:
-    case SONDE_EVENT_redis_write_reply:
-    case SONDE_EVENT_redis_free_client:
-    case SONDE_EVENT_redis_loop_phase:
-        redis_event(a, thread, e);
-        break;
-    case SONDE_EVENT_http_trace:
-        context_trace(a, thread, e);
-        break;
-    case SONDE_EVENT_js_promises:
-        gc_promises(a, thread, e);
-        break;
-    case SONDE_EVENT_js_chosen:
-        function_chosen(a, process, e);
-        break;
-    case SONDE_EVENT_port_receive:
-        port_received(a, thread, e);
-        break;
-    case SONDE_EVENT_port_post:
-        port_posted(a, thread, e);
-        break;
-    case SONDE_EVENT_ws_message:
-        websocket_event(a, thread, e);
-        break;
-    case SONDE_EVENT_http_session:
-    case SONDE_EVENT_http_request:
-    case SONDE_EVENT_http_response:
-    case SONDE_EVENT_http_end:
-    case SONDE_EVENT_uv_write:
-    case SONDE_EVENT_uv_close:
-        http_event(a, thread, e);
-        break;
-    case SONDE_EVENT_node_async_init:
-    case SONDE_EVENT_node_callback:
-    case SONDE_EVENT_uv_done:
-    case SONDE_EVENT_uv_phase:
-    case SONDE_EVENT_uv_io:
-    case SONDE_EVENT_port_turn:
-    case SONDE_EVENT_v8_gc:
-    case SONDE_EVENT_v8_encode:
-    case SONDE_EVENT_v8_regexp:
-    case SONDE_EVENT_js_measure:
-    case SONDE_EVENT_js_function:
-    case SONDE_EVENT_js_settled:
-        turn_event(a, thread, e);
-        break;
+    a->requests_only |= U(e, level_level) == SONDE_level_requests;
+    activity_begin_anew(a, e->time_ns);
+}
+
+static const struct event_reading OWN_EVENTS[] = {
+    {SONDE_EVENT_process_start, process_start_event},
+    {SONDE_EVENT_process_exit, process_exit_event},
+    {SONDE_EVENT_probe_name, name_event},
+    {SONDE_EVENT_open_span, open_span_event},
+    {SONDE_EVENT_loss, loss_event},
+    {SONDE_EVENT_budget, budget_event},
+    {SONDE_EVENT_level, level_event},
+    {0},
+};
+
+/* Who reads which events, besides the protocols. */
+static const struct event_reading *const READINGS[] = {
+    OWN_EVENTS,     ACTIVITY_EVENTS, STRETCH_EVENTS, CONNECTION_EVENTS,
+    CONTEXT_EVENTS, STREAM_EVENTS,   NODE_EVENTS,    REDIS_EVENTS,
+};
+
+static void readers_add(struct analysis *a, const struct event_reading *list)
+{
+    for (; list && list->event; list++) {
+        assert(!a->readers[list->event]);
+        a->readers[list->event] = list->read;
     }
 }
 
@@ -347,10 +277,15 @@ int analysis_event(struct analysis *a, const struct event *e)
     a->counts.last_ns = MAX(a->counts.last_ns, e->time_ns);
     if (e->id == SONDE_EVENT_none || e->id >= SONDE_EVENT_COUNT)
         return 0;
-    if (event_catalogue[e->id].probe)
-        probe_event(a, e);
-    else
-        collector_event(a, e);
+    struct thread *thread = NULL;
+    if (event_catalogue[e->id].probe) {
+        struct process *process = process_get(a, e->pid);
+        thread = process ? thread_get(a, process, e->tid) : NULL;
+        if (!thread)
+            return -ENOMEM;
+    }
+    if (a->readers[e->id])
+        a->readers[e->id](a, thread, e);
     return a->failed ? -ENOMEM : 0;
 }
 
@@ -362,6 +297,11 @@ int analysis_new(const struct analyze_options *options, struct analysis **ret_an
     if (!a)
         return -ENOMEM;
     a->options = *options;
+    a->protocols = PROTOCOLS;
+    for (size_t i = 0; i < ARRAY_SIZE(READINGS); i++)
+        readers_add(a, READINGS[i]);
+    for (const struct protocol *const *p = PROTOCOLS; *p; p++)
+        readers_add(a, (*p)->events);
     if (options->breakdown && !(a->breakdown = breakdown_new())) {
         free(a);
         return -ENOMEM;

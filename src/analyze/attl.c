@@ -74,11 +74,11 @@ void attl_free(struct analysis *a)
 
 static const char *kind_name(uint8_t kind)
 {
-    return kind == VSPAN_pool    ? "pool"
-           : kind == VSPAN_http  ? "call"
-           : kind == VSPAN_ipc   ? "message"
-           : kind == VSPAN_redis ? "command"
-                                 : "exchange";
+    return kind == VSPAN_pool      ? "pool"
+           : kind == VSPAN_http    ? "call"
+           : kind == VSPAN_ipc     ? "message"
+           : kind == VSPAN_command ? "command"
+                                   : "exchange";
 }
 
 json_t *analysis_operations_json(const struct analysis *a)
@@ -92,7 +92,7 @@ json_t *analysis_operations_json(const struct analysis *a)
             (json_int_t)sketch_quantile(&x->latency, 0.95), "attl_p99_ns",
             (json_int_t)sketch_quantile(&x->latency, 0.99), "attl_worst_ns", (json_int_t)x->worst_ns, "gc_ns",
             (json_int_t)x->gc_ns, "gc_hits_count", (json_int_t)x->gc_hits);
-        if (x->kind == VSPAN_pool || x->kind == VSPAN_redis) {
+        if (x->kind == VSPAN_pool || x->kind == VSPAN_command) {
             json_object_set_new(object, "work_p50_ns",
                                 json_integer((json_int_t)sketch_quantile(&x->work, 0.5)));
             json_object_set_new(object, "work_p99_ns",

@@ -23,7 +23,7 @@ static uint8_t kind_of(const struct vspan *span)
     case VSPAN_request:
         return SPAN_KIND_SERVER;
     case VSPAN_http:
-    case VSPAN_redis:
+    case VSPAN_command:
     case VSPAN_other:
         return SPAN_KIND_CLIENT;
     default:
@@ -38,7 +38,7 @@ static void name_of(const struct request *request, const struct vspan *span, cha
         snprintf(name, size, "%s %s", request->method ? request->method : "?",
                  request->route ? request->route : "?");
     else
-        snprintf(name, size, "%s %s", layer_name(span->layer), span->name ? span->name : "?");
+        snprintf(name, size, "%s %s", layer_name(span), span->name ? span->name : "?");
 }
 
 static int put(struct exporter *e, const struct request *request, const struct vspan *vspan, uint64_t id,
@@ -47,7 +47,7 @@ static int put(struct exporter *e, const struct request *request, const struct v
     char name[NAME_MAX_BYTES];
     uint64_t offset = e->settings->realtime_offset_ns;
     name_of(request, vspan, name, sizeof(name));
-    struct span_attribute attributes[] = {{SLICE("sonde.layer"), slice_of(layer_name(vspan->layer))}};
+    struct span_attribute attributes[] = {{SLICE("sonde.layer"), slice_of(layer_name(vspan))}};
     struct span span = {.trace_high = e->trace_high,
                         .trace_low = e->trace_low,
                         .id = id,

@@ -43,7 +43,7 @@ static void add_parts(line_array *lines, const struct request *request, const st
     if (unread_ns * 10 > end_of(request, span) - span->start_ns && unread_ns > NS_PER_MS)
         (void)array_add(lines,
                         (struct line){request, span, span->start_ns, unread_ns, depth, .part = PART_QUEUE});
-    if ((span->kind != VSPAN_pool && span->kind != VSPAN_redis) || !span->work_end_ns)
+    if ((span->kind != VSPAN_pool && span->kind != VSPAN_command) || !span->work_end_ns)
         return;
     uint64_t queued_ns = span->work_start_ns - MIN(span->work_start_ns, span->start_ns);
     if (queued_ns * 10 > end_of(request, span) - span->start_ns && queued_ns > 100 * NS_PER_US)
@@ -231,7 +231,7 @@ static void add_words(struct text *to, const struct line *line)
         text_addf(to, ", %u in a row, synchronous", span->times);
     else if (span->kind == VSPAN_sync)
         text_add(to, ", synchronous");
-    if (span->detail && span->kind != VSPAN_redis)
+    if (span->detail && span->kind != VSPAN_command)
         text_addf(to,
                   span->kind == VSPAN_callback   ? ": %s"
                   : span->kind == VSPAN_function ? ", %s"
@@ -266,7 +266,7 @@ static void find_ran(const struct profile *samples, const struct request *reques
         ran_find(samples, request->pid, request->tid, span->start_ns, end_of(request, span), ret_ran);
     else if (span->kind == VSPAN_pool && span->work_end_ns)
         ran_find(samples, request->pid, span->peer_tid, span->work_start_ns, span->work_end_ns, ret_ran);
-    else if (span->kind == VSPAN_redis && span->work_end_ns)
+    else if (span->kind == VSPAN_command && span->work_end_ns)
         ran_find(samples, span->peer_pid, span->peer_tid, span->work_start_ns, span->work_end_ns, ret_ran);
 }
 
@@ -287,7 +287,7 @@ static void print_line(struct text *to, const struct line *line, uint64_t origin
     add_time(to, line->start_ns > origin_ns ? line->start_ns - origin_ns : 0, OFFSET_COLUMNS);
     text_add(to, style->none);
     add_time(to, line->took_ns, TIME_COLUMNS + 2);
-    text_addf(to, "  %s%-6s%s %*s", colour[layer % LAYER_COUNT], layer_name(layer), style->none,
+    text_addf(to, "  %s%-6s%s %*s", colour[layer % LAYER_COUNT], layer_name(line->span), style->none,
               (int)line->depth * 2, "");
     unsigned column = OFFSET_COLUMNS + TIME_COLUMNS + 2 + 2 + 7 + line->depth * 2;
     struct text words = {0};
@@ -480,7 +480,7 @@ static void set_state(json_t *object, const char *name, bool on_path, uint64_t f
 static json_t *states_json(const struct request *request, const struct vspan *span)
 {
     bool pool = span->kind == VSPAN_pool, worked = span->work_end_ns != 0;
-    bool system = span->kind == VSPAN_ipc || span->kind == VSPAN_http || span->kind == VSPAN_redis ||
+    bool system = span->kind == VSPAN_ipc || span->kind == VSPAN_http || span->kind == VSPAN_command ||
                   span->kind == VSPAN_other;
     if (!pool && !system && span->kind != VSPAN_callback)
         return NULL;
@@ -571,10 +571,10 @@ static json_t *span_json(const struct request *request, const struct vspan *span
     static const char *const KINDS[] = {
         [VSPAN_request] = "request", [VSPAN_callback] = "callback", [VSPAN_gc] = "gc",
         [VSPAN_regexp] = "regexp",   [VSPAN_pool] = "pool",         [VSPAN_sync] = "sync",
-        [VSPAN_http] = "call",       [VSPAN_redis] = "command",     [VSPAN_other] = "exchange",
+        [VSPAN_http] = "call",       [VSPAN_command] = "command",   [VSPAN_other] = "exchange",
         [VSPAN_measure] = "measure", [VSPAN_encode] = "encode",     [VSPAN_ipc] = "message",
         [VSPAN_syscall] = "syscall", [VSPAN_function] = "function"};
-    json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span->layer), "kind",
+    json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "layer", layer_name(span), "kind",
                                KINDS[span->kind], "name", span->name ? span->name : "?", "start_ns",
                                (json_int_t)span->start_ns, "known", known_name(span->known));
     if (!object)

@@ -32,6 +32,8 @@
 
 /* Enumerations: LABEL(enumeration, ident, value, "label"). In C, SONDE_uv_phase_poll is 4. */
 #define SONDE_ENUM_side(L, e) L(e, server, 0, "server") L(e, client, 1, "client")
+/* What a store speaks; commands are counted in it. */
+#define SONDE_ENUM_wire(L, e) L(e, resp, 0, "redis")
 #define SONDE_ENUM_http_method(L, e) \
     L(e, DELETE, 0, "DELETE")        \
     L(e, GET, 1, "GET")              \
@@ -167,6 +169,7 @@
 
 #define SONDE_ENUMS(M) \
     M(side)            \
+    M(wire)            \
     M(http_method)     \
     M(redis_kind)      \
     M(redis_phase)     \
@@ -322,15 +325,17 @@ enum sonde_meaning {
     F(e, i32, fd, fd, "the stream's descriptor")                \
     F(e, u32, events, none, "POLLIN 1, POLLOUT 4, ...")
 
-#define SONDE_FIELDS_uv_write(F, e)                                                                     \
-    F(e, u64, bytes, bytes, "bytes handed over")                                                        \
-    F(e, i64, result, bytes, "bytes taken at once; 0 when queued; negative errno")                      \
-    F(e, u64, first_message, count, "RESP: number of the first command begun here, from 1; 0 for none") \
-    F(e, u32, generation, count, "which use of the descriptor")                                         \
-    F(e, i32, fd, fd, "the stream's descriptor")                                                        \
-    F(e, u32, messages, count, "RESP: commands begun in these bytes")                                   \
-    F(e, u32, context, none, "whose they are: as uv:submit's")                                          \
-    F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")
+#define SONDE_FIELDS_uv_write(F, e)                                                               \
+    F(e, u64, bytes, bytes, "bytes handed over")                                                  \
+    F(e, i64, result, bytes, "bytes taken at once; 0 when queued; negative errno")                \
+    F(e, u64, first_message, count, "number of the first command begun here, from 1; 0 for none") \
+    F(e, u32, generation, count, "which use of the descriptor")                                   \
+    F(e, i32, fd, fd, "the stream's descriptor")                                                  \
+    F(e, u32, messages, count, "commands to a store that are begun in these bytes")               \
+    F(e, u32, context, none, "whose they are: as uv:submit's")                                    \
+    F(e, u32, operation, name_id, "what the first of the commands is called, 0 unknown")          \
+    F(e, u8, last_chunk, none, "1 when the bytes end a chunked HTTP body")                        \
+    F(e, u8, wire, wire, "of commands: what the store speaks")
 
 #define SONDE_FIELDS_http_request(F, e)                                                                     \
     F(e, u64, parser, hex, "server: the parser; client: 0; HTTP/2: the session, as http:session's")         \

@@ -54,7 +54,7 @@ static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_
 
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns)
 {
-    if (c->peer_name && !call->message && c->protocol != PROTOCOL_HTTP2)
+    if (c->peer_name && !call->message && !(c->protocol && c->protocol->parallel))
         use(a, &c->lane, call->owner, call->sent_ns, end_ns);
 }
 

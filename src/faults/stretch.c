@@ -67,7 +67,7 @@ static void own_place(struct analysis *a, struct look *look)
     look->column = frame->column;
 }
 
-void stretch_look(struct analysis *a, const struct event *e)
+static void look_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, stall_sample_pid));
     struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, stall_sample_tid)) : NULL;
@@ -237,8 +237,9 @@ uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t
     return first && last->run_ns > first->run_ns ? last->run_ns - first->run_ns : 0;
 }
 
-void stretch_sched(struct analysis *a, const struct event *e)
+static void sched_event(struct analysis *a, struct thread *none, const struct event *e)
 {
+    a->sched_events++;
     struct process *process = process_get(a, (int64_t)U(e, thread_sched_pid));
     struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, thread_sched_tid)) : NULL;
     if (!thread)
@@ -260,11 +261,16 @@ void stretch_sched(struct analysis *a, const struct event *e)
 
 /* ---- a machine that stood still ---- */
 
-void stretch_machine_stall(struct analysis *a, const struct event *e)
+static void machine_stall_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     a->stalls[a->stall_count++ % MACHINE_STALLS] =
         (struct machine_stall){e->time_ns - event_duration(e), e->time_ns};
 }
+
+const struct event_reading STRETCH_EVENTS[] = {{SONDE_EVENT_thread_sched, sched_event},
+                                               {SONDE_EVENT_machine_stall, machine_stall_event},
+                                               {SONDE_EVENT_stall_sample, look_event},
+                                               {0}};
 
 static uint64_t machine_stalled_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns)
 {
@@ -382,7 +388,9 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
         if (delay_ns)
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }
-    ipc_stalled(a, thread->process, s);
+    for (const struct protocol *const *p = a->protocols; *p; p++)
+        if ((*p)->stalled)
+            (*p)->stalled(a, thread, s);
     ports_stalled(a, thread, s);
     return s;
 }

@@ -152,7 +152,7 @@ static void forget_parts(struct process *process)
     }
 }
 
-static void call_event(struct analysis *a, const struct event *e)
+static void call_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, sys_call_pid), U(e, sys_call_tid));
     if (thread && !thread->process->has_calls)
@@ -206,7 +206,7 @@ static void add_call_of_wait(struct analysis *a, struct thread *thread, const st
                                    .call = wait->call};
 }
 
-static void wait_event(struct analysis *a, const struct event *e)
+static void wait_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
     struct ring *waits = thread ? &thread->activity->waits : NULL;
@@ -242,7 +242,7 @@ static void wait_event(struct analysis *a, const struct event *e)
         a->failed = true;
 }
 
-static void disk_event(struct analysis *a, const struct event *e)
+static void disk_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct thread *thread = thread_of(a, U(e, block_io_pid), U(e, block_io_tid));
     struct activity_disk *disk =
@@ -259,15 +259,10 @@ static void disk_event(struct analysis *a, const struct event *e)
                                    .operation = (uint8_t)U(e, block_io_operation)};
 }
 
-void activity_event(struct analysis *a, const struct event *e)
-{
-    if (e->id == SONDE_EVENT_sys_call)
-        call_event(a, e);
-    else if (e->id == SONDE_EVENT_sched_switch)
-        wait_event(a, e);
-    else if (e->id == SONDE_EVENT_block_io)
-        disk_event(a, e);
-}
+const struct event_reading ACTIVITY_EVENTS[] = {{SONDE_EVENT_sys_call, call_event},
+                                                {SONDE_EVENT_sched_switch, wait_event},
+                                                {SONDE_EVENT_block_io, disk_event},
+                                                {0}};
 
 void activity_begin_anew(struct analysis *a, uint64_t time_ns)
 {

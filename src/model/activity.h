@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/protocol.h"
 #include "trace/event.h"
 
 struct analysis;
@@ -52,7 +53,7 @@ struct activity_times {
 };
 
 /* A sys:call, sched:switch or block:io. */
-void activity_event(struct analysis *a, const struct event *e);
+extern const struct event_reading ACTIVITY_EVENTS[]; /* what the kernel tells */
 void activity_free(struct activity *activity);
 
 /* From time_ns on other events are recorded than before: until there is another wait they may be left out,

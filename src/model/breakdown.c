@@ -118,7 +118,7 @@ static int add_span(stay_array *stays, const struct request *request, const stru
         return add_stay(stays, request, span, span->start_ns, end_ns, LEVEL_CALLBACK, "");
     case VSPAN_pool:
         return add_operation(stays, request, span, span->work_start_ns, span->work_end_ns, POOL);
-    case VSPAN_redis:
+    case VSPAN_command:
         return add_operation(stays, request, span, span->work_start_ns, span->work_end_ns, REDIS);
     case VSPAN_http:
         return add_operation(stays, request, span, span->child ? span->child->start_ns : 0,
@@ -221,7 +221,7 @@ static void charge(struct analysis *a, struct breakdown_endpoint *endpoint, size
     if (stay)
         name_span(name, sizeof(name), stay->span, stay->suffix);
     struct part *part =
-        stay ? part_get(a, endpoint, layer_name(stay->span->layer), name)
+        stay ? part_get(a, endpoint, layer_name(stay->span), name)
              : part_get(a, endpoint, "libuv", "waits for the event loop, a timer or what was not seen");
     if (!part)
         return;
@@ -264,8 +264,8 @@ static void add_attl(struct analysis *a, const struct request *request, const st
                      size_t block)
 {
     struct breakdown *b = a->breakdown;
-    if (!span->end_ns || (span->kind != VSPAN_pool && span->kind != VSPAN_redis && span->kind != VSPAN_http &&
-                          span->kind != VSPAN_other && span->kind != VSPAN_sync &&
+    if (!span->end_ns || (span->kind != VSPAN_pool && span->kind != VSPAN_command &&
+                          span->kind != VSPAN_http && span->kind != VSPAN_other && span->kind != VSPAN_sync &&
                           span->kind != VSPAN_measure && span->kind != VSPAN_function))
         return;
     char text[256];
@@ -278,9 +278,9 @@ static void add_attl(struct analysis *a, const struct request *request, const st
         return;
     if (added) {
         *place = b->operations.count;
-        LIST_ADD(a, &b->operations,
-                 (struct operation_kind){
-                     .service = request->service, .layer = layer_name(span->layer), .name = name});
+        LIST_ADD(
+            a, &b->operations,
+            (struct operation_kind){.service = request->service, .layer = layer_name(span), .name = name});
         if (a->failed)
             return;
     }

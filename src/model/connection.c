@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "model/model.h"
 
@@ -13,6 +14,11 @@ enum { LINGERING_MAX = 4096 };
 static uint64_t place_key(int32_t fd, uint32_t generation)
 {
     return (uint64_t)(uint32_t)fd << 32 | generation;
+}
+
+bool connection_is_pipe(const struct connection *c)
+{
+    return c && (c->family == AF_UNIX || (c->family == 0 && c->inode));
 }
 
 struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation)
@@ -126,8 +132,9 @@ const struct process *process_serving(const struct analysis *a, const char *addr
     return known ? (const struct process *)(uintptr_t)*known : NULL;
 }
 
-void connection_event(struct analysis *a, struct process *process, const struct event *e)
+static void connection_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
+    struct process *process = thread->process;
     int32_t fd = (int32_t)I(e, net_connection_fd);
     uint32_t generation = (uint32_t)U(e, net_connection_generation);
     struct connection *c = connection_need(a, process, fd, generation, e->time_ns);
@@ -142,10 +149,11 @@ void connection_event(struct analysis *a, struct process *process, const struct 
     c->family = (uint16_t)U(e, net_connection_family);
     c->key = U(e, net_connection_key);
     c->inode = U(e, net_connection_inode);
-    if (process->runtime != SONDE_runtime_redis && ipc_is(c))
-        ipc_opened(a, c);
-    if (process->runtime == SONDE_runtime_redis && c->key) {
-        c->protocol = PROTOCOL_REDIS;
+    bool serves = process->runtime == SONDE_runtime_redis && c->key;
+    for (const struct protocol *const *p = a->protocols; *p && process->runtime != SONDE_runtime_redis; p++)
+        if ((*p)->opened)
+            (*p)->opened(a, c);
+    if (serves) {
         uint64_t *client = map_put(&process->clients, c->key, NULL);
         if (client)
             *client = (uint64_t)(uintptr_t)c;
@@ -161,17 +169,20 @@ void connection_event(struct analysis *a, struct process *process, const struct 
         find_mirror(a, c);
         c->peer_name = address_name(a, &c->peer);
     }
-    if (c->protocol == PROTOCOL_REDIS)
+    if (serves)
         connection_serves(a, c);
 }
+
+const struct event_reading CONNECTION_EVENTS[] = {{SONDE_EVENT_net_connection, connection_event}, {0}};
 
 /* ---- end ---- */
 
 void connection_free(struct analysis *a, struct connection *c)
 {
     forget_tuple(a, c);
-    ipc_closed(a, c);
-    http2_forget(c);
+    for (const struct protocol *const *p = a->protocols; *p; p++)
+        if ((*p)->forget)
+            (*p)->forget(a, c);
     map_remove(&c->process->connections, place_key(c->fd, c->generation));
     uint64_t *client = map_get(&c->process->clients, c->key);
     if (client && *client == (uint64_t)(uintptr_t)c)
@@ -327,7 +338,7 @@ void call_finish_first(struct analysis *a, struct connection *c, uint64_t end_ns
 }
 
 static const enum layer LAYER_OF[] = {
-    [VSPAN_http] = LAYER_http, [VSPAN_redis] = LAYER_redis, [VSPAN_other] = LAYER_libuv};
+    [VSPAN_http] = LAYER_http, [VSPAN_command] = LAYER_store, [VSPAN_other] = LAYER_libuv};
 
 void call_settle(struct analysis *a, struct call *call, struct request *owner, enum known known,
                  uint32_t parent)
@@ -353,6 +364,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .cause = VSPAN_NONE,
                          .layer = (uint8_t)LAYER_OF[call->kind],
                          .kind = call->kind,
+                         .wire = call->wire,
                          .known = (uint8_t)known,
                          .told = call->told,
                          .message = call->message,

@@ -38,7 +38,7 @@ struct request *context_owner(const struct analysis *a, const struct thread *thr
     return serial ? request_open(a, *serial) : NULL;
 }
 
-void context_trace(const struct analysis *a, const struct thread *thread, const struct event *e)
+static void trace_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     struct request *request = context_owner(a, thread, (uint32_t)U(e, http_trace_context));
     if (!request)
@@ -47,6 +47,8 @@ void context_trace(const struct analysis *a, const struct thread *thread, const 
     request->trace_low = U(e, http_trace_trace_low);
     request->trace_parent = U(e, http_trace_parent);
 }
+
+const struct event_reading CONTEXT_EVENTS[] = {{SONDE_EVENT_http_trace, trace_event}, {0}};
 
 void context_counted(struct analysis *a, struct process *process)
 {

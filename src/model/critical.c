@@ -114,7 +114,7 @@ static void operation_steps(struct walk *w, uint32_t index)
             step(w, PATH_POOL, span->work_start_ns, span->name, NULL, index);
         }
         step(w, PATH_POOL_QUEUE, span->start_ns, span->name, NULL, index);
-    } else if (span->kind == VSPAN_redis && span->work_end_ns) {
+    } else if (span->kind == VSPAN_command && span->work_end_ns) {
         step(w, PATH_LOOP, span->work_end_ns, span->name, NULL, index);
         step(w, PATH_STORE, span->work_start_ns, span->name, NULL, index);
         step(w, PATH_QUEUE, span->start_ns, span->name, NULL, index);
@@ -133,7 +133,7 @@ static void operation_steps(struct walk *w, uint32_t index)
 
 static bool is_operation(const struct vspan *span)
 {
-    return span->kind == VSPAN_pool || span->kind == VSPAN_http || span->kind == VSPAN_redis ||
+    return span->kind == VSPAN_pool || span->kind == VSPAN_http || span->kind == VSPAN_command ||
            span->kind == VSPAN_other || span->kind == VSPAN_ipc;
 }
 

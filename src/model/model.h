@@ -17,6 +17,7 @@
 #include "model/activity.h"
 #include "model/analysis.h"
 #include "model/breakdown.h"
+#include "model/protocol.h"
 #include "model/stack.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -31,7 +32,8 @@ struct address {
 
 /* One request on a connection, as its client sees it. */
 struct call {
-    uint8_t kind;  /* VSPAN_http, VSPAN_redis or VSPAN_other */
+    uint8_t kind;  /* VSPAN_http, VSPAN_command or VSPAN_other */
+    uint8_t wire;  /* command: enum sonde_wire */
     uint8_t known; /* how owner is known */
     uint8_t settled, done;
     uint8_t told;        /* a context's number says whose it is, and nothing else does */
@@ -52,9 +54,9 @@ struct call {
     struct request *child;   /* http: a reference */
 };
 
-/* A command that was executed before its sender's record of sending it: the sender writes that down after the
- * write, when the server may already be done. */
-struct early_command {
+/* A command that a server has executed. The record of its sending may come later: the sender writes that down
+ * after the write, when the server may already be done. */
+struct executed_command {
     uint64_t number, start_ns, end_ns, ready_ns, client_id, argument_bytes;
     int64_t tid;
     const char *name;
@@ -95,26 +97,16 @@ struct channel {
     struct lane *lane;     /* when it was at work for messages (lanes.c); NULL: never */
 };
 
-enum protocol {
-    PROTOCOL_UNKNOWN,
-    PROTOCOL_HTTP_SERVER,
-    PROTOCOL_HTTP_CLIENT,
-    PROTOCOL_REDIS_CLIENT,
-    PROTOCOL_REDIS,
-    PROTOCOL_HTTP2,
-    PROTOCOL_WEBSOCKET
-};
-
 struct connection {
     struct process *process;
     struct connection *mirror; /* the other end, where it is traced */
     struct address local, peer;
-    uint64_t key; /* redis: client id */
+    uint64_t key;                    /* redis: client id */
+    const struct protocol *protocol; /* NULL: nothing tells it; see connection_protocol() */
     uint64_t opened_ns;
     int32_t fd;
     uint32_t generation;
     uint16_t family;
-    uint8_t protocol;
     uint8_t closed, lingering;
     uint8_t client; /* this process connected it */
     uint64_t inode;
@@ -135,7 +127,7 @@ struct connection {
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
     uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
-    ARRAY(struct early_command) early; /* redis */
+    ARRAY(struct executed_command) early; /* redis */
     uint64_t current; /* the newest request read: what the parser's next callbacks are about */
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
@@ -526,6 +518,8 @@ struct machine_stall {
 
 struct analysis {
     struct analyze_options options;
+    event_reader *readers[SONDE_EVENT_COUNT]; /* by event; NULL: nobody reads it */
+    const struct protocol *const *protocols;  /* PROTOCOLS; ends with NULL */
     struct analysis_counts counts;
     bool failed;        /* memory ran out */
     bool requests_only; /* at least for a time nothing but requests was recorded */
@@ -611,7 +605,8 @@ void routes_fold(struct analysis *a);
 void routes_forget(struct analysis *a);
 
 /* connection.c */
-void connection_event(struct analysis *a, struct process *process, const struct event *e);
+extern const struct event_reading CONNECTION_EVENTS[];
+bool connection_is_pipe(const struct connection *connection); /* or a UNIX socket; NULL is none */
 struct connection *connection_get(const struct process *process, int32_t fd, uint32_t generation);
 /* Requests are received on it: who calls its address calls this process. */
 void connection_serves(struct analysis *a, const struct connection *connection);
@@ -643,47 +638,13 @@ enum { CONTEXT_UNKNOWN, CONTEXT_NONE };
 void context_begins(struct analysis *a, struct thread *thread, struct request *request, uint32_t number);
 void context_ends(struct thread *thread, const struct request *request);
 struct request *context_owner(const struct analysis *a, const struct thread *thread, uint32_t number);
-/* http:trace */
-void context_trace(const struct analysis *a, const struct thread *thread, const struct event *e);
+extern const struct event_reading CONTEXT_EVENTS[];
 void context_counted(struct analysis *a, struct process *process);
 /* A request went on in a turn that began at turn_start_ns and brought these answers. */
 void context_check(struct analysis *a, struct process *process, const struct call *answers, size_t count,
                    const struct request *went_on, uint64_t turn_start_ns);
 /* All is read: what rests on numbers that were contradicted is ambiguous. */
 void contexts_judge(struct analysis *a);
-
-/* http.c */
-void http_event(struct analysis *a, struct thread *thread, const struct event *e);
-/* What an http:request tells of: at a server, and at its client. */
-struct request *http_request_new(struct analysis *a, struct thread *thread, const struct event *e);
-struct call http_call_of(struct analysis *a, const struct event *e);
-/* The request was sent by that call. */
-void http_join(struct analysis *a, struct call *call, struct request *request);
-/* Its response is written whole, or will never be. caller: the other end, may be NULL. */
-void http_answered(struct analysis *a, struct thread *thread, struct request *request,
-                   struct connection *caller, uint64_t now_ns, enum request_state state);
-/* The callbacks around this event belong to the call's owner. */
-struct item *http_tell_turn(struct analysis *a, struct thread *thread, const struct event *e,
-                            const struct call *call);
-
-/* websocket.c. What an item of a message says (small). */
-enum { MESSAGE_ASKS, MESSAGE_BACK, MESSAGE_ANSWERS, MESSAGE_SENT };
-void websocket_event(struct analysis *a, struct thread *thread, const struct event *e);
-void websocket_closed(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns);
-/* A message was sent for the request, which may be NULL; a callback of it has ended. */
-void websocket_answered(struct analysis *a, struct thread *thread, struct request *request, uint64_t now_ns);
-void websocket_handled(struct request *request, uint64_t now_ns);
-
-/* http2.c */
-bool http2_is(const struct event *e);
-void http2_event(struct analysis *a, struct thread *thread, const struct event *e);
-void http2_closed(struct analysis *a, struct thread *thread, struct connection *carrier, uint64_t now_ns);
-void http2_forget(struct connection *connection);
-
-/* redis.c */
-void redis_event(struct analysis *a, struct thread *thread, const struct event *e);
-/* A call was added to the caller's end: its command may have been executed already. */
-void redis_claim_early(struct analysis *a, struct connection *caller, struct call *call);
 
 /* pool.c */
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
@@ -708,7 +669,7 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
 
 /* function.c */
-void function_chosen(struct analysis *a, struct process *process, const struct event *e);
+void function_chosen(struct analysis *a, struct thread *thread, const struct event *e);
 int functions_report(struct analysis *a, struct report *report); /* those that were asked for and not seen */
 void functions_free(struct thread *thread);
 void function_sums_free(struct process *process);
@@ -732,7 +693,7 @@ void loop_completed(struct analysis *a, struct thread *thread, const struct pool
 /* gc.c */
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
                   uint64_t heap_before, uint64_t heap_after);
-void gc_memory(struct analysis *a, const struct event *e);
+void gc_memory(struct analysis *a, struct thread *none, const struct event *e);
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
 /* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
@@ -755,20 +716,6 @@ void critical_find(struct analysis *a, struct request *request, const struct thr
 
 /* slow.c: whom the request waited for on its path. */
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
-
-/* ipc.c */
-bool ipc_is(const struct connection *connection);
-void ipc_opened(struct analysis *a, struct connection *connection);
-void ipc_closed(struct analysis *a, const struct connection *connection);
-const struct connection *ipc_other_end(const struct analysis *a, const struct connection *connection);
-void ipc_wrote(struct analysis *a, struct connection *connection, struct request *owner, enum known known,
-               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
-void ipc_wrote_behind(struct analysis *a, struct connection *connection, struct request *request,
-                      uint64_t done_ns);
-struct request *ipc_read(struct analysis *a, struct connection *connection, uint64_t at_ns, uint32_t events,
-                         uint32_t *ret_span);
-void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *stretch);
-void ipc_request_done(struct request *request);
 
 /* port.c */
 void port_posted(struct analysis *a, struct thread *thread, const struct event *e);
@@ -806,9 +753,7 @@ struct fault *encode_fault(struct analysis *a, const struct process *process);
 void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
 
 /* stretch.c */
-void stretch_look(struct analysis *a, const struct event *e);
-void stretch_sched(struct analysis *a, const struct event *e);
-void stretch_machine_stall(struct analysis *a, const struct event *e);
+extern const struct event_reading STRETCH_EVENTS[];
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
  * it was, 0 unknown. */

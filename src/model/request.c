@@ -11,10 +11,14 @@
 
 enum { ENDPOINTS_MAX = 4096 }; /* more routes than that are not routes: the rest is counted together */
 
-const char *layer_name(enum layer layer)
+const char *layer_name(const struct vspan *span)
 {
-    static const char *const NAMES[LAYER_COUNT] = {"http", "js", "v8", "libuv", "redis", "kernel"};
-    return layer < LAYER_COUNT ? NAMES[layer] : "?";
+    static const char *const NAMES[LAYER_COUNT] = {"http", "js", "v8", "libuv", NULL, "kernel"};
+    if (span->layer == LAYER_store) {
+        const char *store = event_label(SONDE_MEANING_wire, span->wire);
+        return store ? store : "store";
+    }
+    return span->layer < LAYER_COUNT ? NAMES[span->layer] : "?";
 }
 
 const char *known_name(enum known known)
@@ -359,7 +363,9 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     }
     request->state = (uint8_t)state;
     request->end_ns = MAX(end_ns, request->start_ns);
-    ipc_request_done(request);
+    for (const struct protocol *const *p = a->protocols; *p; p++)
+        if ((*p)->request_done)
+            (*p)->request_done(request);
     leave_thread(a, request);
     process->answered_count++;
     process->last_request_ns = request->end_ns;

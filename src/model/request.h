@@ -11,8 +11,7 @@
 #include "model/activity.h"
 #include "base/array.h"
 
-enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_redis, LAYER_kernel, LAYER_COUNT };
-const char *layer_name(enum layer layer);
+enum layer { LAYER_http, LAYER_js, LAYER_v8, LAYER_libuv, LAYER_store, LAYER_kernel, LAYER_COUNT };
 
 /* How it is known that an operation belongs to its request. */
 enum known {
@@ -36,7 +35,7 @@ enum vspan_kind {
     VSPAN_pool,     /* an operation of libuv's thread pool, from submission to its completion callback */
     VSPAN_sync,     /* the same done on the loop's own thread, which stands still */
     VSPAN_http,     /* a request sent to another service, from sending to the end of the response */
-    VSPAN_redis,    /* a command, from sending to the callback that reads its reply */
+    VSPAN_command,  /* to a store, from sending to the callback that reads its reply */
     VSPAN_ipc,      /* bytes written to a pipe or UNIX socket, until the answer or until they are taken */
     VSPAN_other,    /* bytes sent on another connection, to the next bytes received */
     VSPAN_syscall,  /* a system call of the thread that its parent ran on */
@@ -53,6 +52,7 @@ struct vspan {
     uint32_t cause;       /* callback: index of the operation whose completion it is; VSPAN_NONE */
     uint8_t layer;        /* enum layer */
     uint8_t kind;         /* enum vspan_kind */
+    uint8_t wire;         /* command: enum sonde_wire, what the store speaks */
     uint8_t known;        /* enum known */
     uint8_t told;         /* it is known from a context's number, and from nothing else */
     uint64_t stalled_ns;  /* message: of it, the event loop of the other end stood (a finding of its own) */
@@ -81,6 +81,9 @@ struct vspan {
     int64_t peer_pid, peer_tid;
     struct request *child; /* http: the request as the other service saw it; a reference */
 };
+
+/* "js"; of a store its name: "redis". */
+const char *layer_name(const struct vspan *span);
 
 /* One step of the critical path: what the request waited for in [start_ns, end_ns). Times in which somebody
  * worked for it: PATH_RUN, PATH_POOL, PATH_STORE, PATH_PEER; the others are waiting. */

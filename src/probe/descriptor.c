@@ -72,7 +72,7 @@ struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t k
     if (d->key != key) {
         *d = (struct descriptor){.key = key, .generation = d->generation + 1, .unnumbered = d->midway};
         tell_connection(self, fd, d);
-    } else if (d->resp_state == 0 && !d->known_peer) {
+    } else if (!d->commands.state && !d->commands.lost && !d->known_peer) {
         tell_connection(self, fd, d); /* it was still connecting */
     }
     return d;

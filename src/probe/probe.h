@@ -406,18 +406,25 @@ struct websocket {
 enum { WEBSOCKET_IN, WEBSOCKET_OUT };
 
 /* What Redis' commands need comes first: one cache line. */
+/* Commands to a store: how far those on a connection have been followed (wire.h). */
+struct commands {
+    uint64_t number; /* begun on this connection */
+    uint64_t skip;   /* the rest is the wire's own: bytes still to come */
+    uint64_t value;  /* a number being read */
+    uint64_t items;  /* parts of the command still to come */
+    uint8_t wire;    /* enum sonde_wire */
+    uint8_t lost;    /* they cannot be followed any more */
+    uint8_t state;   /* 0 at first */
+};
+
 struct descriptor {
     uint64_t key; /* whose it is: the handle's address or the client's id */
     uint32_t generation;
-    uint8_t midway;       /* it was open when sonde came, and has not been used since */
-    uint8_t unnumbered;   /* commands went over it before sonde came: theirs cannot be numbered */
-    uint8_t known_peer;   /* both addresses were recorded */
-    uint8_t protocol;     /* enum protocol */
-    uint64_t resp_number; /* commands begun on this connection */
-    uint64_t resp_skip;   /* bytes of an argument still to come */
-    uint64_t resp_value;  /* a number being read */
-    uint64_t resp_items;  /* arguments of the command still to come */
-    uint8_t resp_state;
+    uint8_t midway;     /* it was open when sonde came, and has not been used since */
+    uint8_t unnumbered; /* commands went over it before sonde came: theirs cannot be numbered */
+    uint8_t known_peer; /* both addresses were recorded */
+    uint8_t protocol;   /* enum protocol */
+    struct commands commands;
     uint8_t websocket_server;
     uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
     uint8_t chunked;         /* HTTP server: the response being written is chunked */
@@ -429,7 +436,7 @@ enum protocol {
     PROTOCOL_UNKNOWN,
     PROTOCOL_HTTP_SERVER,
     PROTOCOL_HTTP_CLIENT,
-    PROTOCOL_RESP,
+    PROTOCOL_COMMANDS,
     PROTOCOL_HTTP2,
     PROTOCOL_WEBSOCKET,
     PROTOCOL_OTHER
@@ -469,7 +476,7 @@ struct buffer { /* uv_buf_t */
     size_t length;
 };
 
-/* Looks at bytes that go out: recognises HTTP and RESP, records http:request, http:response and
+/* Looks at bytes that go out: recognises HTTP and commands, records http:request, http:response and
  * uv:write. now: no later than when they go, since the other end may read them at once. */
 HOT void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
                     unsigned count, uint64_t accepted, int64_t result, uint64_t now);

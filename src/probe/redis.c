@@ -65,7 +65,7 @@ HOT_HOOK(void, redis_read_query, void *connection)
     struct descriptor *d = fd >= 0 ? descriptor_use(self, fd, id) : NULL;
     if (LIKELY(d && id && !d->unnumbered && redis_fields_known)) {
         self->read_client = client;
-        self->read_number = &d->resp_number;
+        self->read_number = &d->commands.number;
         self->command_client = id;
         self->command_fd = fd;
     }
@@ -106,7 +106,7 @@ static __attribute__((noinline)) int process_other(void *client)
         self->read_client = NULL;
         self->command_client = id;
         self->command_fd = fd;
-        self->command_sequence = d && !d->unnumbered ? ++d->resp_number : 0;
+        self->command_sequence = d && !d->unnumbered ? ++d->commands.number : 0;
     }
     return sonde_orig_redis_process_command(client);
 }

@@ -1,146 +1,11 @@
 /* Bytes that go out through libuv streams: what protocol they are, where an HTTP message begins and how long
- * it will be, and how many Redis commands begin in them. Keys, values, bodies and query strings are skipped
- * over by their lengths and never recorded. */
+ * it will be, and which commands to a store begin in them (wire.h). Keys, values, bodies and query strings
+ * are skipped over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/context.h"
 #include "probe/headers.h"
 #include "probe/node.h"
-
-/* Reads the bytes of several buffers as one string. */
-struct cursor {
-    const struct buffer *buffers;
-    unsigned count, index;
-    uint64_t offset; /* in the buffer at index */
-    uint64_t left;   /* bytes still to be read, at most what was accepted */
-};
-
-static bool at_least_one(struct cursor *c)
-{
-    while (c->index < c->count && c->offset >= c->buffers[c->index].length) {
-        c->offset = 0;
-        c->index++;
-    }
-    return c->left && c->index < c->count;
-}
-
-static char next_byte(struct cursor *c)
-{
-    c->left--;
-    return c->buffers[c->index].base[c->offset++];
-}
-
-static void skip_bytes(struct cursor *c, uint64_t *n)
-{
-    while (*n && at_least_one(c)) {
-        uint64_t here = c->buffers[c->index].length - c->offset;
-        here = here < *n ? here : *n;
-        here = here < c->left ? here : c->left;
-        c->offset += here;
-        c->left -= here;
-        *n -= here;
-    }
-}
-
-/* ---- RESP: *<arguments>\r\n ($<length>\r\n<bytes>\r\n){arguments} ---- */
-
-enum {
-    RESP_START,
-    RESP_COUNT,
-    RESP_COUNT_END,
-    RESP_DOLLAR,
-    RESP_LENGTH,
-    RESP_LENGTH_END,
-    RESP_BYTES,
-    RESP_LOST
-};
-
-/* A number of at most nine digits and the end of its line, at p[*at]; false when there is none, or not all of
- * it. */
-static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t *ret_number)
-{
-    enum { DIGITS_MAX = 9 };
-    uint64_t i = *at, number = 0, last = i + DIGITS_MAX;
-    for (; i < n && i < last && p[i] >= '0' && p[i] <= '9'; i++)
-        number = number * 10 + (uint64_t)(p[i] - '0');
-    if (i == *at || i + 2 > n || p[i] != '\r' || p[i + 1] != '\n')
-        return false;
-    *at = i + 2;
-    *ret_number = number;
-    return true;
-}
-
-/* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
- * left is read byte by byte. */
-static uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
-{
-    uint32_t count = 0;
-    *ret_bytes = 0;
-    for (uint64_t at = 0, items, length; at < n && p[at] == '*'; count++, *ret_bytes = at) {
-        at++;
-        if (!number_line(p, n, &at, &items) || !items)
-            break;
-        for (; items; items--) {
-            if (at >= n || p[at++] != '$' || !number_line(p, n, &at, &length) || n - at < length + 2)
-                return count;
-            at += length + 2;
-        }
-    }
-    return count;
-}
-
-/* Follows the commands; returns how many began. An unexpected byte (an inline command, another protocol) ends
- * the counting on this connection for good: a join that cannot be proved is not made. */
-static uint32_t count_commands(struct descriptor *d, struct cursor *c)
-{
-    uint32_t begun = 0;
-    while (d->resp_state != RESP_LOST && at_least_one(c)) {
-        if (d->resp_state == RESP_BYTES) {
-            skip_bytes(c, &d->resp_skip);
-            if (d->resp_skip)
-                break;
-            d->resp_state = d->resp_items ? RESP_DOLLAR : RESP_START;
-            continue;
-        }
-        if (d->resp_state == RESP_START) {
-            uint64_t here = c->buffers[c->index].length - c->offset, whole;
-            begun += whole_commands(c->buffers[c->index].base + c->offset, here < c->left ? here : c->left,
-                                    &whole);
-            c->offset += whole;
-            c->left -= whole;
-            if (!at_least_one(c))
-                break;
-        }
-        char b = next_byte(c);
-        switch (d->resp_state) {
-        case RESP_START:
-            d->resp_state = b == '*' ? RESP_COUNT : RESP_LOST;
-            d->resp_value = 0;
-            begun += b == '*';
-            break;
-        case RESP_COUNT:
-        case RESP_LENGTH:
-            if (b >= '0' && b <= '9' && d->resp_value < (1ull << 40))
-                d->resp_value = d->resp_value * 10 + (uint64_t)(b - '0');
-            else
-                d->resp_state = b != '\r' ? RESP_LOST : d->resp_state + 1;
-            break;
-        case RESP_COUNT_END:
-            d->resp_items = d->resp_value;
-            d->resp_state = b == '\n' && d->resp_items ? RESP_DOLLAR : RESP_LOST;
-            break;
-        case RESP_DOLLAR:
-            d->resp_state = b == '$' ? RESP_LENGTH : RESP_LOST;
-            d->resp_value = 0;
-            break;
-        case RESP_LENGTH_END:
-            d->resp_skip = d->resp_value + 2;
-            d->resp_items--;
-            d->resp_state = b == '\n' ? RESP_BYTES : RESP_LOST;
-            break;
-        }
-    }
-    return begun;
-}
+#include "probe/wire.h"
 
 /* ---- HTTP ---- */
 
@@ -242,14 +107,36 @@ static bool ends_chunks(const struct buffer *buffers, unsigned count)
     return true;
 }
 
-/* A RESP command begins "*<digit>". */
-static bool begins_command(const struct buffer *buffers, unsigned count, uint64_t length)
+/* ---- commands to a store ---- */
+
+/* The first bytes on a connection: which of the wires they are. */
+static bool begins_commands(struct descriptor *d, const struct buffer *buffers, unsigned count,
+                            uint64_t length)
 {
-    struct cursor cursor = {.buffers = buffers, .count = count, .left = length};
-    if (!at_least_one(&cursor) || next_byte(&cursor) != '*' || !at_least_one(&cursor))
-        return false;
-    char digit = next_byte(&cursor);
-    return digit >= '1' && digit <= '9';
+#define W(name)                                                                      \
+    {                                                                                \
+        struct cursor cursor = {.buffers = buffers, .count = count, .left = length}; \
+        if (wire_##name##_begins(&cursor)) {                                         \
+            d->commands.wire = SONDE_wire_##name;                                    \
+            return true;                                                             \
+        }                                                                            \
+    }
+    WIRES(W)
+#undef W
+    return false;
+}
+
+static uint32_t commands_begun(struct probe_thread *self, struct commands *commands, struct cursor *cursor,
+                               uint32_t *operation)
+{
+    switch (commands->wire) {
+#define W(name)             \
+    case SONDE_wire_##name: \
+        return wire_##name##_follow(self, commands, cursor, operation);
+        WIRES(W)
+#undef W
+    }
+    return 0;
 }
 
 /* An HTTP message's first line and headers stand in one buffer. */
@@ -259,14 +146,14 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
     unsigned first = 0;
     while (first < count && !buffers[first].length)
         first++;
-    if (first == count || d->protocol >= PROTOCOL_RESP)
+    if (first == count || d->protocol >= PROTOCOL_COMMANDS)
         return;
     const char *p = buffers[first].base;
     uint64_t n = buffers[first].length;
     if (server_response(self, fd, d, p, n, now) || client_request(self, fd, d, p, n, now, context))
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
-        d->protocol = begins_command(buffers, count, length) ? PROTOCOL_RESP : PROTOCOL_OTHER;
+        d->protocol = begins_commands(d, buffers, count, length) ? PROTOCOL_COMMANDS : PROTOCOL_OTHER;
 }
 
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
@@ -283,12 +170,13 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
         recognise(self, fd, d, buffers, count, accepted, now, &context);
     uint32_t messages = 0;
     uint64_t first_message = 0;
-    if (d->protocol == PROTOCOL_RESP) {
+    uint32_t operation = 0;
+    if (d->protocol == PROTOCOL_COMMANDS) {
         struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
-        messages = count_commands(d, &cursor);
-        if (messages && d->resp_state != RESP_LOST && !d->unnumbered)
-            first_message = d->resp_number + 1;
-        d->resp_number += messages;
+        messages = commands_begun(self, &d->commands, &cursor, &operation);
+        if (messages && !d->commands.lost && !d->unnumbered)
+            first_message = d->commands.number + 1;
+        d->commands.number += messages;
     }
     /* A response goes out on the connection that its request came from: that needs no asking. */
     bool websocket = d->protocol == PROTOCOL_WEBSOCKET && !before_upgrade;
@@ -298,5 +186,6 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
         websocket_written(self, fd, d, buffers, count, accepted, now, context);
     RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
            .generation = d->generation, .fd = fd, .messages = messages, .context = context,
+           .operation = operation, .wire = messages ? d->commands.wire : 0,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));
 }

@@ -4,11 +4,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "model/model.h"
+#include "protocols/http.h"
+#include "protocols/protocols.h"
+#include "model/reading.h"
 
-enum { METHOD_HEAD = 2, EPHEMERAL_PORTS = 32768 };
+enum { METHOD_HEAD = 2 };
 
 /* How much later than the request was read its sending may be written down: a time slice or two. */
 static const uint64_t EARLY_NS = 100000000;
@@ -62,7 +63,7 @@ static void answered(struct analysis *a, struct thread *thread, struct connectio
 static struct call *find_caller(struct connection *c, uint64_t now_ns)
 {
     struct connection *caller = c->mirror;
-    if (!caller || caller->protocol != PROTOCOL_HTTP_CLIENT)
+    if (!caller || caller->protocol != &protocol_http_client)
         return NULL;
     for (size_t i = caller->first_call; i < caller->calls.count; i++) {
         struct call *call = &caller->calls.at[i];
@@ -98,9 +99,9 @@ struct request *http_request_new(struct analysis *a, struct thread *thread, cons
 static void request_received(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct event *e)
 {
-    if (c->protocol != PROTOCOL_HTTP_SERVER)
+    if (c->protocol != &protocol_http_server)
         connection_serves(a, c);
-    c->protocol = PROTOCOL_HTTP_SERVER;
+    c->protocol = &protocol_http_server;
     if (c->local.port && !map_put(&thread->process->server_ports, c->local.port, NULL))
         a->failed = true;
     if (c->responding && c->response_needs == UINT64_MAX)
@@ -188,7 +189,7 @@ struct call http_call_of(struct analysis *a, const struct event *e)
 static void request_sent(struct analysis *a, struct thread *thread, struct connection *c,
                          const struct event *e)
 {
-    c->protocol = PROTOCOL_HTTP_CLIENT;
+    c->protocol = &protocol_http_client;
     uint64_t index = 0;
     struct call call = http_call_of(a, e);
     call.after_other = c->last_call_end_ns && c->last_call_end_ns >= thread->last_turn_end_ns;
@@ -240,179 +241,121 @@ static void response_read(struct analysis *a, struct thread *thread, struct conn
 
 /* ---- bytes ---- */
 
-static bool serves_at(const struct process *process, const struct connection *c)
+void http_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
 {
-    map_foreach (&process->connections, slot) {
-        const struct connection *other = (const struct connection *)(uintptr_t)slot->value;
-        if (other != c && other->local.port == c->local.port)
-            return true;
-    }
-    return false;
-}
-
-/* Whether this end opened the connection. A server may listen on a port of the range from which clients get
- * theirs: then who speaks first asks, unless others came to the same port. */
-static bool client_side(const struct connection *c, uint64_t written)
-{
-    if ((c->family != AF_INET && c->family != AF_INET6) || c->local.port < EPHEMERAL_PORTS || !c->peer.port)
-        return false;
-    if (c->client || c->peer.port < EPHEMERAL_PORTS || c->calls_gone || calls_open(c))
-        return true;
-    return !c->had_io && c->bytes_written == written && !serves_at(c->process, c);
-}
-
-enum { COMMAND_BYTES_MIN = 11 }; /* "*1\r\n$1\r\nx\r\n" */
-
-/* RESP commands that begin in these bytes, numbered as the server will number them. */
-static void commands_sent(struct analysis *a, struct thread *thread, struct connection *c,
-                          const struct event *e)
-{
-    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages), index = 0;
-    c->protocol = PROTOCOL_REDIS_CLIENT;
-    if (messages > U(e, uv_write_bytes) / COMMAND_BYTES_MIN + 1)
-        return; /* a damaged record */
-    messages = MIN(messages, (uint64_t)CALLS_MAX);
-    for (uint64_t i = 0; i < messages; i++) {
-        struct call call = {.kind = VSPAN_redis,
-                            .number = first ? first + i : 0,
-                            .sent_ns = e->time_ns,
-                            .written_bytes = U(e, uv_write_bytes),
-                            .write_messages = (uint32_t)messages,
-                            .name = intern_string(a, "command")};
-        uint64_t at = 0;
-        struct call *added = call_add(a, c, &call, &at);
-        if (!added)
-            return;
-        index = i ? index : at;
-        redis_claim_early(a, c, added);
-    }
-    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
-    if (item) {
-        item->fd = c->fd;
-        item->generation = c->generation;
-        item->context = (uint32_t)U(e, uv_write_context);
-        item->id = index;
-        item->count = (uint32_t)messages;
-    }
-}
-
-/* Some other protocol: what is sent until bytes come back is one exchange. Whether those have come, in the
- * turn that this lies in, is known when the turn is read: until then what is sent is a call of its own (see
- * join_exchange() in node.c). */
-static void bytes_sent(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
-{
-    if (calls_open(c) > 1) {
-        c->calls.at[c->calls.count - 1].written_bytes += U(e, uv_write_bytes);
-        return;
-    }
-    uint64_t index = 0;
-    struct call call = {.kind = VSPAN_other,
-                        .sent_ns = e->time_ns,
-                        .written_bytes = U(e, uv_write_bytes),
-                        .name = c->peer_name ? c->peer_name : intern_string(a, "socket")};
-    if (!call_add(a, c, &call, &index))
-        return;
-    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
-    if (item) {
-        item->context = (uint32_t)U(e, uv_write_context);
-        item->fd = c->fd;
-        item->generation = c->generation;
-        item->id = index;
-        item->count = 1;
-    }
-}
-
-static void written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
-{
-    c->bytes_written += U(e, uv_write_bytes);
-    c->last_write_ns = e->time_ns;
-    if (ipc_is(c) && c->protocol == PROTOCOL_UNKNOWN) {
-        struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
-        if (item) {
-            item->small = ITEM_IPC;
-            item->fd = c->fd;
-            item->generation = c->generation;
-            item->id = U(e, uv_write_bytes);
-            item->trigger = I(e, uv_write_result) == 0; /* queued: the other end takes no more */
-        }
-    } else if (U(e, uv_write_messages))
-        commands_sent(a, thread, c, e);
-    else if (c->protocol == PROTOCOL_UNKNOWN && U(e, uv_write_bytes) && client_side(c, U(e, uv_write_bytes)))
-        bytes_sent(a, thread, c, e);
-    else if (c->responding && (c->bytes_written >= c->response_needs || U(e, uv_write_last_chunk)))
+    if (c->responding && (c->bytes_written >= c->response_needs || U(e, uv_write_last_chunk)))
         answered(a, thread, c, e->time_ns, REQUEST_ANSWERED);
 }
 
-static void closed(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
+static void closed(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns)
 {
-    http2_closed(a, thread, c, e->time_ns);
-    websocket_closed(a, thread, c, e->time_ns);
     while (first_waiting(a, c)) {
         struct request *request = first_waiting(a, c);
         bool begun = request->response_ns != 0;
-        answered(a, thread, c, begun ? MAX(c->last_write_ns, request->response_ns) : e->time_ns,
+        answered(a, thread, c, begun ? MAX(c->last_write_ns, request->response_ns) : now_ns,
                  begun ? REQUEST_ANSWERED : REQUEST_ABORTED);
     }
-    /* Calls without an answer end here. An HTTP call that a stalled server may still read stays findable. */
-    for (size_t i = c->first_call; i < c->calls.count; i++)
-        if (c->calls.at[i].kind != VSPAN_http || c->calls.at[i].child)
-            c->calls.at[i].done = 1;
-    while (calls_open(c) && c->calls.at[c->first_call].done)
-        call_finish_first(a, c, e->time_ns);
-    connection_close(a, c);
 }
 
-static struct connection *event_connection(struct analysis *a, struct process *process, const struct event *e)
+/* ---- what comes, in a turn ---- */
+
+/* The parser's callbacks are about the newest request read, unless it is answered or others are pipelined. */
+static struct context server_input(struct analysis *a, struct thread *thread, struct connection *c,
+                                   const struct item *io, size_t replies)
 {
-    switch (e->id) {
-    case SONDE_EVENT_http_request:
-        return connection_need(a, process, (int32_t)I(e, http_request_fd),
-                               (uint32_t)U(e, http_request_generation), e->time_ns);
-    case SONDE_EVENT_http_response:
-        return connection_need(a, process, (int32_t)I(e, http_response_fd),
-                               (uint32_t)U(e, http_response_generation), e->time_ns);
-    case SONDE_EVENT_http_end:
-        return connection_need(a, process, (int32_t)I(e, http_end_fd), (uint32_t)U(e, http_end_generation),
-                               e->time_ns);
-    case SONDE_EVENT_uv_write:
-        return connection_need(a, process, (int32_t)I(e, uv_write_fd), (uint32_t)U(e, uv_write_generation),
-                               e->time_ns);
-    default:
-        return connection_get(process, (int32_t)I(e, uv_close_fd), (uint32_t)U(e, uv_close_generation));
+    size_t open = 0;
+    for (size_t i = c->first_waiting; i < c->waiting.count; i++)
+        open += request_open(a, c->waiting.at[i]) != NULL;
+    struct request *current = request_open(a, c->current);
+    if (open > 1)
+        return decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
+    return decided(current, current ? KNOWN_PROVED : KNOWN_NOT, VSPAN_NONE);
+}
+
+/* As claim_call(), of a call that has ended by now: what tells of its end is changed to tell whose it was. */
+static void claim_ended(struct analysis *a, struct thread *thread, struct connection *c,
+                        const struct item *io)
+{
+    struct call *call = &c->ended;
+    if (call->kind != VSPAN_http || call->owner || c->last_call_end_ns < io->start_ns ||
+        claim_call(a, thread, call, io).owner == NULL)
+        return;
+    struct request *owner = request_open(a, call->owner);
+    if (call->span != VSPAN_NONE)
+        owner->spans.at[call->span].end_ns = MAX(c->last_call_end_ns, call->sent_ns);
+    owner->open_calls--;
+    foreach_child_of(thread, io, child)
+    {
+        if ((child->event != SONDE_EVENT_http_response && child->event != SONDE_EVENT_http_end) || child->id)
+            continue;
+        child->id = call->owner;
+        child->fd = KNOWN_INFERRED;
+        child->count = call->span;
     }
 }
 
-void http_event(struct analysis *a, struct thread *thread, const struct event *e)
+static struct context client_input(struct analysis *a, struct thread *thread, struct connection *c,
+                                   const struct item *io, size_t replies)
 {
-    if (http2_is(e)) {
+    claim_ended(a, thread, c, io);
+    foreach_child_of(thread, io, child)
+    {
+        if (child->event == SONDE_EVENT_http_response || child->event == SONDE_EVENT_http_end)
+            return UNDECIDED; /* it says so itself */
+    }
+    if (!calls_open(c) || c->calls.at[c->first_call].sent_ns >= io->start_ns)
+        return decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    const struct call *call = &c->calls.at[c->first_call];
+    return decided(request_open(a, call->owner), call->known, call->span);
+}
+
+/* ---- events ---- */
+
+static void request_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    if (U(e, http_request_stream)) {
         http2_event(a, thread, e);
         return;
     }
-    struct connection *c = event_connection(a, thread->process, e);
-    if (!c)
-        return;
-    switch (e->id) {
-    case SONDE_EVENT_http_request:
-        if (U(e, http_request_side) == SONDE_side_server)
-            request_received(a, thread, c, e);
-        else
-            request_sent(a, thread, c, e);
-        break;
-    case SONDE_EVENT_http_response:
-        if (U(e, http_response_side) == SONDE_side_server)
-            response_begun(a, thread, c, e);
-        else
-            response_read(a, thread, c, e);
-        break;
-    case SONDE_EVENT_http_end:
-        if (U(e, http_end_side) == SONDE_side_client)
-            response_read(a, thread, c, e);
-        break;
-    case SONDE_EVENT_uv_write:
-        written(a, thread, c, e);
-        break;
-    case SONDE_EVENT_uv_close:
-        closed(a, thread, c, e);
-        break;
-    }
+    struct connection *c = connection_need(a, thread->process, (int32_t)I(e, http_request_fd),
+                                           (uint32_t)U(e, http_request_generation), e->time_ns);
+    if (c && U(e, http_request_side) == SONDE_side_server)
+        request_received(a, thread, c, e);
+    else if (c)
+        request_sent(a, thread, c, e);
 }
+
+static void response_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    if (U(e, http_response_stream)) {
+        http2_event(a, thread, e);
+        return;
+    }
+    struct connection *c = connection_need(a, thread->process, (int32_t)I(e, http_response_fd),
+                                           (uint32_t)U(e, http_response_generation), e->time_ns);
+    if (c && U(e, http_response_side) == SONDE_side_server)
+        response_begun(a, thread, c, e);
+    else if (c)
+        response_read(a, thread, c, e);
+}
+
+static void end_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    if (U(e, http_end_stream)) {
+        http2_event(a, thread, e);
+        return;
+    }
+    struct connection *c = connection_need(a, thread->process, (int32_t)I(e, http_end_fd),
+                                           (uint32_t)U(e, http_end_generation), e->time_ns);
+    if (c && U(e, http_end_side) == SONDE_side_client)
+        response_read(a, thread, c, e);
+}
+
+static const struct event_reading EVENTS[] = {{SONDE_EVENT_http_request, request_event},
+                                              {SONDE_EVENT_http_response, response_event},
+                                              {SONDE_EVENT_http_end, end_event},
+                                              {0}};
+
+const struct protocol protocol_http_server = {
+    .name = "http", .events = EVENTS, .written = http_written, .input = server_input, .closed = closed};
+const struct protocol protocol_http_client = {.name = "http", .in_order = true, .input = client_input};

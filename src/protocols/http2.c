@@ -6,25 +6,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/socket.h>
 
+#include "protocols/http.h"
+#include "protocols/protocols.h"
 #include "model/model.h"
 
 enum { NO_DESCRIPTOR = -2 };
-
-bool http2_is(const struct event *e)
-{
-    switch (e->id) {
-    case SONDE_EVENT_http_session:
-        return true;
-    case SONDE_EVENT_http_request:
-        return U(e, http_request_stream) != 0;
-    case SONDE_EVENT_http_response:
-        return U(e, http_response_stream) != 0;
-    case SONDE_EVENT_http_end:
-        return U(e, http_end_stream) != 0;
-    default:
-        return false;
-    }
-}
 
 static struct connection *session_of(const struct process *process, uint64_t key)
 {
@@ -47,7 +33,7 @@ static struct connection *session_need(struct analysis *a, struct process *proce
     *place = (uint64_t)(uintptr_t)s;
     s->session_key = key;
     s->family = AF_INET;
-    s->protocol = PROTOCOL_HTTP2;
+    s->protocol = &protocol_http2;
     return s;
 }
 
@@ -88,13 +74,13 @@ static void leave_carrier(struct connection *s)
     s->carrier = NULL;
 }
 
-void http2_forget(struct connection *c)
+static void forget(struct analysis *a, struct connection *c)
 {
     if (c->session)
         c->session->carrier = NULL;
     leave_carrier(c);
     map_done(&c->streams);
-    uint64_t *known = c->protocol == PROTOCOL_HTTP2 ? map_get(&c->process->sessions, c->session_key) : NULL;
+    uint64_t *known = c->protocol == &protocol_http2 ? map_get(&c->process->sessions, c->session_key) : NULL;
     if (known && *known == (uint64_t)(uintptr_t)c)
         map_remove(&c->process->sessions, c->session_key);
 }
@@ -111,7 +97,7 @@ static void session_seen(struct analysis *a, struct thread *thread, const struct
     leave_carrier(s);
     while (calls_open(carrier)) /* bytes before it was known what they are */
         call_finish_first(a, carrier, e->time_ns);
-    carrier->protocol = PROTOCOL_HTTP2;
+    carrier->protocol = &protocol_http2;
     carrier->session = s;
     s->carrier = carrier;
     s->peer_name = carrier->peer_name;
@@ -119,7 +105,7 @@ static void session_seen(struct analysis *a, struct thread *thread, const struct
         s->calls.at[i].peer = s->peer_name;
 }
 
-void http2_closed(struct analysis *a, struct thread *thread, struct connection *carrier, uint64_t now_ns)
+static void closed(struct analysis *a, struct thread *thread, struct connection *carrier, uint64_t now_ns)
 {
     struct connection *s = carrier->session, *other = s ? session_mirror(s) : NULL;
     if (!s)
@@ -248,9 +234,6 @@ void http2_event(struct analysis *a, struct thread *thread, const struct event *
     struct connection *s;
     struct call *call;
     switch (e->id) {
-    case SONDE_EVENT_http_session:
-        session_seen(a, thread, e);
-        break;
     case SONDE_EVENT_http_request:
         s = session_need(a, thread->process, U(e, http_request_parser), e->time_ns);
         if (s && U(e, http_request_side) == SONDE_side_server)
@@ -272,3 +255,9 @@ void http2_event(struct analysis *a, struct thread *thread, const struct event *
         break;
     }
 }
+
+static const struct event_reading EVENTS[] = {{SONDE_EVENT_http_session, session_seen}, {0}};
+
+/* What is told of frames says whose they are: there is nothing to find out from what comes. */
+const struct protocol protocol_http2 = {
+    .name = "http", .events = EVENTS, .parallel = true, .closed = closed, .forget = forget};

@@ -8,24 +8,20 @@
 #include <sys/socket.h>
 
 #include "protocols/ipc.h"
-#include "model/model.h"
+#include "protocols/protocols.h"
+#include "model/reading.h"
 #include "base/clock.h"
 
 enum { WAITING_MAX = 256, POLLIN_BIT = 1 };
 
-bool ipc_is(const struct connection *c)
+static void opened(struct analysis *a, struct connection *c)
 {
-    return c && (c->family == AF_UNIX || (c->family == 0 && c->inode));
-}
-
-void ipc_opened(struct analysis *a, struct connection *c)
-{
-    uint64_t *place = c->inode ? map_put(&a->inodes, c->inode, NULL) : NULL;
+    uint64_t *place = connection_is_pipe(c) && c->inode ? map_put(&a->inodes, c->inode, NULL) : NULL;
     if (place)
         *place = (uint64_t)(uintptr_t)c;
 }
 
-void ipc_closed(struct analysis *a, const struct connection *c)
+static void forget(struct analysis *a, struct connection *c)
 {
     uint64_t *place = c->inode ? map_get(&a->inodes, c->inode) : NULL;
     if (place && *place == (uint64_t)(uintptr_t)c)
@@ -41,7 +37,7 @@ static const struct connection *at_inode(const struct analysis *a, const struct 
 
 /* The other end, where its process is traced and has used it. Of a pair that libuv makes for a child the
  * parent keeps the first. */
-const struct connection *ipc_other_end(const struct analysis *a, const struct connection *c)
+static const struct connection *other_end(const struct analysis *a, const struct connection *c)
 {
     const struct connection *after = at_inode(a, c, 1), *before = at_inode(a, c, -1);
     if (after && after->process->parent == c->process->pid)
@@ -55,7 +51,7 @@ const struct connection *ipc_other_end(const struct analysis *a, const struct co
 static const char *name_of(struct analysis *a, const struct connection *c)
 {
     char name[256];
-    const struct connection *other = ipc_other_end(a, c);
+    const struct connection *other = other_end(a, c);
     if (other)
         snprintf(name, sizeof(name), "descriptor %d, to %s (process %lld) on its descriptor %d", c->fd,
                  other->process->service, (long long)other->process->pid, other->fd);
@@ -150,7 +146,7 @@ static struct request *answer_oldest(struct analysis *a, struct connection *c, u
     struct vspan *span = &owner->spans.at[message.span];
     span->end_ns = MAX(at_ns, span->start_ns);
     if (message.sent_ns < c->ipc_first_answer_ns)
-        span->starting_ns = starting_ns(ipc_other_end(a, c), span);
+        span->starting_ns = starting_ns(other_end(a, c), span);
     span->peer = name_of(a, c); /* the other end may have shown itself since */
     span->unusual = attl_add(a, c->process->service, span);
     *ret_span = message.span;
@@ -160,13 +156,13 @@ static struct request *answer_oldest(struct analysis *a, struct connection *c, u
 /* Bytes came: the answer to the oldest message; to as many as the other end wrote since the last time, where
  * that is seen, because a loop that stood reads them all at once. Returns whose it is, with the span in
  * *ret_span; NULL when it is several requests'. */
-struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
-                         uint32_t *ret_span)
+static struct request *answers_read(struct analysis *a, struct connection *c, uint64_t at_ns, uint32_t events,
+                                    uint32_t *ret_span)
 {
     *ret_span = VSPAN_NONE;
     if (!(events & POLLIN_BIT))
         return NULL;
-    const struct connection *other = ipc_other_end(a, c);
+    const struct connection *other = other_end(a, c);
     uint64_t came = other ? other->ipc_writes - MIN(c->ipc_taken, other->ipc_writes) : 1;
     c->ipc_taken = other ? other->ipc_writes : 0;
     struct request *owner = NULL;
@@ -179,7 +175,7 @@ struct request *ipc_read(struct analysis *a, struct connection *c, uint64_t at_n
 }
 
 /* A request that was answered did not wait for what is still open: it only told somebody something. */
-void ipc_request_done(struct request *request)
+static void request_done(struct request *request)
 {
     array_foreach (&request->spans, span)
         if ((span->kind == VSPAN_ipc || span->message) && !span->end_ns &&
@@ -188,11 +184,11 @@ void ipc_request_done(struct request *request)
 }
 
 /* The loop stood in [start, end): who had sent it a message that was not answered yet waited for that. */
-void ipc_stalled(struct analysis *a, const struct process *process, struct stretch *s)
+static void stalled(struct analysis *a, const struct thread *thread, struct stretch *s)
 {
-    map_foreach (&process->connections, slot) {
+    map_foreach (&thread->process->connections, slot) {
         const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
-        const struct connection *other = ipc_is(c) ? ipc_other_end(a, c) : NULL;
+        const struct connection *other = connection_is_pipe(c) ? other_end(a, c) : NULL;
         for (size_t i = 0; other && i < other->ipc_waiting.count; i++) {
             const struct ipc_message *message = &other->ipc_waiting.at[i];
             struct request *owner = request_open(a, message->owner);
@@ -205,6 +201,42 @@ void ipc_stalled(struct analysis *a, const struct process *process, struct stret
     }
 }
 
+/* ---- as a protocol ---- */
+
+static void bytes_written(struct analysis *a, struct thread *thread, struct connection *c,
+                          const struct event *e)
+{
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (!item)
+        return;
+    item->small = ITEM_IPC;
+    item->fd = c->fd;
+    item->generation = c->generation;
+    item->id = U(e, uv_write_bytes);
+    item->trigger = I(e, uv_write_result) == 0; /* queued: the other end takes no more */
+}
+
+/* With one message under way, what comes is its answer; with several the order says which, not whose callback
+ * it is. */
+static struct context input(struct analysis *a, struct thread *thread, struct connection *c,
+                            const struct item *io, size_t replies)
+{
+    uint32_t span;
+    bool alone = c->ipc_waiting.count == 1;
+    struct request *owner = answers_read(a, c, io->start_ns, io->count, &span);
+    return owner && alone ? decided(owner, KNOWN_INFERRED, span) : UNDECIDED;
+}
+
+const struct protocol protocol_pipe = {.name = "pipe",
+                                       .in_order = true,
+                                       .born_connected = true,
+                                       .opened = opened,
+                                       .written = bytes_written,
+                                       .input = input,
+                                       .forget = forget,
+                                       .request_done = request_done,
+                                       .stalled = stalled};
+
 /* ---- for programs ---- */
 
 json_t *analysis_channels_json(const struct analysis *a)
@@ -213,9 +245,9 @@ json_t *analysis_channels_json(const struct analysis *a)
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->connections, slot) {
             const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
-            if (!ipc_is(c) || !c->ipc_writes)
+            if (!connection_is_pipe(c) || !c->ipc_writes)
                 continue;
-            const struct connection *other = ipc_other_end(a, c);
+            const struct connection *other = other_end(a, c);
             json_t *object =
                 json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "service", (*process)->service, "process",
                           (json_int_t)(*process)->pid, "descriptor", c->fd, "writes_count",

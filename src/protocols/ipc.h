@@ -5,11 +5,19 @@
 
 #include <jansson.h>
 
-#include "model/analysis.h"
+#include "model/model.h"
 
 /* An array with one object for each descriptor of a traced Node process that is a pipe or a UNIX socket and
  * was written to: how often, how many bytes, how many of the messages were followed by an answer and when,
  * and the other end where it is traced; and one for each message port that was posted to. A new reference. */
 json_t *analysis_channels_json(const struct analysis *analysis);
+
+/* A request, which may be NULL, wrote to the descriptor. write_id: the async id of the write when it was
+ * queued, 0 when it was taken at once. */
+void ipc_wrote(struct analysis *a, struct connection *connection, struct request *owner, enum known known,
+               uint32_t parent, uint64_t at_ns, uint64_t bytes, uint64_t write_id);
+/* A request is answered where another one's write to the connection was done. */
+void ipc_wrote_behind(struct analysis *a, struct connection *connection, struct request *request,
+                      uint64_t done_ns);
 
 #endif

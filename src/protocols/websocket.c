@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "protocols/http.h"
+#include "protocols/protocols.h"
+#include "protocols/websocket.h"
 #include "base/clock.h"
 
 enum { METHOD_OTHER = 255 };
@@ -32,9 +34,9 @@ static void end_old(struct analysis *a, struct thread *thread, struct connection
     c->first_waiting = c->waiting.count = 0;
 }
 
-void websocket_closed(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns)
+static void closed(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns)
 {
-    if (c->protocol != PROTOCOL_WEBSOCKET)
+    if (c->protocol != &protocol_websocket)
         return;
     for (size_t i = c->first_waiting; i < c->waiting.count; i++) {
         struct request *request = request_open(a, c->waiting.at[i]);
@@ -163,13 +165,13 @@ static void message_back(struct analysis *a, struct thread *thread, struct conne
     call_finish(a, c, call, e->time_ns);
 }
 
-void websocket_event(struct analysis *a, struct thread *thread, const struct event *e)
+static void message_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     struct connection *c = connection_need(a, thread->process, (int32_t)I(e, ws_message_fd),
                                            (uint32_t)U(e, ws_message_generation), e->time_ns);
     if (!c)
         return;
-    c->protocol = PROTOCOL_WEBSOCKET;
+    c->protocol = &protocol_websocket;
     bool sent = U(e, ws_message_sent) != 0;
     bool server = U(e, ws_message_side) == SONDE_side_server;
     if (server && sent)
@@ -181,3 +183,10 @@ void websocket_event(struct analysis *a, struct thread *thread, const struct eve
     else
         message_back(a, thread, c, e);
 }
+
+static const struct event_reading EVENTS[] = {{SONDE_EVENT_ws_message, message_event}, {0}};
+
+/* What is told of messages says whose they are. The response that turned the connection into a WebSocket may
+ * still be under way. */
+const struct protocol protocol_websocket = {
+    .name = "websocket", .events = EVENTS, .written = http_written, .closed = closed};

@@ -68,7 +68,7 @@ static uint64_t last_command(struct feed *feed, const char *path, uint8_t *ret_k
 {
     const struct request *r = feed_kept(feed, path);
     for (size_t i = r->spans.count; i-- > 0;)
-        if (r->spans.at[i].kind == VSPAN_redis) {
+        if (r->spans.at[i].kind == VSPAN_command) {
             *ret_known = r->spans.at[i].known;
             return r->spans.at[i].sequence;
         }

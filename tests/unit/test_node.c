@@ -59,7 +59,7 @@ static void resources_pass_on_their_request(void **state)
     feed_finish(&feed);
     const struct request *a = feed_kept(&feed, "/a");
     assert_int_equal(a->spans.count, 1 + 3 + 1);
-    assert_int_equal(feed_span(a, VSPAN_redis)->known, KNOWN_PROVED);
+    assert_int_equal(feed_span(a, VSPAN_command)->known, KNOWN_PROVED);
     assert_int_equal(analysis_counts(feed.analysis)->proved, 1);
     feed_done(&feed);
 }
@@ -83,7 +83,7 @@ static void one_answer_tells_whose_callback(void **state)
     feed_finish(&feed);
     const struct request *a = feed_kept(&feed, "/a");
     const struct vspan *last = &a->spans.at[a->spans.count - 1];
-    assert_int_equal(last->kind, VSPAN_redis);
+    assert_int_equal(last->kind, VSPAN_command);
     assert_int_equal(last->sequence, 3);
     assert_int_equal(last->known, KNOWN_INFERRED);
     const struct vspan *callback = &a->spans.at[last->parent];
@@ -275,7 +275,7 @@ static void request_around_a_nested_loop(void **state)
     feed_finish(&feed);
     const struct request *sync = feed_kept(&feed, "/sync");
     assert_int_equal(feed_span(sync, VSPAN_callback)->start_ns, MS(9) + US(1));
-    assert_int_equal(feed_span(sync, VSPAN_redis)->sequence, 1);
+    assert_int_equal(feed_span(sync, VSPAN_command)->sequence, 1);
     feed_done(&feed);
 }
 

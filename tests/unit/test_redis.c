@@ -61,7 +61,7 @@ static void number_tells_which(void **state)
     assert_int_equal(analysis_counts(feed.analysis)->joined, 3);
     assert_int_equal(analysis_counts(feed.analysis)->unjoined, 0);
     const struct vspan *second = &a->spans.at[a->spans.count - 1];
-    assert_int_equal(second->kind, VSPAN_redis);
+    assert_int_equal(second->kind, VSPAN_command);
     assert_string_equal(second->name, "KEYS");
     assert_int_equal(second->sequence, 2);
     assert_int_equal(second->work_start_ns, MS(3) + US(10));
@@ -69,7 +69,7 @@ static void number_tells_which(void **state)
     assert_int_equal(second->end_ns, MS(5));
     assert_int_equal(second->argument_bytes, 30);
     assert_int_equal(second->known, KNOWN_PROVED);
-    assert_string_equal(feed_span(b, VSPAN_redis)->name, "GET");
+    assert_string_equal(feed_span(b, VSPAN_command)->name, "GET");
     feed_done(&feed);
 }
 
@@ -88,7 +88,7 @@ static void server_may_be_faster(void **state)
     read_back(&feed, 30, MS(1), MS(1) + US(9));
     read_back(&feed, 7, MS(2), MS(2) + US(5));
     feed_finish(&feed);
-    const struct vspan *span = feed_span(feed_kept(&feed, "/a"), VSPAN_redis);
+    const struct vspan *span = feed_span(feed_kept(&feed, "/a"), VSPAN_command);
     assert_string_equal(span->name, "GET");
     assert_int_equal(span->end_ns, MS(2));
     assert_int_equal(analysis_counts(feed.analysis)->joined, 1);
@@ -110,7 +110,7 @@ static void unproved_is_not_joined(void **state)
     feed_finish(&feed);
     assert_int_equal(analysis_counts(feed.analysis)->joined, 0);
     assert_int_equal(analysis_counts(feed.analysis)->unjoined, 5);
-    assert_int_equal(feed_span(feed_kept(&feed, "/a"), VSPAN_redis)->work_end_ns, 0);
+    assert_int_equal(feed_span(feed_kept(&feed, "/a"), VSPAN_command)->work_end_ns, 0);
     feed_done(&feed);
 }
 
@@ -186,7 +186,7 @@ static void fifty_in_flight(void **state)
         for (uint32_t i = 0; i < 50; i++) {
             char path[32];
             snprintf(path, sizeof(path), "/r%u/%u", round, i);
-            const struct vspan *span = feed_span(feed_kept(&feed, path), VSPAN_redis);
+            const struct vspan *span = feed_span(feed_kept(&feed, path), VSPAN_command);
             assert_int_equal(span->written_bytes, 100 + i);
             assert_int_equal(span->argument_bytes, 90 + i);
             assert_int_equal(span->client_id, round);

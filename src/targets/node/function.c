@@ -147,8 +147,9 @@ void function_sums_free(struct process *process)
 
 /* ---- which were asked for ---- */
 
-void function_chosen(struct analysis *a, struct process *process, const struct event *e)
+void function_chosen(struct analysis *a, struct thread *thread, const struct event *e)
 {
+    struct process *process = thread->process;
     const struct value *text = &e->values[FIELD_js_chosen_text];
     if (!HAS(e, js_chosen_text) || !text->length)
         return;

@@ -77,7 +77,7 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
 }
 
 /* The program's main heap is charged with the process' memory. */
-void gc_memory(struct analysis *a, const struct event *e)
+void gc_memory(struct analysis *a, struct thread *none, const struct event *e)
 {
     int64_t pid = (int64_t)U(e, process_memory_pid);
     struct process *process = process_get(a, pid);

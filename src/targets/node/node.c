@@ -8,6 +8,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "protocols/exchange.h"
+#include "protocols/ipc.h"
+#include "protocols/websocket.h"
 #include "targets/node/node.h"
 
 enum {
@@ -62,7 +65,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
 static void claim_op(struct turn *t, struct pool_op *op, const struct item *done)
 {
     bool several = false;
-    struct request *owner = answered_in(t, done, &several);
+    struct request *owner = answered_in(t->a, t->thread, done, &several);
     if (!owner || op->owner || !op->submit_ns || op->submit_ns < owner->start_ns)
         return;
     if (op->known == KNOWN_AMBIGUOUS) {
@@ -81,7 +84,7 @@ static void read_done(struct turn *t, const struct item *done)
     struct context context = UNDECIDED;
     if (op) {
         const struct call answer = {.owner = op->owner, .told = op->told};
-        check_answers(t, &answer, 1, done, done);
+        check_answers(t->a, t->thread, &answer, 1, done, done);
         claim_op(t, op, done);
         struct request *owner = request_open(t->a, op->owner);
         if (owner)
@@ -157,7 +160,7 @@ static const char *cause_name(const struct context *c)
     if (!c->owner || c->cause == VSPAN_NONE || c->cause >= c->owner->spans.count)
         return NULL;
     switch (c->owner->spans.at[c->cause].kind) {
-    case VSPAN_redis:
+    case VSPAN_command:
         return "Redis reply";
     case VSPAN_http:
         return "response handler";
@@ -380,21 +383,10 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
         call_settle(t->a, call, NULL, KNOWN_AMBIGUOUS, 0);
 }
 
-/* Nothing has come back since the exchange began: this is more of it. */
-static bool join_exchange(struct connection *c, const struct item *item)
-{
-    struct call *first = c && calls_open(c) ? &c->calls.at[c->first_call] : NULL;
-    if (!first || first->kind != VSPAN_other || calls_open(c) < 2 || item->id != c->calls_gone + 1)
-        return false;
-    first->written_bytes += first[1].written_bytes;
-    c->calls.count--;
-    return true;
-}
-
 static void read_calls(struct turn *t, const struct item *item, const struct context *c)
 {
     struct connection *connection = connection_get(t->thread->process, item->fd, item->generation);
-    if (join_exchange(connection, item))
+    if (exchange_joins(connection, item->id))
         return;
     const struct context whose = turn_told(t, item, c);
     if (whose.owner)
@@ -419,7 +411,7 @@ static void read_response(struct turn *t, uint64_t serial, const struct context 
     struct request *request = request_open(t->a, serial);
     if (!request || c->owner || !c->in_callback)
         return;
-    if (c->late_write && t->io && ipc_is(t->io))
+    if (c->late_write && t->io && connection_is_pipe(t->io))
         ipc_wrote_behind(t->a, t->io, request, t->io_ns);
     request_add_span(t->a, request,
                      &(struct vspan){.start_ns = request->response_ns,
@@ -621,7 +613,7 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         bool several = false;
         struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL;
         if (!owner && item->fd == 1 && item->pointer &&
-            (owner = answered_in(t, item_at(t, t->port_turn), &several))) {
+            (owner = answered_in(t->a, t->thread, item_at(t, t->port_turn), &several))) {
             uint32_t span = port_claim(t->a, item->pointer, owner);
             *c = span == VSPAN_NONE ? UNDECIDED : decided(owner, KNOWN_INFERRED, span);
             break;

@@ -1,24 +1,10 @@
-/* What reading a turn of a Node.js event loop consists of: node.c reads it, stream.c says whose a stream's
- * events are, redis_reply.c whose the replies of a Redis. Private to them. */
+/* What reading a turn of a Node.js event loop consists of: node.c reads it, stream.c asks the
+ * connection's protocol whose a stream's events are. Private to them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_NODE_NODE_H
 #define TARGETS_NODE_NODE_H
 
-#include "model/model.h"
-
-/* Whose what happens now is. */
-struct context {
-    struct request *owner;
-    uint32_t parent; /* span in owner's tree */
-    uint32_t cause;  /* span whose completion this is; taken by the first callback */
-    uint8_t known;
-    uint8_t decided; /* owner is final: a callback's own async id has no say */
-    uint8_t shared;
-    uint8_t in_callback;
-    uint8_t told;       /* owner is known from a context's number, and from nothing else */
-    uint8_t once;       /* for the next callback only, which may be another's all the same: HTTP/2 */
-    uint8_t late_write; /* in a callback that goes on with what was written before, by anybody */
-};
+#include "model/reading.h"
 
 /* What is learnt about the turn as a whole. */
 struct turn {
@@ -47,17 +33,8 @@ static inline struct item *item_at(const struct turn *t, uint32_t index)
     return &t->thread->items.at[index];
 }
 
-/* No item: the end of a list of children. */
-enum { NONE_ITEM = UINT32_MAX };
 #define foreach_child(t, item, index) \
     for (uint32_t index = (item)->first_child; index != NONE_ITEM; index = item_at(t, index)->next)
-
-static inline struct context decided(struct request *owner, enum known known, uint32_t cause)
-{
-    return (struct context){.owner = owner, .known = (uint8_t)known, .decided = 1, .cause = cause};
-}
-
-static const struct context UNDECIDED = {.cause = VSPAN_NONE};
 
 /* node.c */
 void read_item(struct turn *t, uint32_t index, struct context *c);
@@ -70,20 +47,4 @@ void function_settled(struct turn *t, const struct item *item);
 
 /* stream.c: a stream's events, with all that happened in them. */
 void read_io(struct turn *t, const struct item *io);
-/* The one request whose response is written in this part of the turn; NULL when none or several are. */
-struct request *answered_in(const struct turn *t, const struct item *item, bool *several);
-/* A call of unknown owner, whose answer alone this turn brings, and in it a request is answered: it was that
- * request's. */
-struct context claim_call(struct turn *t, struct call *call, const struct item *io);
-/* Every request that goes on in this turn: does it fit whose answers the turn brings? */
-void check_answers(const struct turn *t, const struct call *answers, size_t count, const struct item *root,
-                   const struct item *item);
-
-/* redis_reply.c */
-/* How many of the oldest commands on c these bytes can answer, whose they are, and, once what went on with
- * them is read, that they have ended. */
-size_t redis_reply_count(const struct turn *t, const struct connection *c, const struct item *io);
-struct context redis_reply_owner(struct turn *t, struct connection *c, const struct item *io, size_t replies);
-void redis_reply_done(struct turn *t, struct connection *c, const struct item *io, size_t replies);
-
 #endif

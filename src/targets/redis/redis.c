@@ -1,31 +1,18 @@
-/* Redis' side: each command with the call that sent it, found by the mirrored connection and the command's
- * number on it (Redis microservices paper, integration), and the commands that held everybody else up. */
+/* Redis' side: the commands that it executed, and those that held everybody else up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
+#include "targets/redis/events.h"
 
-#include "model/model.h"
+#include <ctype.h>
 
-enum { INNER_MAX = 32, EARLY_MAX = 65536 };
+#include "protocols/commands.h"
+
+enum { INNER_MAX = 32 };
 
 static struct connection *client_of(const struct process *process, uint64_t client_id)
 {
     uint64_t *known = client_id ? map_get(&process->clients, client_id) : NULL;
     return known ? (struct connection *)(uintptr_t)*known : NULL;
-}
-
-/* The call of that number on the caller's connection. A number that is unknown proves nothing. */
-static struct call *call_of(struct connection *c, uint64_t number)
-{
-    struct connection *caller = c ? c->mirror : NULL;
-    if (!caller || !number || !calls_open(caller))
-        return NULL;
-    uint64_t first = caller->calls.at[caller->first_call].number;
-    if (!first || number < first || number - first >= calls_open(caller))
-        return NULL;
-    struct call *call = &caller->calls.at[caller->first_call + (number - first)];
-    return call->number == number && call->kind == VSPAN_redis ? call : NULL;
 }
 
 /* "config|set" as people write it: "CONFIG SET". */
@@ -53,23 +40,6 @@ static void add_inner(struct analysis *a, struct process *process, const char *n
         LIST_ADD(a, &process->inner, (struct inner_command){name, 1, time_ns});
 }
 
-/* A command that was sent before this stretch was over has waited for it, also on the same connection, when
- * it is not for the same request. */
-static void queued_behind(struct analysis *a, struct thread *thread, const struct call *call,
-                          uint64_t client_id, uint64_t start_ns)
-{
-    array_foreach (&thread->stretches, place) {
-        struct stretch *s = *place;
-        bool own = s->client_id == client_id && (!s->culprit || s->culprit == call->owner);
-        if (s->what != STRETCH_COMMAND || own || call->sent_ns >= s->end_ns || s->end_ns > start_ns)
-            continue;
-        uint64_t delay_ns = s->end_ns - MAX(s->start_ns, call->sent_ns);
-        s->queued_commands++;
-        s->queued_ns += delay_ns;
-        stretch_victim_chain(a, s, request_get(a, call->owner), delay_ns, VICTIM_WAITED);
-    }
-}
-
 static void slow(struct analysis *a, struct thread *thread, const struct event *e, const char *name,
                  const struct connection *c, const struct call *call)
 {
@@ -94,40 +64,6 @@ static void slow(struct analysis *a, struct thread *thread, const struct event *
         stretch_victim_chain(a, s, request_get(a, call->owner), duration, VICTIM_CAUSED);
 }
 
-static void joined(struct analysis *a, struct call *call, const struct early_command *c, int64_t pid)
-{
-    a->counts.joined++;
-    call->name = c->name;
-    call->work_start_ns = c->start_ns;
-    call->work_end_ns = c->end_ns;
-    call->client_id = c->client_id;
-    call->argument_bytes = c->argument_bytes;
-    call->peer_pid = pid;
-    call->peer_tid = c->tid;
-    call->sent_ns = MIN(call->sent_ns, c->start_ns);
-    call_worked(a, call);
-    if (c->ready_ns)
-        call_ready(a, call, c->ready_ns);
-}
-
-void redis_claim_early(struct analysis *a, struct connection *caller, struct call *call)
-{
-    struct connection *c = caller->mirror;
-    if (!c || !call->number)
-        return;
-    size_t taken = 0;
-    while (taken < c->early.count && c->early.at[taken].number < call->number)
-        taken++; /* its call was never seen */
-    if (taken < c->early.count && c->early.at[taken].number == call->number) {
-        joined(a, call, &c->early.at[taken++], c->process->pid);
-        a->counts.unjoined--;
-    }
-    if (taken) {
-        c->early.count -= taken;
-        memmove(c->early.at, c->early.at + taken, c->early.count * sizeof(*c->early.at));
-    }
-}
-
 static void command(struct analysis *a, struct thread *thread, const struct event *e)
 {
     struct process *process = thread->process;
@@ -140,64 +76,38 @@ static void command(struct analysis *a, struct thread *thread, const struct even
     a->counts.redis_commands++;
     uint64_t client_id = U(e, redis_command_client_id);
     struct connection *c = client_of(process, client_id);
-    struct early_command done = {.number = U(e, redis_command_sequence),
-                                 .start_ns = e->time_ns - duration,
-                                 .end_ns = e->time_ns,
-                                 .client_id = client_id,
-                                 .argument_bytes = U(e, redis_command_bytes),
-                                 .tid = thread->tid,
-                                 .name = name};
-    struct call *call = call_of(c, done.number);
-    if (call && !call->work_end_ns) {
-        joined(a, call, &done, process->pid);
-        queued_behind(a, thread, call, client_id, done.start_ns);
-    } else {
-        a->counts.unjoined++;
-        if (c && c->mirror && done.number && c->early.count < EARLY_MAX)
-            LIST_ADD(a, &c->early, done);
-    }
+    struct executed_command done = {.number = U(e, redis_command_sequence),
+                                    .start_ns = e->time_ns - duration,
+                                    .end_ns = e->time_ns,
+                                    .client_id = client_id,
+                                    .argument_bytes = U(e, redis_command_bytes),
+                                    .tid = thread->tid,
+                                    .name = name};
+    const struct call *call = command_executed(a, thread, c, &done);
     if (duration >= a->options.slow_command_ns)
         slow(a, thread, e, name, c, call);
     array_clear(&process->inner);
 }
 
-/* Everything that this client's commands have produced so far goes out: also the replies of commands that
- * were not executed (queued in a transaction, refused), which stand before one that was. */
-static void replied(struct analysis *a, struct connection *c, uint64_t now_ns)
+static void replied_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
-    struct connection *caller = c ? c->mirror : NULL;
-    if (!caller)
-        return;
-    array_foreach (&c->early, early)
-        if (!early->ready_ns)
-            early->ready_ns = now_ns;
-    size_t executed = 0;
-    for (size_t i = caller->first_call; i < caller->calls.count; i++)
-        if (caller->calls.at[i].work_end_ns)
-            executed = i + 1;
-    for (size_t i = caller->first_call; i < executed; i++)
-        if (!caller->calls.at[i].ready_ns)
-            call_ready(a, &caller->calls.at[i], now_ns);
+    commands_replied(a, client_of(thread->process, U(e, redis_write_reply_client_id)), e->time_ns);
 }
 
-void redis_event(struct analysis *a, struct thread *thread, const struct event *e)
+static void free_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
-    struct process *process = thread->process;
-    struct connection *c;
-    switch (e->id) {
-    case SONDE_EVENT_redis_command:
-        command(a, thread, e);
-        break;
-    case SONDE_EVENT_redis_write_reply:
-        replied(a, client_of(process, U(e, redis_write_reply_client_id)), e->time_ns);
-        break;
-    case SONDE_EVENT_redis_free_client:
-        c = client_of(process, U(e, redis_free_client_client_id));
-        if (c)
-            connection_close(a, c);
-        break;
-    case SONDE_EVENT_redis_loop_phase:
-        stretch_active(thread, e->time_ns - event_duration(e), e->time_ns);
-        break;
-    }
+    struct connection *c = client_of(thread->process, U(e, redis_free_client_client_id));
+    if (c)
+        connection_close(a, c);
 }
+
+static void phase_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    stretch_active(thread, e->time_ns - event_duration(e), e->time_ns);
+}
+
+const struct event_reading REDIS_EVENTS[] = {{SONDE_EVENT_redis_command, command},
+                                             {SONDE_EVENT_redis_write_reply, replied_event},
+                                             {SONDE_EVENT_redis_free_client, free_event},
+                                             {SONDE_EVENT_redis_loop_phase, phase_event},
+                                             {0}};

@@ -1,0 +1,263 @@
+/* Commands that are sent to a store and answered in their order, pipelined or not: what the client's end
+ * tells, what the server's tells where it is traced, and how the two are joined: by the mirrored connection
+ * and the command's number on it (Redis microservices paper, integration). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocols/commands.h"
+
+#include <string.h>
+
+#include "protocols/protocols.h"
+#include "model/reading.h"
+
+enum { EARLY_MAX = 65536, POLLIN_BIT = 1 };
+
+const struct protocol *command_protocol(uint8_t wire)
+{
+    for (const struct protocol *const *p = PROTOCOLS; *p; p++)
+        if ((*p)->command && (*p)->wire == wire)
+            return *p;
+    return &protocol_exchange; /* of a later version */
+}
+
+/* ---- the two ends ---- */
+
+/* The call of that number on the caller's connection. A number that is unknown proves nothing. */
+static struct call *call_of(struct connection *c, uint64_t number)
+{
+    struct connection *caller = c ? c->mirror : NULL;
+    if (!caller || !number || !calls_open(caller))
+        return NULL;
+    uint64_t first = caller->calls.at[caller->first_call].number;
+    if (!first || number < first || number - first >= calls_open(caller))
+        return NULL;
+    struct call *call = &caller->calls.at[caller->first_call + (number - first)];
+    return call->number == number && call->kind == VSPAN_command ? call : NULL;
+}
+
+/* A command that was sent before this stretch was over has waited for it, also on the same connection, when
+ * it is not for the same request. */
+static void queued_behind(struct analysis *a, struct thread *thread, const struct call *call,
+                          uint64_t client_id, uint64_t start_ns)
+{
+    array_foreach (&thread->stretches, place) {
+        struct stretch *s = *place;
+        bool own = s->client_id == client_id && (!s->culprit || s->culprit == call->owner);
+        if (s->what != STRETCH_COMMAND || own || call->sent_ns >= s->end_ns || s->end_ns > start_ns)
+            continue;
+        uint64_t delay_ns = s->end_ns - MAX(s->start_ns, call->sent_ns);
+        s->queued_commands++;
+        s->queued_ns += delay_ns;
+        stretch_victim_chain(a, s, request_get(a, call->owner), delay_ns, VICTIM_WAITED);
+    }
+}
+
+static void joined(struct analysis *a, struct call *call, const struct executed_command *c, int64_t pid)
+{
+    a->counts.joined++;
+    call->name = c->name;
+    call->work_start_ns = c->start_ns;
+    call->work_end_ns = c->end_ns;
+    call->client_id = c->client_id;
+    call->argument_bytes = c->argument_bytes;
+    call->peer_pid = pid;
+    call->peer_tid = c->tid;
+    call->sent_ns = MIN(call->sent_ns, c->start_ns);
+    call_worked(a, call);
+    if (c->ready_ns)
+        call_ready(a, call, c->ready_ns);
+}
+
+/* A call was added to the caller's end: its command may have been executed already. */
+static void claim_early(struct analysis *a, struct connection *caller, struct call *call)
+{
+    struct connection *c = caller->mirror;
+    if (!c || !call->number)
+        return;
+    size_t taken = 0;
+    while (taken < c->early.count && c->early.at[taken].number < call->number)
+        taken++; /* its call was never seen */
+    if (taken < c->early.count && c->early.at[taken].number == call->number) {
+        joined(a, call, &c->early.at[taken++], c->process->pid);
+        a->counts.unjoined--;
+    }
+    if (taken) {
+        c->early.count -= taken;
+        memmove(c->early.at, c->early.at + taken, c->early.count * sizeof(*c->early.at));
+    }
+}
+
+struct call *command_executed(struct analysis *a, struct thread *thread, struct connection *c,
+                              const struct executed_command *done)
+{
+    struct call *call = call_of(c, done->number);
+    if (call && !call->work_end_ns) {
+        joined(a, call, done, thread->process->pid);
+        queued_behind(a, thread, call, done->client_id, done->start_ns);
+    } else {
+        a->counts.unjoined++;
+        if (c && c->mirror && done->number && c->early.count < EARLY_MAX)
+            LIST_ADD(a, &c->early, *done);
+    }
+    return call;
+}
+
+/* Everything that this client's commands have produced so far goes out: also the replies of commands that
+ * were not executed (queued in a transaction, refused), which stand before one that was. */
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns)
+{
+    struct connection *caller = c ? c->mirror : NULL;
+    if (!caller)
+        return;
+    array_foreach (&c->early, early)
+        if (!early->ready_ns)
+            early->ready_ns = now_ns;
+    size_t executed = 0;
+    for (size_t i = caller->first_call; i < caller->calls.count; i++)
+        if (caller->calls.at[i].work_end_ns)
+            executed = i + 1;
+    for (size_t i = caller->first_call; i < executed; i++)
+        if (!caller->calls.at[i].ready_ns)
+            call_ready(a, &caller->calls.at[i], now_ns);
+}
+
+/* ---- the client's end: what is sent ---- */
+
+/* Commands that begin in these bytes, numbered as the server will number them. */
+void commands_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e)
+{
+    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages), index = 0;
+    if (!messages || messages > U(e, uv_write_bytes) / c->protocol->command_bytes_min + 1)
+        return; /* no new one, or a damaged record */
+    messages = MIN(messages, (uint64_t)CALLS_MAX);
+    const char *named = process_name_of(thread->process, U(e, uv_write_operation));
+    for (uint64_t i = 0; i < messages; i++) {
+        struct call call = {.kind = VSPAN_command,
+                            .wire = c->protocol->wire,
+                            .number = first ? first + i : 0,
+                            .sent_ns = e->time_ns,
+                            .written_bytes = U(e, uv_write_bytes),
+                            .write_messages = (uint32_t)messages,
+                            .name = !i && named ? named : intern_string(a, c->protocol->command)};
+        uint64_t at = 0;
+        struct call *added = call_add(a, c, &call, &at);
+        if (!added)
+            return;
+        index = i ? index : at;
+        claim_early(a, c, added);
+    }
+    struct item *item = turn_item(a, thread, e->id, e->time_ns, e->time_ns);
+    if (item) {
+        item->fd = c->fd;
+        item->generation = c->generation;
+        item->context = (uint32_t)U(e, uv_write_context);
+        item->id = index;
+        item->count = (uint32_t)messages;
+    }
+}
+
+/* ---- the client's end: which commands some bytes answer, and so whose callbacks go on with them ---- */
+
+/* Of the sent oldest commands, how many were asked for up to the newest one of a request that is answered in
+ * this part of the turn, or asks for something in its own context. */
+static size_t count_going_on(const struct analysis *a, const struct thread *thread,
+                             const struct connection *c, size_t sent, const struct item *item)
+{
+    size_t most = 0;
+    foreach_child_of(thread, item, child)
+    {
+        const struct request *owner =
+            child->event == SONDE_EVENT_http_response && child->small == SONDE_side_server
+                ? request_open(a, child->id)
+            : child->context > CONTEXT_NONE ? context_owner(a, thread, child->context)
+                                            : NULL;
+        for (size_t n = sent; owner && n > most; n--)
+            if (c->calls.at[c->first_call + n - 1].owner == owner->serial)
+                most = n;
+        if (child->first_child != NONE_ITEM)
+            most = MAX(most, count_going_on(a, thread, c, sent, child));
+    }
+    return most;
+}
+
+/* How many of the oldest commands these bytes can answer: those whose replies were written before the read
+ * began surely, those executed before it ended perhaps, since a server records a write only when it has
+ * returned, and by then the bytes may have been read. Of a server that is not traced, those up to the newest
+ * whose request goes on in this turn, or all when none does. */
+size_t command_replies(const struct analysis *a, const struct thread *thread, const struct connection *c,
+                       const struct item *io)
+{
+    size_t answered = 0, sent = 0;
+    for (size_t i = c->first_call; i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++) {
+        const struct call *call = &c->calls.at[i];
+        sent++;
+        if ((call->ready_ns && call->ready_ns <= io->end_ns) ||
+            (call->work_end_ns && call->work_end_ns <= io->end_ns))
+            answered = sent;
+    }
+    if (c->mirror)
+        return answered;
+    size_t going_on = sent > 1 ? count_going_on(a, thread, c, sent, io) : 0;
+    return going_on ? going_on : sent;
+}
+
+struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,
+                             const struct item *io, size_t candidates)
+{
+    const struct call *first = &c->calls.at[c->first_call];
+    if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
+        return claim_call(a, thread, &c->calls.at[c->first_call], io);
+    bool several = false, mixed = false;
+    for (size_t i = 0; i < candidates; i++) {
+        mixed |= first[i].known == KNOWN_AMBIGUOUS;
+        several |= first[i].owner != first->owner;
+    }
+    struct context context = decided(NULL, KNOWN_NOT, VSPAN_NONE);
+    context.shared = candidates > 1;
+    if (several || mixed)
+        context.known = KNOWN_AMBIGUOUS;
+    else if (candidates && (context.owner = request_open(a, first->owner)))
+        context.known = KNOWN_INFERRED, context.cause = first->span;
+    for (size_t i = 0; several && i < candidates; i++) {
+        struct request *one = request_open(a, first[i].owner);
+        if (one)
+            one->ambiguous++;
+    }
+    return context;
+}
+
+/* When a call that is still open may have ended; 0: not yet. */
+static void perhaps_ended(const struct analysis *a, const struct call *call, uint64_t end_ns)
+{
+    struct request *owner = call->span != VSPAN_NONE ? request_open(a, call->owner) : NULL;
+    if (owner)
+        owner->spans.at[call->span].end_ns = end_ns;
+}
+
+void command_input_read(struct analysis *a, struct thread *thread, struct connection *c,
+                        const struct item *io, size_t replies)
+{
+    if (!(io->count & POLLIN_BIT))
+        return;
+    bool alone = replies == 1; /* something was read, and it can be nothing else */
+    /* A write whose record ends while the read goes on may have been read; it was if its request went on. */
+    size_t went_on = c->mirror && replies > 1 ? count_going_on(a, thread, c, replies, io) : 0;
+    /* The server was taken off its processor before it had noted its write: what it had executed by then, it
+     * wrote. */
+    const struct call *first = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
+    bool unnoted = c->mirror && first && (!first->ready_ns || first->ready_ns > io->end_ns);
+    for (size_t n = 0; calls_open(c); n++) {
+        const struct call *call = &c->calls.at[c->first_call];
+        uint64_t written_ns = unnoted ? call->work_end_ns : call->ready_ns;
+        bool before = c->mirror ? n < went_on || (written_ns && written_ns <= io->start_ns) : n < replies;
+        if (call->sent_ns >= io->start_ns || (!before && !alone))
+            break;
+        alone = false;
+        if (!c->mirror)
+            perhaps_ended(a, call, 0);
+        call_finish_first(a, c, io->start_ns);
+    }
+    /* Of a server that is not traced, these may have been answered, too, without a request going on. */
+    for (size_t i = c->first_call; !c->mirror && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns;
+         i++)
+        perhaps_ended(a, &c->calls.at[i], io->start_ns);
+}

@@ -1,0 +1,41 @@
+/* Commands that are sent to a store and answered in their order. A store's protocol is what the probe
+ * recognises and counts (src/probe/wire.h), and on this side one file with
+ *
+ *     const struct protocol protocol_NAME = COMMAND_PROTOCOL(NAME, .name = "...", ...);
+ *
+ * The server's end, where that is traced, tells what it executed and when it replied. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROTOCOLS_COMMANDS_H
+#define PROTOCOLS_COMMANDS_H
+
+#include "model/model.h"
+
+/* wire_name: as in the catalogue's enumeration "wire". shortest: the bytes of the shortest command there is.
+ * Further members may follow. */
+#define COMMAND_PROTOCOL(wire_name, shortest, ...)                                                        \
+    {                                                                                                     \
+        .name = #wire_name, .wire = SONDE_wire_##wire_name, .command = "command",                         \
+        .command_bytes_min = shortest, .in_order = true, .written = commands_written,                     \
+        .replies = command_replies, .input = command_input, .input_read = command_input_read, __VA_ARGS__ \
+    }
+
+/* That of uv:write's wire; of one that this version does not know the exchange's. */
+const struct protocol *command_protocol(uint8_t wire);
+
+/* What COMMAND_PROTOCOL consists of: see struct protocol. */
+void commands_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e);
+size_t command_replies(const struct analysis *a, const struct thread *thread, const struct connection *c,
+                       const struct item *io);
+struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,
+                             const struct item *io, size_t candidates);
+void command_input_read(struct analysis *a, struct thread *thread, struct connection *c,
+                        const struct item *io, size_t replies);
+
+/* A server's thread has executed a command that came on c, which may be NULL: the call that it answers, NULL
+ * when that is not known. A call that is not known yet finds what was done when it comes. */
+struct call *command_executed(struct analysis *a, struct thread *thread, struct connection *c,
+                              const struct executed_command *done);
+/* Everything that the commands on c, which may be NULL, have produced so far goes out. */
+void commands_replied(struct analysis *a, struct connection *c, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,13 @@
+/* The table of protocols: the only place that names them all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocols/protocols.h"
+
+const struct protocol *const PROTOCOLS[] = {
+    &protocol_http2, &protocol_websocket, &protocol_http_server, &protocol_http_client,
+    &protocol_resp,  &protocol_pipe,      &protocol_exchange,    NULL,
+};
+
+const struct protocol *connection_protocol(const struct connection *c)
+{
+    return c->protocol ? c->protocol : connection_is_pipe(c) ? &protocol_pipe : &protocol_exchange;
+}
