@@ -1,6 +1,7 @@
 /* What stores speak, as their clients write it: how a connection of it begins and which commands begin in the
- * bytes that go out. One file for each, src/probe/wire_NAME.c, and one line in WIRES; the numbers are the
- * catalogue's (enum sonde_wire).
+ * bytes that go out. One file for each, src/probe/wire_NAME.h, which write.c includes, and one name in WIRES;
+ * the numbers are the catalogue's (enum sonde_wire). They are parts of write.c so that its common case stays
+ * quick.
  *
  * Keys, values and texts are skipped over by their lengths and never recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -47,16 +48,13 @@ static inline void skip_bytes(struct cursor *c, uint64_t *n)
 /* In the order in which they are tried. */
 #define WIRES(W) W(resp)
 
-/* begins: whether the first bytes on a connection are of this wire; at the cost of a few bytes.
- * follow: reads what is written, piece by piece (its state lies in commands, and is 0 at first), and returns
- * how many commands began. Bytes that it does not understand set commands->lost for good: a join that cannot
- * be proved is not made. *operation may be set to the number of a name (name_of_text()) for the first
- * command that began; it is left alone where the name would tell of data. */
-#define W(name)                                                                         \
-    bool wire_##name##_begins(struct cursor *cursor);                                   \
-    uint32_t wire_##name##_follow(struct probe_thread *self, struct commands *commands, \
-                                  struct cursor *cursor, uint32_t *operation);
-WIRES(W)
-#undef W
+/* bool wire_NAME_begins(struct cursor *): whether the first bytes on a connection are of this wire; at the
+ * cost of a few bytes.
+ *
+ * uint32_t wire_NAME_follow(struct probe_thread *, struct commands *, struct cursor *, uint32_t *operation):
+ * reads what is written, piece by piece (its state lies in commands, and is 0 at first), and returns how many
+ * commands began. Bytes that it does not understand set commands->lost for good: a join that cannot be proved
+ * is not made. *operation may be set to the number of a name (name_of_text()) for the first command that
+ * began; it is left alone where the name would tell of data. */
 
 #endif

@@ -6,6 +6,7 @@
 #include "probe/headers.h"
 #include "probe/node.h"
 #include "probe/wire.h"
+#include "probe/wire_resp.h"
 
 /* ---- HTTP ---- */
 
@@ -171,12 +172,14 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     uint32_t messages = 0;
     uint64_t first_message = 0;
     uint32_t operation = 0;
+    uint8_t wire = 0;
     if (d->protocol == PROTOCOL_COMMANDS) {
         struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
         messages = commands_begun(self, &d->commands, &cursor, &operation);
         if (messages && !d->commands.lost && !d->unnumbered)
             first_message = d->commands.number + 1;
         d->commands.number += messages;
+        wire = d->commands.wire;
     }
     /* A response goes out on the connection that its request came from: that needs no asking. */
     bool websocket = d->protocol == PROTOCOL_WEBSOCKET && !before_upgrade;
@@ -186,6 +189,6 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
         websocket_written(self, fd, d, buffers, count, accepted, now, context);
     RECORD(self, uv_write, 0, now, .bytes = accepted, .result = result, .first_message = first_message,
            .generation = d->generation, .fd = fd, .messages = messages, .context = context,
-           .operation = operation, .wire = messages ? d->commands.wire : 0,
+           .operation = operation, .wire = wire,
            .last_chunk = d->chunked && accepted && ends_chunks(buffers, count));
 }

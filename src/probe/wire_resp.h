@@ -1,5 +1,8 @@
 /* RESP, what Redis' clients write: *<arguments>\r\n ($<length>\r\n<bytes>\r\n){arguments}. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_WIRE_RESP_H
+#define PROBE_WIRE_RESP_H
+
 #include "probe/wire.h"
 
 enum {
@@ -30,7 +33,7 @@ static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t
 
 /* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
  * left is read byte by byte. */
-static uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
+static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
 {
     uint32_t count = 0;
     *ret_bytes = 0;
@@ -49,8 +52,8 @@ static uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
 
 /* Follows the commands; returns how many began. An unexpected byte (an inline command, another protocol) ends
  * the counting on this connection for good: a join that cannot be proved is not made. */
-uint32_t wire_resp_follow(struct probe_thread *self, struct commands *d, struct cursor *c,
-                          uint32_t *operation)
+static inline uint32_t wire_resp_follow(struct probe_thread *self, struct commands *d, struct cursor *c,
+                                        uint32_t *operation)
 {
     uint32_t begun = 0;
     while (d->state != RESP_LOST && at_least_one(c)) {
@@ -103,10 +106,12 @@ uint32_t wire_resp_follow(struct probe_thread *self, struct commands *d, struct 
     return begun;
 }
 
-bool wire_resp_begins(struct cursor *c)
+static inline bool wire_resp_begins(struct cursor *c)
 {
     if (!at_least_one(c) || next_byte(c) != '*' || !at_least_one(c))
         return false;
     char digit = next_byte(c);
     return digit >= '1' && digit <= '9';
 }
+
+#endif
