@@ -57,6 +57,7 @@ static struct process *process_new(struct analysis *a, int64_t pid)
     char name[32];
     snprintf(name, sizeof(name), "process %lld", (long long)pid);
     process->pid = pid;
+    process->exit_status = -1;
     process->service = intern_string(a, name);
     *place = (uint64_t)(uintptr_t)process;
     a->counts.processes++;
@@ -137,6 +138,7 @@ static void process_free(struct analysis *a, struct process *process)
     map_done(&process->server_ports);
     array_done(&process->inner);
     function_sums_free(process);
+    failure_forget(process);
     free(process->encode_seen);
     free(process->encode);
     free(process);
@@ -199,8 +201,10 @@ static void process_start_event(struct analysis *a, struct thread *none, const s
 static void process_exit_event(struct analysis *a, struct thread *none, const struct event *e)
 {
     struct process *process = process_get(a, (int64_t)U(e, process_exit_pid));
-    if (process)
-        process->ended_ns = e->time_ns;
+    if (!process)
+        return;
+    process->ended_ns = e->time_ns;
+    process->exit_status = (int)I(e, process_exit_status);
 }
 
 static void open_span_event(struct analysis *a, struct thread *none, const struct event *e)
@@ -250,8 +254,8 @@ static const struct event_reading OWN_EVENTS[] = {
 
 /* Who reads which events, besides the protocols. */
 static const struct event_reading *const READINGS[] = {
-    OWN_EVENTS,     ACTIVITY_EVENTS, STRETCH_EVENTS, CONNECTION_EVENTS,
-    CONTEXT_EVENTS, STREAM_EVENTS,   NODE_EVENTS,    REDIS_EVENTS,
+    OWN_EVENTS,    ACTIVITY_EVENTS, STRETCH_EVENTS, CONNECTION_EVENTS, CONTEXT_EVENTS,
+    STREAM_EVENTS, NODE_EVENTS,     REDIS_EVENTS,   FAILURE_EVENTS,
 };
 
 static void readers_add(struct analysis *a, const struct event_reading *list)

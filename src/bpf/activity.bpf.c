@@ -324,10 +324,13 @@ static __always_inline void tcp_state(struct sock *sk, int before, int after)
 {
     u64 key = (u64)sk;
     if (after == STATE_SYN_SENT) {
-        struct thread_state *s = state_of(bpf_get_current_task_btf());
-        if (!s || !WANTED(tcp))
+        struct task_struct *task = bpf_get_current_task_btf();
+        struct thread_state *s = state_of(task);
+        if (!s || !WANTED(connect))
             return;
-        struct started new = {.start_ns = bpf_ktime_get_ns(), .pid = s->pid, .tid = s->tid, .fd = s->fd};
+        s32 fd;
+        call_of(task, &fd);
+        struct started new = {.start_ns = bpf_ktime_get_ns(), .pid = s->pid, .tid = s->tid, .fd = fd};
         if (bpf_map_update_elem(&connects, &key, &new, BPF_ANY))
             count(SONDE_COUNT_NOT_FOLLOWED);
     } else if (before == STATE_SYN_SENT) {
@@ -344,7 +347,7 @@ static __always_inline void tcp_state(struct sock *sk, int before, int after)
             result = error ? -error : -125; /* ECANCELED: it was closed before there was an answer */
         }
         u64 now = bpf_ktime_get_ns();
-        RECORD(tcp_connect, tcp, now, now - c.start_ns, .result = result, .pid = c.pid, .tid = c.tid,
+        RECORD(tcp_connect, connect, now, now - c.start_ns, .result = result, .pid = c.pid, .tid = c.tid,
                .fd = c.fd, ENDS(ends));
     }
 }
@@ -352,7 +355,7 @@ static __always_inline void tcp_state(struct sock *sk, int before, int after)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 {
-    RUN(tcp, tcp_state(sk, before, after));
+    RUN(connect, tcp_state(sk, before, after));
     return 0;
 }
 

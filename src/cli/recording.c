@@ -84,9 +84,10 @@ const struct option_row recording_rows[] = {
              "records more, SIGUSR2 less from then on",
      .type = OPTION_TEXT, .at = AT(level)},
     {"kernel", .value = "[=FAMILY,...]",
-     .text = "kernel events in place of the level's: sys, sched, wakeup, tcp, block, or all; without a "
-             "family the "
-             "usual: sched, block",
+     .text =
+         "kernel events in place of the level's: sys, sched, wakeup, tcp, block, connect, or all; without a "
+         "family the "
+         "usual: sched, block, connect",
      .type = OPTION_CALL, .take = take_kernel},
     {"no-kernel", .text = "no kernel events", .type = OPTION_CALL, .take = take_no_kernel},
     {"budget", .value = "PERCENT,MB",

@@ -28,9 +28,12 @@ unsigned session_kernel_drain(struct session *session)
 
 uint8_t session_kernel_loss_reason(uint32_t count)
 {
-    /* The ring of each family has a reason of its own, in the order of the families. */
-    return (uint8_t)(count < SONDE_FAMILY_COUNT ? SONDE_loss_reason_kernel_ring_full_sys + count
-                                                : SONDE_loss_reason_kernel_not_followed);
+    static const uint8_t REASONS[] = {
+#define F(ident, name, level, text) [SONDE_FAMILY_##ident] = SONDE_loss_reason_kernel_ring_full_##ident,
+        SONDE_FAMILIES(F)
+#undef F
+    };
+    return count < SONDE_FAMILY_COUNT ? REASONS[count] : SONDE_loss_reason_kernel_not_followed;
 }
 
 void session_kernel_tell_losses(struct session *session)

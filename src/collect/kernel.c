@@ -78,7 +78,7 @@ int kernel_parse_families(const char *list, uint32_t *ret_families, struct probl
         else
             return problem_set(problem, -EINVAL,
                                "'%.*s' is no family of kernel events; they are sys, sched, wakeup, tcp, "
-                               "block, or all",
+                               "block, connect, or all",
                                (int)MIN(length, (size_t)40), at);
         at += length + (at[length] == ',');
     }
@@ -99,6 +99,8 @@ static enum sonde_family family_of(uint32_t event)
         return SONDE_FAMILY_wakeup;
     case SONDE_EVENT_block_io:
         return SONDE_FAMILY_block;
+    case SONDE_EVENT_tcp_connect:
+        return SONDE_FAMILY_connect;
     default:
         return SONDE_FAMILY_tcp;
     }
@@ -198,7 +200,8 @@ static uint32_t own_namespace(void)
 }
 
 enum { SYS = 1 << SONDE_FAMILY_sys, SCHED = 1 << SONDE_FAMILY_sched, WAKEUP = 1 << SONDE_FAMILY_wakeup };
-enum { TCP = 1 << SONDE_FAMILY_tcp, BLOCK = 1 << SONDE_FAMILY_block, ALL = (1 << SONDE_FAMILY_COUNT) - 1 };
+enum { TCP = 1 << SONDE_FAMILY_tcp, BLOCK = 1 << SONDE_FAMILY_block, CONNECT = 1 << SONDE_FAMILY_connect };
+enum { ALL = (1 << SONDE_FAMILY_COUNT) - 1 };
 
 /* Programs and the families that need them: it is attached while one of them is on. */
 enum { PARTS = 11 };
@@ -225,7 +228,7 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
         PART(on_wakeup, SCHED, true),
         PART(on_waking, SCHED | WAKEUP, variant->counted),
         PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted),
-        PART(on_tcp_state, TCP, true),
+        PART(on_tcp_state, CONNECT, true),
         PART(on_issue, BLOCK, true),
         PART(on_complete, BLOCK, true),
     };

@@ -9,12 +9,13 @@
 
 /* Events that are switched on and off together. FAMILY(ident, "name", the least level that it belongs to,
  * text) */
-#define SONDE_FAMILIES(F)                                                                              \
-    F(sys, "sys", everything, "every system call")                                                     \
-    F(sched, "sched", usual, "when a thread leaves its processor, why, and who makes it go on")        \
-    F(wakeup, "wakeup", everything, "whom a traced thread wakes")                                      \
-    F(tcp, "tcp", everything, "TCP connections made, taken, written to and read from, with addresses") \
-    F(block, "block", usual, "requests to disks")
+#define SONDE_FAMILIES(F)                                                                        \
+    F(sys, "sys", everything, "every system call")                                               \
+    F(sched, "sched", usual, "when a thread leaves its processor, why, and who makes it go on")  \
+    F(wakeup, "wakeup", everything, "whom a traced thread wakes")                                \
+    F(tcp, "tcp", everything, "TCP connections taken, written to and read from, with addresses") \
+    F(block, "block", usual, "requests to disks")                                                \
+    F(connect, "connect", usual, "TCP connections made, and those that fail")
 
 enum sonde_family {
 #define F(ident, name, level, text) SONDE_FAMILY_##ident,

@@ -123,7 +123,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         fault->unfinished |= request->state == REQUEST_UNFINISHED && !span->end_ns;
         return;
     }
-    if (request->state == REQUEST_UNFINISHED)
+    if (request->state == REQUEST_UNFINISHED || (request->failure && !span->end_ns) || span->lost)
         return;
     if (step->class == PATH_POOL && !step->service && (is_file(span) || is_name_lookup(span))) {
         if (waited(process, span->peer_tid, step->start_ns, step->end_ns))
@@ -156,6 +156,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
 
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
+    failure_request_done(a, process, request);
     lanes_request_done(a, process, request);
     unexplained_request_done(a, process, request);
     if (request->end_ns - request->start_ns < SLOW_NS)

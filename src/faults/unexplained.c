@@ -66,7 +66,8 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
         bool last = i + 1 == request->path_steps.count;
         if (step->class != PATH_OTHER || step->of_child || step->explained || step->span != VSPAN_NONE ||
             step->end_ns - step->start_ns < WAIT_MIN_NS || (!last && is_timer(request, step + 1)) ||
-            is_busy(process, request->tid, step->start_ns, step->end_ns))
+            is_busy(process, request->tid, step->start_ns, step->end_ns) ||
+            failure_covers(request, step->start_ns, step->end_ns))
             continue;
         add(a, process, request, step);
     }

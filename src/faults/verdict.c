@@ -553,6 +553,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
     if (fault->kind == FINDING_run_queue_wait || fault->kind == FINDING_unexplained_wait || fault->warming ||
         fault->worker)
         return SEVERITY_INFO;
+    if (verdict_is_failure(fault->kind))
+        return verdict_failure_severity(fault);
     /* One of those that always end may just not have ended yet. */
     if (fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns))
         return SEVERITY_CRITICAL;
@@ -579,6 +581,8 @@ static bool worth_saying(const struct fault *fault, enum finding_severity severi
         return fault->cost_ns >= WARMING_COST_NS;
     if (fault->kind == FINDING_unexplained_wait)
         return fault->cost_ns >= SLOW_COST_NS;
+    if (verdict_is_failure(fault->kind))
+        return verdict_failure_matters(fault);
     return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS ||
            fault->kind == FINDING_redis_slow_command;
 }
@@ -676,6 +680,7 @@ static void name_peers(struct analysis *a)
 int verdicts_report(struct analysis *a, struct report *report)
 {
     name_peers(a);
+    failures_judge(a);
     shorts_judge(a);
     join_unseen(a);
     join_variants(a);
@@ -710,6 +715,8 @@ int verdicts_report(struct analysis *a, struct report *report)
             verdict_pool(a, f, fault);
         else if (fault->kind == FINDING_unexplained_wait)
             verdict_unexplained(f, fault);
+        else if (verdict_is_failure(fault->kind))
+            verdict_failure(a, f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -122,6 +122,34 @@
          EVIDENCE("waited_ns", "their waiting together, without what the own event loop or a lack of processors explains") \
          EVIDENCE("worst_ns", "the longest wait")                                                             \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(server_errors, "server-errors", "Requests were answered with an error of the server (5xx).", \
+         EVIDENCE("endpoint", "method and route")                                                             \
+         EVIDENCE("status", "of the answer")                  \
+         EVIDENCE("errors_count", "how often for this cause")                                                 \
+         EVIDENCE("requests_count", "requests of the endpoint in all")                                        \
+         EVIDENCE("error_share", "the first of the second, 0 to 1")                                           \
+         EVIDENCE("first_cause", "what had failed before, in words")                                          \
+         EVIDENCE("delay_ns", "time that these requests took, together"))                                     \
+    KIND(failed_calls, "failed-calls",                                                                        \
+         "Calls or connects failed, and the requests that made them, if any, were answered all the same.",    \
+         EVIDENCE("what", "what failed, in words")                                                            \
+         EVIDENCE("peer", "the address or service that was called")                                           \
+         EVIDENCE("failed_count", "how often")                                                                \
+         EVIDENCE("delay_ns", "time that requests spent on it, together"))                                    \
+    KIND(retry_storm, "retry-storm", "Calls that failed were made again and again for the same request.",     \
+         EVIDENCE("what", "what failed, in words")                                                            \
+         EVIDENCE("peer", "the address or service that was called")                                           \
+         EVIDENCE("call", "what was asked")                                                                   \
+         EVIDENCE("requests_count", "requests that did so")                                                   \
+         EVIDENCE("calls_count", "calls that they made together")                                             \
+         EVIDENCE("failed_count", "of these, failed")                                                         \
+         EVIDENCE("calls_per_request", "the mean")                                                            \
+         EVIDENCE("most_count", "calls for one request, at most")                                             \
+         EVIDENCE("delay_ns", "from the first failure to the last call, theirs together"))                    \
+    KIND(server_exited, "server-exited", "A service ended itself with an error while it served.",             \
+         EVIDENCE("exit_status", "as the shell would show it")                                                \
+         EVIDENCE("open_count", "requests that it had not answered")                                          \
+         EVIDENCE("ended_ns", "when"))                                                                        \
     KIND(unexplained_wait, "unexplained-wait",                                                                \
          "Requests waited long for something that was not seen.",                                             \
          EVIDENCE("waits_count", "how often")                                                                 \

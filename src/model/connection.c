@@ -96,7 +96,7 @@ static void find_mirror(struct analysis *a, struct connection *connection)
     mirror->mirror = connection;
 }
 
-static const char *address_name(struct analysis *a, const struct address *address)
+const char *address_name(struct analysis *a, const struct address *address)
 {
     char host[INET6_ADDRSTRLEN] = "", name[INET6_ADDRSTRLEN + 16];
     if (address->high == 0 && address->low >> 32 == 0xffff) {
@@ -247,7 +247,7 @@ struct call *call_add(struct analysis *a, struct connection *c, const struct cal
     return &c->calls.at[c->calls.count - 1];
 }
 
-static struct vspan *call_span(struct analysis *a, const struct call *call)
+struct vspan *call_span(const struct analysis *a, const struct call *call)
 {
     struct request *owner = call->span != VSPAN_NONE ? request_open(a, call->owner) : NULL;
     return owner ? &owner->spans.at[call->span] : NULL;
@@ -265,6 +265,14 @@ void call_worked(struct analysis *a, struct call *call)
     span->peer_pid = call->peer_pid;
     span->peer_tid = call->peer_tid;
     span->name = call->name;
+}
+
+void call_answered(const struct analysis *a, struct call *call, uint16_t status)
+{
+    struct vspan *span = call_span(a, call);
+    call->status = status;
+    if (span)
+        span->status = status;
 }
 
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns)
@@ -368,6 +376,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .known = (uint8_t)known,
                          .told = call->told,
                          .message = call->message,
+                         .status = call->status,
                          .name = call->name,
                          .peer = call->peer,
                          .work_start_ns = call->work_start_ns,

@@ -103,7 +103,7 @@ struct connection {
     struct address local, peer;
     uint64_t key;                    /* redis: client id */
     const struct protocol *protocol; /* NULL: nothing tells it; see connection_protocol() */
-    uint64_t opened_ns;
+    uint64_t opened_ns, closed_ns;
     int32_t fd;
     uint32_t generation;
     uint16_t family;
@@ -152,6 +152,7 @@ struct pool_op {
     uint64_t submit_ns, run_start_ns, run_end_ns;
     uint64_t owner;
     int64_t submit_tid, run_tid;
+    int64_t result;           /* of its run: a negative errno, else 0 */
     struct kept_calls *calls; /* of its run, until its span is there; NULL */
     const char *type;         /* async resource: "PBKDF2REQUEST"; NULL unknown */
     const char *route;        /* interned "GET /x" of the owner; NULL */
@@ -440,6 +441,8 @@ struct process {
     struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
     uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
     struct seen *encode_seen;          /* looks into those; NULL: none */
+    struct connects *connects;         /* failure.c; NULL: none was seen */
+    int exit_status;                   /* as wait() has it; -1: not known, or it runs */
     ARRAY(struct function_sum) functions;
     ARRAY(struct chosen_function) chosen;
 };
@@ -504,6 +507,10 @@ struct fault {
     uint32_t pool_threads;
     uint64_t run_ns, occupant_run_ns;
     double occupant_share_sum;
+    /* failure.c: attempts in all, of them failed, the most for one request; the answer's status, or how the
+     * process ended */
+    uint64_t attempts, failed, most_attempts;
+    int status;
     struct {
         const char *kind;
         uint64_t count;
@@ -615,6 +622,8 @@ const struct process *process_serving(const struct analysis *a, const char *addr
 struct connection *connection_need(struct analysis *a, struct process *process, int32_t fd,
                                    uint32_t generation, uint64_t now_ns);
 void connection_close(struct analysis *a, struct connection *connection);
+/* "127.0.0.1:80", interned. */
+const char *address_name(struct analysis *a, const struct address *address);
 void connection_free(struct analysis *a, struct connection *connection);
 struct call *call_add(struct analysis *a, struct connection *connection, const struct call *call,
                       uint64_t *ret_index);
@@ -622,6 +631,10 @@ struct call *call_at(struct connection *connection, uint64_t index);
 size_t calls_open(const struct connection *connection);
 /* The other side has executed it. */
 void call_worked(struct analysis *a, struct call *call);
+/* Its span in the owner's tree; NULL: it has none, or that request has ended. */
+struct vspan *call_span(const struct analysis *a, const struct call *call);
+/* The answer begins to be read. */
+void call_answered(const struct analysis *a, struct call *call, uint16_t status);
 /* The answer is there, at the other side. */
 void call_ready(struct analysis *a, struct call *call, uint64_t ready_ns);
 /* A call ends: its span is closed. The oldest are taken from the list. */
@@ -754,6 +767,7 @@ void encode_total(const struct process *process, struct encode_sum *ret_all, uin
 
 /* stretch.c */
 extern const struct event_reading STRETCH_EVENTS[];
+extern const struct event_reading FAILURE_EVENTS[];
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
  * it was, 0 unknown. */
@@ -794,6 +808,20 @@ bool is_thread_message(const struct vspan *span);
 const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
+void failure_request_done(struct analysis *a, const struct process *process, struct request *request);
+/* A call that was never answered explains a wait of the request. */
+bool failure_covers(const struct request *request, uint64_t start_ns, uint64_t end_ns);
+/* All is read: connects that no request asked for. */
+void failures_judge(struct analysis *a);
+void failure_forget(struct process *process);
+
+/* verdict_failure.c: words for them. */
+bool verdict_is_failure(enum finding_kind kind);
+bool verdict_failure_matters(const struct fault *fault);
+enum finding_severity verdict_failure_severity(const struct fault *fault);
+void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault);
 
 /* unexplained.c */
 void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);

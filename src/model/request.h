@@ -43,6 +43,13 @@ enum vspan_kind {
 
 #define VSPAN_NONE UINT32_MAX
 
+/* A call whose connection was closed before its answer was read. */
+enum vspan_lost {
+    VSPAN_KEPT,
+    VSPAN_GIVEN_UP, /* by this side */
+    VSPAN_CUT_OFF,  /* by the other side */
+};
+
 struct request;
 
 struct vspan {
@@ -59,6 +66,8 @@ struct vspan {
     uint64_t starting_ns; /* message: of it, the other end was still starting */
     uint8_t message;      /* http: a WebSocket message */
     uint8_t shared;       /* callback: other requests may be served in it too */
+    uint8_t lost;         /* enum vspan_lost */
+    uint16_t status;      /* http: of the answer, 0 none */
     const char *name;     /* interned: resource type, kind of operation, command, collection */
     const char *peer;     /* interned: the other end's address; NULL */
     const char *detail;   /* interned: function, peer, how the operation was asked for; NULL */
@@ -69,7 +78,7 @@ struct vspan {
     float unusual;  /* operation: how many times the middle of its kind it took; 0: as usual */
     /* What the thread did in it (pool: the pool's thread, at work); timed: it is known. */
     struct activity_times spent;
-    int64_t result; /* syscall: a negative errno when it failed */
+    int64_t result; /* syscall, pool: a negative errno when it failed */
     int32_t fd;     /* syscall: -1 for none */
     bool timed;
     uint32_t calls_left_out; /* system calls beyond those that have a span; they are the shortest */
@@ -163,6 +172,7 @@ struct request {
     struct process *process;
     struct process *finishing; /* it has ended, what was called for it has not been read to its end */
     struct request *caller;    /* borrowed: the request that sent this one, as far as known */
+    struct fault *failure;     /* borrowed: why it was answered with an error; NULL: it was not (failure.c) */
     uint32_t open_calls;       /* calls of its own that have not ended */
     uint64_t ready_ns;         /* when the first thing that it waits for was done; 0 not yet */
 };

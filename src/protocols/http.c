@@ -228,7 +228,7 @@ static void response_read(struct analysis *a, struct thread *thread, struct conn
         return;
     struct call *call = &c->calls.at[c->first_call];
     if (e->id == SONDE_EVENT_http_response) {
-        call->status = (uint16_t)U(e, http_response_status);
+        call_answered(a, call, (uint16_t)U(e, http_response_status));
         if (call->status == 101)
             c->upgraded = intern_string(a, strchr(call->name, '/') ? strchr(call->name, '/') : "");
         if (!call->ready_ns) /* the other side is not traced: at the latest now */

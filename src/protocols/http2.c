@@ -201,7 +201,7 @@ static void response_read(struct analysis *a, struct thread *thread, struct call
     uint64_t status = U(e, http_response_status);
     if (status < 200)
         return; /* informational: the response follows */
-    call->status = (uint16_t)status;
+    call_answered(a, call, (uint16_t)status);
     if (!call->ready_ns)
         call_ready(a, call, e->time_ns);
     tell(a, thread, e, call);

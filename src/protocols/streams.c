@@ -29,9 +29,15 @@ static void closed(struct analysis *a, struct thread *thread, const struct event
         if ((*p)->closed)
             (*p)->closed(a, thread, c, e->time_ns);
     /* Calls without an answer end here. An HTTP call that a stalled server may still read stays findable. */
-    for (size_t i = c->first_call; i < c->calls.count; i++)
-        if (c->calls.at[i].kind != VSPAN_http || c->calls.at[i].child)
-            c->calls.at[i].done = 1;
+    c->closed_ns = e->time_ns;
+    for (size_t i = c->first_call; i < c->calls.count; i++) {
+        struct call *call = &c->calls.at[i];
+        struct vspan *span = call->kind == VSPAN_http && !call->status ? call_span(a, call) : NULL;
+        if (span)
+            span->lost = VSPAN_GIVEN_UP;
+        if (call->kind != VSPAN_http || call->child || !c->mirror)
+            call->done = 1;
+    }
     while (calls_open(c) && c->calls.at[c->first_call].done)
         call_finish_first(a, c, e->time_ns);
     connection_close(a, c);

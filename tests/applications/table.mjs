@@ -5,6 +5,8 @@
 //   load      requests at once: path, clients that ask one after the other, how often each, pause between
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
 //             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
+//             evidence: values that it must have, or functions that accept them
+//   answers   other than 200, as they are planted
 //   also      kinds of warnings that are true besides
 // Without `expected` it is healthy, and nothing may be warned of.
 // SPDX-License-Identifier: Apache-2.0
@@ -72,6 +74,20 @@ export const ROWS = [
         expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 100e6] }], also: ['slow-peer'] },
     { application: 'axios', store: 'upstream', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
         expected: [{ kind: 'slow-peer', peer: true, victims: ['/price'], amount: ['waited_ns', 'price', 'ns'] }] },
+
+    healthy('failing', [QUICK, { path: '/price', clients: 2, count: 20, pause: 10 }, { path: '/basket', clients: 2, count: 20, pause: 10 }], { store: 'upstream' }),
+    { application: 'failing', store: 'upstream', trouble: 'refused', quick: true, answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'server-errors', victims: ['/price'], text: /connecting to 127\.0\.0\.1:\d+ failed: connection refused/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 10, requests_count: 10 } }] },
+    { application: 'failing', store: 'upstream', trouble: 'errors', answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /answered GET \/status\/:id with 503/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 10 } }] },
+    { application: 'failing', store: 'upstream', trouble: 'silent', answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10 }],
+        expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /given up without an answer/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 6 }, amount: ['delay_ns', 'price', 'ns'] }] },
+    { application: 'failing', store: 'upstream', trouble: 'throws', answers: [500], load: [QUICK, { path: '/basket', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'server-errors', victims: ['/basket'], evidence: { endpoint: 'GET /basket', status: '500', errors_count: 10, first_cause: 'own code' } }] },
+    { application: 'failing', store: 'upstream', trouble: 'retries', quick: true, answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'retry-storm', peer: true, victims: ['/price'], evidence: { requests_count: (n) => n >= 8 && n <= 10, calls_count: (n) => n >= 40 && n <= 50, most_count: 5 } }, { kind: 'server-errors', peer: true, evidence: { errors_count: 10 } }] },
+    { application: 'failing', store: 'upstream', trouble: 'exits', answers: ['ECONNRESET', 'ECONNREFUSED'], load: [QUICK, { path: '/basket', clients: 2, count: 1, pause: 10 }],
+        expected: [{ kind: 'server-exited', victims: ['/basket'], evidence: { exit_status: '1' } }] },
 
     healthy('yoga', [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest,count}', clients: 1, count: 20, pause: 20 }]),
     { application: 'yoga', trouble: 'resolver', load: [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest}', clients: 1, count: 8, pause: 20 }],

@@ -71,7 +71,7 @@ test('at the usual level the host\'s system calls and BPF statistics are left al
     await usual.end();
     const manifest = manifestOf(usual.folder);
     assert.equal(manifest.level, 'usual');
-    assert.deepEqual(Object.keys(manifest.kernel.families).sort(), ['block', 'sched']);
+    assert.deepEqual(Object.keys(manifest.kernel.families).sort(), ['block', 'connect', 'sched']);
     // What its programs took is measured all the same.
     assert.ok(manifest.kernel.families.sched.runs > 0 && manifest.kernel.families.sched.run_ns > 0, JSON.stringify(manifest.kernel));
     assert.equal(events(usual.folder, 'sys:call').length, 0);

@@ -31,7 +31,7 @@ static void each_level_adds_to_the_one_below(void **state)
     (void)state;
     assert_int_equal(level_kernel_families(SONDE_level_requests), 0);
     assert_int_equal(level_kernel_families(SONDE_level_usual),
-                     1u << SONDE_FAMILY_sched | 1u << SONDE_FAMILY_block);
+                     1u << SONDE_FAMILY_sched | 1u << SONDE_FAMILY_block | 1u << SONDE_FAMILY_connect);
     assert_int_equal(level_kernel_families(SONDE_level_everything), (1u << SONDE_FAMILY_COUNT) - 1);
     uint32_t off = level_families_off(SONDE_level_requests);
     assert_true(off & 1u << SONDE_PROBE_FAMILY_uv_loop);

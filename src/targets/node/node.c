@@ -342,7 +342,8 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
                                                 .detail = op->type,
                                                 .work_start_ns = op->run_start_ns,
                                                 .work_end_ns = op->run_end_ns,
-                                                .peer_tid = op->run_tid});
+                                                .peer_tid = op->run_tid,
+                                                .result = op->result});
     below_pool(t->a, op, owner);
 }
 

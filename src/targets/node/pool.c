@@ -176,6 +176,7 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     op->run_end_ns = e->time_ns;
     op->run_start_ns = MAX(e->time_ns - event_duration(e), op->submit_ns);
     op->run_tid = thread->tid;
+    op->result = MIN(I(e, uv_run_result), 0);
     uint64_t *submitter = op->submit_ns ? map_get(&process->threads, (uint64_t)op->submit_tid) : NULL;
     if (submitter)
         loop_ran((struct thread *)(uintptr_t)*submitter);
@@ -201,6 +202,7 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
             span->work_start_ns = op->run_start_ns;
             span->work_end_ns = op->run_end_ns;
             span->peer_tid = op->run_tid;
+            span->result = op->result;
             below_pool(a, op, owner);
         }
     }

@@ -47,6 +47,20 @@ static void check_io(const struct turn *t, struct connection *c, const struct it
     check_answers(t->a, t->thread, &c->calls.at[c->first_call], count, io, io);
 }
 
+/* A call that ended because its connection was closed while this side read from it: the other side did that.
+ */
+static void cut_off(const struct analysis *a, struct connection *c, const struct item *io)
+{
+    if (!c || c->closed_ns < io->start_ns || c->closed_ns > io->end_ns)
+        return;
+    for (size_t i = c->first_call; i <= c->calls.count; i++) {
+        const struct call *call = i < c->calls.count ? &c->calls.at[i] : &c->ended;
+        struct vspan *span = call->kind == VSPAN_http ? call_span(a, call) : NULL;
+        if (span && span->lost == VSPAN_GIVEN_UP)
+            span->lost = VSPAN_CUT_OFF;
+    }
+}
+
 void read_io(struct turn *t, const struct item *io)
 {
     struct connection *c = io_connection(t, io);
@@ -65,6 +79,7 @@ void read_io(struct turn *t, const struct item *io)
     t->io_ns = io->start_ns;
     foreach_child(t, io, i) read_item(t, i, &context);
     t->io = NULL;
+    cut_off(t->a, c, io);
     if (data && protocol->input_read)
         protocol->input_read(t->a, t->thread, c, io, replies);
     if (c) {

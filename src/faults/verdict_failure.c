@@ -1,0 +1,176 @@
+/* Words for what fails (failure.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "base/clock.h"
+
+/* Once, an error may be anybody's; a call that failed for requests that were answered matters when it cost
+ * them this. */
+enum { ERRORS_MIN = 2, RETRYING_MIN = 2, MANY_ATTEMPTS = 5, UNASKED_MIN = 5 };
+static const uint64_t FAILED_COST_NS = 100 * NS_PER_MS;
+
+struct duration {
+    char text[32];
+};
+
+static const char *say_ns(struct duration *d, uint64_t ns)
+{
+    return clock_format_duration(ns, d->text, sizeof(d->text));
+}
+
+static const char *times(struct finding *f, uint64_t count)
+{
+    return count == 1 ? "once" : finding_say(f, "%llu times", (unsigned long long)count);
+}
+
+bool verdict_is_failure(enum finding_kind kind)
+{
+    return kind == FINDING_server_errors || kind == FINDING_failed_calls || kind == FINDING_retry_storm ||
+           kind == FINDING_server_exited;
+}
+
+/* A connect or two in vain while services start are none of anybody's business. */
+bool verdict_failure_matters(const struct fault *fault)
+{
+    return fault->kind != FINDING_failed_calls || fault->count >= (fault->victims.count ? 2 : UNASKED_MIN);
+}
+
+enum finding_severity verdict_failure_severity(const struct fault *fault)
+{
+    switch ((int)fault->kind) {
+    case FINDING_server_exited:
+        return SEVERITY_CRITICAL;
+    case FINDING_server_errors:
+        return fault->count >= ERRORS_MIN ? SEVERITY_WARNING : SEVERITY_INFO;
+    case FINDING_retry_storm:
+        return fault->count >= RETRYING_MIN || fault->most_attempts >= MANY_ATTEMPTS ? SEVERITY_WARNING
+                                                                                     : SEVERITY_INFO;
+    default:
+        return fault->count > 1 && fault->cost_ns >= FAILED_COST_NS ? SEVERITY_WARNING : SEVERITY_INFO;
+    }
+}
+
+/* The requests of "GET /x" in all. */
+static uint64_t requests_of(const struct analysis *a, const struct fault *fault)
+{
+    array_foreach (&a->endpoints, place) {
+        const struct endpoint *e = &place->endpoint;
+        size_t length = strlen(e->method);
+        if (e->service == fault->service && strncmp(fault->route, e->method, length) == 0 &&
+            fault->route[length] == ' ' && strcmp(fault->route + length + 1, e->route) == 0)
+            return e->count;
+    }
+    return fault->count;
+}
+
+static void say_server_errors(struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    uint64_t all = MAX(requests_of(a, fault), fault->count);
+    double share = (double)fault->count / (double)all;
+    const char *cause = fault->command;
+    f->title = finding_say(f, "%s answered %s with %d, %s of %llu (%.0f %%)%s%s", fault->service,
+                           fault->route, fault->status, times(f, fault->count), (unsigned long long)all,
+                           share * 100, cause ? ": " : "", cause ? cause : "");
+    f->detail = cause ? finding_say(f, "Before the answer was written, %s.", cause)
+                      : "Nothing that these requests had asked of others failed: the service's own code "
+                        "answered so, as frameworks do when a handler throws.";
+    f->remedy = fault->caller
+                    ? "Look into what failed; answer from a cache or with less where it may be missing, "
+                      "and limit how long requests wait for it."
+                : cause ? "Look into what failed."
+                        : "The service's log has the exception.";
+    verdict_place(f, fault, "http");
+    finding_add_text(f, "endpoint", fault->route);
+    finding_add_text(f, "status", finding_say(f, "%d", fault->status));
+    finding_add_count(f, "errors_count", fault->count);
+    finding_add_count(f, "requests_count", all);
+    finding_add_real(f, "error_share", share);
+    finding_add_text(f, "first_cause", cause ? cause : "own code");
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+static void say_failed_calls(struct finding *f, const struct fault *fault)
+{
+    struct duration cost;
+    f->title = finding_say(f, "%s: %s, %s", fault->service, fault->command, times(f, fault->count));
+    f->detail = fault->victims.count
+                    ? finding_say(f,
+                                  "The requests that it happened to were answered without an error all the "
+                                  "same; they spent %s on it.",
+                                  say_ns(&cost, fault->cost_ns))
+                    : "No request is known to have asked for it: a client that connects again by itself, for "
+                      "example.";
+    f->remedy =
+        "See that the other side is there and listens at that address, that it answers within the time "
+        "that is given to it, and that a failure is noticed early.";
+    verdict_place(f, fault, "http");
+    finding_add_text(f, "what", fault->command);
+    finding_add_text(f, "peer", fault->caller ? fault->caller : "unknown");
+    finding_add_count(f, "failed_count", fault->count);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+static void say_retries(struct finding *f, const struct fault *fault)
+{
+    struct duration cost;
+    double mean = (double)fault->attempts / (double)fault->count;
+    const char *asked = fault->asked ? fault->asked : "a call";
+    f->title =
+        finding_say(f,
+                    "Requests of %s made %s to %s again and again: %llu calls for %llu request%s, up to "
+                    "%llu for one",
+                    fault->service, asked, fault->caller, (unsigned long long)fault->attempts,
+                    (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                    (unsigned long long)fault->most_attempts);
+    f->detail =
+        finding_say(f,
+                    "%llu of the calls failed: %s. From the first failure to the last call it took "
+                    "these requests %s together, and whoever is called gets %.1f times the load when "
+                    "it can bear it least.",
+                    (unsigned long long)fault->failed, fault->command, say_ns(&cost, fault->cost_ns), mean);
+    f->remedy =
+        "Retry once or twice, with growing and random pauses, in one layer only; stop retrying while most "
+        "calls fail (a retry budget or circuit breaker).";
+    verdict_place(f, fault, "http");
+    finding_add_text(f, "what", fault->command);
+    finding_add_text(f, "peer", fault->caller);
+    finding_add_text(f, "call", asked);
+    finding_add_count(f, "requests_count", fault->count);
+    finding_add_count(f, "calls_count", fault->attempts);
+    finding_add_count(f, "failed_count", fault->failed);
+    finding_add_real(f, "calls_per_request", mean);
+    finding_add_count(f, "most_count", fault->most_attempts);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}
+
+static void say_exited(struct finding *f, const struct fault *fault)
+{
+    f->title = finding_say(f, "%s ended with exit status %d and left %llu request%s without an answer",
+                           fault->service, fault->status, (unsigned long long)fault->count,
+                           fault->count == 1 ? "" : "s");
+    f->detail = finding_say(
+        f, "%s%s",
+        fault->status == 1 ? "Node.js ends with status 1 when nobody catches an exception or a rejected "
+                             "promise; a program may do so itself (process.exit)."
+                           : "",
+        fault->route ? finding_say(f, " It ended in a callback of %s.", fault->route) : "");
+    f->remedy = "The end of its log has the exception.";
+    verdict_place(f, fault, "js");
+    finding_add_text(f, "exit_status", finding_say(f, "%d", fault->status));
+    finding_add_count(f, "open_count", fault->count);
+    finding_add_count(f, "ended_ns", fault->to_ns);
+}
+
+void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    if (fault->kind == FINDING_server_errors)
+        say_server_errors(a, f, fault);
+    else if (fault->kind == FINDING_retry_storm)
+        say_retries(f, fault);
+    else if (fault->kind == FINDING_server_exited)
+        say_exited(f, fault);
+    else
+        say_failed_calls(f, fault);
+}
