@@ -51,17 +51,34 @@ WRAPS(int, redis_process_command, void *c)
     sonde_wrap_redis_command(c, 0);
     return 0;
 }
+WRAPS(long, redis_io_read, int fd, void *buffer, size_t size)
+{
+    return 40;
+}
+WRAPS(long, redis_io_write, int fd, const void *buffer, size_t size)
+{
+    return 8;
+}
+WRAPS(void, redis_expire, int type)
+{
+}
+WRAPS(void, redis_notify, int type, char *event, void *key, int number)
+{
+}
 WRAPS(void, redis_read_query, void *c)
 {
+    sonde_wrap_redis_io_read(7, NULL, 0);
     for (int i = 0; i < pipeline; i++)
         sonde_wrap_redis_process_command(&client);
 }
 WRAPS(int, redis_write_reply, void *c, int installed)
 {
+    sonde_wrap_redis_io_write(7, NULL, 0);
     return 0;
 }
 WRAPS(void, redis_before_sleep, void *loop)
 {
+    sonde_wrap_redis_expire(1); /* the fast cycle, which has nothing to do */
     sonde_wrap_redis_write_reply(&client, 0);
 }
 WRAPS(void, redis_after_sleep, void *loop, int ready)
@@ -83,6 +100,10 @@ PROGRAM static void redis_pipeline(void)
 {
     pipeline = 16;
     sonde_wrap_redis_read_query(&connection);
+}
+PROGRAM static void redis_key_changed(void)
+{
+    sonde_wrap_redis_notify(1 << 3, NULL, NULL, 0);
 }
 PROGRAM static void redis_nested(void)
 {
@@ -139,6 +160,10 @@ static void prepare_redis(void)
     sonde_orig_redis_command = redis_command;
     sonde_orig_redis_process_command = redis_process_command;
     sonde_orig_redis_read_query = redis_read_query;
+    sonde_orig_redis_io_read = redis_io_read;
+    sonde_orig_redis_io_write = redis_io_write;
+    sonde_orig_redis_expire = redis_expire;
+    sonde_orig_redis_notify = redis_notify;
     sonde_orig_redis_write_reply = redis_write_reply;
     sonde_orig_redis_before_sleep = redis_before_sleep;
     sonde_orig_redis_after_sleep = redis_after_sleep;
@@ -476,11 +501,12 @@ static void prepare_script(void)
 /* ---- the scenes, in this order: what is prepared stays so ---- */
 
 const struct scene scenes[] = {
-    {"redis-get", redis_get, prepare_redis},     /* a read with one command */
-    {"redis-pipeline-16", redis_pipeline, NULL}, /* a read with 16 commands */
-    {"redis-nested", redis_nested, NULL},        /* a command that executes another one */
-    {"redis-reply", redis_reply, NULL},          /* beforeSleep with one reply */
-    {"redis-iteration", redis_iteration, NULL},  /* of the loop: all that one GET costs */
+    {"redis-get", redis_get, prepare_redis},        /* a read with one command */
+    {"redis-pipeline-16", redis_pipeline, NULL},    /* a read with 16 commands */
+    {"redis-nested", redis_nested, NULL},           /* a command that executes another one */
+    {"redis-reply", redis_reply, NULL},             /* beforeSleep with one reply */
+    {"redis-key-changed", redis_key_changed, NULL}, /* what a SET costs more than a GET */
+    {"redis-iteration", redis_iteration, NULL},     /* of the loop: all that one GET costs */
     {"node-callback", plain_callback, prepare_node},
     {"node-async-init", async_init, NULL},
     {"node-encode-short", encode, NULL}, /* too short for a record */

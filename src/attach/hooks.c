@@ -56,6 +56,41 @@ const struct hook HOOKS[] = {
        seen. */
     {"redis_ssl_read", "SSL_read", RUNTIME_REDIS, REDIS_6_0, 0, NULL},
 
+    /* libc's and libssl's, for the bytes that pass while a client or a link is read or written. */
+    {"redis_io_read", "read", RUNTIME_REDIS, REDIS_6_0, 0, "bytes that are read"},
+    {"redis_io_write", "write", RUNTIME_REDIS, REDIS_6_0, 0, "bytes that are written"},
+    {"redis_io_writev", "writev", RUNTIME_REDIS, REDIS_7_0, 0, "bytes that are written"},
+    {"redis_ssl_write", "SSL_write", RUNTIME_REDIS, REDIS_6_0, 0, NULL},
+    /* void (connection *). Where it cannot be hooked, writeToClient()'s second argument says the same. */
+    {"redis_write_handler", "sendReplyToClient", RUNTIME_REDIS, REDIS_6_0, 0, NULL},
+    {"redis_bus_write", "clusterWriteHandler", RUNTIME_REDIS, REDIS_6_0, 0, "writes to the cluster bus"},
+    /* void (client *, int); void (client *), with an int behind since 7.2 */
+    {"redis_block", "blockClient", RUNTIME_REDIS, REDIS_6_0, 0, "when clients are blocked"},
+    {"redis_unblock", "unblockClient", RUNTIME_REDIS, REDIS_6_0, 0, "when blocked clients go on"},
+    /* void (client *, robj *); void (client *, sds): rejectCommandFormat() ends in it */
+    {"redis_reject", "rejectCommand", RUNTIME_REDIS, REDIS_7_0, 0, "commands that are refused"},
+    {"redis_reject_text", "rejectCommandSds", RUNTIME_REDIS, REDIS_7_0, 0, "commands that are refused"},
+    {"redis_queue_command", "queueMultiCommand", RUNTIME_REDIS, REDIS_7_0, 0,
+     "commands queued in a transaction"},
+    /* void (client *, clusterNode *, int slot, int error) */
+    {"redis_redirect", "clusterRedirectClient", RUNTIME_REDIS, REDIS_6_0, 0,
+     "commands sent on to another node"},
+    /* int (robj *channel, robj *message, pubsubtype): 56 bytes on the stack */
+    {"redis_publish", "pubsubPublishMessageInternal", RUNTIME_REDIS, REDIS_7_0, 0, "published messages"},
+    /* int (client *, int) */
+    {"redis_output_limit", "closeClientOnOutputBufferLimitReached", RUNTIME_REDIS, REDIS_7_0, 0,
+     "clients closed for the size of their output"},
+    /* int (int purpose) */
+    {"redis_fork", "redisFork", RUNTIME_REDIS, REDIS_6_0, 0, NULL},
+    {"redis_fork", "serverFork", RUNTIME_REDIS, REDIS_6_0, 0, "children that the server forks"},
+    {"redis_fsync", "fdatasync", RUNTIME_REDIS, REDIS_6_0, 0, "when files are forced to the disk"},
+    {"redis_aof_flush", "flushAppendOnlyFile", RUNTIME_REDIS, REDIS_6_0, 0,
+     "when the append-only file is written"},
+    /* void (int type, char *event, robj *key, int db) */
+    {"redis_notify", "notifyKeyspaceEvent", RUNTIME_REDIS, REDIS_6_0, 0, "keys that expire or are evicted"},
+    {"redis_expire", "activeExpireCycle", RUNTIME_REDIS, REDIS_6_0, 0, "cycles that look for expired keys"},
+    {"redis_evict", "performEvictions", RUNTIME_REDIS, REDIS_7_0, 0, "evictions"},
+
     /* Node: asynchronous resources and callbacks */
     {"node_async_init",
      "_ZN4node9AsyncWrap13EmitAsyncInitEPNS_11EnvironmentEN2v85LocalINS3_6ObjectEEENS4_INS3_6StringEEEdd",

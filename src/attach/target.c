@@ -33,11 +33,11 @@ static struct elf *open_file(struct target_cache *cache, const struct modules *m
 }
 
 /* Adds the modules that can hold a runtime: the program itself, the libraries Debian splits Node into, and
- * the one that reads Redis' TLS connections. */
+ * those through which Redis reads and writes. */
 static int open_modules(struct target *target, struct target_cache *cache)
 {
     static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so", "libnghttp2.so",
-                                            "libssl.so"};
+                                            "libssl.so",  "libc.so",  "ld-musl-"};
     for (size_t i = 0; i < target->modules.list.count; i++) {
         const struct module *module = &target->modules.list.at[i];
         if (!module->executable || !module->has_bias)

@@ -152,6 +152,72 @@ static void add_bus(struct text *to, const struct redis_server *server, const st
                   (double)server->bus[PUBLISH].sent_bytes / (double)server->publish_bytes);
 }
 
+static void add_sum(struct text *to, const char *what, const struct redis_sum *sum, const char *more)
+{
+    char took[DURATION], worst[DURATION];
+    if (sum->count)
+        text_addf(to, "   %-28s %10" PRIu64 " %10s %10s  %s\n", what, sum->count, say_ns(sum->time_ns, took),
+                  say_ns(sum->worst_ns, worst), more);
+}
+
+static void add_volume(struct text *to, const char *what, const struct redis_volume *volume)
+{
+    char in[BYTES], out[BYTES], wire_in[BYTES], wire_out[BYTES];
+    if (!volume->in && !volume->out)
+        return;
+    text_addf(to, "   %-10s in %s, out %s", what, say_bytes(volume->in, in), say_bytes(volume->out, out));
+    if (volume->wire_in != volume->in || volume->wire_out != volume->out)
+        text_addf(to, "; with TLS in %s, out %s on the wire", say_bytes(volume->wire_in, wire_in),
+                  say_bytes(volume->wire_out, wire_out));
+    text_add(to, "\n");
+}
+
+static void add_bytes(struct text *to, const struct redis_server *server)
+{
+    const struct redis_work *w = &server->work;
+    char in[BYTES], out[BYTES];
+    if (w->clients.in || w->clients.out || w->replicas.out || w->bus_in || w->bus_out)
+        text_add(to, "\n");
+    add_volume(to, "Clients:", &w->clients);
+    add_volume(to, "Replicas:", &w->replicas);
+    if (w->bus_in || w->bus_out)
+        text_addf(to, "   %-10s in %s, out %s\n", "Bus:", say_bytes(w->bus_in, in),
+                  say_bytes(w->bus_out, out));
+}
+
+static void add_work(struct text *to, const struct redis_server *server, const struct prose_style *style)
+{
+    const struct redis_work *w = &server->work;
+    char bytes[BYTES], more[96];
+    struct redis_sum blocked = {0};
+    array_foreach (&server->commands, command) {
+        blocked.count += (*command)->blocked.count;
+        blocked.time_ns += (*command)->blocked.time_ns;
+        blocked.worst_ns = MAX(blocked.worst_ns, (*command)->blocked.worst_ns);
+    }
+    uint64_t keys = w->expired + w->expired_on_access + w->expired_unseen + w->evicted;
+    if (!w->forks.count && !w->syncs.count && !w->background_syncs.count && !w->aof_writes.count && !keys &&
+        !blocked.count)
+        return;
+    text_addf(to, "\n   %s%-28s %10s %10s %10s%s\n", style->dim, "beside commands", "times", "in all",
+              "longest", style->none);
+    snprintf(more, sizeof(more), "the server had %s", say_bytes(w->fork_memory_bytes, bytes));
+    add_sum(to, "forks", &w->forks, more);
+    snprintf(more, sizeof(more), "%s", say_bytes(w->aof_bytes, bytes));
+    add_sum(to, "append-only file written", &w->aof_writes, more);
+    add_sum(to, "fdatasync on the main thread", &w->syncs, "");
+    add_sum(to, "fdatasync in the background", &w->background_syncs, "");
+    snprintf(more, sizeof(more), "%" PRIu64 " keys, and %" PRIu64 " when they were asked for", w->expired,
+             w->expired_on_access);
+    if (w->expired || w->expired_on_access)
+        add_sum(to, "expired keys", &w->expiry, more);
+    snprintf(more, sizeof(more), "%" PRIu64 " keys", w->evicted);
+    if (w->expired_unseen)
+        text_addf(to, "   %-28s %10" PRIu64 "\n", "keys expired", w->expired_unseen);
+    add_sum(to, "evictions", &w->evictions, more);
+    add_sum(to, "clients blocked", &blocked, "");
+}
+
 static void add_server(struct text *to, struct redis_server *server, const struct prose_style *style)
 {
     const struct redis_model *model = server->model;
@@ -175,6 +241,8 @@ static void add_server(struct text *to, struct redis_server *server, const struc
     add_callers(to, server, style);
     add_loop(to, server, took_ns);
     add_threads(to, server, style);
+    add_work(to, server, style);
+    add_bytes(to, server);
     add_bus(to, server, style);
 }
 

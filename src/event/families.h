@@ -10,16 +10,17 @@
 enum { SONDE_LEVELS = 3 };
 
 /* FAMILY(ident, the least level that it belongs to, "name") */
-#define SONDE_PROBE_FAMILIES(F)                             \
-    F(redis_io, requests, "Redis' reads, writes and lists") \
-    F(redis_loop, usual, "the phases of Redis' loop")       \
-    F(redis_bus, usual, "Redis' cluster bus")               \
-    F(redis_command, requests, "Redis commands")            \
-    F(uv_loop, usual, "phases of the event loop")           \
-    F(uv_stream, requests, "streams and message ports")     \
-    F(uv_pool, usual, "operations of the thread pool")      \
-    F(async, usual, "asynchronous resources and callbacks") \
-    F(http, requests, "HTTP requests and responses")        \
+#define SONDE_PROBE_FAMILIES(F)                               \
+    F(redis_io, requests, "Redis' reads, writes and lists")   \
+    F(redis_loop, usual, "the phases of Redis' loop")         \
+    F(redis_bus, usual, "Redis' cluster bus")                 \
+    F(redis_command, requests, "Redis commands")              \
+    F(redis_work, requests, "Redis' files, children, expiry") \
+    F(uv_loop, usual, "phases of the event loop")             \
+    F(uv_stream, requests, "streams and message ports")       \
+    F(uv_pool, usual, "operations of the thread pool")        \
+    F(async, usual, "asynchronous resources and callbacks")   \
+    F(http, requests, "HTTP requests and responses")          \
     F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions")
 
 enum sonde_probe_family {
@@ -45,9 +46,20 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_redis_bus_read:
     case SONDE_EVENT_redis_bus_packet:
     case SONDE_EVENT_redis_bus_send:
+    case SONDE_EVENT_redis_bus_write:
         return 1u << SONDE_PROBE_FAMILY_redis_bus;
     case SONDE_EVENT_redis_command:
+    case SONDE_EVENT_redis_block:
+    case SONDE_EVENT_redis_answered:
+    case SONDE_EVENT_redis_publish:
         return 1u << SONDE_PROBE_FAMILY_redis_command;
+    case SONDE_EVENT_redis_fork:
+    case SONDE_EVENT_redis_fsync:
+    case SONDE_EVENT_redis_aof_write:
+    case SONDE_EVENT_redis_expire:
+    case SONDE_EVENT_redis_evict:
+    case SONDE_EVENT_redis_output_limit:
+        return 1u << SONDE_PROBE_FAMILY_redis_work;
     case SONDE_EVENT_uv_phase:
         return 1u << SONDE_PROBE_FAMILY_uv_loop;
     case SONDE_EVENT_uv_io:

@@ -71,6 +71,14 @@ struct websocket_seen {
     uint32_t messages;
 };
 
+/* Bytes that pass one descriptor while it is read or written, added up: those of the socket in the lower
+ * half, what they were before or after encryption in the upper one. */
+struct probe_bytes {
+    uint64_t sums;
+    int32_t fd;   /* whose they are */
+    uint32_t tls; /* libssl was asked for some */
+};
+
 /* A thread: its shared page (ring.h), then what only the probe needs, then its ring. */
 struct probe_thread {
     /* Behind shared.owner stands, on the same cache line, what most hooks need of the thread. */
@@ -124,6 +132,13 @@ struct probe_thread {
     uint32_t reads;             /* in this iteration */
     uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */
     uint32_t in_before_sleep;   /* where replies are written one after the other */
+    struct probe_bytes redis_in, redis_out;
+    int64_t aof_bytes; /* written to files by the flush that goes on */
+    uint32_t in_flush;
+    uint32_t evicted;        /* keys, in the eviction that goes on */
+    uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */
+    uint32_t expired_access; /* when they were asked for */
+    uint8_t in_expire, expire_seen, expire_busy, in_bus_packet, in_write_handler;
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
 _Static_assert(offsetof(struct probe_thread, read_number) + sizeof(uint64_t *) <=

@@ -7,22 +7,7 @@
 /* Phases shorter than this are not worth a record. About 2 us. */
 enum { PHASE_MIN_TICKS = 5000 };
 
-static uint64_t client_id(const void *client)
-{
-    return client && HAVE(client_id) ? READ(uint64_t, client, OFFSET(client_id)) : 0;
-}
-
-static int connection_fd(const void *connection)
-{
-    return connection && HAVE(conn_fd) ? READ(int, connection, OFFSET(conn_fd)) : -1;
-}
-
-static int client_fd(const void *client)
-{
-    return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
-}
-
-static uint32_t command_name(struct probe_thread *self, const void *command)
+uint32_t redis_command_name(struct probe_thread *self, const void *command)
 {
     if (!command || !HAVE(command_name))
         return 0;
@@ -46,6 +31,82 @@ static uint8_t command_kind(const void *command)
     uint64_t flags = READ(uint64_t, command, OFFSET(command_flags));
     return flags & CMD_ADMIN ? 3 : flags & CMD_WRITE ? 2 : flags & CMD_READONLY ? 1 : 0;
 }
+
+/* ---- bytes ---- */
+
+/* Every read and write of the process comes by here, so that they only add up: what is read and written
+ * within the spans below is theirs when it is of their descriptor. */
+HOT_HOOK(long, redis_io_read, int fd, void *buffer, size_t size)
+{
+    long got = sonde_orig_redis_io_read(fd, buffer, size);
+    struct probe_thread *self = probe_thread_claimed();
+    if (self && fd == self->redis_in.fd && got > 0)
+        self->redis_in.sums += (uint64_t)got;
+    return got;
+}
+
+static inline void wrote(int fd, long taken)
+{
+    struct probe_thread *self = probe_thread_claimed();
+    if (!self || taken <= 0)
+        return;
+    if (LIKELY(fd == self->redis_out.fd))
+        self->redis_out.sums += (uint64_t)taken;
+    else if (UNLIKELY(self->in_flush))
+        self->aof_bytes += taken;
+}
+
+HOT_HOOK(long, redis_io_write, int fd, const void *buffer, size_t size)
+{
+    long taken = sonde_orig_redis_io_write(fd, buffer, size);
+    wrote(fd, taken);
+    return taken;
+}
+
+HOOK(long, redis_io_writev, int fd, const void *pieces, int count)
+{
+    long taken = sonde_orig_redis_io_writev(fd, pieces, count);
+    wrote(fd, taken);
+    return taken;
+}
+
+static inline void add_plain(struct probe_bytes *bytes, int32_t count)
+{
+    bytes->tls = 1;
+    bytes->sums += count > 0 ? (uint64_t)count << 32 : 0;
+}
+
+HOOK(int, redis_ssl_write, void *ssl, const void *buffer, int size)
+{
+    int taken = sonde_orig_redis_ssl_write(ssl, buffer, size);
+    struct probe_thread *self = probe_thread_claimed();
+    if (self)
+        add_plain(&self->redis_out, taken);
+    return taken;
+}
+
+static inline struct probe_bytes bytes_begin(struct probe_bytes *bytes, int fd)
+{
+    struct probe_bytes outer = {.sums = bytes->sums, .tls = bytes->tls};
+    bytes->fd = fd;
+    bytes->tls = 0;
+    return outer;
+}
+
+/* Bytes through the socket, -1 unknown, and what they were before or after encryption. What was within is
+ * not the outer one's. */
+static inline int32_t bytes_end(struct probe_bytes *bytes, struct probe_bytes outer, bool seen,
+                                int32_t *ret_plain)
+{
+    uint64_t sums = bytes->sums - outer.sums;
+    int32_t wire = LIKELY(seen) ? (int32_t)(uint32_t)sums : -1;
+    *ret_plain = LIKELY(!bytes->tls) ? wire : (int32_t)(sums >> 32);
+    bytes->sums = outer.sums;
+    bytes->tls = outer.tls;
+    return wire;
+}
+
+/* ---- queries, commands, replies ---- */
 
 HOT_HOOK(void, redis_read_query, void *connection)
 {
@@ -74,11 +135,13 @@ HOT_HOOK(void, redis_read_query, void *connection)
     uint64_t start = span_open(self, SONDE_EVENT_redis_read_query, id, 0);
     self->in_read = 1;
     self->command_end_tsc = 0;
+    struct probe_bytes outer = bytes_begin(&self->redis_in, fd);
     sonde_orig_redis_read_query(connection);
     if (!span_close(self, depth))
         return;
     self->in_read = 0;
     self->read_client = NULL;
+    int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
 
     uint64_t memory = 0;
     if (sonde_config.zmalloc_used_memory)
@@ -86,7 +149,7 @@ HOT_HOOK(void, redis_read_query, void *connection)
     /* It ends with its last command, of which nothing but the tidying up is left. */
     uint64_t end = self->command_end_tsc ? self->command_end_tsc : ticks();
     RECORD_OWN(self, redis_read_query, start, end, .client_id = id, .used_memory = memory,
-               .query_buffer = waiting, .fd = fd);
+               .query_buffer = waiting, .fd = fd, .bytes = plain, .wire_bytes = wire);
     self->reads++;
     self->handled_tsc = end;
 }
@@ -134,7 +197,7 @@ static inline __attribute__((always_inline)) void command(struct probe_thread *s
     const void *command = FIELD(void *, client, client_cmd, NULL);
     if (UNLIKELY((uintptr_t)command != self->last_command || (!known && redis_checks_left))) {
         self->last_command = (uintptr_t)command;
-        self->last_name = command_name(self, command);
+        self->last_name = redis_command_name(self, command);
         self->last_kind = command_kind(command);
     }
     uint32_t name = self->last_name;
@@ -191,19 +254,43 @@ HOT_HOOK(void, redis_command, void *client, int flags)
 }
 
 /* beforeSleep() writes what is pending client by client: one reply begins where the one before it ended. */
-HOT static uint64_t write_begins(struct probe_thread *self, uint64_t id)
+struct reply {
+    uint64_t id, start;
+    uint32_t depth;
+    int fd;
+    struct probe_bytes outer;
+};
+
+HOT static inline struct reply write_begins(struct probe_thread *self, const void *client)
 {
+    struct reply reply = {.id = client_id(client), .depth = self->shared.depth, .fd = client_fd(client)};
     bool follows = self->in_before_sleep && self->write_end_tsc;
-    return span_open_at(self, follows ? self->write_end_tsc : ticks(), SONDE_EVENT_redis_write_reply, id, 0);
+    reply.start = span_open_at(self, follows ? self->write_end_tsc : ticks(), SONDE_EVENT_redis_write_reply,
+                               reply.id, 0);
+    reply.outer = bytes_begin(&self->redis_out, reply.fd);
+    return reply;
 }
 
-HOT static void write_ends(struct probe_thread *self, uint32_t depth, uint64_t start, uint64_t id, int fd)
+HOT static inline void write_ends(struct probe_thread *self, const struct reply *reply, bool waited)
 {
-    if (!span_close(self, depth))
+    if (!span_close(self, reply->depth))
         return;
     self->write_end_tsc = ticks();
     self->handled_tsc = self->write_end_tsc;
-    RECORD_OWN(self, redis_write_reply, start, self->write_end_tsc, .client_id = id, .bytes = -1, .fd = fd);
+    int32_t plain, wire = bytes_end(&self->redis_out, reply->outer, sonde_orig_redis_io_write, &plain);
+    RECORD_OWN(self, redis_write_reply, reply->start, self->write_end_tsc, .client_id = reply->id,
+               .bytes = plain, .wire_bytes = wire, .fd = reply->fd, .waited = waited);
+}
+
+/* The socket of a client that had not taken its whole reply has room again. */
+HOOK(void, redis_write_handler, void *connection)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        self->in_write_handler = 1;
+    sonde_orig_redis_write_handler(connection);
+    if (self && !probe_stale(self))
+        self->in_write_handler = 0;
 }
 
 HOT_HOOK(int, redis_write_reply, void *client, int handler_installed)
@@ -211,12 +298,10 @@ HOT_HOOK(int, redis_write_reply, void *client, int handler_installed)
     struct probe_thread *self = probe_thread();
     if (!self)
         return sonde_orig_redis_write_reply(client, handler_installed);
-    uint64_t id = client_id(client);
-    int fd = client_fd(client);
-    uint32_t depth = self->shared.depth;
-    uint64_t start = write_begins(self, id);
+    struct reply reply = write_begins(self, client);
     int result = sonde_orig_redis_write_reply(client, handler_installed);
-    write_ends(self, depth, start, id, fd);
+    bool waited = sonde_orig_redis_write_handler ? self->in_write_handler : handler_installed == 1;
+    write_ends(self, &reply, waited);
     return result;
 }
 
@@ -226,12 +311,9 @@ HOT_HOOK(int, redis_write_pending, void *client)
     struct probe_thread *self = probe_thread();
     if (!self || !redis_is_client(client))
         return sonde_orig_redis_write_pending(client);
-    uint64_t id = client_id(client);
-    int fd = client_fd(client);
-    uint32_t depth = self->shared.depth;
-    uint64_t start = write_begins(self, id);
+    struct reply reply = write_begins(self, client);
     int result = sonde_orig_redis_write_pending(client);
-    write_ends(self, depth, start, id, fd);
+    write_ends(self, &reply, false);
     return result;
 }
 
@@ -250,6 +332,11 @@ HOOK(long, redis_free_client, void *client)
     return sonde_orig_redis_free_client(client);
 }
 
+static uint64_t bus_link(const void *connection)
+{
+    return connection && HAVE(conn_private) ? READ(uint64_t, connection, OFFSET(conn_private)) : 0;
+}
+
 HOOK(void, redis_bus_read, void *connection)
 {
     struct probe_thread *self = probe_thread();
@@ -258,13 +345,38 @@ HOOK(void, redis_bus_read, void *connection)
         return;
     }
     int fd = connection_fd(connection);
+    uint64_t link = bus_link(connection);
     if (fd >= 0)
         descriptor_use(self, fd, (uintptr_t)connection);
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_bus_read, (uint64_t)fd, 0);
+    struct probe_bytes outer = bytes_begin(&self->redis_in, fd);
     sonde_orig_redis_bus_read(connection);
-    span_close(self, depth);
-    RECORD(self, redis_bus_read, start, ticks(), .fd = fd);
+    if (!span_close(self, depth))
+        return;
+    int32_t plain, wire = bytes_end(&self->redis_in, outer, sonde_orig_redis_io_read, &plain);
+    RECORD(self, redis_bus_read, start, ticks(), .link = link, .fd = fd, .bytes = wire);
+}
+
+HOOK(void, redis_bus_write, void *connection)
+{
+    struct probe_thread *self = probe_thread();
+    if (!self) {
+        sonde_orig_redis_bus_write(connection);
+        return;
+    }
+    int fd = connection_fd(connection);
+    uint64_t link = bus_link(connection);
+    if (fd >= 0)
+        descriptor_use(self, fd, (uintptr_t)connection);
+    uint32_t depth = self->shared.depth;
+    uint64_t start = span_open(self, SONDE_EVENT_redis_bus_write, (uint64_t)fd, 0);
+    struct probe_bytes outer = bytes_begin(&self->redis_out, fd);
+    sonde_orig_redis_bus_write(connection);
+    if (!span_close(self, depth))
+        return;
+    int32_t plain, wire = bytes_end(&self->redis_out, outer, sonde_orig_redis_io_write, &plain);
+    RECORD(self, redis_bus_write, start, ticks(), .link = link, .fd = fd, .bytes = wire);
 }
 
 /* A bus message begins "RCmb", length u32, version u16, port u16, type u16, all big endian. */
@@ -291,8 +403,10 @@ HOOK(int, redis_bus_packet, void *link)
         message_header(READ(unsigned char *, link, OFFSET(link_rcvbuf)), &bytes, &type);
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_bus_packet, (uintptr_t)link, 0);
+    self->in_bus_packet = 1;
     int result = sonde_orig_redis_bus_packet(link);
-    span_close(self, depth);
+    if (span_close(self, depth))
+        self->in_bus_packet = 0;
     RECORD(self, redis_bus_packet, start, ticks(), .link = (uintptr_t)link, .bytes = bytes, .type = type);
     return result;
 }
@@ -367,6 +481,9 @@ HOT_HOOK(void, redis_before_sleep, void *loop)
         return;
     self->in_before_sleep = 0;
     uint64_t end = ticks();
+    if (UNLIKELY(self->expired | self->expired_access)) /* no cycle was seen that would say so */
+        redis_record_expired(self, end, end,
+                             self->expire_seen ? SONDE_redis_cycle_fast : SONDE_redis_cycle_unseen);
     if (end - start > PHASE_MIN_TICKS)
         RECORD_OWN(self, redis_loop_phase, start, end, .phase = 0);
 }
@@ -427,6 +544,8 @@ HOOK(int, redis_ssl_read, void *ssl, void *buffer, int asked)
     int got = sonde_orig_redis_ssl_read(ssl, buffer, asked);
     span_close(self, depth);
     int left = ((int (*)(void *))sonde_config.ssl_pending)(ssl);
+    if (!probe_stale(self))
+        add_plain(&self->redis_in, got);
     RECORD(self, redis_ssl_read, start, ticks(), .asked = asked, .read = got, .left = left, .fd = fd);
     return got;
 }

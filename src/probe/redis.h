@@ -27,6 +27,27 @@ static inline uint64_t sds_length(const char *s)
     return 0;
 }
 
+static inline uint64_t client_id(const void *client)
+{
+    return client && HAVE(client_id) ? READ(uint64_t, client, OFFSET(client_id)) : 0;
+}
+
+static inline int connection_fd(const void *connection)
+{
+    return connection && HAVE(conn_fd) ? READ(int, connection, OFFSET(conn_fd)) : -1;
+}
+
+static inline int client_fd(const void *client)
+{
+    return HAVE(client_conn) ? connection_fd(READ(void *, client, OFFSET(client_conn))) : -1;
+}
+
+/* The number of a command's name, 0 when there is none. */
+uint32_t redis_command_name(struct probe_thread *self, const void *command);
+
+/* Records what was deleted because it had expired since the last time. */
+void redis_record_expired(struct probe_thread *self, uint64_t start, uint64_t end, uint8_t cycle);
+
 /* How many more calls are checked; 0 when the offsets are trusted. */
 extern uint32_t redis_checks_left;
 

@@ -12,10 +12,7 @@
 
 #include "base/macro.h"
 #include "event/event.h"
-
-#define HAS(e, field) ((e)->present >> FIELD_##field & 1)
-#define U(e, field)   (HAS(e, field) ? (e)->values[FIELD_##field].u : 0)
-#define I(e, field)   (HAS(e, field) ? (e)->values[FIELD_##field].i : -1)
+#include "targets/redis/event.h"
 
 enum {
     RUNTIME_REDIS = 2,
@@ -225,7 +222,7 @@ static struct redis_thread *thread_of(struct redis_server *server, int64_t tid)
     return thread;
 }
 
-static struct redis_command *command_of(struct redis_server *server, uint64_t name_id)
+struct redis_command *redis_command_get(struct redis_server *server, uint64_t name_id)
 {
     struct redis_model *model = server->model;
     const uint64_t *known = name_id ? map_get(&server->process->names, name_id) : NULL;
@@ -243,6 +240,7 @@ static struct redis_command *command_of(struct redis_server *server, uint64_t na
         return NULL;
     }
     command->name = name;
+    command->replicates = strcmp(name, "psync") == 0 || strcmp(name, "sync") == 0;
     *place = (uint64_t)(uintptr_t)command;
     return command;
 }
@@ -335,7 +333,7 @@ static void connection_event(struct redis_model *model, const struct event *e)
 static int command_event(struct redis_server *server, const struct event *e)
 {
     uint64_t duration = e->values[0].u, id = U(e, redis_command_client_id), bytes = U(e, redis_command_bytes);
-    struct redis_command *command = command_of(server, U(e, redis_command_name));
+    struct redis_command *command = redis_command_get(server, U(e, redis_command_name));
     if (!command)
         return -ENOMEM;
     if (U(e, redis_command_depth)) {
@@ -358,6 +356,11 @@ static int command_event(struct redis_server *server, const struct event *e)
         client->commands++;
         client->time_ns += duration;
         client->argument_bytes += bytes;
+        if (client->reply_bytes)
+            redis_work_replied(server, client);
+        client->since_read++;
+        client->last_command = command;
+        client->replica |= command->replicates;
     }
     int r = sketch_add(&command->latency, duration);
     if (r == 0 && duration >= server->model->options.slow_command_ns)
@@ -390,8 +393,10 @@ static int access_event(struct redis_server *server, const struct event *e, uint
     if (writes) {
         client->replies++;
         client->last_reply_ns = e->time_ns;
+        redis_work_reply(server, client, e);
     } else {
         client->reads++;
+        redis_work_read(server, client, I(e, redis_read_query_bytes), I(e, redis_read_query_wire_bytes));
     }
     return redis_conflict_access(server, client, &access);
 }
@@ -404,6 +409,7 @@ static int free_event(struct redis_server *server, const struct event *e)
     if (!client)
         return 0;
     bool first = !client->freed_ns;
+    redis_work_replied(server, client);
     int r = redis_conflict_freed(server, client, fd, e->tid, e->time_ns);
     client->freed_ns = e->time_ns;
     if (first)
@@ -425,6 +431,7 @@ static int loop_event(struct redis_server *server, const struct event *e)
 {
     uint64_t duration = e->values[0].u, start_ns = e->time_ns - duration;
     server->busy_ns += duration;
+    server->loop_tid = e->tid;
     if (U(e, redis_loop_phase_phase) == PHASE_BEFORE_SLEEP)
         return 0;
     server->iterations++;
@@ -474,7 +481,7 @@ static int server_event(struct redis_server *server, const struct event *e)
         bus_event(server, U(e, redis_bus_packet_type), U(e, redis_bus_packet_bytes), false);
         return 0;
     }
-    return 0;
+    return redis_work_event(server, e);
 }
 
 static void loss_event(struct redis_model *model, const struct event *e)
@@ -487,15 +494,39 @@ static void loss_event(struct redis_model *model, const struct event *e)
     redis_conflict_lost(server, e->time_ns);
 }
 
-/* What only a Redis server records. */
+/* What the model wants to know; from FIRST_OF_SERVERS on what only a Redis server records. */
+static const uint16_t WANTED[] = {SONDE_EVENT_process_start,
+                                  SONDE_EVENT_process_exit,
+                                  SONDE_EVENT_loss,
+                                  SONDE_EVENT_net_connection,
+                                  SONDE_EVENT_probe_name,
+                                  SONDE_EVENT_redis_command,
+                                  SONDE_EVENT_redis_read_query,
+                                  SONDE_EVENT_redis_write_reply,
+                                  SONDE_EVENT_redis_pending_io,
+                                  SONDE_EVENT_redis_ssl_read,
+                                  SONDE_EVENT_redis_free_client,
+                                  SONDE_EVENT_redis_loop_phase,
+                                  SONDE_EVENT_redis_bus_send,
+                                  SONDE_EVENT_redis_bus_packet,
+                                  SONDE_EVENT_redis_block,
+                                  SONDE_EVENT_redis_answered,
+                                  SONDE_EVENT_redis_publish,
+                                  SONDE_EVENT_redis_fork,
+                                  SONDE_EVENT_redis_fsync,
+                                  SONDE_EVENT_redis_aof_write,
+                                  SONDE_EVENT_redis_expire,
+                                  SONDE_EVENT_redis_evict,
+                                  SONDE_EVENT_redis_output_limit,
+                                  SONDE_EVENT_redis_bus_read,
+                                  SONDE_EVENT_redis_bus_write,
+                                  0};
+enum { FIRST_OF_SERVERS = 5 };
+
 static bool is_servers(uint16_t id)
 {
-    static const uint16_t EVENTS[] = {
-        SONDE_EVENT_redis_command,    SONDE_EVENT_redis_read_query, SONDE_EVENT_redis_write_reply,
-        SONDE_EVENT_redis_pending_io, SONDE_EVENT_redis_ssl_read,   SONDE_EVENT_redis_free_client,
-        SONDE_EVENT_redis_loop_phase, SONDE_EVENT_redis_bus_send,   SONDE_EVENT_redis_bus_packet};
-    for (size_t i = 0; i < ARRAY_SIZE(EVENTS); i++)
-        if (EVENTS[i] == id)
+    for (size_t i = FIRST_OF_SERVERS; WANTED[i]; i++)
+        if (WANTED[i] == id)
             return true;
     return false;
 }
@@ -551,6 +582,7 @@ int redis_model_finish(struct redis_model *model)
         if (redis_queue_finish(server) < 0)
             r = -ENOMEM;
         map_foreach (&server->clients, slot) {
+            redis_work_replied(server, (struct redis_client *)(uintptr_t)slot->value);
             settle(server, (struct redis_client *)(uintptr_t)slot->value);
         }
     }
@@ -569,12 +601,6 @@ static int pass_finish(void *self)
 
 struct pass redis_model_pass(struct redis_model *model)
 {
-    static const uint16_t WANTED[] = {
-        SONDE_EVENT_process_start,    SONDE_EVENT_process_exit,      SONDE_EVENT_loss,
-        SONDE_EVENT_net_connection,   SONDE_EVENT_probe_name,        SONDE_EVENT_redis_command,
-        SONDE_EVENT_redis_read_query, SONDE_EVENT_redis_write_reply, SONDE_EVENT_redis_pending_io,
-        SONDE_EVENT_redis_ssl_read,   SONDE_EVENT_redis_free_client, SONDE_EVENT_redis_loop_phase,
-        SONDE_EVENT_redis_bus_send,   SONDE_EVENT_redis_bus_packet,  0};
     return (struct pass){
         .name = "redis", .wanted = WANTED, .event = pass_event, .finish = pass_finish, .self = model};
 }

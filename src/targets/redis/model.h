@@ -23,6 +23,7 @@
 #include "finding/report.h"
 #include "targets/redis/conflict.h"
 #include "targets/redis/queue.h"
+#include "targets/redis/work.h"
 #include "span/sketch.h"
 #include "trace/pass.h"
 
@@ -39,11 +40,16 @@ struct redis_options {
 /* All calls of one command name. */
 struct redis_command {
     const char *name;     /* as Redis spells it: "get", "config|set" */
+    bool replicates;      /* whoever sends it is a replica: PSYNC */
     uint64_t calls;       /* sent by clients */
     uint64_t inner_calls; /* from scripts and transactions: their time is in the outer command */
     uint64_t time_ns, worst_ns;
-    uint64_t argument_bytes; /* sum of the argument lengths, where known */
-    struct sketch latency;   /* execution time of calls sent by clients */
+    uint64_t argument_bytes;              /* sum of the argument lengths, where known */
+    struct sketch latency;                /* execution time of calls sent by clients */
+    uint64_t refused, queued, redirected; /* answered without being executed */
+    struct redis_sum blocked;             /* clients that waited in it (BLPOP, WAIT) */
+    uint64_t replies, reply_bytes;        /* of requests of one command */
+    uint64_t largest_reply_bytes, largest_reply_client, largest_reply_at_ns;
 };
 
 struct redis_client {
@@ -54,6 +60,15 @@ struct redis_client {
     uint64_t commands, time_ns, argument_bytes, reads, replies;
     uint64_t last_reply_ns; /* end of the newest reply written; 0 none yet */
     uint64_t first_ns, freed_ns;
+    uint64_t in_bytes, out_bytes;
+    bool replica;
+    uint64_t since_read; /* commands since its newest read */
+    struct redis_command *last_command;
+    uint64_t reply_bytes;             /* written since its newest read */
+    uint64_t reply_waited_ns;         /* since when some of that waits for the client to take it; 0 no */
+    uint64_t taking_ns, taking_bytes; /* how long it took to take replies, in all; the largest */
+    uint64_t blocked_ns;              /* since when; 0 it is not */
+    struct redis_command *blocked_by;
     struct redis_io io;
 };
 
@@ -117,6 +132,8 @@ struct redis_server {
 
     ARRAY(struct redis_conflict) conflicts;
     struct redis_queue queue;
+    struct redis_work work;
+    int64_t loop_tid; /* the thread of the event loop; 0 unknown */
 };
 
 struct redis_model {
@@ -166,5 +183,8 @@ const char *redis_bus_type(unsigned type);
 /* The client of that id, created when it is new (attached in mid-traffic); NULL when id is 0 or memory is
  * exhausted. */
 struct redis_client *redis_client_get(struct redis_server *server, uint64_t id, int32_t fd, uint64_t now_ns);
+
+/* The command of that name's number, made when it is new; NULL when memory is exhausted. */
+struct redis_command *redis_command_get(struct redis_server *server, uint64_t name_id);
 
 #endif

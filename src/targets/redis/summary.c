@@ -4,6 +4,12 @@
 
 #include "targets/redis/conflict.h"
 
+static json_t *sum_json(const struct redis_sum *sum)
+{
+    return json_pack("{s:I, s:I, s:I}", "count", (json_int_t)sum->count, "took_ns", (json_int_t)sum->time_ns,
+                     "worst_ns", (json_int_t)sum->worst_ns);
+}
+
 static json_t *commands_json(const struct redis_server *server)
 {
     json_t *array = json_array();
@@ -11,13 +17,46 @@ static json_t *commands_json(const struct redis_server *server)
         const struct redis_command *c = *place;
         json_array_append_new(
             array,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", c->name, "calls_count",
-                      (json_int_t)c->calls, "inner_calls_count", (json_int_t)c->inner_calls, "executed_ns",
-                      (json_int_t)c->time_ns, "p50_ns", (json_int_t)sketch_quantile(&c->latency, 0.5),
-                      "p99_ns", (json_int_t)sketch_quantile(&c->latency, 0.99), "worst_ns",
-                      (json_int_t)c->worst_ns, "argument_bytes", (json_int_t)c->argument_bytes));
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I}", "name",
+                      c->name, "calls_count", (json_int_t)c->calls, "inner_calls_count",
+                      (json_int_t)c->inner_calls, "executed_ns", (json_int_t)c->time_ns, "p50_ns",
+                      (json_int_t)sketch_quantile(&c->latency, 0.5), "p99_ns",
+                      (json_int_t)sketch_quantile(&c->latency, 0.99), "worst_ns", (json_int_t)c->worst_ns,
+                      "argument_bytes", (json_int_t)c->argument_bytes, "refused_count",
+                      (json_int_t)c->refused, "queued_count", (json_int_t)c->queued, "redirected_count",
+                      (json_int_t)c->redirected, "blocked", sum_json(&c->blocked), "reply_bytes",
+                      (json_int_t)c->reply_bytes, "largest_reply_bytes", (json_int_t)c->largest_reply_bytes));
     }
     return array;
+}
+
+static json_t *volume_json(const struct redis_volume *v)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "in_bytes", (json_int_t)v->in, "out_bytes", (json_int_t)v->out,
+                     "wire_in_bytes", (json_int_t)v->wire_in, "wire_out_bytes", (json_int_t)v->wire_out);
+}
+
+static json_t *work_json(const struct redis_server *server)
+{
+    const struct redis_work *w = &server->work;
+    json_t *object = json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "clients", volume_json(&w->clients), "replicas",
+        volume_json(&w->replicas), "bus_in_bytes", (json_int_t)w->bus_in, "bus_out_bytes",
+        (json_int_t)w->bus_out, "unknown_transfers_count", (json_int_t)w->unknown_bytes, "forks",
+        sum_json(&w->forks), "syncs", sum_json(&w->syncs), "background_syncs", sum_json(&w->background_syncs),
+        "aof_writes", sum_json(&w->aof_writes), "aof_bytes", (json_int_t)w->aof_bytes);
+    json_t *more = json_pack(
+        "{s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "expiry", sum_json(&w->expiry),
+        "expired_count", (json_int_t)w->expired, "expired_on_access_count", (json_int_t)w->expired_on_access,
+        "expired_unseen_count", (json_int_t)w->expired_unseen, "evictions", sum_json(&w->evictions),
+        "evicted_count", (json_int_t)w->evicted, "evictions_failed_count", (json_int_t)w->evictions_failed,
+        "output_limit_clients_count", (json_int_t)w->output_limit_clients, "messages_count",
+        (json_int_t)w->messages, "messages_from_bus_count", (json_int_t)w->messages_from_bus,
+        "receivers_count", (json_int_t)w->receivers);
+    if (object && more)
+        json_object_update(object, more);
+    json_decref(more);
+    return object;
 }
 
 static json_t *callers_json(const struct redis_server *server)
@@ -80,7 +119,7 @@ static json_t *server_json(const struct redis_server *server)
     uint64_t from = server->started_ns ? server->started_ns : model->first_ns;
     uint64_t to = server->ended_ns ? server->ended_ns : model->last_ns;
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name",
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
         server->name, "pid", (json_int_t)server->pid, "from_ns", (json_int_t)from, "to_ns", (json_int_t)to,
         "commands_count", (json_int_t)server->commands_count, "executed_ns", (json_int_t)server->command_ns,
         "connections_count", (json_int_t)server->clients_count, "iterations_count",
@@ -88,7 +127,7 @@ static json_t *server_json(const struct redis_server *server)
         (json_int_t)server->longest_ns, "most_ready_count", (json_int_t)sketch_quantile(&server->ready, 1),
         "lost_events_count", (json_int_t)server->lost, "commands", commands_json(server), "callers",
         callers_json(server), "slow", slow_json(server), "threads", threads_json(server), "bus",
-        bus_json(server));
+        bus_json(server), "work", work_json(server));
 }
 
 json_t *redis_summary_json(const struct redis_model *model)
