@@ -27,17 +27,6 @@ static bool read_mount(const char *line, struct hierarchy *ret)
     return ret->unified || (strcmp(type, "cgroup") == 0 && strstr(options, "freezer"));
 }
 
-/* The path of a process's group in a hierarchy, from a line of /proc/PID/cgroup ("6:freezer:/a", "0::/a"). */
-static const char *group_in(const char *line, bool unified)
-{
-    const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!path)
-        return NULL;
-    const char *freezer = strstr(controllers, "freezer");
-    bool fits = unified ? strncmp(line, "0::", 3) == 0 : freezer && freezer < path;
-    return fits ? path + 1 : NULL;
-}
-
 static bool file_says(const struct hierarchy *at, const char *group, const char *file, const char *word)
 {
     char path[3 * PATH_MAX];
@@ -58,32 +47,37 @@ static bool is_frozen(const struct hierarchy *at, const char *group)
            file_says(at, group, "freezer.state", "FREEZING");
 }
 
-bool freezer_holds(pid_t pid)
+bool freezer_holds(const struct proc *proc)
 {
-    char path[64], *mounts_at = NULL, *groups_at = NULL;
+    char *mounts_at = NULL, group[PATH_MAX];
     _cleanup_(freep) char *mounts = NULL, *groups = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-    if (file_read(path, 1 << 16, &groups, NULL) < 0 ||
+    size_t length;
+    if (proc_read(proc, "cgroup", 1 << 16, &groups, &length) < 0 ||
         file_read("/proc/self/mountinfo", 1 << 20, &mounts, NULL) < 0)
         return false;
     struct hierarchy hierarchy[2]; /* of either version */
+    struct proc_cgroup of;
     size_t count = 0;
     for (char *m = strtok_r(mounts, "\n", &mounts_at); m && count < 2; m = strtok_r(NULL, "\n", &mounts_at))
         count += read_mount(m, &hierarchy[count]);
-    for (char *g = strtok_r(groups, "\n", &groups_at); g; g = strtok_r(NULL, "\n", &groups_at))
-        for (size_t i = 0; i < count; i++) {
-            const char *group = group_in(g, hierarchy[i].unified);
-            if (group && is_frozen(&hierarchy[i], group))
+    const char *at = groups;
+    while (proc_next_cgroup(&at, groups + length, &of)) {
+        if ((!of.unified && !proc_cgroup_controls(&of, "freezer")) || of.path_length >= sizeof(group))
+            continue;
+        memcpy(group, of.path, of.path_length);
+        group[of.path_length] = '\0';
+        for (size_t i = 0; i < count; i++)
+            if (hierarchy[i].unified == of.unified && is_frozen(&hierarchy[i], group))
                 return true;
-        }
+    }
     return false;
 }
 
-int freezer_check(pid_t pid, struct problem *problem)
+int freezer_check(const struct proc *proc, struct problem *problem)
 {
-    if (!freezer_holds(pid))
+    if (!freezer_holds(proc))
         return 0;
-    problem_set(problem, -EBUSY, "process %d is frozen (docker pause, a freezer cgroup)", pid);
+    problem_set(problem, -EBUSY, "process %d is frozen (docker pause, a freezer cgroup)", proc->pid);
     problem_remedy(problem, "Thaw it (docker unpause, systemctl thaw) and try again.");
     return -EBUSY;
 }

@@ -8,11 +8,12 @@
 #include <sys/types.h>
 
 #include "base/problem.h"
+#include "base/proc.h"
 
 /* False also where its cgroup cannot be seen. */
-bool freezer_holds(pid_t pid);
+bool freezer_holds(const struct proc *proc);
 
 /* -EBUSY, with what to do about it, when it is frozen; else 0. */
-int freezer_check(pid_t pid, struct problem *problem);
+int freezer_check(const struct proc *proc, struct problem *problem);
 
 #endif

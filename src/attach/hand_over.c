@@ -54,21 +54,21 @@ static bool is_end_of_own_pair(int socket, pid_t pid)
            is_unnamed(own_name, socket) && is_unnamed(peer_name, socket);
 }
 
-int hand_over_socket(pid_t pid, int theirs, int *ret_socket, struct problem *problem)
+int hand_over_socket(const struct proc *proc, int theirs, int *ret_socket, struct problem *problem)
 {
-    _cleanup_(file_closep) int process = (int)syscall(SYS_pidfd_open, pid, 0);
-    _cleanup_(file_closep) int socket = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, theirs, 0);
+    _cleanup_(file_closep) int socket = (int)syscall(SYS_pidfd_getfd, proc->pidfd, theirs, 0);
     if (socket < 0) {
         int r = -errno;
-        problem_set(problem, r, "process %d: no descriptor can be taken from it: %s", pid, strerror(-r));
+        problem_set(problem, r, "process %d: no descriptor can be taken from it: %s", proc->pid,
+                    strerror(-r));
         if (r == -ENOSYS)
             problem_remedy(problem, "Attaching needs Linux 5.6 or newer.");
         return r;
     }
-    if (!is_end_of_own_pair(socket, pid))
+    if (!is_end_of_own_pair(socket, proc->pid))
         return problem_set(problem, -EBADF,
                            "process %d: it names a descriptor that is no end of a pair of sockets of its own",
-                           pid);
+                           proc->pid);
     *ret_socket = socket;
     socket = -1;
     return 0;
@@ -115,9 +115,8 @@ static int call(struct hold *hold, const struct hand_over_calls *calls, const ui
 
 static int transfer(struct hold *hold, uint64_t at, void *bytes, size_t size, bool write)
 {
-    struct iovec ours = {bytes, size}, remote = {(void *)(uintptr_t)at, size};
-    ssize_t n = write ? process_vm_writev(hold->pid, &ours, 1, &remote, 1, 0)
-                      : process_vm_readv(hold->pid, &ours, 1, &remote, 1, 0);
+    ssize_t n =
+        write ? pwrite(hold->memory, bytes, size, (off_t)at) : pread(hold->memory, bytes, size, (off_t)at);
     return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
@@ -177,7 +176,7 @@ static int send_there(struct hold *hold, const struct hand_over_calls *calls, ui
     r = transfer(hold, at, letter.sockets, sizeof(letter.sockets), false);
     if (r < 0)
         return r;
-    r = hand_over_socket(hold->pid, letter.sockets[0], &socket, problem);
+    r = hand_over_socket(hold->proc, letter.sockets[0], &socket, problem);
     if (r >= 0)
         r = hand_over_send(socket, "", 1, fd);
     if (r >= 0)

@@ -17,7 +17,7 @@
 
 /* Our copy of a socket that process pid says is one end of a pair which it made (theirs, in its descriptor
  * table). -EBADF when it is anything else, -ENOSYS before Linux 5.6. */
-int hand_over_socket(pid_t pid, int theirs, int *ret_socket, struct problem *problem);
+int hand_over_socket(const struct proc *proc, int theirs, int *ret_socket, struct problem *problem);
 
 /* Sends a message (size bytes, at least one) with a descriptor; does not wait. */
 int hand_over_send(int socket, const void *message, size_t size, int fd);

@@ -20,7 +20,6 @@
 #include "attach/aside.h"
 #include "attach/call.h"
 #include "base/clock.h"
-#include "base/file.h"
 
 enum {
     STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
@@ -61,14 +60,8 @@ static uint64_t in_ms(uint64_t ms)
 /* The main thread of a child of ours, which is waited for as a child too. */
 static bool is_own_child(pid_t tid)
 {
-    char path[64], ours[32];
-    _cleanup_(freep) char *status = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/status", tid);
-    snprintf(ours, sizeof(ours), "\nPPid:\t%d\n", getpid());
-    if (file_read(path, 1 << 16, &status, NULL) < 0 || !strstr(status, ours))
-        return false;
-    snprintf(ours, sizeof(ours), "\nTgid:\t%d\n", tid);
-    return strstr(status, ours) != NULL;
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    return proc_open(tid, &proc) == 0 && proc_status_number(proc, "PPid") == getpid();
 }
 
 int hold_take_stop(pid_t tid, int *ret_status)
@@ -127,27 +120,37 @@ static int pending_signal(int status)
     return status >> 16 || is_syscall_stop(status) ? 0 : signal;
 }
 
+static void let_stranger_go(pid_t tid);
+
 /* Is another sonde at it? It will soon have done; or it has, between our attempt and this look: *looks counts
  * those on which nobody was seen. */
-static bool held_by_sonde(pid_t tid, unsigned *looks)
+static bool held_by_sonde(const struct proc *proc, pid_t tid, unsigned *looks)
 {
     enum { LOOKS = 5 };
-    char path[64];
-    _cleanup_(freep) char *status = NULL, *name = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/status", tid);
-    const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nTracerPid:") : NULL;
-    int tracer = 0;
-    if (!line || sscanf(line, " TracerPid: %d", &tracer) != 1)
+    char file[48], name[PROC_NAME_BYTES];
+    long number;
+    size_t length;
+    _cleanup_(freep) char *status = NULL;
+    _cleanup_(proc_unrefp) struct proc *tracer = NULL;
+    snprintf(file, sizeof(file), "task/%d/status", tid);
+    if (proc_read(proc, file, 1 << 16, &status, &length) < 0 ||
+        !proc_parse_status_number(status, length, "TracerPid", &number))
         return false;
-    if (!tracer)
+    if (!number || proc_open((pid_t)number, &tracer) < 0)
         return ++*looks < LOOKS;
-    snprintf(path, sizeof(path), "/proc/%d/comm", tracer);
-    if (file_read(path, 64, &name, NULL) < 0)
-        return ++*looks < LOOKS;
-    return strncmp(name, "sonde", 5) == 0;
+    proc_read_name(tracer, name);
+    return name[0] ? strncmp(name, "sonde", 5) == 0 : ++*looks < LOOKS;
 }
 
-/* Makes us the thread's tracer; it goes on running. */
+static int explain_refusal(const struct hold *hold, int error, struct problem *problem)
+{
+    problem_set(problem, error, "process %d may not be attached to: %s", hold->pid, strerror(-error));
+    problem_remedy(problem, "Is a debugger attached? Otherwise run sonde as root or with CAP_SYS_PTRACE.");
+    return error;
+}
+
+/* Makes us the thread's tracer; it goes on running. A number that another process has by now is left alone:
+ * once the thread is ours, its number stays its own. */
 static int seize(struct hold *hold, pid_t tid, struct problem *problem)
 {
     const struct timespec pause = {.tv_nsec = WAKE_MS * 1000000};
@@ -155,16 +158,17 @@ static int seize(struct hold *hold, pid_t tid, struct problem *problem)
     unsigned looks = 0;
     int r;
     do {
+        if (!proc_has_thread(hold->proc, tid))
+            return -ESRCH;
         r = ptrace(PTRACE_SEIZE, tid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) < 0 ? -errno
                                                                                                       : 0;
-    } while (r == -EPERM && clock_monotonic_ns() < deadline && held_by_sonde(tid, &looks) &&
+    } while (r == -EPERM && clock_monotonic_ns() < deadline && held_by_sonde(hold->proc, tid, &looks) &&
              nanosleep(&pause, NULL) == 0);
-    if (r < 0 && r != -ESRCH) {
-        problem_set(problem, r, "process %d may not be attached to: %s", hold->pid, strerror(-r));
-        problem_remedy(problem,
-                       "Is a debugger attached? Otherwise run sonde as root or with CAP_SYS_PTRACE.");
+    if (r == 0 && !proc_has_thread(hold->proc, tid)) {
+        let_stranger_go(tid);
+        return -ESRCH;
     }
-    return r;
+    return r < 0 && r != -ESRCH ? explain_refusal(hold, r, problem) : r;
 }
 
 /* Another program: nothing that is known of the process is true any more. */
@@ -224,6 +228,17 @@ static void await_late_thread(pid_t tid)
     await_late(&late);
 }
 
+/* Somebody else's thread, seized by a number that changed hands in that very moment. */
+static void let_stranger_go(pid_t tid)
+{
+    int status;
+    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    if (hold_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), &status) == 0)
+        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    else
+        await_late_thread(tid);
+}
+
 /* One thread, which is not stopped yet: the first of a hold. */
 static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct problem *problem)
 {
@@ -255,9 +270,7 @@ static bool holds(const struct hold *hold, pid_t tid)
 /* Seizes the threads that are not ours yet; how many there were, or a negative errno. */
 static int seize_others(struct hold *hold, struct problem *problem)
 {
-    char path[32];
-    snprintf(path, sizeof(path), "/proc/%d/task", hold->pid);
-    DIR *tasks = opendir(path);
+    DIR *tasks = proc_list(hold->proc, "task");
     if (!tasks)
         return -ESRCH;
     int found = 0, r = 0;
@@ -278,33 +291,32 @@ static int seize_others(struct hold *hold, struct problem *problem)
 }
 
 /* In an uninterruptible wait inside the kernel. */
-static bool is_unstoppable(pid_t pid, pid_t tid)
+static bool is_unstoppable(const struct proc *proc, pid_t tid)
 {
-    char path[64];
-    _cleanup_(freep) char *stat = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-    const char *end = file_read(path, 4096, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
-    return end && end[1] == ' ' && end[2] == 'D';
+    struct proc_stat stat;
+    return proc_read_stat(proc, tid, &stat) == 0 && stat.state == 'D';
 }
 
-static uint64_t times_run(pid_t pid, pid_t tid)
+static uint64_t times_run(const struct proc *proc, pid_t tid)
 {
-    char path[64];
+    char name[48];
     _cleanup_(freep) char *text = NULL;
     unsigned long long run, wait, times = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-    if (file_read(path, 256, &text, NULL) < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &times) != 3)
+    snprintf(name, sizeof(name), "task/%d/schedstat", tid);
+    if (proc_read(proc, name, 256, &text, NULL) < 0 ||
+        sscanf(text, "%llu %llu %llu", &run, &wait, &times) != 3)
         return 0;
     return times;
 }
 
 /* Is it asleep in a system call? *ret_at: where it will go on. */
-static bool is_asleep(pid_t pid, pid_t tid, uint64_t *ret_at)
+static bool is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
 {
-    char path[64];
+    char name[48];
     _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-    if (is_unstoppable(pid, tid) || file_read(path, 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
+    snprintf(name, sizeof(name), "task/%d/syscall", tid);
+    if (is_unstoppable(proc, tid) || proc_read(proc, name, 512, &text, NULL) < 0 ||
+        strncmp(text, "running", 7) == 0)
         return false;
     const char *last = strrchr(text, ' '); /* number, arguments, stack pointer, program counter */
     *ret_at = last ? strtoull(last, NULL, 16) : 0;
@@ -317,10 +329,10 @@ static bool is_asleep(pid_t pid, pid_t tid, uint64_t *ret_at)
 static int interrupt_one(struct hold *hold, pid_t tid)
 {
     struct hold_asleep asleep = {.tid = tid};
-    uint64_t times = times_run(hold->pid, tid);
-    bool sleeps = times && is_asleep(hold->pid, tid, &asleep.at);
+    uint64_t times = times_run(hold->proc, tid);
+    bool sleeps = times && is_asleep(hold->proc, tid, &asleep.at);
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    return sleeps && times_run(hold->pid, tid) == times ? array_add(&hold->asleep, asleep) : 0;
+    return sleeps && times_run(hold->proc, tid) == times ? array_add(&hold->asleep, asleep) : 0;
 }
 
 static bool sleeps(const struct hold *hold, pid_t tid)
@@ -345,7 +357,7 @@ static void interrupt(struct hold *hold, size_t first, bool main, struct hold *l
         pid_t tid = hold->threads.at[i];
         bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid);
         int r = awaited ? hold_wait_interrupted(tid, deadline, NULL) : 0;
-        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->pid, tid))
+        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->proc, tid))
             r = hold_wait_interrupted(tid, in_ms(1), NULL);
         if (r == 0)
             hold->threads.at[kept++] = tid;
@@ -372,9 +384,10 @@ static int give_up(struct hold *hold, struct hold *late, struct problem *problem
     return r;
 }
 
-int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem)
+int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *problem)
 {
-    struct hold hold = {.pid = pid}, late = {0};
+    const pid_t pid = proc->pid;
+    struct hold hold = {.proc = proc, .pid = pid}, late = {0};
     int r;
     /* Again until a pass finds nobody new: threads that were not stopped yet may have made more. The main
      * thread, which serves requests, stops last. */
@@ -484,9 +497,10 @@ static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_
  * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
  * of the processor would find a function without stepping from call to call, but the kernel leaves them in
  * place when we are killed, and then they kill the program. */
-static int run_to_safe_point(pid_t pid, const struct modules *modules, const struct hold_freely *freely,
-                             uint64_t deadline_ns)
+static int run_to_safe_point(const struct proc *proc, const struct modules *modules,
+                             const struct hold_freely *freely, uint64_t deadline_ns)
 {
+    const pid_t pid = proc->pid;
     int deliver = 0;
     for (uint64_t look_ns = in_ms(LOOK_MS);;) {
         struct user_regs_struct regs;
@@ -499,7 +513,7 @@ static int run_to_safe_point(pid_t pid, const struct modules *modules, const str
         if (ptrace(looks ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
         while ((r = hold_wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
-               clock_monotonic_ns() < deadline_ns && is_asleep(pid, pid, &at))
+               clock_monotonic_ns() < deadline_ns && is_asleep(proc, pid, &at))
             look_ns = in_ms(WAKE_MS);
         bool interrupted = r == -ETIMEDOUT;
         if (interrupted) {
@@ -532,22 +546,22 @@ static int run_to_safe_point(pid_t pid, const struct modules *modules, const str
     }
 }
 
-static int begin_one(pid_t pid, struct hold *ret_hold, int *ret_status, struct problem *problem)
+static int begin_one(const struct proc *proc, struct hold *ret_hold, int *ret_status, struct problem *problem)
 {
-    struct hold hold = {.pid = pid, .memory = -1};
+    struct hold hold = {.proc = proc, .pid = proc->pid, .memory = -1};
     begin(&hold);
-    int r = stop_thread(&hold, pid, ret_status, problem);
+    int r = stop_thread(&hold, hold.pid, ret_status, problem);
     if (r < 0) {
         hold_release(&hold);
-        return r == -ESRCH ? problem_set(problem, r, "there is no process %d", pid) : r;
+        return r == -ESRCH ? problem_set(problem, r, "there is no process %d", proc->pid) : r;
     }
     *ret_hold = hold;
     return 0;
 }
 
-int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem)
+int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *problem)
 {
-    return begin_one(pid, ret_hold, NULL, problem);
+    return begin_one(proc, ret_hold, NULL, problem);
 }
 
 static int explain_unsafe(pid_t pid, int error, struct problem *problem)
@@ -568,15 +582,16 @@ static int explain_unsafe(pid_t pid, int error, struct problem *problem)
     return error;
 }
 
-int hold_main(pid_t pid, const struct modules *modules, int memory, const struct hold_freely *freely,
-              uint64_t timeout_ns, struct hold *ret_hold, struct problem *problem)
+int hold_main(const struct proc *proc, const struct modules *modules, int memory,
+              const struct hold_freely *freely, uint64_t timeout_ns, struct hold *ret_hold,
+              struct problem *problem)
 {
     struct hold hold;
     uint64_t restorer;
     int status = 0, r = call_find_restorer(modules, memory, &restorer, problem);
     if (r < 0)
         return r;
-    r = begin_one(pid, &hold, &status, problem);
+    r = begin_one(proc, &hold, &status, problem);
     if (r < 0)
         return r;
     hold.memory = memory;
@@ -585,11 +600,11 @@ int hold_main(pid_t pid, const struct modules *modules, int memory, const struct
         r = -EBUSY;
     else if (!call_restorer_stands(memory, restorer))
         r = -ESRCH;
-    else if (!is_safe(pid, modules, freely))
-        r = run_to_safe_point(pid, modules, freely, clock_monotonic_ns() + timeout_ns);
+    else if (!is_safe(proc->pid, modules, freely))
+        r = run_to_safe_point(proc, modules, freely, clock_monotonic_ns() + timeout_ns);
     if (r < 0) {
         hold_release(&hold);
-        return explain_unsafe(pid, r, problem);
+        return explain_unsafe(proc->pid, r, problem);
     }
     *ret_hold = hold;
     return 0;

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/problem.h"
+#include "base/proc.h"
 #include "symbol/modules.h"
 
 /* A thread that sleeps in a system call and stops when it wakes up, before it executes anything. */
@@ -21,6 +22,7 @@ struct hold_asleep {
 };
 
 struct hold {
+    const struct proc *proc; /* not ours to release */
     pid_t pid;
     int memory;           /* its /proc/PID/mem, not ours to close; for calls */
     uint64_t restorer;    /* where calls return to (call.h); 0: none can be made */
@@ -51,11 +53,12 @@ struct hold_freely {
  * -ETIMEDOUT when it does not get there in time, -EPERM when the process may not be traced or is traced
  * already, -EBUSY when it is stopped by a signal and would have to run on, -ESRCH when it has ended or
  * executes another program, -ENOSYS when it cannot be called into. */
-int hold_main(pid_t pid, const struct modules *modules, int memory, const struct hold_freely *freely,
-              uint64_t timeout_ns, struct hold *ret_hold, struct problem *problem);
+int hold_main(const struct proc *proc, const struct modules *modules, int memory,
+              const struct hold_freely *freely, uint64_t timeout_ns, struct hold *ret_hold,
+              struct problem *problem);
 
 /* Stops the main thread, wherever it is. */
-int hold_one(pid_t pid, struct hold *ret_hold, struct problem *problem);
+int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *problem);
 
 /* Calls a function in the main thread with up to six integer arguments; signals wait meanwhile. data (may be
  * NULL) is put on its stack, and every argument that equals HOLD_DATA is replaced by its address. Without a
@@ -88,7 +91,7 @@ int hold_wait_interrupted(pid_t tid, uint64_t deadline_ns, int *ret_status);
 /* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
  * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());
  * then nobody is held. */
-int hold_all(pid_t pid, struct hold *ret_hold, struct problem *problem);
+int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *problem);
 
 /* Is every held thread outside of the ranges? -EAGAIN when one is not: let it go and try again. It is not
  * stepped out, because a thread whose stepping tracer is killed dies of the next step. */

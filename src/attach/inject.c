@@ -15,7 +15,6 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -170,9 +169,7 @@ static int explain_dlopen(struct hold *hold, const struct injector *injector, st
     char words[200] = "";
     if (injector->error_function &&
         hold_call(hold, injector->error_function, NULL, 0, NULL, 0, &text, NULL) == 0 && text) {
-        struct iovec local = {words, sizeof(words) - 1},
-                     remote = {(void *)(uintptr_t)text, sizeof(words) - 1};
-        (void)!process_vm_readv(hold->pid, &local, 1, &remote, 1, 0);
+        (void)!pread(hold->memory, words, sizeof(words) - 1, (off_t)text);
     }
     problem_set(problem, -ENOEXEC, "process %d: its loader refused the probe: %s", hold->pid, words);
     if (strstr(words, "static TLS"))
@@ -261,7 +258,7 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
 {
     char name[64], path[128];
     snprintf(name, sizeof(name), PROBE_NAME ".%d", getpid());
-    _cleanup_(file_closep) int root = process_root_open(hold->pid);
+    _cleanup_(file_closep) int root = process_root_open(hold->proc);
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0; i++) {
         _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
         int r = folder < 0 ? folder : make_file(folder, name, injector);
@@ -277,12 +274,12 @@ static int load_file(struct hold *hold, const struct injector *injector, struct 
     return no_folder(hold->pid, problem);
 }
 
-static bool sees_proc(pid_t pid)
+static bool sees_proc(const struct proc *proc)
 {
     struct statfs fs;
-    _cleanup_(file_closep) int root = process_root_open(pid);
-    _cleanup_(file_closep) int proc = root < 0 ? root : process_folder_open(root, "/proc");
-    return proc >= 0 && fstatfs(proc, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+    _cleanup_(file_closep) int root = process_root_open(proc);
+    _cleanup_(file_closep) int place = root < 0 ? root : process_folder_open(root, "/proc");
+    return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
 int inject_check(const struct modules *modules, const char *probe_path, struct problem *problem)
@@ -292,8 +289,8 @@ int inject_check(const struct modules *modules, const char *probe_path, struct p
     if (r < 0)
         return r;
     injector_done(&injector);
-    bool somewhere = sees_proc(modules->pid);
-    _cleanup_(file_closep) int root = process_root_open(modules->pid);
+    bool somewhere = sees_proc(modules->proc);
+    _cleanup_(file_closep) int root = process_root_open(modules->proc);
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0 && !somewhere; i++) {
         _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
         somewhere = folder >= 0;
@@ -331,12 +328,12 @@ static int drop_stub(struct hold *hold, const struct injector *injector, struct 
 int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
                 struct problem *problem)
 {
-    if (loaded_probes_count_now(hold->pid) != injector->loaded)
+    if (loaded_probes_count_now(hold->proc) != injector->loaded)
         return 0; /* another sonde has been here since: it is looked for again */
     int r = make_stub(hold, injector, problem);
     if (r < 0)
         return r;
-    r = sees_proc(modules->pid) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
+    r = sees_proc(modules->proc) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
     int dropped = hold->threads.count ? drop_stub(hold, injector, r < 0 ? NULL : problem) : 0;
     return r < 0 ? r : dropped;
 }

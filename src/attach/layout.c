@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-
 #define PORT_CALLED                                                                         \
     "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
     "6ObjectEEEENUlP10uv_"                                                                  \
@@ -512,18 +510,16 @@ static void node_layout(struct target *target, struct sonde_config *config)
 /* What Node leaves in a start-up snapshot must be plain JavaScript: it ends with an error when it meets a
  * script's memory and functions that a library brought in. An argument of the program's own that is called
  * like the option only costs precision. */
-static bool builds_snapshot(pid_t pid)
+static bool builds_snapshot(const struct proc *proc)
 {
     static const char *const OPTIONS[] = {"--build-snapshot", "--experimental-sea-config", "--build-sea"};
-    char path[32];
     _cleanup_(freep) char *line = NULL;
     size_t length = 0;
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-    (void)file_read(path, 1 << 20, &line, &length);
-    for (char *arg = line; arg && arg < line + length; arg += strlen(arg) + 1) {
-        for (char *c = arg; *c && *c != '='; c++)
-            if (*c == '_')
-                *c = '-'; /* Node takes both */
+    (void)proc_read(proc, "cmdline", 1 << 20, &line, &length);
+    for (size_t i = 0; i < length; i++)
+        if (line[i] == '_')
+            line[i] = '-'; /* Node takes both */
+    for (const char *arg = proc_next_word(line, length, NULL); arg; arg = proc_next_word(line, length, arg)) {
         for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
             if (strncmp(arg, OPTIONS[i], strlen(OPTIONS[i])) == 0)
                 return true;
@@ -588,7 +584,7 @@ void target_layout(struct target *target, enum sonde_context context, struct son
     else if (target->runtime == RUNTIME_NODE)
         node_layout(target, &config);
     if (target->runtime == RUNTIME_NODE && context >= SONDE_CONTEXT_NATIVE) {
-        if (builds_snapshot(target->pid)) {
+        if (builds_snapshot(target->proc)) {
             target_miss(
                 target, "request contexts",
                 "it builds a start-up snapshot, which Node refuses to write with a script of sonde's in "

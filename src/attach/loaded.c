@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-
 enum { IMAGE_MAX = 16 << 20 }; /* of a file; the probe has some 100 KB */
 
 /* What of the file is in memory, at its place in the file. Everything else is zero. */
@@ -140,17 +138,16 @@ size_t loaded_probes_count(const struct modules *modules)
     return count;
 }
 
-size_t loaded_probes_count_now(pid_t pid)
+size_t loaded_probes_count_now(const struct proc *proc)
 {
-    char path[64], *at = NULL;
     _cleanup_(freep) char *maps = NULL;
-    size_t count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    if (file_read(path, 64 << 20, &maps, NULL) < 0)
+    size_t length, count = 0;
+    struct proc_mapping mapping;
+    if (proc_read(proc, "maps", 64 << 20, &maps, &length) < 0)
         return 0;
-    for (char *line = strtok_r(maps, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
-        const char *name = strstr(line, "libsonde-probe"), *access = strchr(line, ' ');
-        count += name && access && access[3] == 'x';
-    }
+    const char *at = maps;
+    while (proc_next_mapping(&at, maps + length, &mapping))
+        count += mapping.executable &&
+                 memmem(mapping.path, mapping.path_length, "libsonde-probe", sizeof("libsonde-probe") - 1);
     return count;
 }

@@ -18,6 +18,6 @@ void loaded_probes_done(struct loaded_probes *probes);
 
 /* How many mappings of probes' code there are: in modules that were read, and in the process now. */
 size_t loaded_probes_count(const struct modules *modules);
-size_t loaded_probes_count_now(pid_t pid);
+size_t loaded_probes_count_now(const struct proc *proc);
 
 #endif

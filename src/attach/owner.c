@@ -12,39 +12,33 @@
 
 #include "attach/aside.h"
 #include "attach/hold.h"
-#include "base/file.h"
+#include "base/proc.h"
 
 /* The namespace that a machine begins with (include/linux/proc_ns.h): who is not seen from there is not. */
 static const uint32_t INITIAL_PID_NAMESPACE = 0xeffffffc;
 
-/* When a process was started, in clock ticks since the machine was; 0 when there is none, or it has ended. */
-static uint64_t started(pid_t pid)
+/* When a process was started, in clock ticks since the machine was; 0 when it has ended. */
+static uint64_t started(const struct proc *proc)
 {
-    char path[64], state;
-    unsigned long long ticks;
-    _cleanup_(freep) char *stat = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const char *end = file_read(path, 4096, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
-    if (!end ||
-        sscanf(end, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-               &state, &ticks) != 2)
+    struct proc_stat stat;
+    if (proc_read_stat(proc, 0, &stat) < 0)
         return 0;
-    return state == 'Z' || state == 'X' ? 0 : ticks;
+    return stat.state == 'Z' || stat.state == 'X' ? 0 : stat.started_ticks;
 }
 
-static uint32_t pid_namespace_of(pid_t pid)
+static uint32_t pid_namespace_of(const struct proc *proc)
 {
-    char path[64];
     struct stat is;
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-    return stat(path, &is) == 0 ? (uint32_t)is.st_ino : 0;
+    return fstatat(proc->directory, "ns/pid", &is, 0) == 0 ? (uint32_t)is.st_ino : 0;
 }
 
 static struct sonde_owner ourselves(void)
 {
-    pid_t pid = getpid();
+    _cleanup_(proc_unrefp) struct proc *us = NULL;
+    if (proc_open(getpid(), &us) < 0)
+        return (struct sonde_owner){.pid = (uint32_t)getpid()};
     return (struct sonde_owner){
-        .started_ticks = started(pid), .pid = (uint32_t)pid, .pid_namespace = pid_namespace_of(pid)};
+        .started_ticks = started(us), .pid = (uint32_t)us->pid, .pid_namespace = pid_namespace_of(us)};
 }
 
 static bool is_same(const struct sonde_owner *a, const struct sonde_owner *b)
@@ -52,31 +46,20 @@ static bool is_same(const struct sonde_owner *a, const struct sonde_owner *b)
     return a->pid == b->pid && a->started_ticks == b->started_ticks && a->pid_namespace == b->pid_namespace;
 }
 
-/* What a process is called in its own namespace. */
-static pid_t innermost_pid(pid_t pid)
+/* Is the process with this number the owner? */
+static bool is_owner(pid_t pid, const struct sonde_owner *owner)
 {
-    char path[64];
-    _cleanup_(freep) char *status = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nNSpid:") : NULL;
-    if (!line)
-        return pid;
-    line++;
-    const char *end = line + strcspn(line, "\n"), *last = end;
-    while (last > line && last[-1] != '\t')
-        last--;
-    return (pid_t)atoi(last);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    return proc_open(pid, &proc) == 0 && pid_namespace_of(proc) == owner->pid_namespace &&
+           proc_innermost_pid(proc) == (pid_t)owner->pid && started(proc) == owner->started_ticks;
 }
 
 static bool lives_elsewhere(const struct sonde_owner *owner, uint32_t our_namespace)
 {
     DIR *processes = opendir("/proc");
     bool found = false;
-    for (struct dirent *entry; processes && !found && (entry = readdir(processes));) {
-        pid_t pid = (pid_t)atoi(entry->d_name);
-        found = pid > 0 && pid_namespace_of(pid) == owner->pid_namespace &&
-                innermost_pid(pid) == (pid_t)owner->pid && started(pid) == owner->started_ticks;
-    }
+    for (struct dirent *entry; processes && !found && (entry = readdir(processes));)
+        found = is_owner((pid_t)atoi(entry->d_name), owner);
     if (processes)
         closedir(processes);
     return found || our_namespace != INITIAL_PID_NAMESPACE;
@@ -84,11 +67,12 @@ static bool lives_elsewhere(const struct sonde_owner *owner, uint32_t our_namesp
 
 static bool lives(const struct sonde_owner *owner, const struct sonde_owner *us)
 {
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
     if (!owner->pid)
         return false;
     if (owner->pid_namespace != us->pid_namespace)
         return lives_elsewhere(owner, us->pid_namespace);
-    return started((pid_t)owner->pid) == owner->started_ticks;
+    return proc_open((pid_t)owner->pid, &proc) == 0 && started(proc) == owner->started_ticks;
 }
 
 static int find(const struct target_module *probe, uint64_t *ret_address)
@@ -129,7 +113,7 @@ static int claim_held(void *context)
 {
     const struct claim *claim = context;
     struct hold hold;
-    int r = hold_one(claim->target->pid, &hold, claim->problem);
+    int r = hold_one(claim->target->proc, &hold, claim->problem);
     if (r < 0)
         return r;
     r = compare_and_swap(claim);

@@ -19,7 +19,6 @@
 
 #include "attach/aside.h"
 #include "attach/hold.h"
-#include "base/file.h"
 #include "base/macro.h"
 
 /* ---- the calls that are made in the process's name ---- */
@@ -197,23 +196,10 @@ static int judge(pid_t pid, const struct sock_filter *program, size_t count, str
 
 /* ---- reading the filters ---- */
 
-/* A number of /proc/PID/status; -1 when the line is not there. */
-static long status_number(const char *pid, const char *line)
+static bool same_namespace(const struct proc *proc)
 {
-    char path[64];
-    _cleanup_(freep) char *status = NULL;
-    snprintf(path, sizeof(path), "/proc/%s/status", pid);
-    if (file_read(path, 1 << 16, &status, NULL) < 0)
-        return -1;
-    const char *at = strstr(status, line);
-    return at ? strtol(at + strlen(line), NULL, 10) : -1;
-}
-
-static bool same_namespace(const char *pid)
-{
-    char path[64], ours[64] = "", theirs[64] = "";
-    snprintf(path, sizeof(path), "/proc/%s/ns/pid", pid);
-    return readlink(path, theirs, sizeof(theirs) - 1) > 0 &&
+    char ours[64] = "", theirs[64] = "";
+    return proc_read_link(proc, "ns/pid", theirs, sizeof(theirs)) > 0 &&
            readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 && strcmp(ours, theirs) == 0;
 }
 
@@ -261,7 +247,7 @@ static int judge_held(pid_t pid, struct problem *problem)
 
 /* Held for it; see aside.h. */
 struct reading {
-    pid_t pid;
+    const struct proc *proc;
     struct problem *problem;
 };
 
@@ -269,39 +255,36 @@ static int judge_aside(void *context)
 {
     const struct reading *reading = context;
     struct hold hold;
-    int r = hold_one(reading->pid, &hold, reading->problem);
+    int r = hold_one(reading->proc, &hold, reading->problem);
     if (r < 0)
         return r;
-    r = judge_held(reading->pid, reading->problem);
+    r = judge_held(reading->proc->pid, reading->problem);
     hold_release(&hold);
     return r;
 }
 
-int syscall_filter_check(pid_t pid, struct problem *problem)
+int syscall_filter_check(const struct proc *proc, struct problem *problem)
 {
-    char number[16];
-    snprintf(number, sizeof(number), "%d", pid);
-    if (status_number(number, "\nSeccomp:") <= 0)
+    if (proc_status_number(proc, "Seccomp") <= 0)
         return 0;
-    int r = aside_share(judge_aside, &(struct reading){pid, problem});
+    int r = aside_share(judge_aside, &(struct reading){proc, problem});
     if (r != -EACCES)
         return r;
-    long ours = status_number("self", "\nSeccomp_filters:"),
-         theirs = status_number(number, "\nSeccomp_filters:");
-    if (ours > 0 && ours == theirs && same_namespace(number) && we_may())
+    _cleanup_(proc_unrefp) struct proc *us = NULL;
+    long ours = proc_open(getpid(), &us) == 0 ? proc_status_number(us, "Seccomp_filters") : -1,
+         theirs = proc_status_number(proc, "Seccomp_filters");
+    if (ours > 0 && ours == theirs && same_namespace(proc) && we_may())
         return 0;
     problem_set(problem, -EPERM,
                 "process %d has a system call filter that may not be read, and that might kill it for a call "
                 "of the probe",
-                pid);
+                proc->pid);
     problem_remedy(problem, "Run sonde as root, outside of containers and services that have a filter.");
     return -EPERM;
 }
 
-long syscall_filter_count(pid_t pid)
+long syscall_filter_count(const struct proc *proc)
 {
-    char number[16];
-    snprintf(number, sizeof(number), "%d", pid);
-    long count = status_number(number, "\nSeccomp_filters:");
-    return count >= 0 ? count : status_number(number, "\nSeccomp:");
+    long count = proc_status_number(proc, "Seccomp_filters");
+    return count >= 0 ? count : proc_status_number(proc, "Seccomp");
 }

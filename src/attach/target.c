@@ -82,18 +82,19 @@ static uint8_t number_at(struct target *target, const char *name)
     return value > 0 && value < 256 ? (uint8_t)value : 0;
 }
 
-int target_open(pid_t pid, struct target_cache *cache, struct target **ret_target, struct problem *problem)
+int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
+                struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
     if (!target)
         return -ENOMEM;
+    const pid_t pid = proc->pid;
+    target->proc = proc_ref(proc);
     target->pid = pid;
     /* First: it stays with the program that all the rest is of, also when the process executes another. */
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-    target->memory = open(path, O_RDWR | O_CLOEXEC);
-    int memory_error = errno;
-    int r = modules_read(pid, &target->modules, problem);
+    target->memory = proc_file_open(proc, "mem", O_RDWR);
+    int memory_error = target->memory < 0 ? -target->memory : 0;
+    int r = modules_read(proc, &target->modules, problem);
     if (r < 0)
         return r;
     r = open_modules(target, cache);
@@ -134,6 +135,7 @@ void target_free(struct target *target)
     arena_done(&target->arena);
     if (target->memory >= 0)
         close(target->memory);
+    proc_unref(target->proc);
     free(target);
 }
 

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/problem.h"
+#include "base/proc.h"
 #include "event/config.h"
 #include "symbol/elf.h"
 #include "symbol/modules.h"
@@ -42,6 +43,7 @@ struct target_module {
 };
 
 struct target {
+    struct proc *proc; /* shared */
     pid_t pid;
     enum runtime runtime;
     bool valkey;         /* a Redis by its functions and structures, with version numbers of its own */
@@ -57,7 +59,8 @@ struct target {
 
 /* Looks at a process; runtime is RUNTIME_OTHER when it is none that sonde knows (no error). Free with
  * target_free(). -ESRCH, -EACCES, ... with the problem in words. */
-int target_open(pid_t pid, struct target_cache *cache, struct target **ret_target, struct problem *problem);
+int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
+                struct problem *problem);
 void target_free(struct target *target);
 DEFINE_FREEP(struct target, target_free)
 

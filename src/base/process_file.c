@@ -15,12 +15,11 @@
 #include "base/file.h"
 #include "base/macro.h"
 
-int process_root_open(pid_t pid)
+int process_root_open(const struct proc *proc)
 {
-    char path[64] = "/";
-    if (pid)
-        snprintf(path, sizeof(path), "/proc/%d/root", pid);
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (proc)
+        return proc_file_open(proc, "root", O_PATH | O_DIRECTORY);
+    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
@@ -59,35 +58,35 @@ int process_folder_open(int root, const char *path)
     return open_below(root, path, O_PATH | O_DIRECTORY);
 }
 
-int process_mapped_open(pid_t pid, uint64_t start, uint64_t end)
+int process_mapped_open(const struct proc *proc, uint64_t start, uint64_t end)
 {
-    char path[96];
-    snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
-    _cleanup_(file_closep) int place = open(path, O_PATH | O_CLOEXEC);
-    return place < 0 ? -errno : open_place(place);
+    char name[64];
+    snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, start, end);
+    _cleanup_(file_closep) int place = proc_file_open(proc, name, O_PATH);
+    return place < 0 ? place : open_place(place);
 }
 
-int process_file_read(pid_t pid, const char *path, size_t limit, char **ret_data, size_t *ret_length)
+int process_file_read(const struct proc *proc, const char *path, size_t limit, char **ret_data,
+                      size_t *ret_length)
 {
-    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int root = process_root_open(proc);
     _cleanup_(file_closep) int fd = root < 0 ? root : process_file_open(root, path);
     return fd < 0 ? fd : file_read_fd(fd, limit, ret_data, ret_length);
 }
 
-bool process_has_path(pid_t pid, const char *path)
+bool process_has_path(const struct proc *proc, const char *path)
 {
-    char link[64], whole[2 * PATH_MAX];
+    char whole[2 * PATH_MAX];
     ssize_t folder = 0;
     if (path[0] != '/') {
-        snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
-        folder = readlink(link, whole, PATH_MAX);
+        folder = proc_read_link(proc, "cwd", whole, PATH_MAX);
         if (folder <= 0)
             return false;
     }
     if (snprintf(whole + folder, sizeof(whole) - (size_t)folder, "/%s", path) >=
         (int)(sizeof(whole) - (size_t)folder))
         return false;
-    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int root = process_root_open(proc);
     _cleanup_(file_closep) int place = root < 0 ? root : open_below(root, whole, O_PATH);
     return place >= 0;
 }

@@ -9,9 +9,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The process's root folder, or ours (pid 0), for the functions below; a descriptor to be closed, or a
+#include "base/proc.h"
+
+/* The process's root directory, or ours (NULL), for the functions below; a descriptor to be closed, or a
  * negative errno. */
-int process_root_open(pid_t pid);
+int process_root_open(const struct proc *proc);
 
 /* Opens a file below a root for reading, if it is a regular one: a descriptor or a negative errno (-EINVAL
  * when it is something else). Does not wait, whatever stands there. */
@@ -21,12 +23,13 @@ int process_file_open(int root, const char *path);
 int process_folder_open(int root, const char *path);
 
 /* The file that a process has mapped at [start, end), if it is a regular one; -EPERM without privilege. */
-int process_mapped_open(pid_t pid, uint64_t start, uint64_t end);
+int process_mapped_open(const struct proc *proc, uint64_t start, uint64_t end);
 
 /* A regular file of the process whole, as file_read(). */
-int process_file_read(pid_t pid, const char *path, size_t limit, char **ret_data, size_t *ret_length);
+int process_file_read(const struct proc *proc, const char *path, size_t limit, char **ret_data,
+                      size_t *ret_length);
 
 /* Is there a file or a folder of this name, seen from the process's working folder? */
-bool process_has_path(pid_t pid, const char *path);
+bool process_has_path(const struct proc *proc, const char *path);
 
 #endif

@@ -48,6 +48,19 @@ int cli_help(const struct command *command)
     return EXIT_DONE;
 }
 
+int cli_open_process(pid_t pid, struct proc **ret_proc)
+{
+    struct problem problem = {0};
+    int r = proc_open(pid, ret_proc);
+    if (r >= 0)
+        return EXIT_DONE;
+    if (r == -ESRCH)
+        problem_set(&problem, r, "there is no process %d", pid);
+    else
+        problem_set(&problem, r, "process %d: %s", pid, strerror(-r));
+    return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+}
+
 bool cli_number(const char *text, double least, double most, double *ret_value)
 {
     char *end;

@@ -9,6 +9,7 @@
 
 #include "base/macro.h"
 #include "base/problem.h"
+#include "base/proc.h"
 
 /* Programs rely on these (doc/sonde.1). */
 enum exit_status {
@@ -51,6 +52,10 @@ int cli_usage(const struct command *command, const char *format, ...) _printf_(2
 
 /* Prints usage, summary and help to stdout; returns EXIT_DONE. */
 int cli_help(const struct command *command);
+
+/* Takes hold of a process that the user named by its number: EXIT_DONE, or EXIT_FAILED once it was said that
+ * there is none. */
+int cli_open_process(pid_t pid, struct proc **ret_proc);
 
 /* An option's value that is a number from least to most, and nothing else. */
 bool cli_number(const char *text, double least, double most, double *ret_value);

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +12,20 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "cli/recording.h"
 
-struct pids {
-    pid_t *at;
+/* Held from where they were chosen, by name or otherwise: another process that is given such a number later
+ * was not. */
+struct chosen {
+    struct proc **at;
     size_t count, capacity;
 };
 
 struct attach_options {
     bool all;
     double seconds; /* 0: until Ctrl-C */
-    struct pids pids;
+    struct chosen chosen;
 };
 
 /* ---- who ---- */
@@ -35,41 +39,48 @@ static bool is_number(const char *text)
 }
 
 /* The name of a process as its user knows it: the program's, without its path. */
-static bool has_name(const char *pid, const char *name)
+static bool has_name(const struct proc *proc, const char *name)
 {
-    char path[300], exe[300];
-    snprintf(path, sizeof(path), "/proc/%s/exe", pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    if (n <= 0)
+    char exe[PATH_MAX];
+    if (proc_read_link(proc, "exe", exe, sizeof(exe)) <= 0)
         return false;
-    exe[n] = '\0';
     const char *slash = strrchr(exe, '/');
     return strncmp(slash ? slash + 1 : exe, name, strlen(name)) == 0;
 }
 
-static int add_pid(struct pids *pids, pid_t pid)
+static int add_process(struct chosen *chosen, struct proc *proc)
 {
-    array_foreach (pids, p)
-        if (*p == pid)
+    array_foreach (chosen, p)
+        if ((*p)->pid == proc->pid)
             return 0;
-    return array_add(pids, pid);
+    int r = array_add(chosen, proc);
+    if (r == 0)
+        proc_ref(proc);
+    return r;
+}
+
+/* name (may be NULL): only if its program's name begins so. */
+static bool add_pid(struct chosen *chosen, pid_t pid, const char *name)
+{
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    return proc_open(pid, &proc) == 0 && (!name || has_name(proc, name)) && add_process(chosen, proc) == 0;
 }
 
 /* Every process whose program's name begins so; how many there were. */
-static int add_named(struct pids *pids, const char *name)
+static int add_named(struct chosen *chosen, const char *name)
 {
-    DIR *proc = opendir("/proc");
+    DIR *list = opendir("/proc");
     int found = 0;
-    for (struct dirent *entry; proc && (entry = readdir(proc));)
-        if (is_number(entry->d_name) && atoi(entry->d_name) != getpid() && has_name(entry->d_name, name))
-            found += add_pid(pids, atoi(entry->d_name)) == 0;
-    if (proc)
-        closedir(proc);
+    for (struct dirent *entry; list && (entry = readdir(list));)
+        if (is_number(entry->d_name) && atoi(entry->d_name) != getpid())
+            found += add_pid(chosen, atoi(entry->d_name), name);
+    if (list)
+        closedir(list);
     return found;
 }
 
 /* The processes of a cgroup folder and those below it (a container, a systemd unit). */
-static int add_cgroup(struct pids *pids, const char *folder)
+static int add_cgroup(struct chosen *chosen, const char *folder)
 {
     char path[4096];
     _cleanup_(freep) char *text = NULL;
@@ -79,12 +90,12 @@ static int add_cgroup(struct pids *pids, const char *folder)
         return -1;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         if (is_number(line))
-            found += add_pid(pids, atoi(line)) == 0;
+            found += add_pid(chosen, atoi(line), NULL);
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (entry->d_type == DT_DIR && entry->d_name[0] != '.') {
             snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-            int below = add_cgroup(pids, path);
+            int below = add_cgroup(chosen, path);
             found += below > 0 ? below : 0;
         }
     if (dir)
@@ -95,9 +106,13 @@ static int add_cgroup(struct pids *pids, const char *folder)
 /* A PID, a cgroup's folder, or the name of a program. */
 static int add_target(const struct command *self, struct attach_options *options, const char *text)
 {
-    if (is_number(text))
-        return add_pid(&options->pids, atoi(text)) < 0 ? EXIT_FAILED : 0;
-    int found = strchr(text, '/') ? add_cgroup(&options->pids, text) : add_named(&options->pids, text);
+    if (is_number(text)) {
+        _cleanup_(proc_unrefp) struct proc *proc = NULL;
+        if (cli_open_process(atoi(text), &proc) != EXIT_DONE)
+            return 0; /* the others are attached to */
+        return add_process(&options->chosen, proc) < 0 ? EXIT_FAILED : 0;
+    }
+    int found = strchr(text, '/') ? add_cgroup(&options->chosen, text) : add_named(&options->chosen, text);
     if (found < 0)
         return cli_usage(self, "%s is no cgroup folder (it has no cgroup.procs)", text);
     if (found == 0)
@@ -114,8 +129,8 @@ static int attach_all(struct recording *recording, const struct attach_options *
 {
     int attached = 0, last = -ESRCH;
     *ret_attached = 0;
-    array_foreach (&options->pids, pid) {
-        int r = session_attach(recording->session, *pid, problem);
+    array_foreach (&options->chosen, proc) {
+        int r = session_attach(recording->session, *proc, problem);
         if (r >= 0) {
             attached++;
             continue;
@@ -125,10 +140,10 @@ static int attach_all(struct recording *recording, const struct attach_options *
             break;
         if (r == -ESRCH && attached) /* one of a name or a container that ended meanwhile */
             continue;
-        if ((picky || r != -ENOTSUP) && options->pids.count > 1)
+        if ((picky || r != -ENOTSUP) && options->chosen.count > 1)
             fprintf(stderr, "sonde: %s\n", problem->what);
     }
-    if (!attached && !options->pids.count)
+    if (!attached && !options->chosen.count)
         problem_set(problem, -ESRCH, "no node or redis-server runs here that could be attached to");
     *ret_attached = attached;
     return attached ? 0 : last;
@@ -181,14 +196,18 @@ static int run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "missing processes: give PIDs, names, a cgroup's directory, or --all");
     r = 0;
     if (options->all) {
-        add_named(&options->pids, "node");
-        add_named(&options->pids, "redis-server");
+        add_named(&options->chosen, "node");
+        add_named(&options->chosen, "redis-server");
     }
     for (; first < argc && r == 0; first++)
         r = add_target(self, options, argv[first]);
+    if (r == 0 && !options->chosen.count && !options->all)
+        r = EXIT_FAILED; /* it was said why */
     if (r == 0)
         r = attach(&said.recording, options);
-    array_done(&options->pids);
+    array_foreach (&options->chosen, proc)
+        proc_unref(*proc);
+    array_done(&options->chosen);
     return r;
 }
 

@@ -12,7 +12,11 @@ static int detach(pid_t pid)
 {
     struct problem problem = {0};
     unsigned hooks;
-    int r = session_disarm(pid, &hooks, &problem);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    int r = cli_open_process(pid, &proc);
+    if (r != EXIT_DONE)
+        return r;
+    r = session_disarm(proc, &hooks, &problem);
     if (r == -EPERM || r == -EACCES)
         return cli_fail(EXIT_PERMISSION, &problem);
     if (r < 0)

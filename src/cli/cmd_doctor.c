@@ -284,32 +284,25 @@ static void check_fields(struct answer *answer, struct target *target)
     text_done(&missing);
 }
 
-static void check_tracer(struct answer *answer, pid_t pid)
+static void check_tracer(struct answer *answer, const struct proc *proc)
 {
-    char path[64];
-    _cleanup_(freep) char *status = NULL;
     struct check *check = add(answer, "free to be attached to");
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    const char *line = file_read(path, 1 << 16, &status, NULL) == 0 ? strstr(status, "\nTracerPid:") : NULL;
-    long tracer = line ? strtol(line + 11, NULL, 10) : 0;
+    long tracer = MAX(proc_status_number(proc, "TracerPid"), 0);
     because(check, tracer ? "process %ld traces it already" : "nobody traces it", tracer);
     if (tracer)
         fails(check, FAILS, "End that debugger or tracer first.");
 }
 
 /* What keeps a process from being stopped or called, whatever one's rights. */
-static void check_state(struct answer *answer, pid_t pid)
+static void check_state(struct answer *answer, const struct proc *proc)
 {
-    char path[64];
     _cleanup_(freep) char *status = NULL;
     struct check *check = add(answer, "able to be called into");
     struct problem problem = {0};
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    if (file_read(path, 1 << 16, &status, NULL) < 0)
-        status = NULL;
+    (void)proc_read(proc, "status", 1 << 16, &status, NULL);
     const char *features = status ? strstr(status, "\nx86_Thread_features:") : NULL;
     size_t length = features ? strcspn(features + 1, "\n") : 0;
-    if (freezer_check(pid, &problem) < 0) {
+    if (freezer_check(proc, &problem) < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy);
     } else if (status && strstr(status, "\nState:\tT")) {
@@ -336,11 +329,11 @@ static void check_loader(struct answer *answer, const struct target *target)
     }
 }
 
-static void check_filter(struct answer *answer, pid_t pid)
+static void check_filter(struct answer *answer, const struct proc *proc)
 {
     struct check *check = add(answer, "its system call filter");
     struct problem problem = {0};
-    if (syscall_filter_check(pid, &problem) < 0) {
+    if (syscall_filter_check(proc, &problem) < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy);
     } else {
@@ -381,7 +374,12 @@ static void check_process(struct answer *answer, pid_t pid)
     char words[96], what[64];
     snprintf(what, sizeof(what), "process %d", pid);
     struct check *check = add(answer, what);
-    int r = target_open(pid, &cache, &target, &problem);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    int r = proc_open(pid, &proc);
+    if (r < 0)
+        problem_set(&problem, r, "process %d: %s", pid, strerror(-r));
+    else
+        r = target_open(proc, &cache, &target, &problem);
     if (r < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
@@ -395,10 +393,10 @@ static void check_process(struct answer *answer, pid_t pid)
             fails(check, runtime ? LIMITED : FAILS,
                   runtime ? words : "It can be neither traced nor profiled.");
         } else {
-            check_tracer(answer, pid);
-            check_state(answer, pid);
+            check_tracer(answer, proc);
+            check_state(answer, proc);
             check_loader(answer, target);
-            check_filter(answer, pid);
+            check_filter(answer, proc);
             check_hooks(answer, target);
             check_fields(answer, target);
         }

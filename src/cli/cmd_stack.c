@@ -99,9 +99,13 @@ static int run_stack(const struct command *self, int argc, char **argv)
     _cleanup_(stall_sampler_freep) struct stall_sampler *sampler = NULL;
     struct problem problem = {0};
     struct stall_report report;
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    status = cli_open_process(pid, &proc);
+    if (status != EXIT_DONE)
+        return status;
     int r = stall_sampler_new(&sampler);
     if (r == 0)
-        r = stall_sample(sampler, pid, tid, &report, &problem);
+        r = stall_sample(sampler, proc, tid, &report, &problem);
     if (r == -EPERM || r == -EACCES)
         return cli_fail(EXIT_PERMISSION, &problem);
     if (r < 0)

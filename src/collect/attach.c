@@ -71,7 +71,7 @@ static int hand_rings_over(struct hold *hold, struct visit *visit)
                            strerror((int)-attached->error));
     _cleanup_(file_closep) int socket = -1;
     const struct sonde_message message = {.verb = SONDE_MEMORY, .b = ring_memory_size(visit->rings)};
-    r = hand_over_socket(pid, attached->sockets[0], &socket, &visit->problem);
+    r = hand_over_socket(visit->target->proc, attached->sockets[0], &socket, &visit->problem);
     if (r >= 0)
         r = hand_over_send(socket, &message, sizeof(message), ring_memory_fd(visit->rings));
     const uint64_t sent = r >= 0;
@@ -91,10 +91,10 @@ static int visit_main_thread(void *context)
     const struct target *target = visit->target;
     struct hold_freely freely = {0};
     if (visit->probe)
-        freely = (struct hold_freely){program_stack_of(target->pid),
+        freely = (struct hold_freely){program_stack_of(target->proc),
                                       {visit->probe->module->start, visit->probe->module->end}};
     struct hold hold;
-    int r = hold_main(target->pid, &target->modules, target->memory, visit->probe ? &freely : NULL,
+    int r = hold_main(target->proc, &target->modules, target->memory, visit->probe ? &freely : NULL,
                       visit->stops.patience_ns, &hold, &visit->problem);
     if (r < 0)
         return r;
@@ -126,7 +126,7 @@ static int pay_visit(struct visit *visit, struct stops *stops, struct problem *p
     visit->stops = *stops;
     int r = aside_run(visit_main_thread, visit, sizeof(*visit), drain_others, stops->session);
     *stops = visit->stops;
-    if (r == -ETIMEDOUT && freezer_check(visit->target->pid, &visit->problem) < 0)
+    if (r == -ETIMEDOUT && freezer_check(visit->target->proc, &visit->problem) < 0)
         r = -EBUSY;
     if (r < 0 && problem)
         *problem = visit->problem;
@@ -136,20 +136,21 @@ static int pay_visit(struct visit *visit, struct stops *stops, struct problem *p
 }
 
 /* Loads the probe unless it is there already. */
-static int load_probe(struct session *session, pid_t pid, struct stops *stops, struct problem *problem)
+static int load_probe(struct session *session, struct proc *proc, struct stops *stops,
+                      struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct target_module probe;
     struct injector injector;
-    int r = target_open(pid, &session->files, &target, problem);
+    int r = target_open(proc, &session->files, &target, problem);
     if (r < 0)
         return r;
     if (target->runtime == RUNTIME_OTHER) {
         problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis (or a build without symbols)",
-                    pid);
+                    proc->pid);
         return -ENOTSUP;
     }
-    r = syscall_filter_check(pid, problem);
+    r = syscall_filter_check(proc, problem);
     if (r < 0)
         return r;
     if (inject_find_probe(target, session->probe_path, &probe, NULL) == 0) {
@@ -166,12 +167,10 @@ static int load_probe(struct session *session, pid_t pid, struct stops *stops, s
 }
 
 /* One more than the highest descriptor that the process has open. */
-static int count_descriptors(pid_t pid)
+static int count_descriptors(const struct proc *proc)
 {
-    char path[64];
     int highest = -1;
-    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *dir = opendir(path);
+    DIR *dir = proc_list(proc, "fd");
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (entry->d_name[0] != '.')
             highest = MAX(highest, atoi(entry->d_name));
@@ -193,7 +192,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
     struct visit visit = {.target = target,
                           .probe = probe,
                           .function = "sonde_attach_prepare",
-                          .arguments = {(uint64_t)count_descriptors(target->pid) + OPENED_MEANWHILE},
+                          .arguments = {(uint64_t)count_descriptors(target->proc) + OPENED_MEANWHILE},
                           .count = 1,
                           .rings = ret->rings};
     r = pay_visit(&visit, stops, problem);
@@ -260,7 +259,7 @@ static int hold_for_patching(const struct change *change, struct hold *ret_hold)
         if (r == 0)
             r = array_add(&ranges, (struct hold_range){p->address, p->address + p->length});
     if (r == 0)
-        r = hold_all(pid, &hold, change->problem);
+        r = hold_all(change->target->proc, &hold, change->problem);
     if (r == 0) {
         r = hold_clear(&hold, ranges.at, ranges.count);
         if (r < 0) {
@@ -294,7 +293,7 @@ static int change_program(struct change *change, uint64_t patience_ns)
     enum { PAUSES = 20 };
     uint64_t deadline_ns = clock_monotonic_ns() + patience_ns;
     for (;;) {
-        int r = freezer_check(change->target->pid, change->problem);
+        int r = freezer_check(change->target->proc, change->problem);
         if (r == 0)
             r = aside_share(change_held, change);
         if (r != -EAGAIN || clock_monotonic_ns() > deadline_ns || aside_is_ending())
@@ -388,16 +387,17 @@ static int disarm_others(struct target *target, const struct target_module *prob
     return r;
 }
 
-int session_disarm(pid_t pid, unsigned *ret_hooks, struct problem *problem)
+int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *problem)
 {
     unsigned hooks = 0;
     struct target_cache files = {0};
     struct loaded_probes probes = {0};
     struct stops stops = {0};
     struct target *target = NULL;
-    int r = target_open(pid, &files, &target, problem);
+    int r = target_open(proc, &files, &target, problem);
     if (r >= 0 && target->runtime == RUNTIME_OTHER)
-        r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it", pid);
+        r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it",
+                        proc->pid);
     if (r >= 0)
         r = loaded_probes_read(target, &probes);
     array_foreach (&probes.list, probe)
@@ -458,42 +458,44 @@ static bool is_traced(const struct session *session, pid_t pid)
     return false;
 }
 
-static int try_to_attach(struct session *session, pid_t pid, struct target **target, struct stops *stops,
-                         struct program **ret_program, struct problem *problem)
+static int try_to_attach(struct session *session, struct proc *proc, struct target **target,
+                         struct stops *stops, struct program **ret_program, struct problem *problem)
 {
-    int r = load_probe(session, pid, stops, problem);
+    int r = load_probe(session, proc, stops, problem);
     if (r >= 0)
-        r = target_open(pid, &session->files, target, problem);
+        r = target_open(proc, &session->files, target, problem);
     return r < 0 ? r : attach(session, target, stops, ret_program, problem);
 }
 
 /* Made aside: another sonde that loads the probe holds the main thread meanwhile. */
-static int let_others_finish(void *pid)
+static int let_others_finish(void *proc)
 {
     struct hold hold;
-    int r = hold_one(*(pid_t *)pid, &hold, NULL);
+    int r = hold_one(proc, &hold, NULL);
     if (r >= 0)
         hold_release(&hold);
     return r;
 }
 
-int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_ns, struct problem *problem)
+int session_attach_within(struct session *session, struct proc *proc, uint64_t timeout_ns,
+                          struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     struct program *program = NULL;
+    const pid_t pid = proc->pid;
     struct stops stops = {.session = session, .patience_ns = timeout_ns};
     if (is_traced(session, pid))
         return problem_set(problem, -EALREADY, "process %d is traced already", pid);
     if (aside_is_ending())
         return problem_set(problem, -EINTR, "process %d was not attached to: interrupted", pid);
-    int r = freezer_check(pid, problem);
+    int r = freezer_check(proc, problem);
     if (r >= 0)
-        r = try_to_attach(session, pid, &target, &stops, &program, problem);
+        r = try_to_attach(session, proc, &target, &stops, &program, problem);
     for (int again = 0; r == -ESTALE && again < 3; again++)
-        if (aside_share(let_others_finish, &pid) >= 0) {
+        if (aside_share(let_others_finish, proc) >= 0) {
             target_free(target);
             target = NULL;
-            r = try_to_attach(session, pid, &target, &stops, &program, problem);
+            r = try_to_attach(session, proc, &target, &stops, &program, problem);
         }
     if (r < 0)
         return r;
@@ -510,15 +512,15 @@ int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_n
     return 0;
 }
 
-int session_attach(struct session *session, pid_t pid, struct problem *problem)
+int session_attach(struct session *session, struct proc *proc, struct problem *problem)
 {
-    return session_attach_within(session, pid, SAFE_POINT_TIMEOUT_NS, problem);
+    return session_attach_within(session, proc, SAFE_POINT_TIMEOUT_NS, problem);
 }
 
-bool session_may_attach(struct session *session, pid_t pid)
+bool session_may_attach(struct session *session, struct proc *proc)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    return target_open(pid, &session->files, &target, NULL) == 0 && target->runtime != RUNTIME_OTHER;
+    return target_open(proc, &session->files, &target, NULL) == 0 && target->runtime != RUNTIME_OTHER;
 }
 
 static void disown(struct session *session, struct program *program)

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 
 enum {
     LOOK_MS = 20,
@@ -33,38 +32,34 @@ static bool is_known(const struct session *session, pid_t pid)
 }
 
 /* Forked from a program of ours: it shows itself with its first call of a hooked function. */
-static bool is_forked(const struct session *session, pid_t pid)
+static bool is_forked(const struct session *session, const struct proc *proc)
 {
-    char path[64], exe[PATH_MAX];
-    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    if (n <= 0)
+    char exe[PATH_MAX];
+    if (proc_read_link(proc, "exe", exe, sizeof(exe)) <= 0)
         return false;
-    exe[n] = '\0';
     array_foreach (&session->programs, p)
-        if ((*p)->exe && strcmp((*p)->exe, exe) == 0 && program_forked(*p, pid))
+        if ((*p)->exe && strcmp((*p)->exe, exe) == 0 && program_forked(*p, proc))
             return true;
     return false;
 }
 
 /* Started by the command, directly or not: it may be about to execute a runtime. */
-static bool is_descendant(const struct session *session, pid_t pid)
+static bool is_descendant(const struct session *session, const struct proc *proc)
 {
-    char path[64];
     _cleanup_(freep) char *variables = NULL;
     size_t size = 0;
-    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-    return file_read(path, 4 << 20, &variables, &size) == 0 &&
+    return proc_read(proc, "environ", 4 << 20, &variables, &size) == 0 &&
            memmem(variables, size, session->socket_path, strlen(session->socket_path));
 }
 
 static bool is_coming(const struct session *session, pid_t pid, uint64_t now_ns)
 {
-    if (is_known(session, pid))
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    if (is_known(session, pid) || proc_open(pid, &proc) < 0)
         return false;
-    if (is_forked(session, pid))
+    if (is_forked(session, proc))
         return getsid(pid) != session->command_group || just_ended(session, now_ns);
-    return just_ended(session, now_ns) && is_descendant(session, pid);
+    return just_ended(session, now_ns) && is_descendant(session, proc);
 }
 
 /* Looks at a list of the processes that are. One that ends before its turn has perhaps left a child that the

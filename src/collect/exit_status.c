@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/file.h"
 #include "base/macro.h"
 
 /* struct pidfd_info of linux/pidfd.h, Linux 6.15; older headers do not have it. */
@@ -22,33 +21,23 @@ _Static_assert(sizeof(struct pidfd_info_exit) == 64, "the size is part of the re
 #define PIDFD_GET_INFO_REQUEST _IOWR(0xff, 11, struct pidfd_info_exit)
 #define PIDFD_INFO_HAS_EXIT    (1u << 3)
 
-/* Field 52 of /proc/PID/stat, of a process that nobody has waited for yet. */
-static int status_of_zombie(pid_t pid)
+/* Of a process that nobody has waited for yet. */
+static int status_of_zombie(const struct proc *proc)
 {
-    enum { FIELD_STATE = 3, FIELD_EXIT_CODE = 52 };
-    char path[64];
-    _cleanup_(freep) char *stat = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const char *at = file_read(path, 8192, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
-    if (!at || strncmp(at, ") Z ", 4) != 0)
-        return -1;
-    for (int field = FIELD_STATE - 1; at && field < FIELD_EXIT_CODE; field++) {
-        at = strchr(at, ' ');
-        at = at ? at + 1 : NULL;
-    }
-    return at ? atoi(at) : -1;
+    struct proc_stat stat;
+    return proc_read_stat(proc, 0, &stat) == 0 && stat.state == 'Z' ? stat.exit_code : -1;
 }
 
 static int status_of_reaped(int pidfd)
 {
     struct pidfd_info_exit info = {.mask = PIDFD_INFO_HAS_EXIT};
-    return pidfd >= 0 && ioctl(pidfd, PIDFD_GET_INFO_REQUEST, &info) == 0 && info.mask & PIDFD_INFO_HAS_EXIT
+    return ioctl(pidfd, PIDFD_GET_INFO_REQUEST, &info) == 0 && info.mask & PIDFD_INFO_HAS_EXIT
                ? info.exit_code
                : -1;
 }
 
-int exit_status_of(int pidfd, pid_t pid)
+int exit_status_of(const struct proc *proc)
 {
-    int status = status_of_zombie(pid);
-    return status >= 0 ? status : status_of_reaped(pidfd);
+    int status = status_of_zombie(proc);
+    return status >= 0 ? status : status_of_reaped(proc->pidfd);
 }

@@ -3,11 +3,11 @@
 #ifndef COLLECT_EXIT_STATUS_H
 #define COLLECT_EXIT_STATUS_H
 
-#include <sys/types.h>
+#include "base/proc.h"
 
-/* The wait status of a process that has ended (pidfd is readable), or -1 where the kernel does not say.
+/* The wait status of a process that has ended (proc_has_ended()), or -1 where the kernel does not say.
  * Before its parent has waited for it /proc has it, for whoever may trace it; afterwards the pidfd has it,
  * since Linux 6.15. */
-int exit_status_of(int pidfd, pid_t pid);
+int exit_status_of(const struct proc *proc);
 
 #endif

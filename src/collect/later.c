@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,38 +16,40 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 
 enum { LOOK_MS = 100, RETRY_MS = 200, GROWN_UP_MS = 1000, PATIENCE_MS = 50, TRIES = 25 };
 
 static struct newcomer *newcomer_of(struct session *session, pid_t pid)
 {
     array_foreach (&session->newcomers, n)
-        if (n->pid == pid)
+        if (n->pid == pid && proc_exists(n->proc))
             return n;
-    const struct newcomer newcomer = {.pid = pid, .seen_ns = clock_monotonic_ns()};
+    return NULL;
+}
+
+/* Held from now on; the one that had the number before is gone. */
+static struct newcomer *add_newcomer(struct session *session, struct proc *proc)
+{
+    const struct newcomer newcomer = {.proc = proc, .pid = proc->pid, .seen_ns = clock_monotonic_ns()};
     if (array_add(&session->newcomers, newcomer) < 0)
         return NULL;
+    proc_ref(proc);
     return &session->newcomers.at[session->newcomers.count - 1];
 }
 
 /* Which file the process executes; 0 when it is gone. */
-static uint64_t image_of(pid_t pid)
+static uint64_t image_of(const struct proc *proc)
 {
-    char path[64];
     struct stat st;
-    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-    return stat(path, &st) == 0 ? st.st_ino ^ (uint64_t)st.st_dev << 40 : 0;
+    return fstatat(proc->directory, "exe", &st, 0) == 0 ? st.st_ino ^ (uint64_t)st.st_dev << 40 : 0;
 }
 
 /* A process that waits for events has its loader behind it and holds no lock: it can be attached to at once.
  */
-static bool waits_for_events(pid_t pid)
+static bool waits_for_events(const struct proc *proc)
 {
-    char path[64];
     _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-    if (file_read(path, 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
+    if (proc_read(proc, "syscall", 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
         return false;
     long number = strtol(text, NULL, 10);
     return number == SYS_epoll_wait || number == SYS_epoll_pwait || number == SYS_epoll_pwait2;
@@ -57,28 +58,27 @@ static bool waits_for_events(pid_t pid)
 static void try_to_attach(struct session *session, struct newcomer *newcomer, uint64_t now_ns)
 {
     struct problem problem = {0};
-    pid_t pid = newcomer->pid;
+    _cleanup_(proc_unrefp) struct proc *proc = proc_ref(newcomer->proc);
     bool young = now_ns - newcomer->seen_ns < GROWN_UP_MS * NS_PER_MS;
-    if (young && !waits_for_events(pid) && session_may_attach(session, pid))
+    if (young && !waits_for_events(proc) && session_may_attach(session, proc))
         return; /* soon */
-    int r = session_attach_within(session, pid, PATIENCE_MS * NS_PER_MS, &problem);
-    newcomer = newcomer_of(session, pid);
+    int r = session_attach_within(session, proc, PATIENCE_MS * NS_PER_MS, &problem);
     newcomer->next_ns = clock_monotonic_ns() + RETRY_MS * NS_PER_MS;
     if (r >= 0) {
         const struct program *program = session->programs.at[session->programs.count - 1];
-        session_note(session, "%s (%d), started by %d, is traced too", program->name, pid, program->parent);
+        session_note(session, "%s (%d), started by %d, is traced too", program->name, proc->pid,
+                     program->parent);
     }
     bool again = (r == -ETIMEDOUT || r == -EAGAIN || r == -EBUSY) && ++newcomer->tries < TRIES;
     newcomer->settled = !again;
     if (!again && r < 0 && r != -ENOTSUP && r != -EALREADY && r != -ESRCH)
-        session_remember_untraced(session, pid, &problem);
+        session_remember_untraced(session, proc, &problem);
 }
 
-static void meet(struct session *session, pid_t pid, uint64_t now_ns)
+static void meet(struct session *session, struct newcomer *newcomer, uint64_t now_ns)
 {
-    struct newcomer *newcomer = newcomer_of(session, pid);
-    uint64_t image = image_of(pid);
-    if (!newcomer || !image)
+    uint64_t image = image_of(newcomer->proc);
+    if (!image)
         return;
     newcomer->met_ns = now_ns;
     if (image != newcomer->image) { /* another program than we knew */
@@ -91,35 +91,44 @@ static void meet(struct session *session, pid_t pid, uint64_t now_ns)
         try_to_attach(session, newcomer, now_ns);
 }
 
-static void meet_children_of(struct session *session, pid_t pid, int depth, uint64_t now_ns);
+static void meet_children_of(struct session *session, const struct proc *proc, int depth, uint64_t now_ns);
 
-/* The children that one thread has started. false: this kernel does not tell. */
-static bool meet_children_of_thread(struct session *session, pid_t pid, const char *tid, int depth,
-                                    uint64_t now_ns)
+static void meet_child(struct session *session, pid_t pid, int depth, uint64_t now_ns)
 {
-    char path[300];
+    struct newcomer *newcomer = newcomer_of(session, pid);
+    _cleanup_(proc_unrefp) struct proc *proc = newcomer ? proc_ref(newcomer->proc) : NULL;
+    if (!proc && proc_open(pid, &proc) < 0)
+        return;
+    if (!newcomer)
+        newcomer = add_newcomer(session, proc);
+    if (newcomer)
+        meet(session, newcomer, now_ns);
+    meet_children_of(session, proc, depth + 1, now_ns);
+}
+
+/* The children that one thread has started. */
+static void meet_children_of_thread(struct session *session, const struct proc *proc, const char *tid,
+                                    int depth, uint64_t now_ns)
+{
+    char name[300];
     _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%s/children", pid, tid);
-    int r = file_read(path, 1 << 20, &text, NULL);
+    snprintf(name, sizeof(name), "task/%s/children", tid);
+    int r = proc_read(proc, name, 1 << 20, &text, NULL);
     for (char *at = r < 0 ? NULL : text, *end; at && *at; at = end) {
         pid_t child = (pid_t)strtol(at, &end, 10);
         if (end == at || child <= 0 || child == getpid())
             break;
-        meet(session, child, now_ns);
-        meet_children_of(session, child, depth + 1, now_ns);
+        meet_child(session, child, depth, now_ns);
     }
-    return r != -ENOENT;
 }
 
-static void meet_children_of(struct session *session, pid_t pid, int depth, uint64_t now_ns)
+static void meet_children_of(struct session *session, const struct proc *proc, int depth, uint64_t now_ns)
 {
     enum { DEPTH_MAX = 16 };
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task", pid);
-    DIR *tasks = depth < DEPTH_MAX ? opendir(path) : NULL;
+    DIR *tasks = depth < DEPTH_MAX ? proc_list(proc, "task") : NULL;
     for (struct dirent *entry; tasks && (entry = readdir(tasks));)
         if (entry->d_name[0] != '.')
-            (void)meet_children_of_thread(session, pid, entry->d_name, depth, now_ns);
+            meet_children_of_thread(session, proc, entry->d_name, depth, now_ns);
     if (tasks)
         closedir(tasks);
 }
@@ -131,20 +140,23 @@ static void forget_others(struct session *session, uint64_t now_ns)
     array_foreach (&session->newcomers, n)
         if (n->met_ns == now_ns)
             session->newcomers.at[kept++] = *n;
+        else
+            proc_unref(n->proc);
     session->newcomers.count = kept;
 }
 
 /* A process that replaced its program has neither our probe nor our hooks any more. */
 static void notice_exec(struct session *session, struct program *program, uint64_t now_ns)
 {
-    uint64_t stack = program_stack_of(program->pid);
+    uint64_t stack = program_stack_of(program->proc);
     if (!stack || stack == program->stack_start)
         return;
-    pid_t pid = program->pid;
     session_end_program(session, program, true);
-    struct newcomer *newcomer = newcomer_of(session, pid);
+    struct newcomer *newcomer = newcomer_of(session, program->pid);
+    if (!newcomer)
+        newcomer = add_newcomer(session, program->proc);
     if (newcomer) {
-        newcomer->image = image_of(pid);
+        newcomer->image = image_of(program->proc);
         newcomer->replaced = true;
         newcomer->settled = false;
         newcomer->seen_ns = now_ns;
@@ -154,12 +166,12 @@ static void notice_exec(struct session *session, struct program *program, uint64
 /* Whether the kernel tells whose children are whose, once for each program. */
 static void check_kernel(struct program *program)
 {
-    char path[64];
+    char name[48];
     if (program->children_checked)
         return;
     program->children_checked = true;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", program->pid, program->pid);
-    if (access(path, F_OK) < 0 && kill(program->pid, 0) == 0)
+    snprintf(name, sizeof(name), "task/%d/children", program->pid);
+    if (faccessat(program->proc->directory, name, F_OK, 0) < 0 && proc_exists(program->proc))
         target_miss(program->target, "processes that it starts later",
                     "this kernel does not list a process's children (CONFIG_PROC_CHILDREN)",
                     "Attach to them by their PIDs.");
@@ -177,11 +189,11 @@ void session_follow(struct session *session, uint64_t now_ns)
         check_kernel(program);
         notice_exec(session, program, now_ns);
         if (!program->ended_ns)
-            meet_children_of(session, program->pid, 0, now_ns);
+            meet_children_of(session, program->proc, 0, now_ns);
     }
     for (size_t i = 0; i < session->newcomers.count; i++)
-        if (session->newcomers.at[i].replaced && kill(session->newcomers.at[i].pid, 0) == 0)
-            meet(session, session->newcomers.at[i].pid, now_ns);
+        if (session->newcomers.at[i].replaced && session->newcomers.at[i].met_ns != now_ns)
+            meet(session, &session->newcomers.at[i], now_ns);
     forget_others(session, now_ns);
 }
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
 #include "base/macro.h"
 
 enum { TABLE_MAX = 64 << 20, LISTEN = 0x0A, PORTS_MAX = 64 };
@@ -26,12 +25,12 @@ struct sockets {
 /* /proc/PID/net/tcp and tcp6: "  sl  local_address rem_address st tx:rx tr:tm->when retrnsmt uid timeout
  * inode ...", numbers in hexadecimal but for uid, timeout and inode. They are those of the process' network
  * namespace. */
-static void read_table(pid_t pid, const char *name, struct sockets *to)
+static void read_table(const struct proc *proc, const char *name, struct sockets *to)
 {
-    char path[64];
+    char file[32];
     _cleanup_(freep) char *table = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/net/%s", pid, name);
-    if (file_read(path, TABLE_MAX, &table, NULL) < 0)
+    snprintf(file, sizeof(file), "net/%s", name);
+    if (proc_read(proc, file, TABLE_MAX, &table, NULL) < 0)
         return;
     for (const char *line = strchr(table, '\n'); line; line = strchr(line + 1, '\n')) {
         unsigned port, state;
@@ -49,12 +48,11 @@ static int by_number(const void *x, const void *y)
 }
 
 /* Of the sockets those that the process holds. */
-static size_t held(pid_t pid, const struct sockets *sockets, uint16_t *ports)
+static size_t held(const struct proc *proc, const struct sockets *sockets, uint16_t *ports)
 {
-    char path[64], link[64];
+    char link[64];
     size_t count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-    DIR *folder = opendir(path);
+    DIR *folder = proc_list(proc, "fd");
     for (struct dirent *entry; folder && (entry = readdir(folder)) && count < PORTS_MAX;) {
         uint64_t inode;
         ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
@@ -71,14 +69,14 @@ static size_t held(pid_t pid, const struct sockets *sockets, uint16_t *ports)
     return count;
 }
 
-size_t listening_ports(pid_t pid, uint16_t *ret_ports, size_t limit)
+size_t listening_ports(const struct proc *proc, uint16_t *ret_ports, size_t limit)
 {
     struct sockets sockets = {0};
     uint16_t all[PORTS_MAX];
     size_t count = 0;
-    read_table(pid, "tcp", &sockets);
-    read_table(pid, "tcp6", &sockets);
-    for (size_t i = 0, n = sockets.list.count ? held(pid, &sockets, all) : 0; i < n; i++)
+    read_table(proc, "tcp", &sockets);
+    read_table(proc, "tcp6", &sockets);
+    for (size_t i = 0, n = sockets.list.count ? held(proc, &sockets, all) : 0; i < n; i++)
         if (!i || all[i] != all[i - 1]) { /* a port of both families */
             if (count < limit)
                 ret_ports[count] = all[i];

@@ -6,10 +6,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "base/proc.h"
 
 /* Fills at most limit ports, the lowest first; an entry is written only when there is one. Returns how many
  * there are; 0 also for a process whose files may not be read. */
-size_t listening_ports(pid_t pid, uint16_t *ret_ports, size_t limit);
+size_t listening_ports(const struct proc *proc, uint16_t *ret_ports, size_t limit);
 
 #endif

@@ -5,11 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "attach/syscall_filter.h"
@@ -54,23 +52,21 @@ static bool takes_value(const char *argument)
 /* Node's script among its arguments: the first that is no option and names a file, with or without its
  * ending. It must name one, because an argument of an option, which may be anything, looks the same. NULL
  * when there is none. */
-static const char *find_script(pid_t pid, const char *line, size_t length)
+static const char *find_script(const struct proc *proc, const char *line, size_t length)
 {
     static const char *const ENDINGS[] = {"", ".js", ".mjs", ".cjs"};
-    const char *end = line + length;
-    for (const char *arg = line + strlen(line) + 1; arg < end; arg += strlen(arg) + 1) {
+    const char *arg = proc_next_word(line, length, NULL);
+    while (arg && (arg = proc_next_word(line, length, arg))) {
         char path[PATH_MAX];
         if (gives_code(arg))
             return NULL;
         if (takes_value(arg)) {
-            arg += strlen(arg) + 1;
-            if (arg >= end)
-                return NULL;
+            arg = proc_next_word(line, length, arg);
             continue;
         }
         for (size_t i = 0; i < ARRAY_SIZE(ENDINGS) && arg[0] && arg[0] != '-'; i++)
             if (snprintf(path, sizeof(path), "%s%s", arg, ENDINGS[i]) < (int)sizeof(path) &&
-                process_has_path(pid, path))
+                process_has_path(proc, path))
                 return arg;
     }
     return NULL;
@@ -78,47 +74,37 @@ static const char *find_script(pid_t pid, const char *line, size_t length)
 
 /* Where it listens; its arguments say so only where it does not yet, and not when a file of settings does.
  * Redis titles itself "redis-server 127.0.0.1:6379" only later. */
-static unsigned redis_port(pid_t pid, const char *line, size_t length)
+static unsigned redis_port(const struct proc *proc, const char *line, size_t length)
 {
-    const char *end = line + length;
     uint16_t port;
-    if (listening_ports(pid, &port, 1))
+    if (listening_ports(proc, &port, 1))
         return port;
-    for (const char *arg = line; arg < end; arg += strlen(arg) + 1)
-        if (strcmp(arg, "--port") == 0 && arg + 7 < end)
-            return (uint16_t)strtoul(arg + 7, NULL, 10);
+    for (const char *arg = proc_next_word(line, length, NULL), *value; arg; arg = value) {
+        value = proc_next_word(line, length, arg);
+        if (value && strcmp(arg, "--port") == 0)
+            return (uint16_t)strtoul(value, NULL, 10);
+    }
     return 6379;
-}
-
-/* Names are shown on terminals: what is no text is not kept. */
-static void make_printable(char *text)
-{
-    for (; text && *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
-            *text = '?';
 }
 
 /* Of the command line the program and its script are kept, never code or arguments. */
 static void describe(struct program *program, const struct target *target)
 {
     enum { NAME_MAX_BYTES = 255 };
-    char path[64], exe[PATH_MAX];
-    snprintf(path, sizeof(path), "/proc/%d/exe", program->pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = '\0';
-
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", program->pid);
+    char exe[PATH_MAX];
+    if (proc_read_link(program->proc, "exe", exe, sizeof(exe)) < 0)
+        exe[0] = '\0';
     _cleanup_(freep) char *line = NULL;
     size_t length = 0;
-    (void)file_read(path, 1 << 20, &line, &length);
+    (void)proc_read(program->proc, "cmdline", 1 << 20, &line, &length);
     const char *script = NULL;
     if (program->runtime == RUNTIME_NODE && length)
-        script = find_script(program->pid, line, length);
+        script = find_script(program->proc, line, length);
     if (program->runtime == RUNTIME_NODE)
-        program->name = service_name(program->pid, script);
+        program->name = service_name(program->proc, script);
     else if (program->runtime == RUNTIME_REDIS && length &&
              asprintf(&program->name, "%s:%u", target->valkey ? "valkey" : "redis",
-                      redis_port(program->pid, line, length)) < 0)
+                      redis_port(program->proc, line, length)) < 0)
         program->name = NULL;
     if (!program->name)
         program->name = strdup(base_name(exe));
@@ -127,53 +113,31 @@ static void describe(struct program *program, const struct target *target)
     if (asprintf(&program->command, "%s%s%s", exe, script ? " " : "", script ? script : "") < 0)
         program->command = NULL;
     program->exe = strdup(exe);
-    make_printable(program->name);
-    make_printable(program->command);
-    make_printable(program->exe);
+    proc_make_printable(program->name);
+    proc_make_printable(program->command);
+    proc_make_printable(program->exe);
 }
 
-uint64_t program_stack_of(pid_t pid)
+uint64_t program_stack_of(const struct proc *proc)
 {
-    enum { FIELD_STATE = 3, FIELD_START_STACK = 28 };
-    char path[64];
-    _cleanup_(freep) char *stat = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    char *at = file_read(path, 8192, &stat, NULL) == 0 ? strrchr(stat, ')') : NULL;
-    for (int field = FIELD_STATE - 1; at && field < FIELD_START_STACK; field++) {
-        at = strchr(at, ' ');
-        at = at ? at + 1 : NULL;
-    }
-    return at ? strtoull(at, NULL, 10) : 0;
-}
-
-pid_t program_parent_of(pid_t pid)
-{
-    char path[64];
-    _cleanup_(freep) char *status = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    if (file_read(path, 1 << 16, &status, NULL) < 0)
-        return 0;
-    const char *line = strstr(status, "\nPPid:");
-    return line ? (pid_t)strtol(line + 6, NULL, 10) : 0;
+    struct proc_stat stat;
+    return proc_read_stat(proc, 0, &stat) == 0 ? stat.stack_start : 0;
 }
 
 /* ---- shared memory ---- */
 
-bool program_forked(const struct program *program, pid_t pid)
+bool program_forked(const struct program *program, const struct proc *proc)
 {
-    char path[64];
     _cleanup_(freep) char *maps = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    if (pid == program->pid || file_read(path, 64 << 20, &maps, NULL) < 0)
+    size_t length;
+    struct proc_mapping mapping;
+    if (proc->pid == program->pid || proc_read(proc, "maps", 64 << 20, &maps, &length) < 0)
         return false;
-    /* addresses, rights, offset, device, inode, name */
-    for (char *line = maps; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-        uint64_t inode;
-        int name = 0;
-        if (sscanf(line, "%*s %*s %*s %*s %" SCNu64 " %n", &inode, &name) == 1 && name &&
-            strncmp(line + name, "/memfd:sonde", 12) == 0 && inode == ring_memory_inode(program->rings))
+    const char *at = maps;
+    while (proc_next_mapping(&at, maps + length, &mapping))
+        if (mapping.path_length >= 12 && memcmp(mapping.path, "/memfd:sonde", 12) == 0 &&
+            mapping.inode == ring_memory_inode(program->rings))
             return true;
-    }
     return false;
 }
 
@@ -196,7 +160,8 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     struct program *program = calloc(1, sizeof(*program));
     if (!program)
         return -ENOMEM;
-    program->pidfd = program->unseen.sched_fd = -1;
+    program->unseen.sched_fd = -1;
+    program->proc = proc_ref(target->proc);
     program->pid = target->pid;
     program->runtime = target->runtime;
     describe(program, target);
@@ -204,15 +169,14 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
         program_free(program);
         return -ENOMEM;
     }
-    program->parent = program_parent_of(target->pid);
-    program->pidfd = (int)syscall(SYS_pidfd_open, target->pid, 0);
+    program->parent = (pid_t)MAX(proc_status_number(program->proc, "PPid"), 0);
     program->rings = rings;
     program->target = target;
     program->patches = *patches;
     *patches = (struct patch_set){0};
     program->live_address = live_address;
-    program->stack_start = program_stack_of(target->pid);
-    program->filters = syscall_filter_count(target->pid);
+    program->stack_start = program_stack_of(target->proc);
+    program->filters = syscall_filter_count(target->proc);
     program->started_ns = clock_monotonic_ns();
     if (target->code.count)
         snprintf(program->build_id, sizeof(program->build_id), "%s", elf_build_id(target->code.at[0].elf));
@@ -232,13 +196,12 @@ void program_free(struct program *program)
     ring_memory_free(program->rings);
     if (program->unseen.sched_fd >= 0)
         close(program->unseen.sched_fd);
-    if (program->pidfd >= 0)
-        close(program->pidfd);
     patch_set_done(&program->patches);
     target_free(program->target);
     free(program->name);
     free(program->command);
     free(program->exe);
+    proc_unref(program->proc);
     free(program);
 }
 
@@ -264,55 +227,48 @@ uint64_t program_events_written(const struct program *program)
 
 void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid)
 {
-    char path[96];
+    char name[48];
     t->tid = tid;
-    snprintf(path, sizeof(path), "/proc/%d/task/%u/schedstat", program->pid, tid);
-    t->sched_fd = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(name, sizeof(name), "task/%u/schedstat", tid);
+    t->sched_fd = proc_file_open(program->proc, name, O_RDONLY);
 }
 
-/* The last number of "NSpid:": what a thread is called in the innermost PID namespace; *ret_levels how many
- * it is in from ours on. 0 when the thread is gone. */
-static uint32_t innermost_tid(pid_t pid, const char *tid, int *ret_levels)
+/* What a thread is called in the innermost PID namespace; *ret_levels how many it is in from ours on. 0 when
+ * the thread is gone. */
+static uint32_t innermost_tid(const struct proc *proc, const char *tid, unsigned *ret_levels)
 {
-    char path[300];
+    char name[300];
     _cleanup_(freep) char *status = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, tid);
-    if (file_read(path, 1 << 16, &status, NULL) < 0)
-        return 0;
-    const char *line = strstr(status, "\nNSpid:");
-    uint32_t last = 0;
+    size_t length;
+    snprintf(name, sizeof(name), "task/%s/status", tid);
     *ret_levels = 0;
-    for (char *at = line ? (char *)line + 7 : NULL, *end; at && *at != '\n'; at = end) {
-        last = (uint32_t)strtoul(at, &end, 10);
-        if (end == at)
-            break;
-        (*ret_levels)++;
-    }
-    return last;
+    return proc_read(proc, name, 1 << 16, &status, &length) < 0
+               ? 0
+               : (uint32_t)proc_parse_innermost(status, length, ret_levels);
 }
 
 /* A thread of the program by the number it has in its own PID namespace: the number that it has in ours. 0
  * when there is none, -EIO when that cannot be said. */
 static int host_tid(const struct program *program, uint32_t owner, uint32_t *ret_tid)
 {
-    char path[64];
-    int levels = 0, r = 0;
-    snprintf(path, sizeof(path), "%d", program->pid);
-    if (!innermost_tid(program->pid, path, &levels))
+    char main_thread[16];
+    unsigned levels = 0;
+    int r = 0;
+    snprintf(main_thread, sizeof(main_thread), "%d", program->pid);
+    if (!innermost_tid(program->proc, main_thread, &levels))
         return -EIO;
     *ret_tid = owner;
     if (levels < 2)
         return 0;
-    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
-    DIR *tasks = opendir(path);
+    DIR *tasks = proc_list(program->proc, "task");
     if (!tasks)
         return -EIO;
     *ret_tid = 0;
     errno = 0;
     for (struct dirent *entry; !*ret_tid && (entry = readdir(tasks)); errno = 0)
-        if (entry->d_name[0] != '.' && innermost_tid(program->pid, entry->d_name, &levels) == owner)
+        if (entry->d_name[0] != '.' && innermost_tid(program->proc, entry->d_name, &levels) == owner)
             *ret_tid = (uint32_t)strtoul(entry->d_name, NULL, 10);
-    if (errno || program_parent_of(program->pid) == 0) /* it was ending meanwhile */
+    if (errno || proc_status_number(program->proc, "PPid") <= 0) /* it was ending meanwhile */
         r = -EIO;
     closedir(tasks);
     return r;
@@ -320,7 +276,6 @@ static int host_tid(const struct program *program, uint32_t owner, uint32_t *ret
 
 bool program_thread_gone(const struct program *program, struct program_thread *t)
 {
-    char path[96];
     if (!t->tid) { /* it had ended before we looked, or could not be looked for */
         uint32_t tid = 0;
         if (host_tid(program, t->owner, &tid) < 0)
@@ -329,11 +284,9 @@ bool program_thread_gone(const struct program *program, struct program_thread *t
             return ++t->missed > 1; /* a look into /proc may overlook a thread while others end */
         program_thread_open(program, t, tid);
     }
-    snprintf(path, sizeof(path), "/proc/%d/task", program->pid);
-    if (access(path, F_OK) < 0)
+    if (faccessat(program->proc->directory, "task", F_OK, 0) < 0)
         return false;
-    snprintf(path, sizeof(path), "/proc/%d/task/%u", program->pid, t->tid);
-    return access(path, F_OK) < 0 && errno == ENOENT;
+    return !proc_has_thread(program->proc, (pid_t)t->tid) && errno == ENOENT;
 }
 
 static void thread_begins(struct program *program, uint32_t slot, uint32_t owner)

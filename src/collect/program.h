@@ -50,8 +50,8 @@ struct stops {
 };
 
 struct program {
+    struct proc *proc; /* shared with target */
     pid_t pid, parent;
-    int pidfd;
     enum runtime runtime;
     char *name;    /* short: the script or program */
     char *command; /* the program and, for an interpreter, its script */
@@ -94,13 +94,10 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
 void program_free(struct program *program);
 
 /* Where the stack of a process begins, which no two programs share; 0 when that cannot be read. */
-uint64_t program_stack_of(pid_t pid);
-
-/* The parent of a process, 0 when it is gone. */
-pid_t program_parent_of(pid_t pid);
+uint64_t program_stack_of(const struct proc *proc);
 
 /* Whether a process was forked from the program and executes it still: it has the program's memory mapped. */
-bool program_forked(const struct program *program, pid_t pid);
+bool program_forked(const struct program *program, const struct proc *proc);
 
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);

@@ -21,9 +21,7 @@ enum { ENVIRONMENT_MAX = 4 << 20, PACKAGE_MAX = 1 << 20, FOLDERS_UP = 6, NAME_LE
 static char *clean(const char *name)
 {
     char *copy = strndup(name, NAME_LENGTH);
-    for (char *c = copy; c && *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
+    proc_make_printable(copy);
     if (copy && !*copy) {
         free(copy);
         return NULL;
@@ -40,13 +38,11 @@ static const char *variable(const char *environment, size_t length, const char *
     return NULL;
 }
 
-static char *name_of_environment(pid_t pid)
+static char *name_of_environment(const struct proc *proc)
 {
-    char path[64];
     size_t length = 0;
     _cleanup_(freep) char *environment = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-    if (file_read(path, ENVIRONMENT_MAX, &environment, &length) < 0)
+    if (proc_read(proc, "environ", ENVIRONMENT_MAX, &environment, &length) < 0)
         return NULL;
     const char *name = variable(environment, length, "OTEL_SERVICE_NAME");
     if (!name && variable(environment, length, "pm_id"))
@@ -55,12 +51,12 @@ static char *name_of_environment(pid_t pid)
 }
 
 /* The name in a folder's package.json, as the program sees that folder. */
-static char *name_of_package(pid_t pid, const char *folder)
+static char *name_of_package(const struct proc *proc, const char *folder)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/package.json", folder) >= (int)sizeof(path))
         return NULL;
-    _cleanup_(file_closep) int root = process_root_open(pid);
+    _cleanup_(file_closep) int root = process_root_open(proc);
     _cleanup_(file_closep) int fd = root < 0 ? -1 : process_file_open(root, path);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PACKAGE_MAX)
@@ -94,18 +90,17 @@ static const char *cut_last(char *path)
     return slash + 1;
 }
 
-char *service_name(pid_t pid, const char *script)
+char *service_name(const struct proc *proc, const char *script)
 {
-    char path[PATH_MAX], link[64], folder[PATH_MAX];
-    char *name = name_of_environment(pid);
+    char path[PATH_MAX], folder[PATH_MAX];
+    char *name = name_of_environment(proc);
     if (name || !script)
         return name;
     if (script[0] == '/') {
         snprintf(path, sizeof(path), "%s", script);
     } else {
-        snprintf(link, sizeof(link), "/proc/%d/cwd", pid);
-        ssize_t n = readlink(link, folder, sizeof(folder) - 1);
-        folder[n > 0 ? n : 0] = '\0';
+        if (proc_read_link(proc, "cwd", folder, sizeof(folder)) < 0)
+            folder[0] = '\0';
         if (snprintf(path, sizeof(path), "%s/%s", folder, script) >= (int)sizeof(path))
             return clean(script);
     }
@@ -118,7 +113,7 @@ char *service_name(pid_t pid, const char *script)
     if (!is_generic(base))
         return clean(base);
     for (int i = 0; i < FOLDERS_UP && path[0]; i++) {
-        if ((name = name_of_package(pid, path)))
+        if ((name = name_of_package(proc, path)))
             return name;
         word = cut_last(path);
         if (word == path)

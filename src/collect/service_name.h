@@ -3,11 +3,11 @@
 #ifndef COLLECT_SERVICE_NAME_H
 #define COLLECT_SERVICE_NAME_H
 
-#include <sys/types.h>
+#include "base/proc.h"
 
 /* OTEL_SERVICE_NAME or pm2's name from its environment; or that of the script, where that is a word of its
  * own; or the package's that an index.js or dist/main.js belongs to, or its folder's. NULL: there is no
  * script, or no memory. The caller frees it. */
-char *service_name(pid_t pid, const char *script);
+char *service_name(const struct proc *proc, const char *script);
 
 #endif

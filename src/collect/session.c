@@ -132,6 +132,8 @@ void session_free(struct session *session)
     array_foreach (&session->untraced, u)
         free(*u);
     array_done(&session->untraced);
+    array_foreach (&session->newcomers, n)
+        proc_unref(n->proc);
     array_done(&session->newcomers);
     stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
@@ -246,14 +248,8 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
 static void tell_exit(struct session *session, struct program *program)
 {
     struct record_process_exit record = {.pid = (uint32_t)program->pid,
-                                         .status = exit_status_of(program->pidfd, program->pid)};
+                                         .status = exit_status_of(program->proc)};
     ctf_stream_write(session->own, SONDE_EVENT_process_exit, clock_monotonic_ns(), 0, &record, NULL);
-}
-
-static bool has_ended(const struct program *program)
-{
-    struct pollfd wait = {.fd = program->pidfd, .events = POLLIN};
-    return program->pidfd >= 0 && poll(&wait, 1, 0) > 0;
 }
 
 void session_end_program(struct session *session, struct program *program, bool gone)
@@ -385,7 +381,7 @@ int session_step(struct session *session, int *ret_status)
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
-        bool gone = has_ended(*p); /* asked before the drain, so that nothing comes after it */
+        bool gone = proc_has_ended((*p)->proc); /* asked before the drain, so that nothing comes after it */
         unsigned fullness = program_drain(*p, session->writer, &session->fit);
         fullest = MAX(fullest, fullness);
         if (gone)
@@ -427,7 +423,7 @@ int session_finish(struct session *session, struct problem *problem)
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
-        bool gone = has_ended(*p);
+        bool gone = proc_has_ended((*p)->proc);
         if (!gone)
             session_detach(session, *p);
         if (!gone && session->command_ended_ns)

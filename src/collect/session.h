@@ -41,15 +41,15 @@ int session_new(const struct session_options *options, struct session **ret_sess
  * watches: session_step() says when it is gone. -ENOENT, -EACCES when it cannot be run. */
 int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, struct problem *problem);
 
-/* Attaches to a process that runs: loads the probe into it and patches it, without a restart. -ENOTSUP when
- * it is no runtime that sonde knows, -EALREADY when it is traced already, -EPERM, -ETIMEDOUT, ... with the
- * problem. */
-int session_attach(struct session *session, pid_t pid, struct problem *problem);
+/* Attaches to a process that runs, and shares its handle: loads the probe into it and patches it, without a
+ * restart. -ENOTSUP when it is no runtime that sonde knows, -EALREADY when it is traced already, -EPERM,
+ * -ETIMEDOUT, ... with the problem. */
+int session_attach(struct session *session, struct proc *proc, struct problem *problem);
 
 /* Takes the hooks out of a process that a killed sonde, of whatever build, has left in it; needs no session.
  * *ret_hooks: how many there were. -EALREADY when a sonde that lives traces it, -ENOTSUP, -EPERM, -EAGAIN,
  * ... with the problem. */
-int session_disarm(pid_t pid, unsigned *ret_hooks, struct problem *problem);
+int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *problem);
 
 /* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for, 0 when
  * the child and the daemons that it left behind have ended or, without a child, all attached programs have,

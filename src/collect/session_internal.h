@@ -17,6 +17,7 @@
 
 /* A descendant of a program that was attached to (later.c). */
 struct newcomer {
+    struct proc *proc; /* since it was first seen */
     pid_t pid;
     uint64_t image; /* which file it executes */
     uint64_t seen_ns, met_ns, next_ns;
@@ -107,11 +108,12 @@ uint8_t session_kernel_loss_reason(uint32_t count); /* of an index of kernel_los
 void session_kernel_finish(struct session *session);
 
 /* session_attach() with a limit to how long the program may take to come to a safe point. */
-int session_attach_within(struct session *session, pid_t pid, uint64_t timeout_ns, struct problem *problem);
+int session_attach_within(struct session *session, struct proc *proc, uint64_t timeout_ns,
+                          struct problem *problem);
 
 /* Is there a runtime in the process, and a loader? False for what is just starting, and for all other
  * programs. */
-bool session_may_attach(struct session *session, pid_t pid);
+bool session_may_attach(struct session *session, struct proc *proc);
 
 /* Looks for processes that attached programs have started since, and attaches to them. */
 void session_follow(struct session *session, uint64_t now_ns);
@@ -126,7 +128,8 @@ void session_end_program(struct session *session, struct program *program, bool 
 int session_no_memory(pid_t pid, int error, struct problem *problem);
 
 /* A program runs untraced: said, and written to the manifest. */
-void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem);
+void session_remember_untraced(struct session *session, const struct proc *proc,
+                               const struct problem *problem);
 
 /* Is there a daemon that the command has left behind? (daemon.c) */
 bool session_outlived(struct session *session, uint64_t now_ns);

@@ -19,7 +19,6 @@
 #include "attach/freezer.h"
 #include "attach/hold.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "symbol/memory.h"
 #include "unwind/v8.h"
 
@@ -29,7 +28,7 @@
 
 struct known {
     pid_t pid;
-    uint64_t started; /* start time of the process, against reused numbers */
+    struct proc *proc;
     struct v8 *v8;
     uint64_t used;
 };
@@ -65,6 +64,7 @@ int stall_sampler_new(struct stall_sampler **ret_sampler)
 static void forget(struct known *known)
 {
     v8_free(known->v8);
+    proc_unref(known->proc);
     *known = (struct known){0};
 }
 
@@ -85,32 +85,13 @@ void stall_forget(struct stall_sampler *sampler, pid_t pid)
             forget(&sampler->known[i]);
 }
 
-/* Field 22 of /proc/PID/stat, behind the last ')' because the name may hold anything. */
-static uint64_t start_time(pid_t pid)
+static int know(struct stall_sampler *sampler, struct proc *proc, struct v8 **ret_v8, struct problem *problem)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    uint64_t started = 0;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    if (file_read(path, 4096, &text, NULL) < 0)
-        return 0;
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        sscanf(at, "%" SCNu64, &started);
-    return started;
-}
-
-static int know(struct stall_sampler *sampler, pid_t pid, struct v8 **ret_v8, struct problem *problem)
-{
-    uint64_t started = start_time(pid);
-    if (!started)
-        return problem_set(problem, -ESRCH, "process %d does not exist", pid);
+    const pid_t pid = proc->pid;
     struct known *oldest = &sampler->known[0];
     for (size_t i = 0; i < KNOWN; i++) {
         struct known *k = &sampler->known[i];
-        if (k->pid == pid && k->started == started && v8_refresh(k->v8) == 0) {
+        if (k->pid == pid && proc_exists(k->proc) && v8_refresh(k->v8) == 0) {
             k->used = ++sampler->looks;
             *ret_v8 = k->v8;
             return 0;
@@ -125,15 +106,15 @@ static int know(struct stall_sampler *sampler, pid_t pid, struct v8 **ret_v8, st
     if (r < 0)
         return r;
     forget(oldest);
-    *oldest = (struct known){.pid = pid, .started = started, .v8 = v8, .used = ++sampler->looks};
+    *oldest = (struct known){.pid = pid, .proc = proc_ref(proc), .v8 = v8, .used = ++sampler->looks};
     *ret_v8 = v8;
     return 0;
 }
 
-int stall_prepare(struct stall_sampler *sampler, pid_t pid, struct problem *problem)
+int stall_prepare(struct stall_sampler *sampler, struct proc *proc, struct problem *problem)
 {
     struct v8 *v8;
-    return know(sampler, pid, &v8, problem);
+    return know(sampler, proc, &v8, problem);
 }
 
 /* ---- stopping ---- */
@@ -173,7 +154,8 @@ static int wait_for_stop(pid_t tid)
 /* Stops the thread, takes registers and stack, lets it go. Made aside (attach/aside.h): the thread does not
  * stay stopped because we are. */
 struct snapshot {
-    pid_t pid, tid;
+    const struct proc *proc;
+    pid_t tid;
     struct user_regs_struct registers;
     uint8_t *room; /* STACK_BYTES, for the stack's bytes */
     struct stack_copy stack;
@@ -184,6 +166,8 @@ static int take_snapshot(void *context)
 {
     struct snapshot *snapshot = context;
     pid_t tid = snapshot->tid;
+    if (!proc_has_thread(snapshot->proc, tid))
+        return -ESRCH;
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
         return -errno;
     int r = 0;
@@ -193,11 +177,13 @@ static int take_snapshot(void *context)
     if (r == 0)
         r = wait_for_stop(tid);
     uint64_t stopped_at = clock_monotonic_ns();
+    if (r == 0 && !proc_has_thread(snapshot->proc, tid))
+        r = -ESRCH; /* its number changed hands as we seized it: the other goes on as it was */
     if (r == 0 && ptrace(PTRACE_GETREGS, tid, NULL, &snapshot->registers) < 0)
         r = -errno;
     ssize_t copied = 0;
     if (r == 0)
-        copied = memory_read_some(snapshot->pid, snapshot->registers.rsp, snapshot->room, STACK_BYTES);
+        copied = memory_read_some(snapshot->proc->pid, snapshot->registers.rsp, snapshot->room, STACK_BYTES);
     /* A thread that would not stop can only be let go by the end of the tracer; asking again costs nothing.
      */
     if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && r == -ETIMEDOUT && wait_for_stop(tid) == 0)
@@ -299,12 +285,12 @@ static bool is_library(const struct v8_frame *frame)
     return false;
 }
 
-static bool in_system_call(pid_t pid, pid_t tid, int64_t *ret_number)
+static bool in_system_call(const struct proc *proc, pid_t tid, int64_t *ret_number)
 {
-    char path[64];
+    char name[48];
     _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-    if (file_read(path, 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
+    snprintf(name, sizeof(name), "task/%d/syscall", tid);
+    if (proc_read(proc, name, 512, &text, NULL) < 0 || strncmp(text, "running", 7) == 0)
         return false;
     *ret_number = strtoll(text, NULL, 10);
     return *ret_number >= 0;
@@ -421,24 +407,24 @@ static void move_frames(struct v8_stack *stack, struct stall_report *report)
         report->where = -1;
 }
 
-int stall_sample(struct stall_sampler *sampler, pid_t pid, pid_t tid, struct stall_report *ret_report,
+int stall_sample(struct stall_sampler *sampler, struct proc *proc, pid_t tid, struct stall_report *ret_report,
                  struct problem *problem)
 {
     struct stall_report report = {.where = -1, .system_call = -1};
-    struct snapshot snapshot = {.pid = pid, .tid = tid, .room = sampler->stack};
+    struct snapshot snapshot = {.proc = proc, .tid = tid, .room = sampler->stack};
     struct v8 *v8;
-    int r = freezer_check(pid, problem);
+    int r = freezer_check(proc, problem);
     if (r >= 0)
-        r = know(sampler, pid, &v8, problem);
+        r = know(sampler, proc, &v8, problem);
     if (r < 0)
         return r;
-    bool waiting = in_system_call(pid, tid, &report.system_call);
+    bool waiting = in_system_call(proc, tid, &report.system_call);
     r = aside_share(take_snapshot, &snapshot);
     if (r < 0)
         return refused(tid, r, problem);
     report.at_ns = snapshot.at_ns;
     report.stopped_ns = snapshot.stopped_ns;
-    waiting = waiting && stopped_in_system_call(pid, &snapshot.registers);
+    waiting = waiting && stopped_in_system_call(proc->pid, &snapshot.registers);
     if (!waiting)
         report.system_call = -1;
     struct v8_stack *stack = malloc(sizeof(*stack));
@@ -453,6 +439,10 @@ int stall_sample(struct stall_sampler *sampler, pid_t pid, pid_t tid, struct sta
     move_frames(stack, &report);
     v8_stack_done(stack);
     free(stack);
+    if (!proc_exists(proc)) { /* memory was read by its number: whose was that? */
+        stall_report_done(&report);
+        return problem_set(problem, -ESRCH, "process %d has ended", proc->pid);
+    }
     *ret_report = report;
     return 0;
 }

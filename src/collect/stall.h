@@ -13,6 +13,7 @@
 
 #include "base/macro.h"
 #include "base/problem.h"
+#include "base/proc.h"
 
 #define STALL_FRAMES_MAX 64
 
@@ -68,11 +69,11 @@ void stall_sampler_free(struct stall_sampler *sampler);
 DEFINE_FREEP(struct stall_sampler, stall_sampler_free)
 
 /* Reads the process's layout beforehand, so that the first look is quick. 0, or why it cannot be sampled. */
-int stall_prepare(struct stall_sampler *sampler, pid_t pid, struct problem *problem);
+int stall_prepare(struct stall_sampler *sampler, struct proc *proc, struct problem *problem);
 
 /* One look at a thread. The report is released with stall_report_done(). -ESRCH when the thread is gone,
  * -EPERM when it may not be traced (or a debugger does already), -ETIMEDOUT when it did not stop in time. */
-int stall_sample(struct stall_sampler *sampler, pid_t pid, pid_t tid, struct stall_report *ret_report,
+int stall_sample(struct stall_sampler *sampler, struct proc *proc, pid_t tid, struct stall_report *ret_report,
                  struct problem *problem);
 void stall_report_done(struct stall_report *report);
 

@@ -10,7 +10,6 @@
 
 #include "attach/syscall_filter.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "collect/stall.h"
 
@@ -56,15 +55,13 @@ static const uint64_t MEMORY_GAP_NS = 100 * NS_PER_MS, MEMORY_STEP_BYTES = 1 << 
 /* /proc/PID/statm, in pages: size, resident, of that shared (with others, or a file's). */
 static void tell_memory(struct session *session, struct program *program, uint64_t now_ns)
 {
-    char path[64];
     _cleanup_(freep) char *line = NULL;
     unsigned long resident, shared;
     if (now_ns < program->memory_next_ns)
         return;
     program->memory_next_ns = now_ns + MEMORY_GAP_NS;
-    snprintf(path, sizeof(path), "/proc/%d/statm", program->pid);
-    if (file_read(path, 256, &line, NULL) < 0 || sscanf(line, "%*u %lu %lu", &resident, &shared) != 2 ||
-        shared >= resident) /* equal: it is ending */
+    if (proc_read(program->proc, "statm", 256, &line, NULL) < 0 ||
+        sscanf(line, "%*u %lu %lu", &resident, &shared) != 2 || shared >= resident) /* equal: it is ending */
         return;
     uint64_t bytes = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE), before = program->memory_bytes;
     if (MAX(bytes, before) - MIN(bytes, before) < MEMORY_STEP_BYTES)
@@ -84,12 +81,12 @@ static void watch_filters(struct session *session, struct program *program, uint
     if (now_ns < program->filters_next_ns)
         return;
     program->filters_next_ns = now_ns + GAP_NS;
-    long filters = syscall_filter_count(program->pid);
+    long filters = syscall_filter_count(program->proc);
     if (filters < 0 || filters == program->filters)
         return;
     program->filters = filters;
     ring_memory_bar_calls(program->rings, true);
-    program->calls_barred = syscall_filter_check(program->pid, NULL) < 0;
+    program->calls_barred = syscall_filter_check(program->proc, NULL) < 0;
     ring_memory_bar_calls(program->rings, program->calls_barred);
     if (!program->calls_barred)
         return;
@@ -271,13 +268,8 @@ static void note_stall(struct session *session, const struct program *program, s
  */
 static char thread_state(const struct program *program, const struct program_thread *t)
 {
-    char path[96];
-    _cleanup_(freep) char *stat = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", program->pid, t->tid);
-    if (file_read(path, 4096, &stat, NULL) < 0)
-        return 0;
-    const char *end = strrchr(stat, ')');
-    return end && end[1] == ' ' ? end[2] : 0;
+    struct proc_stat stat;
+    return t->tid && proc_read_stat(program->proc, (pid_t)t->tid, &stat) == 0 ? stat.state : 0;
 }
 
 /* One look into a thread whose callback is open too long. */
@@ -287,7 +279,7 @@ static void look_into(struct session *session, struct program *program, struct p
     struct stall_report report;
     uint64_t run_ns = 0, wait_ns;
     char state = thread_state(program, t);
-    if (stall_sample(session->sampler, program->pid, (pid_t)t->tid, &report, NULL) < 0)
+    if (stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
         return;
     if (read_sched(t, &run_ns, &wait_ns))
         run_ns -= MIN(run_ns, t->stall_run_ns);
@@ -337,7 +329,7 @@ static void glance_into(struct session *session, struct program *program, struct
     uint64_t gaps =
         t->glances < GLANCES_OFTEN ? 1 : MIN(1 + t->glances / GLANCES_OFTEN, (uint32_t)GLANCE_GAPS_MAX);
     t->glance_next_ns = now_ns + gaps * GLANCE_GAP_NS;
-    if (stall_sample(session->sampler, program->pid, (pid_t)t->tid, &report, NULL) < 0)
+    if (stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
         return;
     if (report.where >= 0 && report.cause != STALL_WAITING)
         tell_sample(session, program, t, report.at_ns, 0, true, &report);

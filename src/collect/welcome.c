@@ -22,7 +22,7 @@ enum { ANSWER_MS = 2000 };
 
 struct guest {
     int socket;
-    pid_t pid;
+    struct proc *proc;
     struct sonde_message hello;
 };
 
@@ -32,7 +32,9 @@ static int receive_hello(struct guest *guest)
     socklen_t size = sizeof(credentials);
     if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
         return -errno;
-    guest->pid = credentials.pid;
+    int r = proc_open(credentials.pid, &guest->proc);
+    if (r < 0)
+        return r;
     struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
     if (poll(&wait, 1, ANSWER_MS) <= 0)
         return -ETIMEDOUT;
@@ -82,7 +84,7 @@ static int hand_rings_over(const struct guest *guest, struct ring_memory *rings,
     if (r >= 0)
         r = receive_result(guest, SONDE_MEMORY, &ignored);
     if (r < 0)
-        return session_no_memory(guest->pid, r, problem);
+        return session_no_memory(guest->proc->pid, r, problem);
     ring_memory_handed(rings);
     return 0;
 }
@@ -103,6 +105,8 @@ void session_tell_start(struct session *session, const struct program *program)
     text_done(&strings);
     if (session->kernel)
         kernel_add(session->kernel, program->pid);
+    if (session->kernel && !proc_exists(program->proc)) /* whom would it follow? */
+        kernel_remove(session->kernel, program->pid);
 }
 
 static int patch(struct session *session, struct guest *guest, struct target *target,
@@ -129,20 +133,12 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     return r;
 }
 
-/* It ended while it was met: it neither ran untraced, nor is there anything to trace. */
-static bool is_gone(pid_t pid)
-{
-    _cleanup_(file_closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    return pidfd < 0 ? errno == ESRCH : poll(&ended, 1, 0) > 0;
-}
-
 /* A forked child has the patches, the settings and the trampolines of its parent, which may be gone. */
 static int inherit(const struct session *session, const struct target *target, struct patch_set *ret_patches)
 {
     const struct program *parent = NULL;
     for (size_t i = session->programs.count; i-- > 0 && !parent;)
-        if (program_forked(session->programs.at[i], target->pid))
+        if (program_forked(session->programs.at[i], target->proc))
             parent = session->programs.at[i];
     if (!parent)
         return -ESRCH;
@@ -156,14 +152,14 @@ static int inherit(const struct session *session, const struct target *target, s
 static int admit(struct session *session, struct guest *guest, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    int r = target_open(guest->pid, &session->files, &target, problem);
+    int r = target_open(guest->proc, &session->files, &target, problem);
     if (r < 0)
         return r;
     if (target->runtime == RUNTIME_OTHER)
         return -ENOTSUP;
     struct patch_set patches = {0};
     struct ring_memory *rings = NULL;
-    r = program_rings_new(guest->pid, &rings, problem);
+    r = program_rings_new(guest->proc->pid, &rings, problem);
     if (r >= 0)
         r = hand_rings_over(guest, rings, problem);
     if (r >= 0)
@@ -199,18 +195,17 @@ int session_no_memory(pid_t pid, int error, struct problem *problem)
                        strerror(-error));
 }
 
-void session_remember_untraced(struct session *session, pid_t pid, const struct problem *problem)
+void session_remember_untraced(struct session *session, const struct proc *proc,
+                               const struct problem *problem)
 {
-    char path[64], *line = NULL;
-    _cleanup_(freep) char *name = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    (void)file_read(path, 256, &name, NULL);
-    if (name)
-        name[strcspn(name, "\n")] = '\0';
-    if (asprintf(&line, "%s (%d): %s", name ? name : "?", pid, problem->what) > 0 &&
+    char name[PROC_NAME_BYTES], *line = NULL;
+    proc_read_name(proc, name);
+    if (!name[0])
+        snprintf(name, sizeof(name), "?");
+    if (asprintf(&line, "%s (%d): %s", name, proc->pid, problem->what) > 0 &&
         array_add(&session->untraced, line) < 0)
         free(line);
-    session_note(session, "%s (%d) runs untraced: %s", name ? name : "?", pid, problem->what);
+    session_note(session, "%s (%d) runs untraced: %s", name, proc->pid, problem->what);
 }
 
 void session_welcome(struct session *session)
@@ -226,9 +221,10 @@ void session_welcome(struct session *session)
     } else if (r == 0) {
         r = admit(session, &guest, &problem);
         (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
-        /* A library user of libuv that is not Node is met without a word. */
-        if (r < 0 && r != -ENOTSUP && !is_gone(guest.pid))
-            session_remember_untraced(session, guest.pid, &problem);
+        /* A library user of libuv that is not Node is met without a word; so is who has ended meanwhile. */
+        if (r < 0 && r != -ENOTSUP && !proc_has_ended(guest.proc))
+            session_remember_untraced(session, guest.proc, &problem);
     }
+    proc_unref(guest.proc);
     session->manifest_wanted = true;
 }

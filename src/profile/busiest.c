@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/proc_text.h"
 
 struct busy {
     pid_t pid;
@@ -28,13 +29,13 @@ static int by_ticks(const void *a, const void *b)
 static bool processor_time(pid_t pid, uint64_t *ret_ticks)
 {
     char path[64];
-    unsigned long user, system;
+    struct proc_stat stat;
+    size_t length;
     _cleanup_(freep) char *text = NULL;
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const char *at = file_read(path, 4096, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+    if (file_read(path, 4096, &text, &length) < 0 || !proc_parse_stat(text, length, &stat))
         return false;
-    *ret_ticks = user + system;
+    *ret_ticks = stat.user_ticks + stat.system_ticks;
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/map.h"
+#include "base/proc_text.h"
 
 struct child {
     pid_t pid, parent;
@@ -20,11 +21,12 @@ struct child {
 static pid_t parent_of(pid_t pid)
 {
     char path[64];
-    int parent;
+    struct proc_stat stat;
+    size_t length;
     _cleanup_(freep) char *text = NULL;
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const char *at = file_read(path, 4096, &text, NULL) == 0 ? strrchr(text, ')') : NULL;
-    return at && sscanf(at + 1, " %*c %d", &parent) == 1 ? parent : 0;
+    return file_read(path, 4096, &text, &length) == 0 && proc_parse_stat(text, length, &stat) ? stat.parent
+                                                                                              : 0;
 }
 
 static int by_parent(const void *a, const void *b)

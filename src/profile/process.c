@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "symbol/demangle.h"
 #include "unwind/hotspot.h"
 
@@ -70,11 +71,12 @@ int process_open(pid_t pid, struct native_files *files, struct process_shared *s
         free(p);
         return r;
     }
-    char path[64];
-    _cleanup_(freep) char *name = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    if (file_read(path, 256, &name, NULL) == 0)
-        snprintf(p->name, sizeof(p->name), "%.*s", (int)strcspn(name, "\n"), name);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    char name[PROC_NAME_BYTES];
+    if (proc_open(pid, &proc) == 0) {
+        proc_read_name(proc, name);
+        snprintf(p->name, sizeof(p->name), "%.*s", (int)sizeof(p->name) - 1, name);
+    }
     p->born_ns = p->loaded_ns = clock_monotonic_ns();
     find_runtimes(p, p->born_ns);
     *ret_process = p;

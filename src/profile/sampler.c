@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "profile/busiest.h"
 #include "profile/family.h"
 #include "profile/kernel_names.h"
@@ -904,13 +905,9 @@ static void add_program_time(struct bpf_program *program, struct sampler_counts 
 /* One that ended and that its parent has not asked for is still listed. */
 static bool is_alive(pid_t pid)
 {
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    if (file_read(path, 1 << 12, &text, NULL) < 0)
-        return false;
-    const char *state = strrchr(text, ')');
-    return state && state[1] == ' ' && !strchr("ZX", state[2]);
+    struct proc_stat stat;
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    return proc_open(pid, &proc) == 0 && proc_read_stat(proc, 0, &stat) == 0 && !strchr("ZX", stat.state);
 }
 
 bool sampler_ended(const struct sampler *s)

@@ -154,9 +154,10 @@ static int by_server(struct elf *elf, struct elf **ret_debug)
 
 int debugfile_open(pid_t pid, const char *path, struct elf *elf, struct elf **ret_debug)
 {
-    const pid_t whose[] = {pid, 0}; /* the process's root, then ours */
-    for (size_t i = 0; i < ARRAY_SIZE(whose); i++) {
-        _cleanup_(file_closep) int root = process_root_open(whose[i]);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    (void)proc_open(pid, &proc); /* whoever it is: only a file of the same build is taken */
+    for (int ours = proc == NULL; ours < 2; ours++) { /* the process's root, then ours */
+        _cleanup_(file_closep) int root = process_root_open(ours ? NULL : proc);
         if (root >= 0 && (by_build_id(root, elf, ret_debug) == 0 || by_link(root, path, elf, ret_debug) == 0))
             return 0;
     }

@@ -71,29 +71,20 @@ static int module_of(struct modules *modules, struct map *known, const struct ma
     return 0;
 }
 
-static int parse_line(struct modules *modules, struct map *known, const char *line, size_t length)
+static int add_mapping(struct modules *modules, struct map *known, const struct proc_mapping *line)
 {
-    struct mapping mapping = {.module = UINT32_MAX};
-    char permissions[5];
-    unsigned major, minor;
-    uint64_t inode;
-    int at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &mapping.start,
-               &mapping.end, permissions, &mapping.offset, &major, &minor, &inode, &at) < 7 ||
-        at == 0 || (size_t)at > length)
-        return 0;
-    mapping.readable = permissions[0] == 'r';
-    mapping.writable = permissions[1] == 'w';
-    mapping.executable = permissions[2] == 'x';
-    mapping.shared = permissions[3] == 's';
-    while ((size_t)at < length && line[at] == ' ')
-        at++;
-    const char *path = line + at;
-    size_t path_length = length - (size_t)at;
-    bool vdso = path_length == 6 && memcmp(path, "[vdso]", 6) == 0;
-    if ((inode && path_length) || vdso) {
-        int r = module_of(modules, known, &mapping, makedev(major, minor), inode, path, path_length,
-                          &mapping.module);
+    struct mapping mapping = {.start = line->start,
+                              .end = line->end,
+                              .offset = line->offset,
+                              .module = UINT32_MAX,
+                              .readable = line->readable,
+                              .writable = line->writable,
+                              .executable = line->executable,
+                              .shared = line->shared};
+    bool vdso = line->path_length == 6 && memcmp(line->path, "[vdso]", 6) == 0;
+    if ((line->inode && line->path_length) || vdso) {
+        int r = module_of(modules, known, &mapping, makedev(line->major, line->minor), line->inode,
+                          line->path, line->path_length, &mapping.module);
         if (r < 0)
             return r;
     }
@@ -130,40 +121,67 @@ static void find_biases(struct modules *modules, struct module *module)
     }
 }
 
-int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem)
+int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
 {
-    char path[64];
     _cleanup_(freep) char *text = NULL;
     size_t length;
-    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-    int r = file_read(path, MAPS_LIMIT, &text, &length);
+    int r = proc_read(proc, "maps", MAPS_LIMIT, &text, &length);
     if (r < 0) {
-        r = r == -ENOENT ? -ESRCH : r;
-        problem_set(problem, r, "process %d: cannot read its mappings: %s", pid, strerror(-r));
+        problem_set(problem, r, "process %d: cannot read its mappings: %s", proc->pid, strerror(-r));
         if (r == -EACCES || r == -EPERM)
             problem_remedy(problem, "Run as root, or as the user who owns the process.");
         return r;
     }
-    struct modules modules = {.pid = pid};
+    struct modules modules = {.pid = proc->pid, .proc = proc_ref(proc)};
     struct map known = {0};
+    struct proc_mapping line;
+    const char *at = text;
     r = 0;
-    for (char *line = text, *end; r == 0 && line < text + length; line = end + 1) {
-        end = memchr(line, '\n', (size_t)(text + length - line));
-        if (!end)
-            end = text + length;
-        *end = '\0';
-        r = parse_line(&modules, &known, line, (size_t)(end - line));
-    }
+    while (r == 0 && proc_next_mapping(&at, text + length, &line))
+        r = add_mapping(&modules, &known, &line);
     map_done(&known);
     if (r < 0) {
         modules_done(&modules);
-        return problem_set(problem, r, "process %d: out of memory", pid);
+        return problem_set(problem, r, "process %d: out of memory", proc->pid);
     }
     array_foreach (&modules.list, m)
         if (m->executable)
             find_biases(&modules, m);
     *ret_modules = modules;
     return 0;
+}
+
+int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem)
+{
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    struct proc_stat stat = {0};
+    int r = proc_open(pid, &proc);
+    if (r >= 0)
+        r = proc_read_stat(proc, 0, &stat);
+    if (r < 0)
+        return problem_set(problem, r, "process %d: cannot read its mappings: %s", pid, strerror(-r));
+    r = modules_read(proc, ret_modules, problem);
+    if (r < 0)
+        return r;
+    ret_modules->started_ticks = stat.started_ticks;
+    proc_unref(ret_modules->proc);
+    ret_modules->proc = NULL;
+    return 0;
+}
+
+/* The process, for a moment; NULL when it is gone. */
+static struct proc *proc_of(const struct modules *modules)
+{
+    struct proc *proc = NULL;
+    struct proc_stat stat;
+    if (modules->proc)
+        return proc_ref(modules->proc);
+    if (!modules->started_ticks || proc_open(modules->pid, &proc) < 0)
+        return NULL;
+    if (proc_read_stat(proc, 0, &stat) == 0 && stat.started_ticks == modules->started_ticks)
+        return proc;
+    proc_unref(proc);
+    return NULL;
 }
 
 static int by_address(const void *a, const void *b)
@@ -242,6 +260,8 @@ int modules_from_notes(pid_t pid, const struct mapping_note *notes, size_t count
 
 void modules_done(struct modules *modules)
 {
+    proc_unref(modules->proc);
+    modules->proc = NULL;
     array_foreach (&modules->list, m)
         free(m->path);
     array_done(&modules->list);
@@ -283,10 +303,9 @@ const struct module *modules_named(const struct modules *modules, const char *pr
 
 const struct module *modules_main(const struct modules *modules)
 {
-    char path[64];
     struct stat st;
-    snprintf(path, sizeof(path), "/proc/%d/exe", modules->pid);
-    if (stat(path, &st) < 0)
+    _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
+    if (!proc || fstatat(proc->directory, "exe", &st, 0) < 0)
         return NULL;
     array_foreach (&modules->list, m)
         if (m->inode == st.st_ino && m->executable)
@@ -303,9 +322,12 @@ static int open_vdso(const struct modules *modules, const struct module *module,
     char *copy = malloc(size);
     if (!copy)
         return -ENOMEM;
-    int r = memory_read(modules->pid, module->start, copy, size);
+    _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
+    int r = proc ? memory_read(modules->pid, module->start, copy, size) : -ESRCH;
+    if (proc && !proc_exists(proc))
+        r = -ESRCH; /* who was read? */
     uint64_t own = getauxval(AT_SYSINFO_EHDR);
-    if (r < 0 && own && size <= 16384 && kill(modules->pid, 0) < 0 && errno == ESRCH)
+    if (r == -ESRCH && own && size <= 16384)
         r = memory_read(getpid(), own, copy, size); /* the kernel has one for all */
     if (r < 0) {
         free(copy);
@@ -317,11 +339,12 @@ static int open_vdso(const struct modules *modules, const struct module *module,
 /* By its name, seen from the process; from us when it has ended: its root was ours, or is not to be had. */
 static int open_named(const struct modules *modules, const struct module *module)
 {
-    _cleanup_(file_closep) int root = process_root_open(modules->pid);
+    _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
+    _cleanup_(file_closep) int root = proc ? process_root_open(proc) : -ENOENT;
     int fd = root < 0 ? root : process_file_open(root, module->path);
-    if (fd != -ENOENT || module->path[0] != '/')
+    if ((fd != -ENOENT && fd != -ESRCH) || module->path[0] != '/')
         return fd;
-    _cleanup_(file_closep) int own = process_root_open(0);
+    _cleanup_(file_closep) int own = process_root_open(NULL);
     return own < 0 ? own : process_file_open(own, module->path);
 }
 
@@ -329,7 +352,8 @@ static int open_named(const struct modules *modules, const struct module *module
 static int open_file(const struct modules *modules, const struct module *module, struct problem *problem)
 {
     const struct mapping *mapping = modules_mapping_at(modules, module->start);
-    int fd = mapping ? process_mapped_open(modules->pid, mapping->start, mapping->end) : -ENOENT;
+    _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
+    int fd = mapping && proc ? process_mapped_open(proc, mapping->start, mapping->end) : -ENOENT;
     if (fd >= 0)
         return fd;
     fd = open_named(modules, module);

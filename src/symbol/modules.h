@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/macro.h"
 #include "base/problem.h"
+#include "base/proc.h"
 #include "symbol/elf.h"
 
 /* One line of /proc/PID/maps. */
@@ -39,13 +40,19 @@ struct module {
 
 struct modules {
     pid_t pid;
+    struct proc *proc;      /* the process, shared with who read them by a handle; otherwise NULL, and */
+    uint64_t started_ticks; /* its start (proc_text.h), by which it is known again; 0 when it had ended */
     ARRAY(struct module) list;
     ARRAY(struct mapping) mappings; /* all of them, by address */
 };
 
 /* Reads /proc/PID/maps; the load biases of executable modules are found through their files. Released with
  * modules_done(). -ESRCH when there is no such process, -EACCES when it may not be looked into. */
-int modules_read(pid_t pid, struct modules *ret_modules, struct problem *problem);
+int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem);
+
+/* The same for who does not hold the process, now or later: files that are opened later are looked for in the
+ * process that has the number then, if it is the same one. */
+int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 
 /* One executable mapping, as the kernel announced it when it was made. */

@@ -68,35 +68,18 @@ int perfmap_parse(char *data, size_t length, struct perfmap **ret_map)
     return 0;
 }
 
-/* A container numbers its processes anew: the last number of NSpid is the one the process itself knows. */
-static pid_t inner_pid(pid_t pid)
-{
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    if (file_read(path, 1 << 16, &text, NULL) < 0)
-        return pid;
-    const char *at = strstr(text, "\nNSpid:");
-    if (!at)
-        return pid;
-    at += 7;
-    pid_t inner = pid;
-    for (char *end; *at && *at != '\n'; at = end) {
-        long number = strtol(at, &end, 10);
-        if (end == at)
-            break;
-        inner = (pid_t)number;
-    }
-    return inner;
-}
-
 int perfmap_read(pid_t pid, struct perfmap **ret_map)
 {
     char path[96];
     char *data;
     size_t length;
-    snprintf(path, sizeof(path), "/tmp/perf-%d.map", inner_pid(pid));
-    int r = process_file_read(pid, path, FILE_LIMIT, &data, &length);
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    int r = proc_open(pid, &proc);
+    if (r < 0)
+        return r;
+    /* A container numbers its processes anew: the file bears the number that the process itself knows. */
+    snprintf(path, sizeof(path), "/tmp/perf-%d.map", proc_innermost_pid(proc));
+    r = process_file_read(proc, path, FILE_LIMIT, &data, &length);
     return r < 0 ? r : perfmap_parse(data, length, ret_map);
 }
 

@@ -219,7 +219,7 @@ int native_open_shared(pid_t pid, struct native_files *files, struct native **re
     if (!native)
         return problem_set(problem, -ENOMEM, "out of memory");
     native->files = files;
-    int r = modules_read(pid, &native->modules, problem);
+    int r = modules_read_pid(pid, &native->modules, problem);
     if (r < 0) {
         free(native);
         return r;
@@ -272,10 +272,11 @@ void native_free(struct native *native)
 int native_refresh(struct native *native)
 {
     struct modules modules;
-    int r = modules_read(native->modules.pid, &modules, NULL);
+    int r = modules_read_pid(native->modules.pid, &modules, NULL);
     if (r < 0)
         return r;
-    if (!modules.mappings.count) { /* it ended */
+    if (!modules.mappings.count || /* it ended */
+        (native->modules.started_ticks && modules.started_ticks != native->modules.started_ticks)) {
         modules_done(&modules);
         return -ESRCH;
     }

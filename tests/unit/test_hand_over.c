@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "held.h"
 #include "test.h"
 
 /* A child that has the descriptor that make() gives, waits to be looked at, and ends. */
@@ -30,7 +31,7 @@ static int take_from_child(int (*make)(void), struct problem *problem)
         _exit(write(ready[1], &fd, sizeof(fd)) == sizeof(fd) && read(done[0], &byte, 1) == 0 ? 0 : 1);
     }
     assert_int_equal(read(ready[0], &theirs, sizeof(theirs)), sizeof(theirs));
-    int r = hand_over_socket(child, theirs, &ours, problem);
+    int r = hand_over_socket(held(child), theirs, &ours, problem);
     if (r == 0)
         close(ours);
     close(done[0]);

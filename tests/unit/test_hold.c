@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "held.h"
 #include "test.h"
 
 /* What the child and we share. */
@@ -116,7 +117,7 @@ static int hold_soon(pid_t pid, struct hold *hold, struct problem *problem)
 {
     int r = -EAGAIN;
     for (int i = 0; i < 1000 && r == -EAGAIN; i++)
-        r = hold_all(pid, hold, problem);
+        r = hold_all(held(pid), hold, problem);
     return r;
 }
 
@@ -124,7 +125,7 @@ static bool may_trace(pid_t pid)
 {
     struct hold hold;
     struct problem problem = {0};
-    int r = hold_all(pid, &hold, &problem);
+    int r = hold_all(held(pid), &hold, &problem);
     if (r == 0)
         hold_release(&hold);
     return r != -EPERM;
@@ -212,7 +213,7 @@ static void test_threads_that_do_not_stop(void **state)
         usleep(1000);
     over = false;
     pthread_create(&helper, NULL, end_soon, &pid);
-    int r = hold_all(pid, &hold, &problem);
+    int r = hold_all(held(pid), &hold, &problem);
     __atomic_store_n(&over, true, __ATOMIC_RELEASE);
     pthread_join(helper, NULL);
     if (r == -EPERM) {
@@ -236,8 +237,8 @@ static void test_a_call_in_the_main_thread(void **state)
     struct hold hold;
     wait_for(&board->turns[0], 0);
     int memory = memory_of(pid);
-    assert_int_equal(modules_read(pid, &modules, &problem), 0);
-    int r = hold_main(pid, &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem);
+    assert_int_equal(modules_read(held(pid), &modules, &problem), 0);
+    int r = hold_main(held(pid), &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem);
     if (r == -EPERM) {
         modules_done(&modules);
         end_child(pid);
@@ -315,17 +316,19 @@ static void test_calls_wherever_the_main_thread_is(void **state)
         skip();
     }
     int memory = memory_of(pid);
-    assert_int_equal(modules_read(pid, &modules, &problem), 0);
+    assert_int_equal(modules_read(held(pid), &modules, &problem), 0);
     const struct hold_freely freely = {.stack = stack_of(pid, &modules)},
                              elsewhere = {.stack = (uint64_t)(uintptr_t)board},
                              nowhere = {freely.stack, {0, UINT64_MAX}};
-    assert_int_equal(hold_main(pid, &modules, memory, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
-    assert_int_equal(hold_main(pid, &modules, memory, &elsewhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
-    assert_int_equal(hold_main(pid, &modules, memory, &nowhere, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(held(pid), &modules, memory, NULL, NS_PER_MS, &hold, &problem), -ETIMEDOUT);
+    assert_int_equal(hold_main(held(pid), &modules, memory, &elsewhere, NS_PER_MS, &hold, &problem),
+                     -ETIMEDOUT);
+    assert_int_equal(hold_main(held(pid), &modules, memory, &nowhere, NS_PER_MS, &hold, &problem),
+                     -ETIMEDOUT);
     for (uint64_t i = 0; i < 300; i++) {
         const uint64_t arguments[] = {i, HOLD_DATA};
         uint64_t result = 0, turns = board->turns[0];
-        assert_int_equal(hold_main(pid, &modules, memory, &freely, 60 * NS_PER_S, &hold, &problem), 0);
+        assert_int_equal(hold_main(held(pid), &modules, memory, &freely, 60 * NS_PER_S, &hold, &problem), 0);
         hold.stub = (uint64_t)(uintptr_t)stub;
         assert_int_equal(
             hold_call(&hold, (uint64_t)(uintptr_t)called, arguments, 2, "A", 2, &result, &problem), 0);

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "held.h"
 #include "test.h"
 
 /* What the child, its tracer and we share. */
@@ -276,7 +277,7 @@ static struct child start(void (*work)(void))
         usleep(1000);
     snprintf(path, sizeof(path), "/proc/%d/mem", child.pid);
     child.memory = open(path, O_RDWR | O_CLOEXEC);
-    assert_int_equal(modules_read(child.pid, &child.modules, NULL), 0);
+    assert_int_equal(modules_read(held(child.pid), &child.modules, NULL), 0);
     child.freely = (struct hold_freely){.stack = stack_of(child.pid)};
     return child;
 }
@@ -284,8 +285,8 @@ static struct child start(void (*work)(void))
 static int hold_child(struct child *child, struct hold *ret_hold)
 {
     struct problem problem = {0};
-    int r = hold_main(child->pid, &child->modules, child->memory, &child->freely, 60 * NS_PER_S, ret_hold,
-                      &problem);
+    int r = hold_main(held(child->pid), &child->modules, child->memory, &child->freely, 60 * NS_PER_S,
+                      ret_hold, &problem);
     if (r == 0)
         ret_hold->stub = (uint64_t)(uintptr_t)stub;
     return r;
@@ -300,7 +301,7 @@ static int call(struct hold *hold, uint64_t (*function)(uint64_t), uint64_t *ret
 static bool may_trace(struct child *child)
 {
     struct hold hold;
-    int r = hold_one(child->pid, &hold, NULL);
+    int r = hold_one(held(child->pid), &hold, NULL);
     if (r == 0)
         hold_release(&hold);
     return r == 0;
@@ -577,7 +578,7 @@ static void test_a_process_that_is_stopped(void **state)
     assert_int_equal(hold_child(&child, &hold), -EBUSY);
     while (state_of(child.pid) != 'T')
         usleep(1000);
-    assert_int_equal(hold_all(child.pid, &hold, NULL), 0);
+    assert_int_equal(hold_all(held(child.pid), &hold, NULL), 0);
     hold_release(&hold);
     while (state_of(child.pid) != 'T')
         usleep(1000);

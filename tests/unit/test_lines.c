@@ -25,7 +25,7 @@ static void finds_functions_and_lines(void **state)
     struct lines *lines = NULL;
     struct elf_section section;
     struct line_position at;
-    assert_int_equal(modules_read(getpid(), &modules, NULL), 0);
+    assert_int_equal(modules_read_pid(getpid(), &modules, NULL), 0);
     const struct module *self = modules_main(&modules);
     assert_int_equal(modules_open(&modules, self, &elf, NULL), 0);
     uint64_t address = (uintptr_t)lines_landmark - self->load_bias;

@@ -4,8 +4,10 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "test.h"
 
 static int listen_on(int family, uint16_t *ret_port)
@@ -27,32 +29,37 @@ static int listen_on(int family, uint16_t *ret_port)
 static void own_sockets(void **state)
 {
     uint16_t port, other, found[4] = {0};
-    assert_int_equal(listening_ports(getpid(), found, 4), 0);
+    assert_int_equal(listening_ports(held(getpid()), found, 4), 0);
     int first = listen_on(AF_INET, &port);
     assert_true(first >= 0);
-    assert_int_equal(listening_ports(getpid(), found, 4), 1);
+    assert_int_equal(listening_ports(held(getpid()), found, 4), 1);
     assert_int_equal(found[0], port);
     int second = listen_on(AF_INET6, &other);
     if (second < 0)
         second = listen_on(AF_INET, &other); /* a machine without the newer family */
     assert_true(second >= 0);
     found[1] = 7;
-    assert_int_equal(listening_ports(getpid(), found, 1), 2);
+    assert_int_equal(listening_ports(held(getpid()), found, 1), 2);
     assert_int_equal(found[0], port < other ? port : other);
     assert_int_equal(found[1], 7);
-    assert_int_equal(listening_ports(getpid(), found, 4), 2);
+    assert_int_equal(listening_ports(held(getpid()), found, 4), 2);
     assert_int_equal(found[1], port < other ? other : port);
     close(first);
     close(second);
     found[0] = 7;
-    assert_int_equal(listening_ports(getpid(), found, 4), 0);
+    assert_int_equal(listening_ports(held(getpid()), found, 4), 0);
     assert_int_equal(found[0], 7);
 }
 
 static void nobody(void **state)
 {
     uint16_t port;
-    assert_int_equal(listening_ports(-1, &port, 1), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    struct proc *proc = held(child);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(listening_ports(proc, &port, 1), 0);
 }
 
 int main(void)

@@ -27,7 +27,7 @@ __attribute__((noinline, used)) int modules_landmark(int x)
 static void finds_itself(void **state)
 {
     struct modules modules;
-    assert_int_equal(modules_read(getpid(), &modules, NULL), 0);
+    assert_int_equal(modules_read_pid(getpid(), &modules, NULL), 0);
     const struct module *self = modules_main(&modules);
     assert_non_null(self);
     assert_true(self->has_bias && self->executable);
@@ -47,7 +47,7 @@ static void finds_itself(void **state)
 static void finds_libc_and_vdso(void **state)
 {
     struct modules modules;
-    assert_int_equal(modules_read(getpid(), &modules, NULL), 0);
+    assert_int_equal(modules_read_pid(getpid(), &modules, NULL), 0);
     const struct module *libc = modules_named(&modules, "libc.so");
     assert_non_null(libc);
     struct elf *elf = NULL;
@@ -95,7 +95,7 @@ static void opens_the_mapped_file_not_its_successor(void **state)
         file_replace(path, "not a program any more, long enough to be one: 64 bytes and more....", 66), 0);
     struct modules modules;
     struct elf *elf = NULL;
-    assert_int_equal(modules_read(child, &modules, NULL), 0);
+    assert_int_equal(modules_read_pid(child, &modules, NULL), 0);
     const struct module *module = modules_named(&modules, "sonde-test");
     assert_non_null(module);
     assert_true(module->deleted);
@@ -117,7 +117,7 @@ static void names_a_missing_process(void **state)
 {
     struct modules modules;
     struct problem problem;
-    assert_int_equal(modules_read(0x3fffff, &modules, &problem), -ESRCH);
+    assert_int_equal(modules_read_pid(0x3fffff, &modules, &problem), -ESRCH);
     assert_non_null(strstr(problem.what, "4194303"));
 }
 
@@ -142,7 +142,7 @@ static void knows_announced_mappings(void **state)
 {
     struct modules live, noted;
     const struct mapping *mapping, *same;
-    assert_int_equal(modules_read(getpid(), &live, NULL), 0);
+    assert_int_equal(modules_read_pid(getpid(), &live, NULL), 0);
     const struct module *self = modules_at(&live, (uintptr_t)modules_landmark, &mapping);
     struct mapping_note notes[] = {
         /* Something else lay there first; what came later covers its middle. */

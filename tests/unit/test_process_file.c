@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/macro.h"
+#include "held.h"
 #include "test.h"
 
 static char folder[TEST_PATH];
@@ -95,7 +96,7 @@ static void only_regular_files_are_opened(void **state)
     _cleanup_(file_closep) int tmp = process_folder_open(root, "/tmp");
     assert_true(tmp >= 0);
     assert_int_equal(process_folder_open(root, "/pipe"), -ENOTDIR);
-    _cleanup_(file_closep) int host = process_root_open(0);
+    _cleanup_(file_closep) int host = process_root_open(NULL);
     assert_int_equal(process_file_open(host, "/dev/null"), -EINVAL);
 }
 
@@ -117,11 +118,11 @@ static void a_name_is_looked_for_in_the_working_folder(void **state)
     write_file("script.js", "");
     assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir(folder), 0);
-    assert_true(process_has_path(getpid(), "script.js"));
-    assert_true(process_has_path(getpid(), "./box/../script.js"));
-    assert_false(process_has_path(getpid(), "script"));
-    assert_false(process_has_path(getpid(), "console.log(1)"));
-    assert_true(process_has_path(getpid(), "/proc"));
+    assert_true(process_has_path(held(getpid()), "script.js"));
+    assert_true(process_has_path(held(getpid()), "./box/../script.js"));
+    assert_false(process_has_path(held(getpid()), "script"));
+    assert_false(process_has_path(held(getpid()), "console.log(1)"));
+    assert_true(process_has_path(held(getpid()), "/proc"));
     assert_int_equal(chdir(before), 0);
 }
 
@@ -132,10 +133,10 @@ static void a_mapped_file_is_opened_by_where_it_is_mapped(void **state)
     void *at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
     assert_ptr_not_equal(at, MAP_FAILED);
     uint64_t start = (uint64_t)(uintptr_t)at;
-    _cleanup_(file_closep) int mapped = process_mapped_open(getpid(), start, start + 4096);
+    _cleanup_(file_closep) int mapped = process_mapped_open(held(getpid()), start, start + 4096);
     assert_true(mapped >= 0 || mapped == -EPERM || mapped == -EACCES);
     munmap(at, 4096);
-    assert_true(process_mapped_open(getpid(), start, start + 4096) < 0);
+    assert_true(process_mapped_open(held(getpid()), start, start + 4096) < 0);
 }
 
 int main(void)

@@ -37,6 +37,8 @@ static int set_up(void **state)
         mmap(NULL, ring_memory_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, ring_memory_fd(rings), 0);
     target->pid = getpid();
     target->memory = -1;
+    if (proc_open(getpid(), &target->proc) < 0)
+        return -1;
     return memory == MAP_FAILED ? -1 : program_new(target, &none, rings, 0, &program);
 }
 

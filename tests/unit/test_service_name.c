@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "test.h"
 
 static char folder[TEST_PATH];
@@ -20,7 +21,7 @@ static const char *below(const char *name)
 
 static void assert_called(const char *script, const char *name)
 {
-    char *found = service_name(getpid(), script);
+    char *found = service_name(held(getpid()), script);
     assert_non_null(found);
     assert_string_equal(found, name);
     free(found);
@@ -55,7 +56,7 @@ static void names(void **state)
     assert_int_equal(unlink(below("shop/package.json")), 0);
     assert_int_equal(mkfifo(below("shop/package.json"), 0600), 0);
     assert_called(below("shop/server.js"), "shop");
-    assert_null(service_name(getpid(), NULL));
+    assert_null(service_name(held(getpid()), NULL));
 }
 
 static int remove_folder(void **state)

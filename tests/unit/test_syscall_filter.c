@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
+#include "held.h"
 #include "test.h"
 
 #define NUMBER     offsetof(struct seccomp_data, nr)
@@ -109,7 +110,7 @@ static pid_t start_without(int number)
 static int check(int number, struct problem *problem)
 {
     pid_t pid = start_without(number);
-    int r = syscall_filter_check(pid, problem);
+    int r = syscall_filter_check(held(pid), problem);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     return r;

@@ -1,0 +1,70 @@
+/* A process, held. Its number may be given to another process as soon as it has ended and been waited for; a
+ * handle never reaches another. Whoever deals with a process opens a handle where it is first seen, and asks
+ * nothing by its number from then on. What the files of /proc say is parsed by base/proc_text.h alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/macro.h"
+#include "base/proc_text.h"
+
+struct proc {
+    pid_t pid;
+    int directory; /* /proc/PID: what is opened below it is this process's, or is not there */
+    int pidfd;     /* for poll(2) and pidfd_getfd(2) */
+    unsigned references;
+};
+
+/* Takes hold of the process that has the number now. -ESRCH when there is none (also for the number of a
+ * thread that is not its process's main thread), -ENOSYS before Linux 5.3. */
+int proc_open(pid_t pid, struct proc **ret_proc);
+
+/* Shares a handle; each share is given back with proc_unref(). */
+struct proc *proc_ref(struct proc *proc);
+void proc_unref(struct proc *proc);
+DEFINE_FREEP(struct proc, proc_unref)
+
+/* Is the number still this process's? What was asked by the number (ptrace(2), process_vm_readv(2), BPF) and
+ * answered before this returns true was answered by this process. True also of one that has ended and has
+ * not been waited for. */
+bool proc_exists(const struct proc *proc);
+
+/* The same of one of its threads. */
+bool proc_has_thread(const struct proc *proc, pid_t tid);
+
+/* Has it ended, whether it has been waited for or not? */
+bool proc_has_ended(const struct proc *proc);
+
+/* Opens a file of /proc/PID by its name below it: a descriptor, or a negative errno (-ESRCH once the process
+ * is gone). */
+int proc_file_open(const struct proc *proc, const char *name, int flags);
+
+/* Such a file whole, as file_read(). */
+int proc_read(const struct proc *proc, const char *name, size_t limit, char **ret_data, size_t *ret_length);
+
+/* Where a link of /proc/PID leads ("exe", "cwd"), NUL-terminated and cut to size - 1 bytes; its length, or a
+ * negative errno. */
+ssize_t proc_read_link(const struct proc *proc, const char *name, char *ret_target, size_t size);
+
+/* The entries of a directory of /proc/PID ("task", "fd"), for closedir(3); NULL with errno. */
+DIR *proc_list(const struct proc *proc, const char *name);
+
+/* /proc/PID/stat, or that of one of its threads (tid 0: the process). */
+int proc_read_stat(const struct proc *proc, pid_t tid, struct proc_stat *ret_stat);
+
+/* A number of /proc/PID/status, such as "PPid"; -1 when it cannot be read or is not there. */
+long proc_status_number(const struct proc *proc, const char *name);
+
+/* The name in /proc/PID/comm, printable. */
+void proc_read_name(const struct proc *proc, char ret_name[static PROC_NAME_BYTES]);
+
+/* What the process is called in the innermost PID namespace that it is in; its number in ours when that
+ * cannot be read. */
+pid_t proc_innermost_pid(const struct proc *proc);
+
+#endif
