@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/profile_steer.h"
 #include "finding/report.h"
 #include "http/client.h"
 #include "profile/formats.h"
@@ -187,8 +188,9 @@ static json_t *quality_json(const struct sampler_counts *c)
 }
 
 static int fill(struct report *report, const struct profile *p, const struct business_rules *rules,
-                const struct sampler_counts *counts, unsigned top)
+                const struct profile_facts *facts, unsigned top)
 {
+    const struct sampler_counts *counts = facts->counts;
     size_t count;
     int r = 0;
     uint64_t *totals = profile_totals(p), all = totals ? totals[0] : 0;
@@ -218,15 +220,16 @@ static int fill(struct report *report, const struct profile *p, const struct bus
                               truncated_json(p, totals));
     if (counts)
         json_object_set_new(json_object_get(report->extra, "profile"), "quality", quality_json(counts));
+    profile_steer_add_json(json_object_get(report->extra, "profile"), facts);
     free(totals);
     return r;
 }
 
 int profile_report_json(const struct profile *p, const struct business_rules *rules,
-                        const struct sampler_counts *counts, unsigned top)
+                        const struct profile_facts *facts, unsigned top)
 {
     struct report report = {0};
-    int r = fill(&report, p, rules, counts, top);
+    int r = fill(&report, p, rules, facts, top);
     if (r == 0) {
         report_sort(&report);
         json_t *document = report_json(&report);

@@ -7,11 +7,18 @@
 #include "profile/business.h"
 #include "profile/profile.h"
 #include "profile/sampler.h"
+#include "steer/prune.h"
 
-/* Prints the document: findings (hot-function, outlier-instance), the top functions, the quality. counts may
- * be NULL (a profile that was read from files). An exit status. */
+/* What is known of how a profile came to be; each NULL when there is nothing. */
+struct profile_facts {
+    const struct sampler_counts *counts; /* of one that was sampled now */
+    const struct prune_result *pruned;
+};
+
+/* Prints the document: findings (hot-function, outlier-instance), the top functions, what is known
+ * of its quality. An exit status. */
 int profile_report_json(const struct profile *profile, const struct business_rules *rules,
-                        const struct sampler_counts *counts, unsigned top);
+                        const struct profile_facts *facts, unsigned top);
 
 /* Prints the outliers in words, to stderr; nothing when there is none. */
 void profile_report_outliers(const struct profile *profile);

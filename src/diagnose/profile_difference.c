@@ -58,14 +58,6 @@ static bool is_group(const struct profile *p, uint32_t frame)
            profile_group_parts(profile_text(p, p->frames.at[frame].name), name, sizeof(name)) != 0;
 }
 
-/* As profile_functions() tells them apart. */
-static uint64_t key_of(const struct profile *p, uint32_t frame)
-{
-    const struct profile_frame *f = &p->frames.at[frame];
-    uint32_t words[4] = {f->name, f->file, f->kind, p->by_line ? f->line : 0};
-    return map_hash(words, sizeof(words));
-}
-
 /* The index of each frame's function; UINT32_MAX: none. */
 static uint32_t *functions_of_frames(const struct side *s)
 {
@@ -73,13 +65,13 @@ static uint32_t *functions_of_frames(const struct side *s)
     uint32_t *of = malloc((s->profile->frames.count + 1) * sizeof(*of));
     bool failed = !of;
     for (size_t i = 0; !failed && i < s->count; i++) {
-        uint64_t *place = map_put(&index, key_of(s->profile, s->functions[i].frame), NULL);
+        uint64_t *place = map_put(&index, profile_function_key(s->profile, s->functions[i].frame), NULL);
         if (place)
             *place = i + 1;
         failed = !place;
     }
     for (size_t f = 0; !failed && f < s->profile->frames.count; f++) {
-        const uint64_t *place = map_get(&index, key_of(s->profile, (uint32_t)f));
+        const uint64_t *place = map_get(&index, profile_function_key(s->profile, (uint32_t)f));
         of[f] = place ? (uint32_t)*place - 1 : UINT32_MAX;
     }
     map_done(&index);

@@ -71,6 +71,54 @@ double stats_student_quantile(double p, double freedom)
     return (low + high) / 2;
 }
 
+/* The upper incomplete gamma function, regularized: a series below its bend, a continued fraction (modified
+ * Lentz) above. */
+double stats_chi_square_above(double x, double freedom)
+{
+    double a = freedom / 2, at = x / 2;
+    if (!(freedom > 0) || !(x > 0))
+        return 1;
+    double front = exp(a * log(at) - at - lgamma(a));
+    if (at < a + 1) {
+        double term = 1 / a, sum = term;
+        for (int n = 1; n < 10000 && term > sum * 1e-16; n++)
+            sum += term *= at / (a + n);
+        return 1 - sum * front;
+    }
+    double b = at + 1 - a, c = 1e300, d = 1 / b, h = d;
+    for (int n = 1; n < 10000; n++) {
+        double factor = -n * (n - a), step;
+        b += 2;
+        d = 1 / (factor * d + b);
+        c = b + factor / c;
+        h *= step = d * c;
+        if (fabs(step - 1) < 1e-15)
+            break;
+    }
+    return front * h;
+}
+
+double stats_f_above(double x, double numerator, double denominator)
+{
+    if (isinf(denominator))
+        return stats_chi_square_above(x * numerator, numerator);
+    if (!(x > 0))
+        return 1;
+    return incomplete_beta(denominator / 2, numerator / 2, denominator / (denominator + numerator * x));
+}
+
+double stats_f_quantile(double p, double numerator, double denominator)
+{
+    double low = 0, high = 1;
+    while (high < 1e12 && stats_f_above(high, numerator, denominator) > p)
+        high *= 2;
+    for (int i = 0; i < 200 && high - low > 1e-12 * high; i++) {
+        double middle = (low + high) / 2;
+        *(stats_f_above(middle, numerator, denominator) > p ? &low : &high) = middle;
+    }
+    return (low + high) / 2;
+}
+
 void stats_moments(const double *values, size_t count, double *ret_mean, double *ret_variance)
 {
     double mean = 0, squares = 0;

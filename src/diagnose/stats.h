@@ -14,6 +14,13 @@ double stats_student_above(double t, double freedom);
 /* t with P(T > t) = p. */
 double stats_student_quantile(double p, double freedom);
 
+/* P(X > x) of chi-squared, and P(X > x) of F, whose denominator's degrees of freedom may be infinite. */
+double stats_chi_square_above(double x, double freedom);
+double stats_f_above(double x, double numerator, double denominator);
+
+/* x with P(X > x) = p. */
+double stats_f_quantile(double p, double numerator, double denominator);
+
 /* Mean and unbiased variance. */
 void stats_moments(const double *values, size_t count, double *ret_mean, double *ret_variance);
 

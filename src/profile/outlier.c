@@ -34,9 +34,9 @@ uint64_t profile_group_parts(const char *text, char *ret_name, size_t size)
     return numbered ? strtoull(open + 1, NULL, 10) : 0;
 }
 
-/* "NAME (DIGITS)" at the outermost place, "thread NAME (DIGITS)" below it. */
-static bool is_group(const struct profile *p, const struct profile_node *node)
+bool profile_is_instance(const struct profile *p, uint32_t at)
 {
+    const struct profile_node *node = &p->nodes.at[at];
     const char *text = profile_text(p, p->frames.at[node->frame].name), *open = strrchr(text, '(');
     bool outermost = node->parent == 0;
     if (!outermost && (p->nodes.at[node->parent].parent != 0 || strncmp(text, "thread ", 7) != 0))
@@ -75,7 +75,7 @@ int profile_by_service(const struct profile *p, struct profile **ret_profile)
         struct profile_frame f = p->frames.at[n->frame];
         const char *name = profile_text(p, f.name);
         char plain[64];
-        if (is_group(p, n)) {
+        if (profile_is_instance(p, (uint32_t)i)) {
             (void)profile_group_parts(name, plain, sizeof(plain));
             without_instance(plain);
             name = plain;

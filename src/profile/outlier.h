@@ -28,6 +28,10 @@ struct profile_outlier *profile_outliers(const struct profile *profile, size_t *
  */
 uint64_t profile_group_parts(const char *text, char *ret_name, size_t size);
 
+/* Whether the node is a process ("NAME (NUMBER)", the outermost) or a thread of one ("thread NAME (NUMBER)",
+ * below it), by its form: text does not say what is a group. */
+bool profile_is_instance(const struct profile *profile, uint32_t node);
+
 /* A copy in which processes of one name are one, and their threads of one name: two runs of a service, or all
  * its instances, have other numbers each. Also of text that does not say what is a group, by its form.
  * Samples that were kept one by one are not copied. */

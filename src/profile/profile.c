@@ -251,8 +251,9 @@ uint64_t *profile_totals(const struct profile *p)
 
 /* A function of several lines or modules is one function: frames are compared by name, file and kind, unless
  * lines are told apart. */
-static uint64_t function_key(const struct profile *p, const struct profile_frame *f)
+uint64_t profile_function_key(const struct profile *p, uint32_t frame)
 {
+    const struct profile_frame *f = &p->frames.at[frame];
     uint32_t identity[4] = {f->name, f->file, f->kind, p->by_line ? f->line : 0};
     return map_hash(identity, sizeof(identity));
 }
@@ -274,9 +275,8 @@ struct profile_function *profile_functions(const struct profile *p, size_t *ret_
     bool failed = !totals || !function;
     for (size_t i = 1; !failed && i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
-        const struct profile_frame *f = &p->frames.at[n->frame];
         bool added;
-        uint64_t *at = map_put(&index, function_key(p, f), &added);
+        uint64_t *at = map_put(&index, profile_function_key(p, n->frame), &added);
         struct profile_function fresh = {.frame = n->frame};
         if (!at || (added && array_add(&list, fresh) < 0)) {
             failed = true;

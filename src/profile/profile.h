@@ -133,6 +133,9 @@ struct profile_function {
     uint64_t self, total; /* weights; total counts a recursive function once per stack */
 };
 
+/* The same for all frames of one function. */
+uint64_t profile_function_key(const struct profile *profile, uint32_t frame);
+
 /* All functions, the largest self first; owned by the caller. */
 struct profile_function *profile_functions(const struct profile *profile, size_t *ret_count);
 

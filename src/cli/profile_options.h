@@ -1,0 +1,35 @@
+/* What the command line of sonde profile says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PROFILE_OPTIONS_H
+#define CLI_PROFILE_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "cli/cli.h"
+#include "profile/business.h"
+#include "profile/sampler.h"
+
+struct profile_options {
+    struct sampler_options sampler;
+    const char *output, *format, *event;
+    const char *trace;          /* the recording that it is taken beside */
+    const char *push, *service; /* where the profile is sent, and under which name */
+    struct business_rules rules;
+    double seconds;
+    double prune; /* threads are kept that have this many per cent of their process; 0: all are */
+    unsigned top;
+    bool business, runtimes, quiet, merge, json, by_service;
+    bool keep_threads; /* they are told apart in what comes out, not only while pruning */
+    char **command;
+    pid_t pids[256];
+    char container[128]; /* the id of one that was named */
+};
+
+/* 0, or the exit status of what was wrong and said. ret_unit: of the event's weights. */
+int profile_options_parse(const struct command *self, int argc, char **argv, struct profile_options *options,
+                          const char **ret_unit);
+
+/* A container's name becomes what its processes' cgroups are called. The same. */
+int profile_options_find_container(struct profile_options *options);
+
+#endif

@@ -1,0 +1,54 @@
+/* See profile_steer.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/profile_steer.h"
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- pruning ---- */
+
+void profile_steer_print_pruned(const struct prune_result *p)
+{
+    if (!p->threads) {
+        fprintf(stderr,
+                "sonde: nothing was pruned: threads are not told apart in this profile (--threads)\n");
+        return;
+    }
+    fprintf(stderr,
+            "sonde: %zu of %zu threads are kept; the others, with %.2f %% of the weight, are \"" PRUNE_RARE
+            "\"\n",
+            p->kept, p->threads, percent(p->rare_weight, p->weight));
+    fprintf(stderr, "sonde: by that the own weight of the top ");
+    for (int i = 0; i < PRUNE_TOPS && (i == 0 || p->errors[i].top > p->errors[i - 1].top); i++)
+        fprintf(stderr, "%s%zu functions is %.2f %% (at most %.2f %%)", i ? ", of " : "", p->errors[i].top,
+                p->errors[i].mean, p->errors[i].largest);
+    fprintf(stderr, " too low on average; %zu places in stacks of %zu are left\n", p->nodes_after,
+            p->nodes_before);
+}
+
+static json_t *pruned_json(const struct prune_result *p)
+{
+    json_t *errors = json_array();
+    for (int i = 0; i < PRUNE_TOPS; i++)
+        json_array_append_new(errors, json_pack("{s:I, s:f, s:f}", "top_count", (json_int_t)p->errors[i].top,
+                                                "mean_percent", p->errors[i].mean, "largest_percent",
+                                                p->errors[i].largest));
+    return json_pack("{s:I, s:I, s:f, s:I, s:I, s:o}", "threads_count", (json_int_t)p->threads, "kept_count",
+                     (json_int_t)p->kept, "rare_percent", percent(p->rare_weight, p->weight),
+                     "places_before_count", (json_int_t)p->nodes_before, "places_after_count",
+                     (json_int_t)p->nodes_after, "errors", errors);
+}
+
+/* ---- the document ---- */
+
+void profile_steer_add_json(json_t *profile, const struct profile_facts *facts)
+{
+    if (facts->pruned)
+        json_object_set_new(profile, "pruned", pruned_json(facts->pruned));
+}

@@ -1,0 +1,16 @@
+/* What the steering of a profile (src/steer) did, in words and as JSON. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PROFILE_STEER_H
+#define CLI_PROFILE_STEER_H
+
+#include <jansson.h>
+
+#include "cli/profile_report.h"
+
+/* To stderr: what was given up, and the error that it makes. */
+void profile_steer_print_pruned(const struct prune_result *pruned);
+
+/* Adds what is known to the "profile" object of the document. */
+void profile_steer_add_json(json_t *profile, const struct profile_facts *facts);
+
+#endif

@@ -1,0 +1,74 @@
+// Profiles that steer themselves: rare threads are folded and the error is stated; rates follow the load; a stated error is reached.
+// SPDX-License-Identifier: Apache-2.0
+import { test, after } from 'node:test';
+import assert from 'node:assert/strict';
+import { spawnSync, execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+const sonde = process.env.SONDE || new URL('../../build/sonde', import.meta.url).pathname;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-steer-'));
+after(() => fs.rmSync(folder, { recursive: true }));
+
+const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], { encoding: 'utf8' });
+const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
+const have = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+const compiler = skip || (!have('cc') && 'needs a C compiler');
+
+const run = (...options) => spawnSync(sonde, ['profile', ...options], { encoding: 'utf8', maxBuffer: 1 << 26 });
+const json = (...options) => {
+    const r = run('-q', '--json', ...options);
+    assert.ok(r.status === 0 || r.status === 5, r.stderr);
+    return JSON.parse(r.stdout);
+};
+
+// A program of two functions: the amounts of work are given, a clock decides when it ends.
+function build(name, body) {
+    const source = path.join(folder, `${name}.c`), program = path.join(folder, name);
+    fs.writeFileSync(source, `
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+static double now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+__attribute__((noinline)) void hot(long n) { for (long i = 0; i < n; i++) sink += (unsigned long)i; __asm__ volatile(""); }
+__attribute__((noinline)) void cold(long n) { for (long i = 0; i < n; i++) sink ^= (unsigned long)i; __asm__ volatile(""); }
+
+static double began;
+#define UNTIL(seconds) (now(CLOCK_MONOTONIC) - began < (seconds))
+${body}`);
+    execFileSync('cc', ['-O1', '-g', '-Wno-unused-function', '-pthread', '-o', program, source]);
+    return program;
+}
+
+test('rare threads are folded, no time is lost, and the error is stated', { skip: compiler }, () => {
+    // One thread works; forty do now and then.
+    const program = build('threads', `
+static void *rarely(void *x) { while (UNTIL(2.5)) { cold(20000); usleep(100000); } return x; }
+int main(void)
+{
+    pthread_t t[40];
+    began = now(CLOCK_MONOTONIC);
+    for (int i = 0; i < 40; i++) pthread_create(&t[i], 0, rarely, 0);
+    while (UNTIL(2.5)) hot(100000);
+    for (int i = 0; i < 40; i++) pthread_join(t[i], 0);
+}`);
+    const file = path.join(folder, 'threads.pb.gz');
+    execFileSync(sonde, ['profile', '-q', '-F', '1999', '--threads', '-o', file, '--', program]);
+    const whole = json('--merge', file).profile, { pruned, ...part } = json('--merge', '--prune=90', file).profile;
+    assert.equal(part.total, whole.total, 'no time is lost');
+    assert.ok(pruned.threads_count > 10 && pruned.kept_count < pruned.threads_count, JSON.stringify(pruned));
+    const own = (profile, name) => profile.functions.find((f) => f.function === name)?.self ?? 0;
+    assert.equal(own(part, 'hot'), own(whole, 'hot'), 'the thread that works is kept');
+    const rare = part.truncated['[rare threads]'];
+    assert.ok(Math.abs((100 * rare) / whole.total - pruned.rare_percent) < 1e-6 && pruned.rare_percent < 10);
+    // The stated error of the top five is what comparing both profiles gives.
+    const code = whole.functions.filter((f) => !['group', 'truncated'].includes(f.language) && f.self > 0).slice(0, pruned.errors[0].top_count);
+    const mean = code.reduce((sum, f) => sum + (100 * Math.abs(own(part, f.function) - f.self)) / f.self, 0) / code.length;
+    assert.ok(Math.abs(mean - pruned.errors[0].mean_percent) < 1e-6, `${mean} against ${pruned.errors[0].mean_percent}`);
+    const words = run('--merge', '--prune=90', file);
+    assert.match(words.stderr, /threads are kept; the others, with \d+\.\d\d % of the weight, are "\[rare threads\]"/);
+    assert.doesNotMatch(words.stdout, /\bthread /);
+});
