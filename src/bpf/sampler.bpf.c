@@ -19,10 +19,11 @@ const volatile unsigned int page_limit = 1;
 const volatile unsigned int only_targets = 0;         /* 1: only processes in `targets` */
 const volatile unsigned long long off_cpu_min_ns = 0; /* shorter waits are not sent */
 const volatile unsigned int want_kernel = 1;
-const volatile unsigned int own_pid = 0;               /* the agent does not sample itself */
-const volatile unsigned long long clock_period_ns = 0; /* on average, of a clock; 0: another event */
+const volatile unsigned int own_pid = 0; /* the agent does not sample itself */
 
-unsigned long long started_ns; /* when the clock was set */
+unsigned long long started_ns;      /* when the clock was set */
+unsigned long long clock_period_ns; /* on average, of a clock; 0: another event. The rate may change */
+unsigned long long clock_limit_ns;  /* a longer time between two ticks is a gap */
 
 /* A question of the user's half, and the answer of on_name(). */
 unsigned long long kernel_address;
@@ -774,7 +775,7 @@ static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample 
         return ctx->sample_period;
     u64 elapsed = now_ns - (sample->tick_ns ?: started_ns);
     sample->tick_ns = now_ns;
-    return elapsed < 3 * clock_period_ns ? elapsed : clock_period_ns;
+    return elapsed < clock_limit_ns ? elapsed : clock_period_ns;
 }
 
 SEC("perf_event")

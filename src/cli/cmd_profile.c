@@ -18,6 +18,7 @@
 #include "cli/profile_event.h"
 #include "cli/profile_options.h"
 #include "cli/profile_report.h"
+#include "cli/profile_sampling.h"
 #include "cli/profile_steer.h"
 #include "cli/profile_trace.h"
 #include "profile/business.h"
@@ -246,39 +247,6 @@ static int write_output(const struct profile_options *o, const struct profile *p
     return cli_fail(EXIT_FAILED, &problem);
 }
 
-/* ---- sampling ---- */
-
-static int sample(struct profile_options *o, struct sampler *sampler, struct profile *profile, pid_t child,
-                  int gate, int *ret_status, struct problem *problem)
-{
-    bool off_only = !o->sampler.on_cpu, running = child > 0;
-    int r = sampler_start(sampler, problem);
-    if (r < 0)
-        return r;
-    uint64_t start = clock_monotonic_ns(),
-             end = o->seconds > 0 ? start + (uint64_t)(o->seconds * 1e9) : UINT64_MAX;
-    profile->start_ns = clock_realtime_ns();
-    if (gate >= 0 && write(gate, "g", 1) != 1)
-        return -errno;
-    while (!interrupted && clock_monotonic_ns() < end && (child > 0 ? running : !sampler_ended(sampler))) {
-        r = sampler_poll(sampler, 20, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL);
-        if (r < 0)
-            return problem_set(problem, r, "sampling failed: %s", strerror(-r));
-        if (running && waitpid(child, ret_status, WNOHANG) == child)
-            running = false;
-    }
-    sampler_stop(sampler);
-    while (sampler_poll(sampler, 0, off_only ? NULL : profile, o->sampler.off_cpu ? profile : NULL) > 0)
-        ;
-    profile->end_ns = clock_realtime_ns();
-    if (running) { /* our time is over, or Ctrl-C: the command is told, and waited for */
-        kill(child, SIGTERM);
-        waitpid(child, ret_status, 0);
-        *ret_status = 0;
-    }
-    return 0;
-}
-
 /* What runs in each process that was sampled, and what its threads' stacks were walked with. */
 static void print_runtimes(struct sampler *sampler)
 {
@@ -316,12 +284,10 @@ static void print_runtimes(struct sampler *sampler)
     free(list);
 }
 
-/* Everything that is wanted of a profile. counts: NULL when it was not sampled now. */
-static int deliver(const struct profile_options *o, struct profile *profile,
-                   const struct sampler_counts *counts)
+/* Everything that is wanted of a profile. */
+static int deliver(const struct profile_options *o, struct profile *profile, struct profile_facts facts)
 {
     struct problem problem = {0};
-    struct profile_facts facts = {.counts = counts};
     struct prune_result pruned;
     _cleanup_(profile_freep) struct profile *services = NULL;
     int r = EXIT_DONE;
@@ -369,7 +335,7 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
         return cli_fail(EXIT_FAILED, &problem);
     if (profile->nodes.count == 1)
         fprintf(stderr, "sonde: there are no stacks in what was merged\n");
-    r = deliver(o, profile, NULL);
+    r = deliver(o, profile, (struct profile_facts){0});
     return r ? r : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
 }
 
@@ -404,7 +370,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     _cleanup_(ctf_writer_freep) struct ctf_writer *trace = NULL;
     struct problem problem = {0};
-    int gate = -1, status = 0;
+    int gate = -1;
     if (profile_new(&profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     snprintf(profile->event, sizeof(profile->event), "%s", o.event);
@@ -435,10 +401,16 @@ static int run_profile(const struct command *self, int argc, char **argv)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
     r = sampler_open(&o.sampler, &sampler, &problem);
+    struct profile_sampling sampling = {.options = &o,
+                                        .sampler = sampler,
+                                        .profile = profile,
+                                        .interrupted = &interrupted,
+                                        .child = child,
+                                        .gate = gate};
     if (r == 0 && child)
         sampler_add(sampler, child);
     if (r == 0)
-        r = sample(&o, sampler, profile, child, gate, &status, &problem);
+        r = profile_sampling_run(&sampling, &problem);
     if (gate >= 0)
         close(gate);
     if (r < 0) {
@@ -447,13 +419,18 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return cli_fail(r == -EPERM || r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
     struct sampler_counts counts;
+    struct profile_facts facts = {.counts = &counts};
     sampler_counts(sampler, &counts);
-    if (!counts.stacks && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    if (sampling.rate.options)
+        facts.rate = &sampling.rate;
+    if (!counts.stacks && WIFEXITED(sampling.status) && WEXITSTATUS(sampling.status) == 127)
         return 127; /* it could not be started, and why was said */
     if (!o.quiet)
         print_quality(&counts, start);
     if (!o.quiet)
         print_folded(&counts, profile);
+    if (!o.quiet && facts.rate)
+        profile_steer_print_rate(facts.rate);
     if (o.runtimes)
         print_runtimes(sampler);
     if (profile->nodes.count == 1)
@@ -462,11 +439,11 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_report_outliers(profile);
     if (trace && (r = profile_into_trace(profile, counts.lost, trace, &problem)) < 0)
         return cli_fail(EXIT_FAILED, &problem);
-    r = deliver(&o, profile, &counts);
+    r = deliver(&o, profile, facts);
     if (r)
         return r;
-    if (status)
-        return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (sampling.status)
+        return WIFSIGNALED(sampling.status) ? 128 + WTERMSIG(sampling.status) : WEXITSTATUS(sampling.status);
     return counts.lost ? EXIT_LOST : profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
 }
 
@@ -490,6 +467,10 @@ const struct command command_profile = {
     "  -o, --output FILE       where to write; - with --format: standard output\n"
     "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox, otlp\n"
     "  -F, --frequency N       samples per second and CPU (99)\n"
+    "      --adaptive[=PRESET] let the rate follow the load: up at once when other functions become hot, "
+    "down while\n"
+    "                          nothing changes (usual; paper, paper-fine: the values of the Atys paper)\n"
+    "      --window SECONDS    after how long it is decided anew (10)\n"
     "  -d, --duration SECONDS  stop after this time (until Ctrl-C or the end)\n"
     "  -a, --all               the whole machine\n"
     "  -c, --container NAME    a container of Docker or Podman, or processes whose cgroup path contains "
@@ -528,6 +509,7 @@ const struct command command_profile = {
     "  sonde profile --process nginx -d 10\n"
     "  sonde profile --event off-cpu -d 10 4711\n"
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
+    "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
     "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
     "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",
     run_profile,

@@ -86,6 +86,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         BY_SERVICE,
         TRACE,
         PRUNE,
+        ADAPTIVE,
+        WINDOW,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
@@ -112,10 +114,13 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"by-service", no_argument, NULL, BY_SERVICE},
                                          {"trace", required_argument, NULL, TRACE},
                                          {"prune", optional_argument, NULL, PRUNE},
+                                         {"adaptive", optional_argument, NULL, ADAPTIVE},
+                                         {"window", required_argument, NULL, WINDOW},
                                          {0}};
     const char *event = "cpu";
     int files = 0, r;
-    double number;
+    bool frequency_given = false;
+    double number, window_s = 0;
     for (;;) {
         int c = getopt_long(argc, argv, "+o:f:F:d:ac:p:e:n:q", LONG, NULL);
         if (c == -1 && optind < argc && is_operand(o, argv)) { /* options may come behind it, too */
@@ -141,6 +146,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
             if (!cli_number(optarg, 1, 50000, &number))
                 return cli_usage(self, "a frequency is 1 to 50000 samples per second");
             o->sampler.frequency = (unsigned)number;
+            frequency_given = true;
             break;
         case 'd':
             if (!cli_number(optarg, 0.001, 1e9, &o->seconds))
@@ -211,6 +217,16 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         case TRACE:
             o->trace = optarg;
             break;
+        case ADAPTIVE:
+            if (!rate_preset(optarg ? optarg : "usual"))
+                return cli_usage(self, "--adaptive takes usual, paper or paper-fine, not '%s'", optarg);
+            o->rate = *rate_preset(optarg ? optarg : "usual");
+            o->adaptive = true;
+            break;
+        case WINDOW:
+            if (!cli_number(optarg, 1, 3600, &window_s))
+                return cli_usage(self, "--window takes seconds (1 to 3600), not '%s'", optarg);
+            break;
         case PRUNE:
             o->prune = 99;
             if (optarg && (!cli_number(optarg, 1, 100, &o->prune)))
@@ -233,6 +249,12 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(self, "'%s' is not an event", event);
     if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
+    if (window_s > 0)
+        o->rate.window_s = window_s;
+    if (o->adaptive && !frequency_given) /* first a reference */
+        o->sampler.frequency = (unsigned)o->rate.most;
+    if (o->adaptive && (o->merge || strcmp(event, "cpu") != 0))
+        return cli_usage(self, "--adaptive changes the rate of --event cpu while it samples");
     while (o->merge && optind < argc)
         argv[1 + files++] = argv[optind++];
     if (o->merge) {

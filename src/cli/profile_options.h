@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "profile/business.h"
 #include "profile/sampler.h"
+#include "steer/rate.h"
 
 struct profile_options {
     struct sampler_options sampler;
@@ -16,7 +17,9 @@ struct profile_options {
     const char *push, *service; /* where the profile is sent, and under which name */
     struct business_rules rules;
     double seconds;
-    double prune; /* threads are kept that have this many per cent of their process; 0: all are */
+    double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
+    struct rate_options rate; /* when the rate follows the load */
+    bool adaptive;
     unsigned top;
     bool business, runtimes, quiet, merge, json, by_service;
     bool keep_threads; /* they are told apart in what comes out, not only while pruning */

@@ -9,10 +9,13 @@
 #include "profile/sampler.h"
 #include "steer/prune.h"
 
+struct rate_summary;
+
 /* What is known of how a profile came to be; each NULL when there is nothing. */
 struct profile_facts {
     const struct sampler_counts *counts; /* of one that was sampled now */
     const struct prune_result *pruned;
+    const struct rate_summary *rate; /* when it followed the load */
 };
 
 /* Prints the document: findings (hot-function, outlier-instance), the top functions, what is known

@@ -45,10 +45,32 @@ static json_t *pruned_json(const struct prune_result *p)
                      (json_int_t)p->nodes_after, "errors", errors);
 }
 
+/* ---- the rate ---- */
+
+void profile_steer_print_rate(const struct rate_summary *r)
+{
+    fprintf(stderr,
+            "sonde: the rate followed the load: %.0f Hz on average (%.0f to %.0f), %zu windows of %g s, what "
+            "is hot "
+            "changed %zu times between %zu regimes\n",
+            r->mean_hz, r->least_hz, r->most_hz, r->windows, r->options->window_s, r->changes, r->regimes);
+}
+
+static json_t *rate_json(const struct rate_summary *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:I, s:f, s:I, s:I, s:f, s:f}", "mean_hz", r->mean_hz, "least_hz",
+                     r->least_hz, "most_hz", r->most_hz, "windows_count", (json_int_t)r->windows, "window_s",
+                     r->options->window_s, "changes_count", (json_int_t)r->changes, "regimes_count",
+                     (json_int_t)r->regimes, "largest_divergence_nats", r->divergence, "dispersion",
+                     r->dispersion);
+}
+
 /* ---- the document ---- */
 
 void profile_steer_add_json(json_t *profile, const struct profile_facts *facts)
 {
     if (facts->pruned)
         json_object_set_new(profile, "pruned", pruned_json(facts->pruned));
+    if (facts->rate)
+        json_object_set_new(profile, "rate", rate_json(facts->rate));
 }

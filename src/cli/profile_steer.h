@@ -6,9 +6,12 @@
 #include <jansson.h>
 
 #include "cli/profile_report.h"
+#include "cli/profile_sampling.h"
 
 /* To stderr: what was given up, and the error that it makes. */
 void profile_steer_print_pruned(const struct prune_result *pruned);
+
+void profile_steer_print_rate(const struct rate_summary *rate);
 
 /* Adds what is known to the "profile" object of the document. */
 void profile_steer_add_json(json_t *profile, const struct profile_facts *facts);

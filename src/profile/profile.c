@@ -199,6 +199,15 @@ int profile_by_thread_and_time(const void *a, const void *b)
 
 int profile_merge(struct profile *into, const struct profile *from)
 {
+    uint32_t *nodes;
+    int r = profile_merge_places(into, from, &nodes);
+    if (r == 0)
+        free(nodes);
+    return r;
+}
+
+int profile_merge_places(struct profile *into, const struct profile *from, uint32_t **ret_nodes)
+{
     uint32_t *strings = calloc(from->strings.count + 1, sizeof(*strings));
     uint32_t *frames = calloc(from->frames.count + 1, sizeof(*frames));
     uint32_t *nodes = calloc(from->nodes.count + 1, sizeof(*nodes));
@@ -233,8 +242,12 @@ int profile_merge(struct profile *into, const struct profile *from)
     into->end_ns = MAX(into->end_ns, from->end_ns);
     free(strings);
     free(frames);
-    free(nodes);
-    return into->failed ? -ENOMEM : 0;
+    if (into->failed) {
+        free(nodes);
+        return -ENOMEM;
+    }
+    *ret_nodes = nodes;
+    return 0;
 }
 
 uint64_t *profile_totals(const struct profile *p)

@@ -110,6 +110,9 @@ int profile_by_thread_and_time(const void *a, const void *b);
 /* Adds all of from to into; frames are the same when name, file and kind are. 0 or -ENOMEM. */
 int profile_merge(struct profile *into, const struct profile *from);
 
+/* The same, with the node in into of each of from's; the caller's to free. */
+int profile_merge_places(struct profile *into, const struct profile *from, uint32_t **ret_nodes);
+
 /* Makes the profile smaller without losing weight: frames become what replace() says (NULL: stay what they
  * are), and when more than `keep` nodes are left, rare stacks end in PROFILE_RARE, until at most that many
  * are. Ids of strings, frames and nodes change, which the serial shows. -ENOMEM: it may be as large as it

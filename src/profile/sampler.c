@@ -593,7 +593,8 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         nanosleep(&pause, NULL);
     }
     s->now_ns = clock_monotonic_ns();
-    ticks_redraw(&s->ticks, s->now_ns);
+    if (ticks_redraw(&s->ticks, s->now_ns))
+        s->bpf->bss->clock_limit_ns = ticks_limit(s->ticks.period_ns);
     settle(s);
     memory_pages_forget(&s->shared.pages);
     if (s->sideband)
@@ -674,7 +675,8 @@ static void configure(struct sampler *s)
     s->bpf->rodata->want_kernel = o->kernel;
     s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
     s->bpf->rodata->own_pid = (uint32_t)getpid();
-    s->bpf->rodata->clock_period_ns = ticks_period(o);
+    s->bpf->bss->clock_period_ns = ticks_period(o);
+    s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
     bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
     bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
@@ -854,6 +856,21 @@ int sampler_start(struct sampler *s, struct problem *problem)
         problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
                                 "counters); use --event cpu.");
     return r;
+}
+
+/* The last tick of the old rate may lie further back than the new rate would have it: until each processor
+ * had a tick of the new one, times of the slower of both are no gaps. */
+void sampler_set_frequency(struct sampler *s, unsigned frequency)
+{
+    struct sampler_options next = s->options;
+    next.frequency = frequency;
+    uint64_t before = s->ticks.period_ns, now = ticks_period(&next);
+    if (!before || !now || before == now)
+        return;
+    s->options.frequency = frequency;
+    s->bpf->bss->clock_limit_ns = MAX(s->bpf->bss->clock_limit_ns, ticks_limit(now));
+    s->bpf->bss->clock_period_ns = now;
+    ticks_set_period(&s->ticks, now, clock_monotonic_ns());
 }
 
 void sampler_stop(struct sampler *s)

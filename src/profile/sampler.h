@@ -76,6 +76,10 @@ void sampler_add(struct sampler *sampler, pid_t pid);
 int sampler_start(struct sampler *sampler, struct problem *problem);
 void sampler_stop(struct sampler *sampler);
 
+/* Changes the rate while it samples; nothing for events that are no clocks. A sample's weight is the time
+ * since the tick before it, so that no time is lost or counted twice. */
+void sampler_set_frequency(struct sampler *sampler, unsigned frequency);
+
 /* Waits up to timeout_ms and adds what arrived to the profiles: on for stacks at events, off (may be NULL)
  * for waits. The number of samples, or a negative errno. */
 int sampler_poll(struct sampler *sampler, int timeout_ms, struct profile *on, struct profile *off);

@@ -79,16 +79,38 @@ int ticks_open(struct ticks *t, const struct sampler_options *o, const struct bp
 /* A clock with a fixed period sees the same part of a program that keeps step with it, again and again. So
  * each processor's gets another period now and then. That restarts it, hence not too often; a tick's weight
  * is the time that it stands for, whatever the period. */
-void ticks_redraw(struct ticks *t, uint64_t now_ns)
+static void redraw(struct ticks *t, uint64_t now_ns)
 {
-    bool early = t->redrawn_ns == t->started_ns && now_ns - t->started_ns > FIRST_TICK_NS;
-    if (!t->period_ns || (!early && now_ns - t->redrawn_ns < MAX(REDRAW_NS, REDRAW_TICKS * t->period_ns)))
-        return;
     t->redrawn_ns = now_ns;
     for (size_t i = 0; i < t->count; i++) {
         uint64_t drawn = draw_period(t->period_ns);
         ioctl(t->events[i], PERF_EVENT_IOC_PERIOD, &drawn);
     }
+}
+
+uint64_t ticks_limit(uint64_t period_ns)
+{
+    return 3 * period_ns;
+}
+
+/* The time that passed of the old period is forgotten, so that the next tick comes after at most one long
+ * period of each. */
+void ticks_set_period(struct ticks *t, uint64_t period_ns, uint64_t now_ns)
+{
+    t->settled_ns = now_ns + ticks_limit(MAX(t->period_ns, period_ns));
+    t->period_ns = period_ns;
+    redraw(t, now_ns);
+}
+
+bool ticks_redraw(struct ticks *t, uint64_t now_ns)
+{
+    bool settled = t->settled_ns && now_ns > t->settled_ns;
+    bool early = t->redrawn_ns == t->started_ns && now_ns - t->started_ns > FIRST_TICK_NS;
+    if (settled)
+        t->settled_ns = 0;
+    if (t->period_ns && (early || now_ns - t->redrawn_ns >= MAX(REDRAW_NS, REDRAW_TICKS * t->period_ns)))
+        redraw(t, now_ns);
+    return settled;
 }
 
 void ticks_close(struct ticks *t)

@@ -3,6 +3,7 @@
 #ifndef PROFILE_TICKS_H
 #define PROFILE_TICKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ struct ticks {
     size_t count;
     uint64_t period_ns; /* on average; 0: no clock that ticks */
     uint64_t started_ns, redrawn_ns;
+    uint64_t settled_ns; /* when each processor had a tick of the present period; 0: it had */
 };
 
 /* The average period of the options' event in ns; 0 when it is no clock that ticks. */
@@ -26,8 +28,15 @@ uint64_t ticks_period(const struct sampler_options *options);
 int ticks_open(struct ticks *ticks, const struct sampler_options *options, const struct bpf_program *program,
                uint64_t now_ns, const char **ret_what);
 
-/* To be called often: gives clocks another period now and then. */
-void ticks_redraw(struct ticks *ticks, uint64_t now_ns);
+/* The longest time between two ticks that is no gap. */
+uint64_t ticks_limit(uint64_t period_ns);
+
+/* Changes a clock's period from now on. */
+void ticks_set_period(struct ticks *ticks, uint64_t period_ns, uint64_t now_ns);
+
+/* To be called often: gives clocks another period now and then. True: all processors are past a change of the
+ * period, which was not yet so before. */
+bool ticks_redraw(struct ticks *ticks, uint64_t now_ns);
 
 void ticks_close(struct ticks *ticks);
 

@@ -64,10 +64,17 @@ static uint32_t window_at(struct profile_windows *w, uint64_t time_ns)
 
 void profile_windows_add(struct profile *p, uint32_t node, uint64_t weight, uint64_t time_ns)
 {
+    if (p->windows)
+        profile_windows_add_at(p, node, weight, window_at(p->windows, time_ns));
+}
+
+void profile_windows_add_at(struct profile *p, uint32_t node, uint64_t weight, uint32_t window)
+{
     struct profile_windows *w = p->windows;
     if (!w)
         return;
-    uint32_t window = window_at(w, time_ns), sample = ++w->sample;
+    w->used = MAX(w->used, window + 1);
+    uint32_t sample = ++w->sample;
     for (uint32_t at = node; at; at = p->nodes.at[at].parent) {
         uint32_t frame = p->nodes.at[at].frame;
         struct window_weights *weights = profile_windows_of(p, frame);

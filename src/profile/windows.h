@@ -29,6 +29,9 @@ int profile_windows_begin(struct profile *profile);
 /* Adds a sample at the node; nothing when the profile keeps none. */
 void profile_windows_add(struct profile *profile, uint32_t node, uint64_t weight, uint64_t time_ns);
 
+/* The same, in a window (below WINDOWS) of the caller's choice. */
+void profile_windows_add_at(struct profile *profile, uint32_t node, uint64_t weight, uint32_t window);
+
 /* The frame's weights, made when they are new; NULL when memory ran out. */
 struct window_weights *profile_windows_of(struct profile *profile, uint32_t frame);
 

@@ -72,3 +72,42 @@ int main(void)
     assert.match(words.stderr, /threads are kept; the others, with \d+\.\d\d % of the weight, are "\[rare threads\]"/);
     assert.doesNotMatch(words.stdout, /\bthread /);
 });
+
+test('the rate changes while it samples, and no time is lost or counted twice', { skip: compiler }, () => {
+    // The paper's preset changes its rate often; the program writes what its threads' clock says.
+    const program = build('alternating', `
+#include <stdio.h>
+int main(void)
+{
+    began = now(CLOCK_MONOTONIC);
+    for (double end = 1.5; end < 10; end += 1.5) {
+        while (UNTIL(end)) hot(100000);
+        end += 1.5;
+        while (UNTIL(end)) cold(100000);
+    }
+    fprintf(stderr, "cpu %.6f\\n", now(CLOCK_PROCESS_CPUTIME_ID));
+}`);
+    for (const preset of ['paper-fine', 'usual']) {
+        const r = run('--json', `--adaptive=${preset}`, '--window', '1', '-F', '500', '--', program);
+        assert.equal(r.status, 0, r.stderr);
+        const { profile } = JSON.parse(r.stdout), truth = 1e9 * Number(/^cpu ([\d.]+)$/m.exec(r.stderr)[1]);
+        // What the machine does in interrupts is in the samples and not in the clock.
+        assert.ok(Math.abs(profile.total / truth - 1) < 0.1, `${profile.total} of ${truth} ns with ${preset}`);
+        assert.ok(profile.rate.windows_count >= 9, JSON.stringify(profile.rate));
+        if (preset === 'paper-fine') assert.ok(profile.rate.changes_count > 0 && profile.rate.most_hz > profile.rate.least_hz, JSON.stringify(profile.rate));
+        assert.match(r.stderr, /the rate followed the load: \d+ Hz on average/);
+    }
+});
+
+test('options that do not go together are refused with the reason', { skip: false }, () => {
+    for (const [options, words] of [
+        [['--adaptive=fast', 'true'], /--adaptive takes usual, paper or paper-fine, not 'fast'/],
+        [['--adaptive', '--event', 'off-cpu', '-d', '1', '1'], /--adaptive changes the rate of --event cpu/],
+        [['--window', '0', 'true'], /--window takes seconds/],
+        [['--prune=101', 'true'], /--prune takes the percentage/],
+    ]) {
+        const r = run(...options);
+        assert.equal(r.status, 2, options.join(' '));
+        assert.match(r.stderr, words);
+    }
+});

@@ -16,6 +16,14 @@ static void distributions(void **state)
     NEAR(stats_student_above(-12.7062, 1), 0.975, 1e-6);
     NEAR(stats_student_above(3.169273, 10), 0.005, 1e-6);
     NEAR(stats_student_above(1.96, 1e6), stats_normal_above(1.96), 1e-5);
+    NEAR(stats_chi_square_above(18.307038, 10), 0.05, 1e-7);
+    NEAR(stats_chi_square_above(3.940299, 10), 0.95, 1e-7);
+    NEAR(stats_chi_square_above(39.0, 10), 2.53e-5, 2e-7);
+    NEAR(stats_chi_square_above(3.841459, 1), 0.05, 1e-7);
+    NEAR(stats_f_above(4.964603, 1, 10), 0.05, 1e-7);
+    NEAR(stats_f_above(2.977, 10, 10), 0.05, 1e-3);
+    NEAR(stats_f_above(1.8307038, 10, INFINITY), 0.05, 1e-7);
+    NEAR(stats_f_quantile(0.05, 1, 10), 4.964603, 1e-5);
     NEAR(stats_student_quantile(0.025, 10), 2.228139, 1e-5);
 }
 

@@ -1,0 +1,163 @@
+/* See profile_sampling.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/profile_sampling.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "steer/pooling.h"
+
+#define POLL_MS 20
+
+/* One sampling under way. */
+struct run {
+    struct profile_sampling *sampling;
+    struct problem *problem;
+    bool child_runs;
+    struct rate *rate;
+    struct pool *pool;
+    struct profile *window; /* what is sampled into while the rate follows the load; else NULL */
+    uint64_t window_start_ns, window_end_ns;
+    double frequency, frequency_ns; /* of the window; the sum of rates by time */
+};
+
+static int out_of_memory(struct run *run)
+{
+    return problem_set(run->problem, -ENOMEM, "out of memory");
+}
+
+static int poll(struct run *run, int timeout_ms)
+{
+    const struct profile_options *o = run->sampling->options;
+    struct profile *into = run->window ? run->window : run->sampling->profile;
+    int r = sampler_poll(run->sampling->sampler, timeout_ms, o->sampler.on_cpu ? into : NULL,
+                         o->sampler.off_cpu ? into : NULL);
+    return r < 0 ? problem_set(run->problem, r, "sampling failed: %s", strerror(-r)) : r;
+}
+
+/* ---- windows ---- */
+
+static int begin_window(struct run *run, uint64_t now_ns)
+{
+    const struct profile *profile = run->sampling->profile;
+    run->window_start_ns = now_ns;
+    run->window_end_ns = now_ns + (uint64_t)(run->sampling->options->rate.window_s * 1e9);
+    if (profile_new(&run->window) < 0)
+        return out_of_memory(run);
+    run->window->by_line = profile->by_line;
+    run->window->sample_limit = profile->sample_limit;
+    return 0;
+}
+
+static void sum_up(struct run *run, const struct rate_decision *d, uint64_t now_ns)
+{
+    struct rate_summary *s = &run->sampling->rate;
+    double took_ns = (double)(now_ns - run->window_start_ns);
+    s->windows++;
+    s->changes += d->changed;
+    s->regimes += d->fresh || s->windows == 1;
+    s->divergence = fmax(s->divergence, d->divergence);
+    s->dispersion = d->dispersion;
+    s->least_hz = s->windows > 1 ? fmin(s->least_hz, run->frequency) : run->frequency;
+    s->most_hz = fmax(s->most_hz, run->frequency);
+    run->frequency_ns += took_ns;
+    s->mean_hz += (run->frequency - s->mean_hz) * took_ns / run->frequency_ns;
+}
+
+/* The window goes where it belongs, and says at which rate the next one is sampled. */
+static int end_window(struct run *run, uint64_t now_ns)
+{
+    struct distribution functions = {0};
+    struct rate_decision d;
+    int r = distribution_add_profile(&functions, run->window);
+    if (r == 0)
+        r = rate_window(run->rate, &functions, &d);
+    if (r == 0)
+        r = pool_add(run->pool, d.regime, d.fresh, d.worth, run->window);
+    distribution_done(&functions);
+    profile_free(run->window);
+    run->window = NULL;
+    if (r < 0)
+        return out_of_memory(run);
+    sum_up(run, &d, now_ns);
+    run->frequency = round(d.next);
+    sampler_set_frequency(run->sampling->sampler, (unsigned)run->frequency);
+    return 0;
+}
+
+static int begin_rate(struct run *run, uint64_t now_ns)
+{
+    const struct profile_options *o = run->sampling->options;
+    if (!o->adaptive)
+        return 0;
+    run->sampling->rate.options = &o->rate;
+    run->frequency = fmin(fmax(o->sampler.frequency, o->rate.least), o->rate.most);
+    if (rate_new(&o->rate, run->frequency, &run->rate) < 0 ||
+        pool_new(run->sampling->profile, SAMPLER_NODES, &run->pool) < 0)
+        return out_of_memory(run);
+    sampler_set_frequency(run->sampling->sampler, (unsigned)run->frequency);
+    return begin_window(run, now_ns);
+}
+
+/* ---- the whole ---- */
+
+static bool goes_on(struct run *run, uint64_t end_ns)
+{
+    struct profile_sampling *s = run->sampling;
+    if (run->child_runs && waitpid(s->child, &s->status, WNOHANG) == s->child)
+        run->child_runs = false;
+    return !*s->interrupted && clock_monotonic_ns() < end_ns &&
+           (s->child > 0 ? run->child_runs : !sampler_ended(s->sampler));
+}
+
+static int sample(struct run *run, uint64_t end_ns)
+{
+    int r = begin_rate(run, clock_monotonic_ns());
+    while (r >= 0 && goes_on(run, end_ns)) {
+        uint64_t now_ns = clock_monotonic_ns();
+        if (run->window && now_ns >= run->window_end_ns) {
+            r = end_window(run, now_ns);
+            if (r == 0)
+                r = begin_window(run, now_ns);
+        }
+        if (r >= 0)
+            r = poll(run, POLL_MS);
+    }
+    sampler_stop(run->sampling->sampler);
+    while (r >= 0 && (r = poll(run, 0)) > 0)
+        ;
+    if (r >= 0 && run->window)
+        r = end_window(run, clock_monotonic_ns());
+    if (r >= 0 && run->pool && pool_finish(run->pool, run->sampling->profile) < 0)
+        r = out_of_memory(run);
+    return r;
+}
+
+int profile_sampling_run(struct profile_sampling *s, struct problem *problem)
+{
+    struct run run = {.sampling = s, .problem = problem, .child_runs = s->child > 0};
+    int r = sampler_start(s->sampler, problem);
+    if (r < 0)
+        return r;
+    uint64_t end_ns = UINT64_MAX;
+    if (s->options->seconds > 0)
+        end_ns = clock_monotonic_ns() + (uint64_t)(s->options->seconds * 1e9);
+    s->profile->start_ns = clock_realtime_ns();
+    if (s->gate >= 0 && write(s->gate, "g", 1) != 1)
+        return problem_set(problem, -errno, "cannot start the command: %s", strerror(errno));
+    r = sample(&run, end_ns);
+    s->profile->end_ns = clock_realtime_ns();
+    rate_free(run.rate);
+    pool_free(run.pool);
+    profile_free(run.window);
+    if (run.child_runs && r >= 0) { /* our time is over, or Ctrl-C: the command is told, and waited for */
+        kill(s->child, SIGTERM);
+        waitpid(s->child, &s->status, 0);
+        s->status = 0;
+    }
+    return r < 0 ? r : 0;
+}

@@ -1,0 +1,34 @@
+/* The time of a profile: samples are taken until its end, at a rate that may follow the load. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_PROFILE_SAMPLING_H
+#define CLI_PROFILE_SAMPLING_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "cli/profile_options.h"
+#include "steer/rate.h"
+
+/* What became of a rate that followed the load. */
+struct rate_summary {
+    const struct rate_options *options;
+    size_t windows, changes, regimes;
+    double mean_hz, least_hz, most_hz; /* of whole windows; the mean by time */
+    double divergence, dispersion;     /* the largest between two windows; the last learnt */
+};
+
+struct profile_sampling {
+    const struct profile_options *options;
+    struct sampler *sampler;
+    struct profile *profile;
+    const volatile sig_atomic_t *interrupted;
+    pid_t child;              /* that is sampled, and waited for; 0: none */
+    int gate;                 /* lets it begin; -1: there is none */
+    int status;               /* afterwards: the child's */
+    struct rate_summary rate; /* afterwards; options NULL: the rate did not change */
+};
+
+/* Until the time is over, the child or the processes end, or something interrupts. 0 or a negative errno. */
+int profile_sampling_run(struct profile_sampling *sampling, struct problem *problem);
+
+#endif

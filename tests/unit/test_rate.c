@@ -1,0 +1,176 @@
+/* Rates that follow the load: the rule of the paper step by step, and regimes, triggers and costs on made
+ * loads. How often triggers are false in hundreds of hours is measured by bench/steer.mjs. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "steer/rate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "diagnose/stats.h"
+#include "test.h"
+
+enum { FUNCTIONS = 12 };
+
+/* A window of n samples; function 1's share is that many times what it is otherwise. */
+static void window(struct rate *rate, struct stats_random *random, double samples, double planted,
+                   struct rate_decision *decision)
+{
+    struct distribution d = {0};
+    double sum = FUNCTIONS - 1 + planted;
+    for (int i = 0; i < (int)samples; i++) {
+        double at = stats_random_unit(random) * sum;
+        uint64_t key = at < planted ? 1 : 2 + (uint64_t)(at - planted);
+        assert_int_equal(distribution_add(&d, key, 1), 0);
+    }
+    assert_int_equal(rate_window(rate, &d, decision), 0);
+    distribution_done(&d);
+}
+
+static void two(struct rate *rate, double first, double second, struct rate_decision *decision)
+{
+    struct distribution d = {0};
+    assert_int_equal(distribution_add(&d, 1, first), 0);
+    assert_int_equal(distribution_add(&d, 2, second), 0);
+    assert_int_equal(rate_window(rate, &d, decision), 0);
+    distribution_done(&d);
+}
+
+/* Algorithm 1: f / lambda when the divergence exceeds theta, f * lambda after more than c windows that do
+ * not. */
+static void the_papers_rule(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d;
+    assert_int_equal(rate_new(&RATE_PAPER_FINE, 400, &rate), 0);
+    for (int i = 0; i < 5; i++) {
+        two(rate, 500, 500, &d);
+        assert_false(d.changed);
+        assert_true(fabs(d.next - 400) < 1e-9);
+    }
+    two(rate, 500, 500, &d);
+    assert_true(fabs(d.next - 320) < 1e-9);
+    two(rate, 500, 500, &d);
+    assert_true(fabs(d.next - 256) < 1e-9);
+    two(rate, 900, 100, &d); /* 0.102 nats */
+    assert_true(d.changed);
+    assert_true(fabs(d.divergence - 0.10175) < 1e-4 && fabs(d.theta - 0.05) < 1e-12);
+    assert_true(fabs(d.next - 320) < 1e-9);
+    two(rate, 500, 500, &d); /* at once, again */
+    assert_true(fabs(d.next - 400) < 1e-9);
+    for (int i = 0; i < 40; i++)
+        two(rate, i % 2 ? 900 : 100, i % 2 ? 100 : 900, &d);
+    assert_true(fabs(d.next - RATE_PAPER_FINE.most) < 1e-9);
+    for (int i = 0; i < 40; i++)
+        two(rate, 900, 100, &d);
+    assert_true(fabs(d.next - RATE_PAPER_FINE.least) < 1e-9);
+    rate_free(rate);
+    /* Its other threshold is near the largest divergence there is. */
+    assert_int_equal(rate_new(&RATE_PAPER, 400, &rate), 0);
+    two(rate, 900, 100, &d);
+    two(rate, 100, 900, &d);
+    assert_false(d.changed);
+    rate_free(rate);
+}
+
+static void a_steady_load_costs_little(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d = {.next = RATE_USUAL.most};
+    struct stats_random random;
+    stats_random_init(&random, 3);
+    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+    for (int i = 0; i < 300; i++) {
+        window(rate, &random, d.next * 10, 1, &d);
+        assert_false(d.changed);
+    }
+    assert_true(fabs(d.next - RATE_USUAL.least) < 1e-9);
+    assert_true(d.dispersion < 1.5);
+    size_t windows;
+    const struct distribution *pool = rate_regime(rate, d.regime, &windows);
+    assert_int_equal(windows, 300);
+    assert_true(pool->samples > 3 * 10 * RATE_USUAL.most); /* those of the high rates, too */
+    rate_free(rate);
+}
+
+/* Two ways to work that alternate: each is known again, its windows are pooled, and it is not learnt anew. */
+static void regimes_are_met_again(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d = {.next = RATE_USUAL.most};
+    struct stats_random random;
+    size_t regime[2] = {0}, windows;
+    int known = 0, changes = 0;
+    stats_random_init(&random, 4);
+    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+    for (int i = 0; i < 60; i++)
+        window(rate, &random, 5000, 1, &d);
+    for (int i = 0; i < 200; i++) {
+        int now = i / 10 % 2;
+        window(rate, &random, 5000, now ? 1 : 4, &d);
+        changes += d.changed;
+        known += d.known;
+        assert_true(i % 10 == 0 || !d.changed);
+        assert_true(i < 20 || i % 10 || d.regime == regime[now]);
+        regime[now] = d.regime;
+    }
+    assert_int_equal(changes, 20);
+    assert_int_equal(known, 19); /* all but the first */
+    assert_true(regime[0] != regime[1]);
+    (void)rate_regime(rate, regime[0], &windows);
+    assert_int_equal(windows, 100);
+    rate_free(rate);
+}
+
+/* A function of some 8 % becomes a fifth larger. */
+static void small_changes_are_seen(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d;
+    struct stats_random random;
+    stats_random_init(&random, 6);
+    assert_int_equal(rate_new(&RATE_USUAL, 999, &rate), 0);
+    for (int i = 0; i < 200; i++)
+        window(rate, &random, 20000, 1, &d);
+    bool seen = false;
+    for (int i = 0; i < 3 && !seen; i++) {
+        window(rate, &random, 20000, 1.2, &d);
+        seen = d.changed;
+    }
+    assert_true(seen);
+    assert_true(d.key == 1 || d.key == 0);
+    rate_free(rate);
+}
+
+/* Nothing runs: nothing diverges, and nothing breaks. */
+static void empty_windows(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d;
+    struct distribution none = {0};
+    struct stats_random random;
+    stats_random_init(&random, 7);
+    assert_int_equal(rate_new(&RATE_USUAL, 999, &rate), 0);
+    for (int i = 0; i < 300; i++) {
+        if (i % 3)
+            assert_int_equal(rate_window(rate, &none, &d), 0);
+        else
+            window(rate, &random, 50, 1, &d);
+        assert_false(d.changed);
+    }
+    rate_free(rate);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_papers_rule),       cmocka_unit_test(a_steady_load_costs_little),
+        cmocka_unit_test(regimes_are_met_again), cmocka_unit_test(small_changes_are_seen),
+        cmocka_unit_test(empty_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
