@@ -9,7 +9,8 @@
 #include "diagnose/book_parts.h"
 
 #define HOSTS_MAX      4096   /* of one group */
-#define CLASSES_MAX    512    /* of one bucket; further ones are of class 0 */
+#define CLASSES_MAX    512    /* of one bucket; further ones are told apart by their sub-operations alone */
+#define CLASSES_ROOM   640    /* of one bucket, those included; further ones are of class 0 */
 #define STRATA_MAX     400000 /* of the book, before slots are made wider */
 #define SLOTS_FEW      8      /* they are not made fewer than this to save memory */
 #define PARTS_MAX      12     /* different sub-operations that make a class */
@@ -108,6 +109,29 @@ static uint64_t hash_parts(const struct book *book, const struct trace *trace)
     return n ? map_hash(names, n * sizeof(*names)) : 0;
 }
 
+/* The class of these labels and sub-operations, unless the bucket has `room` classes already: then 0. */
+static int put_class_within(struct book *book, struct bucket *bucket, const struct class *class, uint32_t room,
+                            uint32_t *ret_class)
+{
+    uint64_t identity[2] = {class->labels, class->parts}, key = map_hash(identity, sizeof(identity));
+    uint64_t *known = map_get(&book->class_of, key);
+    if (!known || !map_get(&bucket->classes, *known)) {
+        if (bucket->classes.count >= room || book->stratum_count >= STRATA_MAX) {
+            *ret_class = 0;
+            return 0;
+        }
+        if (!known) {
+            if (array_add(&book->classes, *class) < 0 || !(known = map_put(&book->class_of, key, NULL)))
+                return -ENOMEM;
+            *known = book->classes.count - 1;
+        }
+        if (!map_put(&bucket->classes, *known, NULL))
+            return -ENOMEM;
+    }
+    *ret_class = (uint32_t)*known;
+    return 0;
+}
+
 static int put_class(struct book *book, struct bucket *bucket, uint32_t labels, uint64_t parts,
                      uint32_t *ret_class)
 {
@@ -115,28 +139,13 @@ static int put_class(struct book *book, struct bucket *bucket, uint32_t labels, 
     int r = book_class_labels(book, labels, &class.labels);
     if (r == 0 && !book->classes.count)
         r = array_add(&book->classes, (struct class){0});
-    if (r < 0)
+    if (r == 0)
+        r = put_class_within(book, bucket, &class, CLASSES_MAX, ret_class);
+    if (r < 0 || *ret_class)
         return r;
-    uint64_t identity[2] = {class.labels, class.parts}, key = map_hash(identity, sizeof(identity));
-    uint64_t *known = map_get(&book->class_of, key);
-    *ret_class = 0;
-    if (known && map_get(&bucket->classes, *known)) {
-        *ret_class = (uint32_t)*known;
-        return 0;
-    }
-    if (bucket->classes.count >= CLASSES_MAX || book->stratum_count >= STRATA_MAX) {
-        book->counts.folded_classes++;
-        return 0;
-    }
-    if (!known) {
-        if (array_add(&book->classes, class) < 0 || !(known = map_put(&book->class_of, key, NULL)))
-            return -ENOMEM;
-        *known = book->classes.count - 1;
-    }
-    if (!map_put(&bucket->classes, *known, NULL))
-        return -ENOMEM;
-    *ret_class = (uint32_t)*known;
-    return 0;
+    book->counts.folded_classes++;
+    class.labels = 0; /* the empty set */
+    return put_class_within(book, bucket, &class, CLASSES_ROOM, ret_class);
 }
 
 /* ---- slots of time ---- */

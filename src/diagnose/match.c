@@ -121,8 +121,10 @@ static int list_traits(const struct book *book, struct model *m)
     int r = 0;
     array_foreach (&m->classes, known) {
         size_t n = 0;
-        const struct class *class =
-            known->number < book->classes.count ? &book->classes.at[known->number] : NULL;
+        /* Of the others (0) nothing is known, also not that they have no sub-operations. */
+        const struct class *class = known->number > 0 && known->number < book->classes.count
+                                        ? &book->classes.at[known->number]
+                                        : NULL;
         const struct label *pairs = class ? labels_of(book->labels, class->labels, &n) : NULL;
         known->first = (uint32_t)m->class_traits.count;
         for (size_t i = 0; r == 0 && i < n; i++)

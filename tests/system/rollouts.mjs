@@ -196,6 +196,13 @@ export const SCENARIOS = {
             calls: ({ attributes }) => [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: (Number(attributes['app.tenant'].slice(1)) < 4 ? 70 : 5) * f.noise() }],
         }),
     },
+    'more classes of requests than are told apart': {
+        // The newer version comes when there is no room for classes any more: its requests must not count as those that have no sub-operation.
+        expect: notSlower(), plan: (f) => void pair(f, {
+            bare: true, requests: 1000, newerFrom: 0.45, newerShare: 1, hosts: 6, attributes: () => ({ 'app.tenant': `t${Math.floor(f.random() * 100)}`, 'app.shard': `s${Math.floor(f.random() * 50)}` }),
+            own: 10, calls: ({ version, host }) => (f.random() < 0.5 ? [{ who: { service: 'orders', version, host }, name: 'render', own: 80 * f.noise() }] : []),
+        }),
+    },
     'slower within a shifted mix': {
         plan: (f) => pair(f, { requests: 4000, factor: () => 1.6, attributes: ({ isNewer }) => ({ tenant: f.random() < (isNewer ? 0.2 : 0.6) ? 'big' : 'small' }), own: 20, calls: ({ attributes }) => [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: (attributes.tenant === 'big' ? 20 : 4) * f.noise() }] }), expect: slower(),
     },
