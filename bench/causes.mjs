@@ -67,13 +67,13 @@ function measureAttributes() {
     console.log(`attributes, none planted: ${wrong} proposed in ${seeds} data sets`);
 }
 
-// Every public trace once as version 1 and once as version 2, with attributes by chance; requests of version 2 that have
+// Every public trace `copies` times as version 1 and as version 2, with attributes by chance; requests of version 2 that have
 // all of `planted` take `factor` times as long.
-function plant(folder, seed, planted, factor) {
+function plant(folder, seed, planted, factor, copies = 1) {
     const random = randomFrom(seed), lines = [];
     let number = 0;
     for (const version of ['1', '2'])
-        for (const name of files(folder, '.json')) {
+        for (const name of Array(copies).fill(files(folder, '.json')).flat()) {
             const { spans, processes } = JSON.parse(fs.readFileSync(name, 'utf8')).data[0];
             const values = valuesOf(random), host = `${version}-${number % 8}`, slow = version === '2' && Object.entries(planted).every(([key, value]) => values[key] === value);
             const start = Math.min(...spans.map((s) => s.startTime)), scale = slow ? factor : 1, ids = new Map(spans.map((s, i) => [s.spanID, number * 4096 + i + 1]));
@@ -87,25 +87,30 @@ function plant(folder, seed, planted, factor) {
     return file;
 }
 
+// Of all that was planted, how much was named; of all that was named, how much was planted: one cause a data set.
+const f1 = (exact, named, planted) => (exact ? (2 * exact) / (named + planted) : 0).toFixed(2);
+const normalise = (words) => words.split(/ and |, /).map((w) => w.trim()).sort().join(' ');
+
 function measureCauses() {
     for (const set of ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8']) {
         const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
         if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
-        for (const length of [1, 2]) {
-            let detected = 0, exact = 0, rule = 0;
+        for (const [length, copies] of [[0, 1], [1, 1], [2, 1], [3, 1], [3, 4]]) {
+            let detected = 0, named = 0, exact = 0, rule = 0;
             for (let seed = 1; seed <= seeds; seed++) {
                 const random = randomFrom(seed * 104729 + length), planted = {};
                 const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
                 while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
-                const { findings } = diagnose(plant(folder, seed, planted, 2), '--minimum-requests', '40', '--bucket-by', 'none');
+                const { findings } = diagnose(plant(folder, seed, planted, length ? 2 : 1, copies), '--minimum-requests', '40', '--bucket-by', 'none');
                 const truth = Object.entries(planted).map(([key, value]) => `${key}=${value}`).sort().join(' ');
                 if (!findings.length) continue;
                 detected++;
-                const normalise = (words) => words.split(/ and |, /).map((w) => w.trim()).sort().join(' ');
+                named += Boolean(findings[0].evidence.cause);
                 exact += normalise(findings[0].evidence.cause || '') === truth;
                 rule += normalise(findings[0].evidence.rule_cause || '') === truth;
             }
-            console.log(`causes, ${set}, ${length} attribute${length > 1 ? 's' : ''}, twice as slow: ${detected} of ${seeds} detected; of these named exactly ${exact}, by the simple rule ${rule}`);
+            if (!length) console.log(`causes, ${set}, none planted: ${detected} of ${seeds} with a finding, ${named} with a cause`);
+            else console.log(`causes, ${set}, ${length} attribute${length > 1 ? 's' : ''}${copies > 1 ? `, every trace ${copies} times` : ''}, twice as slow: ${detected} of ${seeds} detected; of these named exactly ${exact} (F1 ${f1(exact, named, seeds)}), by the simple rule ${rule} (${f1(rule, detected, seeds)})`);
         }
     }
 }

@@ -189,7 +189,17 @@ int book_put_group(struct book *book, struct bucket *bucket, uint32_t combinatio
     return 0;
 }
 
-int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels,
+static void count_cell_host(struct cell *cell, uint32_t host)
+{
+    size_t at = 0;
+    while (at + 1 < BOOK_CELL_HOSTS && cell->hosts[at].entries && cell->hosts[at].host != host)
+        at++;
+    if (!cell->hosts[at].entries)
+        cell->hosts[at].host = host;
+    cell->hosts[at].entries++;
+}
+
+int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels, uint32_t host,
                     uint64_t duration_ns)
 {
     uint32_t identity[3] = {type, combination, labels};
@@ -205,6 +215,7 @@ int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint
             return -ENOMEM;
         *slot = book->cells.count - 1;
     }
+    count_cell_host(&book->cells.at[*slot], host);
     return sketch_add(&book->cells.at[*slot].latency, duration_ns);
 }
 

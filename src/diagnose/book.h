@@ -27,8 +27,9 @@
 #include "span/assemble.h"
 #include "span/sketch.h"
 
-#define BOOK_NONE      UINT32_MAX
-#define BOOK_EXEMPLARS 3
+#define BOOK_NONE       UINT32_MAX
+#define BOOK_EXEMPLARS  3
+#define BOOK_CELL_HOSTS 6
 
 struct path {
     uint32_t parent; /* BOOK_NONE: the root of a request type */
@@ -116,6 +117,10 @@ struct combination {
 /* Entries of one type with the same version and the same attributes: what causes are searched over. */
 struct cell {
     uint32_t type, combination, labels;
+    /* Entries by host; those of further hosts count for the last one: fewer hosts prove less, never more. */
+    struct {
+        uint32_t host, entries;
+    } hosts[BOOK_CELL_HOSTS];
     struct sketch latency;
 };
 

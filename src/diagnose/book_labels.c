@@ -158,11 +158,12 @@ int book_entry_labels(struct book *book, uint32_t own, uint32_t request, uint32_
     return 0;
 }
 
-/* What follows from how an operation went explains nothing about the traffic. */
-static bool is_outcome(const char *key)
+bool book_is_outcome(const char *key)
 {
     static const char *const parts[] = {"status", "error",    "exception", "retr",    "cache", "hit",
                                         "result", "response", "duration",  "latency", "otel.", "sonde."};
+    if (strncmp(key, "feature", 7) == 0)
+        return false; /* a switch, whatever it is for */
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
         if (strstr(key, parts[i]))
             return true;
@@ -182,7 +183,7 @@ int book_class_labels(struct book *book, uint32_t labels, uint32_t *ret_set)
         for (size_t i = 0; i < count && n < ARRAY_SIZE(pairs); i++) {
             const struct label_key *info = &book->labels->key_info.at[from[i].key];
             if (!info->folded && info->values.strings.count <= CLASS_VALUES &&
-                !is_outcome(labels_key_name(book->labels, from[i].key)))
+                !book_is_outcome(labels_key_name(book->labels, from[i].key)))
                 pairs[n++] = from[i];
         }
         uint32_t set;

@@ -22,7 +22,7 @@ int book_put_combination(struct book *book, const struct service_version *list, 
 /* wanted: whole, callee, type and labels. */
 int book_put_bucket(struct book *book, const struct bucket *wanted, struct bucket **ret_bucket);
 int book_put_group(struct book *book, struct bucket *bucket, uint32_t combination, struct group **ret_group);
-int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels,
+int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels, uint32_t host,
                     uint64_t duration_ns);
 
 /* Counts one request or entry in its group: latency, error, times, vertices, exemplars. */
@@ -34,6 +34,9 @@ int book_request_labels(struct book *book, const struct trace *trace, uint32_t *
 int book_entry_labels(struct book *book, uint32_t own, uint32_t request, uint32_t *ret_set);
 int book_bucket_labels(struct book *book, uint32_t labels, uint32_t *ret_set);
 int book_class_labels(struct book *book, uint32_t labels, uint32_t *ret_set);
+
+/* Whether an attribute follows from how an operation went, and so explains nothing about the traffic. */
+bool book_is_outcome(const char *key);
 
 /* Counts every entry of a linked trace whose paths and times are in the book. request: the union of its
  * labels; whole_ns: its duration, 0 when its root is unknown. */

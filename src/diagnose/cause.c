@@ -1,11 +1,10 @@
 /* See cause.h.
  *
- * Search: each cell of the newer side has a log ratio d to the older cells with the same attributes, or,
- * where there are few of those, to what an additive model of the older side predicts for them. A combination
- * c explains (sum over c of n d)^2 / (sum over c of n), the drop in squared error of the model "d is one
- * number within c and zero elsewhere". A wider combination is diluted by unaffected requests, a narrower one
- * has fewer; the true one has the most. Beam search by length, and a longer combination must explain clearly
- * more than a shorter one. */
+ * Search: each cell of the newer side has a log ratio d to the older cells with the same attributes, or to
+ * what is predicted for them (excess.h). A combination c explains (sum over c of n d)^2 / (sum over c of n),
+ * the drop in squared error of the model "d is one number within c and zero elsewhere". A wider combination
+ * is diluted by unaffected requests, a narrower one has fewer; the true one has the most. Beam search by
+ * length, and a longer combination must explain clearly more than a shorter one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/cause.h"
 
@@ -13,186 +12,13 @@
 #include <math.h>
 
 #include "base/macro.h"
+#include "diagnose/excess.h"
 
 #define BEAM               24
 #define LONGER_WORTH       1.08 /* what one attribute more must multiply the gain by */
-#define CELL_MIN           5    /* older requests, for a level of the cell's own */
-#define ROUNDS             8    /* of fitting the additive model */
-#define SHRINK             5.0  /* requests that a value's effect is held to zero by */
 #define LONGER_NOISE       10.0 /* and by as many variances of one request: chance offers many combinations */
 #define EXPLAINED_MIN      0.05
 #define VALUE_REQUESTS_MIN 30
-
-/* A cell of the newer side. */
-struct excess {
-    uint32_t labels;
-    double n, d;
-};
-
-struct excess_list {
-    ARRAY(struct excess) cells;
-    double noise; /* variance of one request's log latency about what the older side predicts */
-};
-
-struct older {
-    double n, sum;
-};
-
-/* Mean log latency of the older side per label set. */
-static int sum_older(const struct book *book, uint32_t type, int (*is_newer)(void *, uint32_t), void *context,
-                     struct map *index, struct older *sums, struct older *ret_all)
-{
-    size_t used = 0;
-    struct older all = {0};
-    for (size_t i = 0; i < book->cells.count; i++) {
-        const struct cell *cell = &book->cells.at[i];
-        if (cell->type != type || is_newer(context, cell->combination) != 0)
-            continue;
-        bool added;
-        uint64_t *slot = map_put(index, cell->labels, &added);
-        if (!slot)
-            return -ENOMEM;
-        if (added)
-            *slot = used++;
-        double mean, variance, n = (double)cell->latency.count;
-        sketch_log_moments(&cell->latency, &mean, &variance);
-        sums[*slot].n += n;
-        sums[*slot].sum += n * mean;
-        all.n += n;
-        all.sum += n * mean;
-    }
-    *ret_all = all;
-    return 0;
-}
-
-static bool usable(const struct book *book, struct label label)
-{
-    return !book->labels->key_info.at[label.key].folded;
-}
-
-/* What the older side predicts for a set of labels of which it has seen little: the mean of all, and an
- * effect of each value, fitted to each other. */
-struct prediction {
-    double all;
-    struct map index;            /* key << 32 | value: among effects */
-    ARRAY(struct older) effects; /* n; sum: the effect itself */
-    double noise;
-};
-
-static double predict(const struct book *book, const struct prediction *p, uint32_t labels)
-{
-    size_t count;
-    const struct label *pairs = labels_of(book->labels, labels, &count);
-    double level = p->all;
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t *slot = map_get(&p->index, (uint64_t)pairs[i].key << 32 | pairs[i].value);
-        level += slot ? p->effects.at[*slot].sum : 0;
-    }
-    return level;
-}
-
-/* An older cell, while the effects are fitted. */
-struct fitted {
-    uint32_t labels;
-    double n, mean, within;
-};
-
-/* One round: each value's effect becomes the shrunk mean of what the others leave unexplained (backfitting, a
- * round for all values at half step, so that correlated attributes share instead of overshooting). */
-static int fit_round(const struct book *book, struct prediction *p, const struct fitted *cells, size_t count)
-{
-    _cleanup_(freep) double *sums = calloc(p->effects.count + 1, sizeof(*sums));
-    if (!sums)
-        return -ENOMEM;
-    p->noise = 0;
-    double n = 0;
-    for (size_t c = 0; c < count; c++) {
-        size_t pairs_count;
-        const struct label *pairs = labels_of(book->labels, cells[c].labels, &pairs_count);
-        double rest = cells[c].mean - predict(book, p, cells[c].labels);
-        p->noise += cells[c].within + cells[c].n * rest * rest;
-        n += cells[c].n;
-        for (size_t i = 0; i < pairs_count; i++)
-            sums[*map_get(&p->index, (uint64_t)pairs[i].key << 32 | pairs[i].value)] += cells[c].n * rest;
-    }
-    p->noise = n > 0 ? p->noise / n : 0;
-    for (size_t i = 0; i < p->effects.count; i++)
-        p->effects.at[i].sum += 0.5 * sums[i] / (p->effects.at[i].n + SHRINK);
-    return 0;
-}
-
-static int fit(const struct book *book, uint32_t type, int (*is_newer)(void *, uint32_t), void *context,
-               double all, struct prediction *p)
-{
-    ARRAY(struct fitted) cells = {0};
-    int r = 0;
-    p->all = all;
-    for (size_t i = 0; r == 0 && i < book->cells.count; i++) {
-        const struct cell *cell = &book->cells.at[i];
-        if (cell->type != type || is_newer(context, cell->combination) != 0)
-            continue;
-        double mean, variance, n = (double)cell->latency.count;
-        sketch_log_moments(&cell->latency, &mean, &variance);
-        r = array_add(&cells, (struct fitted){cell->labels, n, mean, variance * (n - 1)});
-        size_t count;
-        const struct label *pairs = labels_of(book->labels, cell->labels, &count);
-        for (size_t k = 0; r == 0 && k < count; k++) {
-            bool added;
-            uint64_t *slot = map_put(&p->index, (uint64_t)pairs[k].key << 32 | pairs[k].value, &added);
-            if (!slot) {
-                r = -ENOMEM;
-                break;
-            }
-            if (added) {
-                *slot = p->effects.count;
-                r = array_add(&p->effects, (struct older){0});
-            }
-            if (r == 0)
-                p->effects.at[*slot].n += n;
-        }
-    }
-    for (int round = 0; r == 0 && round < ROUNDS; round++)
-        r = fit_round(book, p, cells.at, cells.count);
-    array_done(&cells);
-    return r;
-}
-
-static int collect_excess(const struct book *book, uint32_t type, int (*is_newer)(void *, uint32_t),
-                          void *context, struct excess_list *ret_list)
-{
-    struct map index = {0};
-    struct older all;
-    struct prediction prediction = {0};
-    struct older *sums = calloc(book->cells.count + 1, sizeof(*sums));
-    int r = sums ? sum_older(book, type, is_newer, context, &index, sums, &all) : -ENOMEM;
-    if (r == 0 && all.n >= CELL_MIN)
-        r = fit(book, type, is_newer, context, all.sum / all.n, &prediction);
-    for (size_t i = 0; r == 0 && all.n >= CELL_MIN && i < book->cells.count; i++) {
-        const struct cell *cell = &book->cells.at[i];
-        if (cell->type != type || is_newer(context, cell->combination) != 1 || !cell->latency.count)
-            continue;
-        const uint64_t *slot = map_get(&index, cell->labels);
-        const struct older *own = slot && sums[*slot].n >= CELL_MIN ? &sums[*slot] : NULL;
-        double mean, variance, base = own ? own->sum / own->n : predict(book, &prediction, cell->labels);
-        sketch_log_moments(&cell->latency, &mean, &variance);
-        struct excess e = {cell->labels, (double)cell->latency.count, mean - base};
-        r = array_add(&ret_list->cells, e);
-    }
-    ret_list->noise = prediction.noise;
-    map_done(&prediction.index);
-    array_done(&prediction.effects);
-    free(sums);
-    map_done(&index);
-    return r;
-}
-
-static bool matches(const struct book *book, uint32_t set, const struct label *labels, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (labels_value(book->labels, set, labels[i].key) != labels[i].value)
-            return false;
-    return true;
-}
 
 static double gain_of(double n, double sum)
 {
@@ -211,13 +37,13 @@ static int tally_extensions(const struct book *book, const struct excess_list *l
     size_t n = 0;
     map_clear(index);
     array_foreach (&list->cells, e) {
-        if (!matches(book, e->labels, base->labels, base->length))
+        if (!labels_match(book, e->labels, base->labels, base->length))
             continue;
         size_t count;
         const struct label *pairs = labels_of(book->labels, e->labels, &count);
         for (size_t i = 0; i < count; i++) {
             bool added;
-            if (!usable(book, pairs[i]))
+            if (!labels_usable(book, pairs[i]))
                 continue;
             uint64_t *slot = map_put(index, (uint64_t)pairs[i].key << 32 | pairs[i].value, &added);
             if (!slot)
@@ -305,7 +131,7 @@ static void describe(const struct book *book, const struct excess_list *list, st
 {
     double n = 0, sum = 0, n_out = 0, sum_out = 0;
     array_foreach (&list->cells, e) {
-        bool in = matches(book, e->labels, cause->labels, cause->length);
+        bool in = labels_match(book, e->labels, cause->labels, cause->length);
         n += in ? e->n : 0;
         sum += in ? e->n * e->d : 0;
         n_out += in ? 0 : e->n;
@@ -348,7 +174,7 @@ int cause_search(const struct book *book, uint32_t type, int (*is_newer)(void *,
     struct cause *beam = calloc(3 * (BEAM + 1), sizeof(*beam)), *next = beam ? beam + BEAM + 1 : NULL;
     struct cause *all = beam ? beam + 2 * (BEAM + 1) : NULL;
     size_t beam_count = 1, all_count = 0;
-    int r = beam ? collect_excess(book, type, is_newer, context, &list) : -ENOMEM;
+    int r = beam ? excess_collect(book, &(struct excess_of){type, 0, is_newer, context}, &list) : -ENOMEM;
     if (r == 0) {
         double n = 0, sum = 0;
         array_foreach (&list.cells, e) {
@@ -377,7 +203,7 @@ int cause_search(const struct book *book, uint32_t type, int (*is_newer)(void *,
     if (r == 0)
         *ret_count = n;
     free(beam);
-    array_done(&list.cells);
+    excess_done(&list);
     return r;
 }
 

@@ -110,8 +110,8 @@ static uint64_t hash_parts(const struct book *book, const struct trace *trace)
 }
 
 /* The class of these labels and sub-operations, unless the bucket has `room` classes already: then 0. */
-static int put_class_within(struct book *book, struct bucket *bucket, const struct class *class, uint32_t room,
-                            uint32_t *ret_class)
+static int put_class_within(struct book *book, struct bucket *bucket, const struct class *class,
+                            uint32_t room, uint32_t *ret_class)
 {
     uint64_t identity[2] = {class->labels, class->parts}, key = map_hash(identity, sizeof(identity));
     uint64_t *known = map_get(&book->class_of, key);
@@ -290,7 +290,7 @@ static int count_placed(struct book *book, const struct tree *tree, const struct
         group->above = book->path_of_part.at[part->up];
     r = book_count_tree(book, group, tree);
     if (r == 0 && place->wanted.callee == NAMES_NONE)
-        r = book_count_cell(book, place->wanted.type, combination, place->labels,
+        r = book_count_cell(book, place->wanted.type, combination, place->labels, place->host,
                             part->end_ns - part->start_ns);
     if (r == 0 && place->whole_ns)
         r = sketch_add(&group->request, place->whole_ns);

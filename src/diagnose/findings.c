@@ -39,6 +39,8 @@ static double measured(const struct sketch *sketch, enum regress_measure measure
 /* The shortest cause that is not "everywhere", when it is worth naming. */
 static const struct cause *named_cause(const struct verdict *verdict)
 {
+    if (verdict->subgroup.slower)
+        return &verdict->subgroup.cause;
     const struct cause *best = verdict->cause_count ? &verdict->causes[0] : NULL;
     return best && best->length && best->gain > 0 ? best : NULL;
 }
@@ -58,7 +60,20 @@ static uint32_t culprit_of(const struct book *book, const struct verdict *v)
 /* Whether errors are what the finding is about. */
 static bool by_errors(const struct verdict *v)
 {
-    return v->errors.more && !(v->result.slower && v->result.adjusted_p < v->errors.adjusted_p);
+    return v->errors.more && !(v->result.slower && v->result.adjusted_p < v->errors.adjusted_p) &&
+           !v->subgroup.slower;
+}
+
+static const char *say_subgroup_title(const struct book *book, const struct verdict *v, const char *bucket,
+                                      struct finding *f)
+{
+    struct text words = {0};
+    cause_words(book, &v->subgroup.cause, &words);
+    const char *title =
+        finding_say(f, "%s is %.2f times slower where %s since %s %s", bucket, v->subgroup.cause.ratio,
+                    text_get(&words), names_get(book->names, v->service), names_get(book->names, v->since));
+    text_done(&words);
+    return title;
 }
 
 static void say_title(const struct book *book, const struct verdict *v, struct finding *f)
@@ -71,6 +86,8 @@ static void say_title(const struct book *book, const struct verdict *v, struct f
         f->title = finding_say(f, "%s fails in %.2f %% of its requests instead of %.2f %% since %s %s",
                                text_get(&bucket), v->errors.rate_newer * 100, v->errors.rate_older * 100,
                                names_get(book->names, v->service), names_get(book->names, v->since));
+    else if (v->subgroup.slower)
+        f->title = say_subgroup_title(book, v, text_get(&bucket), f);
     else
         f->title = finding_say(f, "%s is %.2f times slower (%s %s instead of %s) %s %s %s", text_get(&bucket),
                                r->ratio[r->measure],
@@ -112,7 +129,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
     const struct regress_result *r = &v->result;
     if (v->errors.more)
         say_errors(v, &words);
-    if (v->result.slower && v->change_count) {
+    if (judge_takes_longer(v) && v->change_count) {
         text_add(&words, "On the critical path, ");
         forest_change_words(book, &v->changes[0], &words);
         text_addf(&words, "; that is %.0f %% of the growth. Call path: ", v->changes[0].share * 100);
@@ -120,11 +137,19 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
         text_add(&words, ". ");
     }
     const struct cause *cause = named_cause(v);
-    if (v->result.slower && cause) {
+    if (judge_takes_longer(v) && cause) {
         text_add(&words, "The slow-down is where ");
         cause_words(book, cause, &words);
         text_addf(&words, " (%.2f times, elsewhere %.2f times). ", cause->ratio, cause->ratio_outside);
     }
+    if (v->subgroup.slower)
+        text_addf(&words,
+                  "There the ratio's 95 %% interval is %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu "
+                  "host%s against %llu on %zu. All requests together hardly show it: ",
+                  v->subgroup.low, v->subgroup.high, v->subgroup.adjusted_p,
+                  (unsigned long long)v->subgroup.cause.requests, v->subgroup.hosts,
+                  v->subgroup.hosts == 1 ? "" : "s", (unsigned long long)v->subgroup.base_requests,
+                  v->subgroup.base_hosts);
     text_addf(
         &words,
         "%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s against "
@@ -187,12 +212,25 @@ static int add_numbers(const struct verdict *v, double e_value, struct finding *
 {
     const struct regress_result *result = &v->result;
     const struct error_result *errors = &v->errors;
-    bool fails = by_errors(v);
-    int r = finding_add_real(f, "ratio", fails ? errors->ratio : result->ratio[result->measure]);
-    r |= finding_add_real(f, "ratio_low", fails ? errors->low : result->low[result->measure]);
-    r |= finding_add_real(f, "ratio_high", fails ? fmin(errors->high, 1e9) : result->high[result->measure]);
-    r |= finding_add_real(f, "p_value", fails ? errors->p : result->p);
-    r |= finding_add_real(f, "adjusted_p_value", fails ? errors->adjusted_p : result->adjusted_p);
+    const struct subgroup *part = &v->subgroup;
+    double ratio = result->ratio[result->measure], low = result->low[result->measure],
+           high = result->high[result->measure], p = result->p, adjusted = result->adjusted_p;
+    if (by_errors(v)) {
+        ratio = errors->ratio, low = errors->low, high = fmin(errors->high, 1e9);
+        p = errors->p, adjusted = errors->adjusted_p;
+    } else if (part->slower) {
+        ratio = part->cause.ratio, low = part->low, high = fmin(part->high, 1e9);
+        p = part->p, adjusted = part->adjusted_p;
+    }
+    int r = finding_add_real(f, "ratio", ratio);
+    r |= finding_add_real(f, "ratio_low", low);
+    r |= finding_add_real(f, "ratio_high", high);
+    r |= finding_add_real(f, "p_value", p);
+    r |= finding_add_real(f, "adjusted_p_value", adjusted);
+    if (part->slower) {
+        r |= finding_add_count(f, "subgroup_requests_count", part->cause.requests);
+        r |= finding_add_count(f, "subgroup_base_requests_count", part->base_requests);
+    }
     r |= finding_add_real(f, "error_share", errors->rate_newer);
     r |= finding_add_real(f, "base_error_share", errors->rate_older);
     r |= finding_add_real(f, "mix_ratio", v->mix_ratio);
@@ -220,7 +258,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
 {
     struct text words = {0};
     int r = 0;
-    if (v->result.slower && v->change_count) {
+    if (judge_takes_longer(v) && v->change_count) {
         const struct forest_change *c = &v->changes[0];
         say_chain(book, v, c->path, &words);
         r |= finding_add_text(f, "path", keep(f, &words));
@@ -231,7 +269,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "concurrency", c->concurrency_after);
         r |= finding_add_real(f, "base_concurrency", c->concurrency_before);
     }
-    const struct cause *cause = v->result.slower ? named_cause(v) : NULL;
+    const struct cause *cause = judge_takes_longer(v) ? named_cause(v) : NULL;
     if (cause) {
         cause_words(book, cause, &words);
         r |= finding_add_text(f, "cause", keep(f, &words));
@@ -239,7 +277,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "cause_ratio", cause->ratio);
         r |= finding_add_real(f, "cause_ratio_outside", cause->ratio_outside);
     }
-    if (v->result.slower && v->rule.length) {
+    if (judge_takes_longer(v) && v->rule.length) {
         cause_words(book, &v->rule, &words);
         r |= finding_add_text(f, "rule_cause", keep(f, &words));
     }
@@ -299,7 +337,7 @@ static enum finding_severity severity_of(const struct verdict *v)
 static const struct path *place_of(const struct book *book, const struct verdict *v)
 {
     const struct path *type = &book->paths.at[book->buckets.at[v->bucket].type];
-    if (!v->change_count || !v->result.slower)
+    if (!v->change_count || !judge_takes_longer(v))
         return type;
     const struct path *path = &book->paths.at[v->changes[0].path];
     bool callers = v->changes[0].kind == CHANGE_MORE_CALLS || v->changes[0].kind == CHANGE_SEQUENTIAL ||

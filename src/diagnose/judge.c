@@ -50,11 +50,6 @@ static void verdict_done(struct verdict *v)
     sketch_done(&v->newer_request);
 }
 
-struct side_of {
-    const struct book *book;
-    const struct verdict *verdict;
-};
-
 /* The paper's Z-score with versions as the sample: against the means of the older versions only. */
 static double z_of_versions(const struct verdict *verdict, const struct sides *sides)
 {
@@ -191,6 +186,37 @@ int judge_forests(const struct book *book, const struct verdict *v, struct fores
     return 0;
 }
 
+struct side_of {
+    const struct book *book;
+    const struct verdict *verdict;
+};
+
+static int side_of_combination(void *context, uint32_t combination)
+{
+    const struct side_of *side = context;
+    const struct verdict *v = side->verdict;
+    if (book_has_version(side->book, combination, v->service, v->version))
+        return 1;
+    for (size_t i = 0; i < v->sides.older_count; i++)
+        if (book_has_version(side->book, combination, v->service, v->sides.older[i]))
+            return 0;
+    return -1;
+}
+
+/* Whether the newer side is slower for some combination of attributes. Cells are of entries, over all time.
+ */
+static int find_subgroup(const struct book *book, const struct judge_settings *settings, double spread,
+                         struct verdict *v)
+{
+    struct side_of side = {book, v};
+    if (settings->sequential || v->of_callers || v->older_bucket != v->bucket ||
+        v->result.method == METHOD_NONE)
+        return 0;
+    struct excess_of of = {book->buckets.at[v->bucket].type, book->buckets.at[v->bucket].labels,
+                           side_of_combination, &side};
+    return subgroup_search(book, &of, spread, &v->subgroup);
+}
+
 /* Finds the groups of a verdict's versions, tests them, appends it. */
 static int judge_sides(const struct book *book, const struct judge_settings *settings, double spread,
                        struct verdict *planned, struct judgement *judgement)
@@ -208,6 +234,8 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
         r = sketch_merge(&verdict.newer_request, &sides.newer[i]->request);
     verdict.z_versions = z_of_versions(&verdict, &sides);
     set_times(&sides, &verdict);
+    if (r == 0)
+        r = find_subgroup(book, settings, spread, &verdict);
     /* What is above a service changes for other reasons, too: only the same time tells. */
     bool told = !verdict.of_callers || verdict.concurrent;
     if (r == 0 && told)
@@ -238,18 +266,6 @@ static int judge_one(const struct book *book, const struct judge_settings *setti
     return judge_sides(book, settings, spread, &verdict, judgement);
 }
 
-static int side_of_combination(void *context, uint32_t combination)
-{
-    const struct side_of *side = context;
-    const struct verdict *v = side->verdict;
-    if (book_has_version(side->book, combination, v->service, v->version))
-        return 1;
-    for (size_t i = 0; i < v->sides.older_count; i++)
-        if (book_has_version(side->book, combination, v->service, v->sides.older[i]))
-            return 0;
-    return -1;
-}
-
 static int explain(const struct book *book, struct verdict *verdict)
 {
     struct forest before, after;
@@ -272,13 +288,18 @@ static int explain(const struct book *book, struct verdict *verdict)
     return r;
 }
 
+static double evidence_of(const struct verdict *v)
+{
+    double p = fmin(v->result.adjusted_p, v->errors.adjusted_p);
+    return v->subgroup.slower ? fmin(p, v->subgroup.adjusted_p) : p;
+}
+
 static int by_evidence(const void *x, const void *y)
 {
     const struct verdict *a = x, *b = y;
     if (a->outcome != b->outcome)
         return a->outcome > b->outcome ? -1 : 1;
-    double p = fmin(a->result.adjusted_p, a->errors.adjusted_p),
-           q = fmin(b->result.adjusted_p, b->errors.adjusted_p);
+    double p = evidence_of(a), q = evidence_of(b);
     if (p != q)
         return p < q ? -1 : 1;
     return a->result.ratio[a->result.measure] > b->result.ratio[b->result.measure] ? -1 : 1;
@@ -440,6 +461,37 @@ static int select_slower(const struct judge_settings *settings, struct judgement
     return 0;
 }
 
+#define SUBGROUPS_RATE \
+    0.5 /* of the false-discovery rate: a family of their own beside that of all requests */
+
+static int select_subgroups(const struct judge_settings *settings, struct judgement *j)
+{
+    size_t n = j->verdicts.count, tested = 0;
+    _cleanup_(freep) double *values = calloc(2 * n + 1, sizeof(*values));
+    _cleanup_(freep) bool *selected = calloc(n + 1, sizeof(*selected));
+    double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
+    double least = fmax(SUBGROUP_RATIO_MIN, settings->regress.minimum_ratio);
+    if (!values || !selected)
+        return -ENOMEM;
+    array_foreach (&j->verdicts, v)
+        if (v->subgroup.tested)
+            values[tested++] = v->subgroup.p;
+    stats_benjamini_hochberg(values, tested, SUBGROUPS_RATE * q, selected, values + n);
+    tested = 0;
+    array_foreach (&j->verdicts, v) {
+        if (!v->subgroup.tested)
+            continue;
+        v->subgroup.adjusted_p = values[n + tested];
+        v->subgroup.slower = selected[tested++] && !v->result.slower && v->subgroup.cause.ratio >= least;
+    }
+    return 0;
+}
+
+bool judge_takes_longer(const struct verdict *v)
+{
+    return v->result.slower || v->subgroup.slower;
+}
+
 /* How often what is there would be needed for an interval that ends at the tolerance. */
 static double times_wanted(const struct regress_result *r)
 {
@@ -455,7 +507,7 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
         settings->regress.minimum_requests ? settings->regress.minimum_requests : REGRESS_MINIMUM_REQUESTS;
     uint64_t fewer = MIN(v->older.count, v->newer.count);
     bool suspicious = r->adjusted_p <= SUSPICIOUS_P && r->ratio[r->measure] >= SUSPICIOUS_RATIO;
-    if (r->slower || v->errors.more) {
+    if (judge_takes_longer(v) || v->errors.more) {
         v->outcome = OUTCOME_SLOWER;
     } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {
         v->outcome = OUTCOME_NOT_SLOWER;
@@ -491,7 +543,7 @@ static void find_cost(const struct judgement *j, struct verdict *v)
 static void find_consequences(const struct book *book, struct judgement *j)
 {
     array_foreach (&j->verdicts, v) {
-        if (!v->result.slower || (v->errors.more && !v->of_callers))
+        if (!judge_takes_longer(v) || (v->errors.more && !v->of_callers))
             continue;
         bool there =
             v->change_count && v->changes[0].share >= FOLLOWS_SHARE && v->changes[0].kind == CHANGE_SLOWER;
@@ -580,6 +632,8 @@ int judge(const struct book *book, const struct judge_settings *settings, struct
         r = hosts_judge(book, settings, &j);
     if (r == 0)
         r = select_slower(settings, &j);
+    if (r == 0)
+        r = select_subgroups(settings, &j);
     array_foreach (&j.verdicts, v) {
         find_outcome(settings, v);
         if (v->outcome == OUTCOME_SLOWER)

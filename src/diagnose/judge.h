@@ -8,6 +8,7 @@
 #include "diagnose/compare.h"
 #include "diagnose/errors.h"
 #include "diagnose/sequential.h"
+#include "diagnose/subgroup.h"
 #include "diagnose/versions.h"
 #include "span/store.h"
 
@@ -48,6 +49,8 @@ struct verdict {
     struct regress_result result;
     struct error_result errors;
     struct sequential_result sequential;
+    struct subgroup
+        subgroup; /* slower there only, where all requests together are not; not in sequential verdicts */
     enum outcome outcome;
     bool waiting;           /* the older side runs too, but has not served enough meanwhile: no verdict yet */
     bool concurrent;        /* both sides over the same time */
@@ -102,6 +105,9 @@ struct judgement {
 /* What a verdict that cannot be told would take; how the mix of requests changed. */
 void judge_wanted_words(const struct verdict *verdict, struct text *to);
 void judge_mix_words(const struct book *book, const struct verdict *verdict, struct text *to);
+
+/* Slower, as a whole or in a subgroup (else it is slower for its errors). */
+bool judge_takes_longer(const struct verdict *verdict);
 
 const char *judge_outcome_name(enum outcome outcome); /* "slower", "not-slower", "cannot-tell" */
 

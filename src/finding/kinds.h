@@ -325,6 +325,8 @@
          EVIDENCE("cause_coverage", "share of the slow-down within that combination")                         \
          EVIDENCE("cause_ratio", "newer / older within it")                                                   \
          EVIDENCE("cause_ratio_outside", "and outside of it")                                                 \
+         EVIDENCE("subgroup_requests_count", "requests of the newer version within the cause, where only those are slower")\
+         EVIDENCE("subgroup_base_requests_count", "and of the older version")                                 \
          EVIDENCE("rule_cause", "what the simple rule says: the one value with the largest ratio"))
 /* clang-format on */
 

@@ -203,6 +203,17 @@ export const SCENARIOS = {
             own: 10, calls: ({ version, host }) => (f.random() < 0.5 ? [{ who: { service: 'orders', version, host }, name: 'render', own: 80 * f.noise() }] : []),
         }),
     },
+    'slower for a sixth of the requests': {
+        plan: (f) => ({ ...pair(f, { requests: 3000, attributes: () => ({ 'app.region': f.pick(['eu', 'us', 'ap']), 'app.plan': f.pick(['free', 'team']), 'app.shard': `s${Math.floor(f.random() * 8)}` }), factor: ({ attributes }) => (attributes['app.region'] === 'eu' && attributes['app.plan'] === 'free' ? 1.7 : 1) }), cause: /^(app.plan=free and app.region=eu|app.region=eu and app.plan=free)$/ }),
+        expect: slower(),
+    },
+    'slower for a few requests, with a feature': {
+        plan: (f) => ({ ...pair(f, { requests: 3000, attributes: () => ({ 'feature.cache': String(f.random() < 0.08), 'app.plan': f.pick(['free', 'team']) }), factor: ({ attributes }) => (attributes['feature.cache'] === 'true' ? 2 : 1) }), cause: /^feature.cache=true$/ }),
+        expect: slower(),
+    },
+    'slow for a part of the requests, as before': {
+        expect: notSlower(), plan: (f) => void pair(f, { requests: 3000, attributes: () => ({ 'app.region': f.pick(['eu', 'us', 'ap']), 'app.plan': f.pick(['free', 'team']), 'app.shard': `s${Math.floor(f.random() * 8)}` }), drift: () => 1, calls: ({ attributes: a }) => (a['app.region'] === 'eu' && a['app.plan'] === 'free' ? [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: 40 * f.noise() }] : []) }),
+    },
     'slower within a shifted mix': {
         plan: (f) => pair(f, { requests: 4000, factor: () => 1.6, attributes: ({ isNewer }) => ({ tenant: f.random() < (isNewer ? 0.2 : 0.6) ? 'big' : 'small' }), own: 20, calls: ({ attributes }) => [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: (attributes.tenant === 'big' ? 20 : 4) * f.noise() }] }), expect: slower(),
     },
