@@ -16,6 +16,7 @@
 #include "diagnose/bundle.h"
 #include "serve/api.h"
 #include "serve/clickhouse.h"
+#include "serve/tsp.h"
 #include "serve/watcher.h"
 
 #define HOSTS_MAX   16
@@ -100,6 +101,7 @@ struct serve {
     struct watcher *watcher;
     struct source *sources[SOURCES_MAX];
     struct api api;
+    struct tsp *tsp;
 };
 
 static void set_json(struct http_response *response, json_t *json)
@@ -338,7 +340,8 @@ static void answer_health(struct serve *serve, struct http_response *response)
 static void handle(void *context, const struct http_request *request, struct http_response *response)
 {
     struct serve *serve = context;
-    if (receiver_handle(serve->receiver, request, response) || api_handle(&serve->api, request, response))
+    if (receiver_handle(serve->receiver, request, response) || api_handle(&serve->api, request, response) ||
+        tsp_handle(serve->tsp, request, response))
         return;
     bool get = strcmp(request->method, "GET") == 0;
     if (get && strcmp(request->path, "/api/diagnosis") == 0)
@@ -449,6 +452,7 @@ static void close_sources(struct serve *serve)
         source_cancel(serve->sources[i]); /* all at once */
     for (size_t i = 0; i < serve->api.count; i++)
         source_free(serve->sources[i]);
+    tsp_free(serve->tsp);
 }
 
 /* Where a browser finds the page. */
@@ -460,6 +464,10 @@ static void print_address(const struct options *options, uint16_t port, const ch
     fprintf(stderr, "sonde: the page is at http://%.*s:%u/%s%s\n", any || !length ? 9 : length,
             any || !length ? "127.0.0.1" : options->listen, port, token ? "t/TOKEN/" : "",
             token ? ", with the token in place of TOKEN" : "");
+    if (options->path_count)
+        fprintf(stderr,
+                "sonde: other viewers of traces (Trace Server Protocol " TSP_VERSION ") find it below %s\n",
+                token ? "/t/TOKEN" TSP_PATH : TSP_PATH);
 }
 
 static int run(struct options *options, const char *token, const char *send_token, struct problem *problem)
@@ -510,8 +518,11 @@ static int run(struct options *options, const char *token, const char *send_toke
                                  .token = token,
                                  .send_token = send_token,
                                  .connections_max = options->connections_max,
-                                 .names = options->hosts};
-    r = http_server_start(&http, &server, problem);
+                                 .names = options->hosts,
+                                 .open_path = TSP_PATH};
+    r = tsp_new(serve.sources, serve.api.count, &serve.tsp);
+    if (r == 0)
+        r = http_server_start(&http, &server, problem);
     if (r < 0) {
         close_sources(&serve);
         return r;
@@ -714,6 +725,7 @@ const struct command command_serve = {
         "Answers:  GET / (the page)   GET /api/v1/...      (doc/page.md)\n"
         "          POST /v1/traces    GET /api/diagnosis    GET /api/trace?id=ID\n"
         "          GET /evidence       GET /metrics         GET /api/sketches?by=service,name\n"
+        "          /tsp/api/...        (Trace Server Protocol 0.6, for viewers such as VS Code's)\n"
         "          GET /healthz        GET /api/alerts      POST /api/alerts?id=FINGERPRINT "
         "(acknowledges)\n\n"
         "Examples:\n"

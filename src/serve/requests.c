@@ -48,6 +48,7 @@ struct requests {
     int spans_fd;
     uint64_t spans_end;
     struct row *rows;
+    uint32_t *by_start; /* rows in the order in which they began, once all are there */
     size_t count, capacity;
     struct text texts;
     struct map ids; /* of texts, while building */
@@ -174,6 +175,40 @@ int requests_replace(struct requests *requests, const struct request *request, c
     return 0;
 }
 
+static int by_start(const void *x, const void *y, void *context)
+{
+    const struct row *rows = context, *a = &rows[*(const uint32_t *)x], *b = &rows[*(const uint32_t *)y];
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static int put_in_order(struct requests *requests)
+{
+    requests->by_start = calloc(requests->count + 1, sizeof(*requests->by_start));
+    if (!requests->by_start)
+        return -ENOMEM;
+    for (size_t i = 0; i < requests->count; i++)
+        requests->by_start[i] = (uint32_t)i;
+    qsort_r(requests->by_start, requests->count, sizeof(*requests->by_start), by_start, requests->rows);
+    return 0;
+}
+
+void requests_get(const struct requests *requests, size_t index, struct request_facts *ret_facts)
+{
+    const struct row *row = &requests->rows[requests->by_start[index]];
+    *ret_facts = (struct request_facts){.start_ns = row->start_ns,
+                                        .latency_ns = row->latency_ns,
+                                        .name = text_of(requests, row->name),
+                                        .service = text_of(requests, row->service),
+                                        .method = text_of(requests, row->method),
+                                        .route = text_of(requests, row->route),
+                                        .path = text_of(requests, row->path),
+                                        .dominant = text_of(requests, row->dominant),
+                                        .state = request_state_name((enum request_state)row->state),
+                                        .status = row->status};
+}
+
 int requests_close(struct requests *requests, struct problem *problem)
 {
     struct header header = {.magic = "SDR1",
@@ -187,6 +222,8 @@ int requests_close(struct requests *requests, struct problem *problem)
     text_add_bytes(&all, requests->texts.at, requests->texts.length);
     path_of(requests, "requests", path);
     int r = all.failed ? -ENOMEM : file_replace(path, all.at, all.length);
+    if (r >= 0)
+        r = put_in_order(requests);
     text_done(&all);
     requests->text = requests->texts.at;
     requests->text_bytes = requests->texts.length;
@@ -245,6 +282,8 @@ int requests_open(const char *folder, struct requests **ret_requests, struct pro
         r = file_read(path, (size_t)4 << 30, &requests->file, &length);
     if (r == 0)
         r = check(requests, length, (uint64_t)st.st_size);
+    if (r == 0)
+        r = put_in_order(requests);
     if (r < 0) {
         requests_free(requests);
         return problem_set(problem, r, "%s: %s", path, r == -EBADMSG ? "damaged" : strerror(-r));
@@ -262,6 +301,7 @@ void requests_free(struct requests *requests)
     if (!requests->file)
         free(requests->rows);
     free(requests->file);
+    free(requests->by_start);
     text_done(&requests->texts);
     map_done(&requests->ids);
     map_done(&requests->by_name);

@@ -57,4 +57,15 @@ int requests_one(const struct requests *requests, const char *name, struct text 
 
 size_t requests_count(const struct requests *requests);
 
+/* A request's row in the table. Strings are borrowed from the requests, never NULL. */
+struct request_facts {
+    uint64_t start_ns, latency_ns;
+    const char *name, *service, *method, *route, *path;
+    const char *dominant, *state; /* what took most of its time; "finished" and the like */
+    unsigned status;
+};
+
+/* The index-th of requests_count() requests, in the order in which they began. */
+void requests_get(const struct requests *requests, size_t index, struct request_facts *ret_facts);
+
 #endif

@@ -88,6 +88,7 @@ static bool name_row(const struct naming *naming, uint32_t quark, struct row_ord
             if (top > 0 && strcmp(names[top], KINDS[k].top) == 0 && strcmp(leaf, KINDS[k].leaf) == 0) {
                 o->kind = k;
                 o->number = atoll(above);
+                o->row.names = strcmp(leaf, "Thread") == 0;
                 snprintf(o->row.name, sizeof(o->row.name), KINDS[k].name, above);
                 set_group(naming, KINDS[k].top, atoll(names[top - 1]), o);
                 return true;

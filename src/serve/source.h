@@ -32,6 +32,7 @@ struct source_row {
     uint32_t quark;
     char group[64]; /* "orders 4711", "CPUs" */
     char name[96];  /* "thread 4712: state" */
+    bool names;     /* its numbers are names (a thread's), not amounts */
     char *path;
 };
 

@@ -40,7 +40,7 @@ static struct requests *made(char folder[TEST_PATH])
     assert_non_null(mkdtemp(test_path(folder)));
     assert_int_equal(requests_create(folder, &requests, NULL), 0);
     for (unsigned i = 0; i < COUNT; i++)
-        add(requests, i);
+        add(requests, i * 37 % COUNT); /* not in the order in which they began */
     assert_int_equal(requests_close(requests, NULL), 0);
     return requests;
 }
@@ -101,6 +101,18 @@ static void answers_alike_when_made_and_when_kept(void **state)
     requests_free(requests);
     assert_int_equal(requests_open(folder, &requests, NULL), 0);
     assert_int_equal(requests_count(requests), COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct request_facts facts;
+        char name[16];
+        snprintf(name, sizeof(name), "7-%u", i);
+        requests_get(requests, i, &facts);
+        assert_string_equal(facts.name, name);
+        assert_int_equal(facts.start_ns, 1000000000 + i * 1000000ull);
+        assert_int_equal(facts.latency_ns, (i + 1) * 1000000ull);
+        assert_int_equal(facts.status, i % 10 ? 200 : 500);
+        assert_string_equal(facts.state, "finished");
+        assert_string_equal(facts.service, i % 2 ? "odd" : "even");
+    }
     ask(requests);
     requests_free(requests);
     gone(folder);
