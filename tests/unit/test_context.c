@@ -253,7 +253,7 @@ static void a_reply_written_as_the_read_begins_was_read(void **state)
     assert_int_equal(c->proved, 6);
     const struct request *b = feed_kept(&feed, "/b");
     for (size_t i = 0; i < b->spans.count; i++)
-        if (b->spans.at[i].kind == VSPAN_redis && b->spans.at[i].sequence == 4)
+        if (b->spans.at[i].kind == VSPAN_command && b->spans.at[i].sequence == 4)
             assert_int_equal(b->spans.at[i].end_ns, US(180));
     feed_done(&feed);
 }
