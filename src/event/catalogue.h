@@ -683,7 +683,8 @@ enum sonde_meaning {
 
 /* ---- the events ---- */
 
-/* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text) */
+/* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text). New ones go to the end: recordings
+ * have the numbers of spans that were open (span:open), and are read for ever. */
 #define SONDE_EVENTS(E)                                                                                     \
     E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
@@ -700,17 +701,6 @@ enum sonde_meaning {
     E(redis_delete_file_event, "redis:delete_file_event", INSTANT, PROBE, "a descriptor is unwatched")      \
     E(redis_loop_phase, "redis:loop_phase", SPAN, PROBE, "a part of the event loop that took time")         \
     E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")            \
-    E(redis_block, "redis:block", INSTANT, PROBE, "a client is blocked by its command, or no longer")       \
-    E(redis_answered, "redis:answered", INSTANT, PROBE, "a command is answered without being executed")     \
-    E(redis_publish, "redis:publish", INSTANT, PROBE, "a message is handed to the subscribers")             \
-    E(redis_fork, "redis:fork", SPAN, PROBE, "the server forks a child")                                    \
-    E(redis_fsync, "redis:fsync", SPAN, PROBE, "a file is forced to the disk")                              \
-    E(redis_aof_write, "redis:aof_write", SPAN, PROBE, "the append-only file is written")                   \
-    E(redis_expire, "redis:expire", SPAN, PROBE, "expired keys are looked for and deleted")                 \
-    E(redis_evict, "redis:evict", SPAN, PROBE, "keys are deleted because memory is at its limit")           \
-    E(redis_output_limit, "redis:output_limit", INSTANT, PROBE,                                             \
-      "a client is closed because it does not take its replies")                                            \
-    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")                     \
     E(node_async_init, "node:async_init", INSTANT, PROBE, "an asynchronous resource is created")            \
     E(node_callback, "node:callback", SPAN, PROBE, "JavaScript is called back, with its microtasks")        \
     E(uv_submit, "uv:submit", INSTANT, PROBE, "a request is queued for the thread pool")                    \
@@ -758,9 +748,20 @@ enum sonde_meaning {
     E(budget, "trace:budget", INSTANT, COLLECTOR, "tracing cost too much: something is left out")           \
     E(level, "trace:level", INSTANT, COLLECTOR, "somebody chose how much is recorded from now on")          \
     E(block_io, "block:io", SPAN, KERNEL, "a disk works on a request")                                      \
-    E(profile_sample, "profile:sample", INSTANT, COLLECTOR, "what a thread ran, as `sonde profile` saw it")
+    E(profile_sample, "profile:sample", INSTANT, COLLECTOR, "what a thread ran, as `sonde profile` saw it") \
+    E(redis_block, "redis:block", INSTANT, PROBE, "a client is blocked by its command, or no longer")       \
+    E(redis_answered, "redis:answered", INSTANT, PROBE, "a command is answered without being executed")     \
+    E(redis_publish, "redis:publish", INSTANT, PROBE, "a message is handed to the subscribers")             \
+    E(redis_fork, "redis:fork", SPAN, PROBE, "the server forks a child")                                    \
+    E(redis_fsync, "redis:fsync", SPAN, PROBE, "a file is forced to the disk")                              \
+    E(redis_aof_write, "redis:aof_write", SPAN, PROBE, "the append-only file is written")                   \
+    E(redis_expire, "redis:expire", SPAN, PROBE, "expired keys are looked for and deleted")                 \
+    E(redis_evict, "redis:evict", SPAN, PROBE, "keys are deleted because memory is at its limit")           \
+    E(redis_output_limit, "redis:output_limit", INSTANT, PROBE,                                             \
+      "a client is closed because it does not take its replies")                                            \
+    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")
 
-/* Catalogue numbers; 0 is no event. They are not stable between versions: traces carry names. */
+/* Catalogue numbers; 0 is no event. Traces carry names, but for span:open. */
 enum sonde_event_id {
     SONDE_EVENT_none,
 #define E(ident, name, shape, origin, text) SONDE_EVENT_##ident,
