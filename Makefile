@@ -49,6 +49,7 @@ verdicts: build ## how right the findings are: generated programs with known fau
 
 lint: ## formatting and dependency rules
 	@tools/check-deps
+	@tools/check-circles
 	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
 fuzz: ## run every fuzz target for a minute

@@ -10,139 +10,7 @@
 #include "model/model.h"
 #include "profile/profile.h"
 #include "protocols/protocols.h"
-#include "targets/node/events.h"
-#include "targets/redis/events.h"
-
-const char *intern(struct analysis *a, const char *string, size_t length)
-{
-    if (!length)
-        return "";
-    uint64_t hash = map_hash(string, length);
-    for (;; hash++) { /* strings of equal hashes take the next free key */
-        bool added;
-        uint64_t *place = map_put(&a->interned, hash, &added);
-        if (!place) {
-            a->failed = true;
-            return "";
-        }
-        if (added) {
-            char *copy = arena_strndup(&a->arena, string, length);
-            if (!copy)
-                a->failed = true;
-            *place = (uint64_t)(uintptr_t)(copy ? copy : "");
-            return (const char *)(uintptr_t)*place;
-        }
-        const char *known = (const char *)(uintptr_t)*place;
-        if (strncmp(known, string, length) == 0 && known[length] == '\0')
-            return known;
-    }
-}
-
-const char *intern_string(struct analysis *a, const char *string)
-{
-    return intern(a, string, strlen(string));
-}
-
-/* ---- processes and threads ---- */
-
-static struct process *process_new(struct analysis *a, int64_t pid)
-{
-    struct process *process = calloc(1, sizeof(*process));
-    uint64_t *place = map_put(&a->processes, (uint64_t)pid, NULL);
-    if (!process || !place || array_add(&a->all_processes, process) < 0) {
-        a->failed = true;
-        free(process);
-        return NULL;
-    }
-    char name[32];
-    snprintf(name, sizeof(name), "process %lld", (long long)pid);
-    process->pid = pid;
-    process->exit_status = -1;
-    process->service = intern_string(a, name);
-    *place = (uint64_t)(uintptr_t)process;
-    a->counts.processes++;
-    return process;
-}
-
-struct process *process_get(struct analysis *a, int64_t pid)
-{
-    uint64_t *known = map_get(&a->processes, (uint64_t)pid);
-    return known ? (struct process *)(uintptr_t)*known : process_new(a, pid);
-}
-
-struct thread *thread_get(struct analysis *a, struct process *process, int64_t tid)
-{
-    uint64_t *known = map_get(&process->threads, (uint64_t)tid);
-    if (known)
-        return (struct thread *)(uintptr_t)*known;
-    struct thread *thread = calloc(1, sizeof(*thread));
-    uint64_t *place = map_put(&process->threads, (uint64_t)tid, NULL);
-    if (!thread || !place) {
-        a->failed = true;
-        free(thread);
-        return NULL;
-    }
-    thread->process = process;
-    thread->tid = tid;
-    *place = (uint64_t)(uintptr_t)thread;
-    return thread;
-}
-
-const char *process_name_of(const struct process *process, uint64_t name_id)
-{
-    const uint64_t *name = name_id ? map_get(&process->names, name_id) : NULL;
-    return name ? (const char *)(uintptr_t)*name : NULL;
-}
-
-static void thread_free(struct thread *thread)
-{
-    array_foreach (&thread->items, item)
-        if (item->event == SONDE_EVENT_uv_done)
-            pool_op_free(item->pointer);
-    activity_free(thread->activity);
-    array_done(&thread->items);
-    array_done(&thread->roots);
-    array_done(&thread->answered);
-    array_done(&thread->open);
-    array_done(&thread->looks);
-    array_foreach (&thread->stretches, s)
-        stretch_free(*s);
-    array_done(&thread->stretches);
-    map_done(&thread->async);
-    map_done(&thread->contexts);
-    free(thread->short_turns);
-    free(thread->types);
-    free(thread->loop);
-    functions_free(thread);
-    gc_free(thread->gc);
-    free(thread);
-}
-
-static void process_free(struct analysis *a, struct process *process)
-{
-    map_foreach (&process->threads, slot) {
-        thread_free((struct thread *)(uintptr_t)slot->value);
-    }
-    map_foreach (&process->pool, slot) {
-        pool_op_free((struct pool_op *)(uintptr_t)slot->value);
-    }
-    map_done(&process->names);
-    map_done(&process->threads);
-    map_done(&process->connections);
-    map_done(&process->clients);
-    map_done(&process->sessions);
-    channels_free(process);
-    map_done(&process->pool);
-    map_done(&process->endpoints);
-    map_done(&process->submitters);
-    map_done(&process->server_ports);
-    array_done(&process->inner);
-    function_sums_free(process);
-    failure_forget(process);
-    free(process->encode_seen);
-    free(process->encode);
-    free(process);
-}
+#include "targets/targets.h"
 
 static void name_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
@@ -165,7 +33,7 @@ static void process_end(struct analysis *a, struct process *process, uint64_t no
     process->gone = 1;
     uint64_t end_ns = process->ended_ns ? process->ended_ns : now_ns;
     map_foreach (&process->threads, slot) {
-        turn_finish(a, (struct thread *)(uintptr_t)slot->value, end_ns);
+        ANALYZERS_CALL(a, thread_finish, a, (struct thread *)(uintptr_t)slot->value, end_ns);
     }
     map_foreach (&process->threads, slot) {
         struct thread *thread = (struct thread *)(uintptr_t)slot->value;
@@ -192,10 +60,10 @@ static void process_start_event(struct analysis *a, struct thread *none, const s
     if (HAS(e, process_start_name) && name->length)
         process->service = intern(a, name->s, name->length);
     process->runtime = (uint8_t)U(e, process_start_runtime);
+    process->analyzer = target_analyzer(process->runtime);
     process->parent = (int64_t)U(e, process_start_parent);
     process->started_ns = e->time_ns ? e->time_ns : 1;
-    a->counts.node_processes += process->runtime == SONDE_runtime_node;
-    a->counts.redis_processes += process->runtime == SONDE_runtime_redis;
+    a->counts.of_targets += process->analyzer != NULL;
 }
 
 static void process_exit_event(struct analysis *a, struct thread *none, const struct event *e)
@@ -252,11 +120,9 @@ static const struct event_reading OWN_EVENTS[] = {
     {0},
 };
 
-/* Who reads which events, besides the protocols. */
-static const struct event_reading *const READINGS[] = {
-    OWN_EVENTS,    ACTIVITY_EVENTS, STRETCH_EVENTS, CONNECTION_EVENTS, CONTEXT_EVENTS,
-    STREAM_EVENTS, NODE_EVENTS,     REDIS_EVENTS,   FAILURE_EVENTS,
-};
+/* Who reads which events, besides the protocols and the analyzers. */
+static const struct event_reading *const READINGS[] = {OWN_EVENTS, ACTIVITY_EVENTS, CONNECTION_EVENTS,
+                                                       CONTEXT_EVENTS, STREAM_EVENTS};
 
 static void readers_add(struct analysis *a, const struct event_reading *list)
 {
@@ -302,9 +168,18 @@ int analysis_new(const struct analyze_options *options, struct analysis **ret_an
         return -ENOMEM;
     a->options = *options;
     a->protocols = PROTOCOLS;
+    size_t count = 0;
+    for (; TARGETS[count]; count++)
+        a->order[count] = TARGETS[count];
+    a->order[count++] = &analyzer_failures;
+    a->order[count++] = &analyzer_faults; /* after the targets, which say what is theirs */
+    assert(count < ARRAY_SIZE(a->order));
+    a->analyzers = a->order;
     for (size_t i = 0; i < ARRAY_SIZE(READINGS); i++)
         readers_add(a, READINGS[i]);
     for (const struct protocol *const *p = PROTOCOLS; *p; p++)
+        readers_add(a, (*p)->events);
+    for (const struct analyzer *const *p = a->analyzers; *p; p++)
         readers_add(a, (*p)->events);
     if (options->breakdown && !(a->breakdown = breakdown_new())) {
         free(a);
@@ -358,13 +233,11 @@ void analysis_free(struct analysis *a)
             while (thread->open.count)
                 request_finish(a, thread->open.at[thread->open.count - 1], REQUEST_UNFINISHED, 0);
         }
-    array_foreach (&a->all_processes, process)
-        process_free(a, *process);
+    processes_free(a);
     faults_free(a);
     breakdown_free(a->breakdown);
     profile_free(a->samples);
     attl_free(a);
-    array_done(&a->all_processes);
     array_done(&a->endpoints);
     routes_forget(a);
     array_done(&a->folded);
@@ -375,7 +248,6 @@ void analysis_free(struct analysis *a)
     array_done(&a->fault_list);
     stacks_free(a);
     map_done(&a->interned);
-    map_done(&a->processes);
     map_done(&a->requests);
     map_done(&a->tuples);
     map_done(&a->served);

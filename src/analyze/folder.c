@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "analyze/attl.h"
+#include "model/attl.h"
 #include "targets/node/function.h"
 #include "protocols/ipc.h"
 #include "targets/node/loop.h"
@@ -304,7 +304,7 @@ static json_t *counts_json(const struct analysis_counts *c)
                      (json_int_t)c->requests, "unfinished_count", (json_int_t)c->unfinished, "proved_count",
                      (json_int_t)c->proved, "inferred_count", (json_int_t)c->inferred, "ambiguous_count",
                      (json_int_t)c->ambiguous, "outside_count", (json_int_t)c->outside,
-                     "redis_commands_count", (json_int_t)c->redis_commands, "redis_joined_count",
+                     "redis_commands_count", (json_int_t)c->commands, "redis_joined_count",
                      (json_int_t)c->joined, "http_joined_count", (json_int_t)c->http_joined, "context_count",
                      (json_int_t)c->told, "handover_count", (json_int_t)c->handovers, "begun_before_count",
                      (json_int_t)c->begun_before);
@@ -312,19 +312,25 @@ static json_t *counts_json(const struct analysis_counts *c)
 
 json_t *folder_processes(const struct analysis *analysis)
 {
-    static const char *const RUNTIMES[] = {"", "node", "redis"};
     json_t *all = json_array();
     array_foreach (&analysis->all_processes, p) {
         json_t *threads = json_array();
         map_foreach (&(*p)->threads, slot) {
             json_array_append_new(threads, json_integer((json_int_t)slot->key));
         }
-        json_array_append_new(
-            all, json_pack("{s:s, s:I, s:s, s:o}", "service", (*p)->service, "process", (json_int_t)(*p)->pid,
-                           "runtime", (*p)->runtime < ARRAY_SIZE(RUNTIMES) ? RUNTIMES[(*p)->runtime] : "",
-                           "threads", threads));
+        json_array_append_new(all, json_pack("{s:s, s:I, s:s, s:o}", "service", (*p)->service, "process",
+                                             (json_int_t)(*p)->pid, "runtime",
+                                             (*p)->analyzer ? (*p)->analyzer->name : "", "threads", threads));
     }
     return all;
+}
+
+json_t *analysis_channels_json(const struct analysis *analysis)
+{
+    json_t *array = json_array();
+    ipc_channels_json(analysis, array);
+    ports_json(analysis, array);
+    return array;
 }
 
 int folder_extend(struct report *report, struct analysis *analysis)

@@ -31,6 +31,10 @@ void folder_add_limits(struct report *report, const char *folder, const struct t
  */
 int folder_extend(struct report *report, struct analysis *analysis);
 
+/* Who talks to whom over pipes, UNIX sockets and message ports: ipc_channels_json() and ports_json(). A new
+ * reference. */
+json_t *analysis_channels_json(const struct analysis *analysis);
+
 /* The processes with their threads, for views that know threads only; a new reference. */
 json_t *folder_processes(const struct analysis *analysis);
 

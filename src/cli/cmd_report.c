@@ -7,7 +7,6 @@
 
 #include "analyze/folder.h"
 #include "targets/node/function.h"
-#include "protocols/ipc.h"
 #include "targets/node/loop.h"
 #include "analyze/vertical.h"
 #include "base/clock.h"
@@ -218,7 +217,7 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
 {
     const struct analysis_counts *c = analysis_counts(analysis);
     uint64_t of_requests = c->proved + c->inferred + c->ambiguous;
-    if (!of_requests && !c->redis_commands && !c->begun_before)
+    if (!of_requests && !c->commands && !c->begun_before)
         return;
     struct text line = {0};
     if (of_requests) {
@@ -236,9 +235,9 @@ static void add_attribution(struct text *to, const struct analysis *analysis, co
             text_add(&line, " A queue of the program's own calls functions of one request while it serves "
                             "another: contexts prove nothing there.");
     }
-    if (c->redis_commands) {
+    if (c->commands) {
         text_add(&line, line.length ? " " : "");
-        prose_count(&line, c->redis_commands, "Redis command");
+        prose_count(&line, c->commands, "Redis command");
         text_addf(&line, ", %llu joined to the process that sent them.", (unsigned long long)c->joined);
     }
     if (c->begun_before) {

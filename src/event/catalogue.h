@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "event/syscalls.h"
+#include "event/targets.h"
 
 /* ---- what a field's number means ---- */
 
@@ -185,7 +186,7 @@
     L(e, write, 1, "write") L(e, flush, 2, "flush") L(e, discard, 3, "discard") L(e, other, 255, "other")
 #define SONDE_ENUM_level(L, e) \
     L(e, requests, 0, "requests") L(e, usual, 1, "usual") L(e, everything, 2, "everything")
-#define SONDE_ENUM_runtime(L, e) L(e, other, 0, "other") L(e, node, 1, "node") L(e, redis, 2, "redis")
+#define SONDE_ENUM_runtime(L, e) L(e, other, 0, "other") SONDE_TARGETS(L, e)
 
 #define SONDE_ENUMS(M) \
     M(side)            \

@@ -151,3 +151,14 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
     ret_place->count = (uint32_t)MIN(agree, (uint64_t)UINT32_MAX);
     return true;
 }
+
+bool look_encodes(const struct look *place)
+{
+    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail && i < ENCODE_KINDS;
+         i++) {
+        const char *name = event_label(SONDE_MEANING_encoding, i);
+        if (name && strcmp(name, place->detail) == 0)
+            return true;
+    }
+    return false;
+}

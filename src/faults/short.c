@@ -172,7 +172,7 @@ static void judge(struct fault *fault)
     fault->place = *most;
     fault->looks = seen->looks;
     fault->looks_agree = agree;
-    fault->encodes = encode_is(most);
+    fault->encodes = look_encodes(most);
     if (most->cause == SONDE_stall_cause_regexp)
         fault->kind = FINDING_blocking_regexp;
 }

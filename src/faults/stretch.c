@@ -244,12 +244,8 @@ static void sched_event(struct analysis *a, struct thread *none, const struct ev
     struct thread *thread = process ? thread_get(a, process, (int64_t)U(e, thread_sched_tid)) : NULL;
     if (!thread)
         return;
-    struct loop_bin *bin = thread->loop && thread->sched_count ? loop_bin_at(a, thread, e->time_ns) : NULL;
-    if (bin) {
-        const struct sched_sample *before = sched_at(thread, thread->sched_count - 1);
-        bin->run_ns += U(e, thread_sched_run_ns) - MIN(before->run_ns, U(e, thread_sched_run_ns));
-        bin->wait_ns += U(e, thread_sched_wait_ns) - MIN(before->wait_ns, U(e, thread_sched_wait_ns));
-    }
+    ANALYZERS_CALL(a, scheduled, a, thread, e->time_ns, U(e, thread_sched_run_ns),
+                   U(e, thread_sched_wait_ns));
     uint64_t age_ns = U(e, thread_sched_run_ns) + U(e, thread_sched_wait_ns);
     if (!thread->sched_count && age_ns < YOUNG_NS && age_ns < e->time_ns)
         thread->sched[thread->sched_count++] = (struct sched_sample){.time_ns = e->time_ns - age_ns};
@@ -257,6 +253,20 @@ static void sched_event(struct analysis *a, struct thread *none, const struct ev
         e->time_ns, U(e, thread_sched_run_ns), U(e, thread_sched_wait_ns), thread->active_ns};
     thread->active_ns = 0;
     stretches_judge(a, thread, e->time_ns, false);
+}
+
+double process_ran_share(const struct process *process)
+{
+    uint64_t run_ns = 0, wait_ns = 0;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        if (!thread->sched_count)
+            continue;
+        const struct sched_sample *last = &thread->sched[(thread->sched_count - 1) % SCHED_KEPT];
+        run_ns += last->run_ns;
+        wait_ns += last->wait_ns;
+    }
+    return run_ns ? (double)run_ns / (double)(run_ns + wait_ns) : 1;
 }
 
 /* ---- a machine that stood still ---- */
@@ -391,7 +401,7 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
     for (const struct protocol *const *p = a->protocols; *p; p++)
         if ((*p)->stalled)
             (*p)->stalled(a, thread, s);
-    ports_stalled(a, thread, s);
+    ANALYZERS_CALL(a, stalled, a, thread, s);
     return s;
 }
 

@@ -684,13 +684,16 @@ int verdicts_report(struct analysis *a, struct report *report)
     shorts_judge(a);
     join_unseen(a);
     join_variants(a);
-    int result = verdicts_runtime(a, report);
+    int result = 0;
+    for (const struct analyzer *const *p = a->analyzers; *p && result >= 0; p++)
+        if ((*p)->findings)
+            result = (*p)->findings(a, report);
     if (result < 0)
         return result;
     array_foreach (&a->fault_list, place) {
         struct fault *fault = *place;
         if (fault->absorbed || fault->kind == FINDING_gc_pressure || fault->kind == FINDING_serialisation)
-            continue; /* told of by verdicts_runtime(), if at all */
+            continue; /* told of by their target, if at all */
         enum finding_severity severity = severity_of(a, fault);
         if (!worth_saying(fault, severity))
             continue;
@@ -735,8 +738,8 @@ static const char *why_nothing(const struct analysis *a)
         return "The trace holds no events: the program ended before anything happened, or nothing in it "
                "could be "
                "traced (see what is listed as not seen).";
-    if (!c->requests && !c->redis_commands)
-        return c->node_processes || c->redis_processes
+    if (!c->requests && !c->commands)
+        return c->of_targets
                    ? "The traced processes served no HTTP request and executed no Redis command while they "
                      "were "
                      "recorded: put some load on them."
@@ -759,8 +762,9 @@ int analysis_report(struct analysis *a, struct report *report)
         const char *reason = event_label(SONDE_MEANING_loss_reason, i);
         r = report_add_loss(report, reason ? reason : "other", NULL, a->losses.count[i]);
     }
-    if (r == 0)
-        r = functions_report(a, report);
+    for (const struct analyzer *const *p = a->analyzers; *p && r == 0; p++)
+        if ((*p)->limits)
+            r = (*p)->limits(a, report);
     report_sort(report);
     report->nothing = why_nothing(a);
     report->from_ns = a->counts.first_ns;

@@ -23,7 +23,7 @@ struct analyze_options {
      * when requests lose as much by it. 50 ms: a fifth of the quarter second that people notice, and above
      * what starting up and compiling a first request takes. */
     uint64_t stall_ns;
-    /* A Redis command that executes for longer. 10 ms, as Redis' own slow log has it. */
+    /* A command that executes in a store for longer. 10 ms, as Redis' own slow log has it. */
     uint64_t slow_command_ns;
     /* An operation that waits longer for a pool thread. 20 ms: far above a healthy queue (microseconds). */
     uint64_t pool_wait_ns;
@@ -67,15 +67,15 @@ struct endpoint {
 struct analysis_counts {
     uint64_t events;
     uint64_t first_ns, last_ns;
-    uint64_t processes, node_processes, redis_processes;
+    uint64_t processes, of_targets; /* of_targets: of a runtime that sonde knows */
     uint64_t requests, unfinished;
-    uint64_t redis_commands; /* executed for clients, not inside scripts */
-    /* Operations (Redis commands, HTTP calls, pool work) by how their request is known. */
+    uint64_t commands; /* that stores executed for clients, not inside scripts */
+    /* Operations (commands to stores, HTTP calls, pool work) by how their request is known. */
     uint64_t proved, inferred, ambiguous, outside; /* outside: started by no request */
     /* Of those proved: known from the request context and from nothing else; and turns that contradicted a
      * process's contexts, whose operations are counted as ambiguous therefore. */
     uint64_t told, handovers;
-    /* Redis commands joined to the traced caller that sent them; those that could not be: no traced sender's
+    /* Commands joined to the traced caller that sent them; those that could not be: no traced sender's
      * connection, no number, or a number that was not sent. */
     uint64_t joined, unjoined;
     uint64_t http_joined;

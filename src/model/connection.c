@@ -149,18 +149,12 @@ static void connection_event(struct analysis *a, struct thread *thread, const st
     c->family = (uint16_t)U(e, net_connection_family);
     c->key = U(e, net_connection_key);
     c->inode = U(e, net_connection_inode);
-    bool serves = process->runtime == SONDE_runtime_redis && c->key;
-    for (const struct protocol *const *p = a->protocols; *p && process->runtime != SONDE_runtime_redis; p++)
+    bool taken = process->analyzer && process->analyzer->connection_opened &&
+                 process->analyzer->connection_opened(a, c);
+    for (const struct protocol *const *p = a->protocols; *p && !taken; p++)
         if ((*p)->opened)
             (*p)->opened(a, c);
-    if (serves) {
-        uint64_t *client = map_put(&process->clients, c->key, NULL);
-        if (client)
-            *client = (uint64_t)(uintptr_t)c;
-        else
-            a->failed = true;
-    }
-    if (c->local.port && !c->client && process->connecting && process->runtime != SONDE_runtime_redis &&
+    if (c->local.port && !c->client && process->connecting && !taken &&
         !map_get(&process->server_ports, c->local.port)) {
         c->client = 1;
         process->connecting--;
@@ -169,8 +163,6 @@ static void connection_event(struct analysis *a, struct thread *thread, const st
         find_mirror(a, c);
         c->peer_name = address_name(a, &c->peer);
     }
-    if (serves)
-        connection_serves(a, c);
 }
 
 const struct event_reading CONNECTION_EVENTS[] = {{SONDE_EVENT_net_connection, connection_event}, {0}};
@@ -184,13 +176,10 @@ void connection_free(struct analysis *a, struct connection *c)
         if ((*p)->forget)
             (*p)->forget(a, c);
     map_remove(&c->process->connections, place_key(c->fd, c->generation));
-    uint64_t *client = map_get(&c->process->clients, c->key);
-    if (client && *client == (uint64_t)(uintptr_t)c)
-        map_remove(&c->process->clients, c->key);
+    ANALYZERS_CALL(a, connection_forget, c);
     for (size_t i = c->first_call; i < c->calls.count; i++)
         request_unref(a, c->calls.at[i].child);
     request_unref(a, c->ended.child);
-    free(c->lane);
     array_done(&c->calls);
     array_done(&c->waiting);
     array_done(&c->early);
@@ -293,8 +282,9 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
                         .work_start_ns = call->work_start_ns,
                         .work_end_ns = call->work_end_ns};
     uint64_t *slot = map_get(&c->process->threads, (uint64_t)c->process->pid);
-    if (slot)
-        own.gc_ns = gc_overlap_ns((const struct thread *)(uintptr_t)*slot, own.start_ns, own.end_ns);
+    for (const struct analyzer *const *p = a->analyzers; slot && *p; p++)
+        if ((*p)->paused_ns)
+            own.gc_ns += (*p)->paused_ns((const struct thread *)(uintptr_t)*slot, own.start_ns, own.end_ns);
     float unusual = attl_add(a, c->process->service, &own);
     if (span) {
         span->gc_ns = own.gc_ns;
@@ -309,7 +299,7 @@ static void end_call(struct analysis *a, struct connection *c, struct call *call
     if (span && !span->end_ns)
         span->end_ns = MAX(end_ns, span->start_ns);
     call_ended(a, c, call, span, end_ns);
-    lane_used(a, c, call, end_ns);
+    ANALYZERS_CALL(a, call_ended, a, c, call, end_ns);
     struct request *owner = request_open(a, call->owner);
     if (owner && call->settled && owner->open_calls)
         owner->open_calls--;

@@ -16,6 +16,7 @@
 
 #include "model/activity.h"
 #include "model/analysis.h"
+#include "model/analyzer.h"
 #include "model/breakdown.h"
 #include "model/protocol.h"
 #include "model/stack.h"
@@ -408,9 +409,10 @@ struct inner_command {
 };
 
 struct process {
-    int64_t pid, parent; /* parent: its pid, 0 unknown */
-    const char *service; /* interned */
-    uint8_t runtime;
+    int64_t pid, parent;             /* parent: its pid, 0 unknown */
+    const char *service;             /* interned */
+    const struct analyzer *analyzer; /* its target's; NULL: of none */
+    uint8_t runtime;                 /* enum sonde_runtime */
     uint8_t gone;
     uint8_t has_waits;       /* its threads' times off a processor are told */
     uint8_t has_calls;       /* and each of their system calls */
@@ -517,7 +519,7 @@ struct fault {
     } waiting[8];
 };
 
-enum { MACHINE_STALLS = 64 };
+enum { MACHINE_STALLS = 64, ANALYZERS_MAX = 16 };
 
 struct machine_stall {
     uint64_t start_ns, end_ns;
@@ -526,7 +528,9 @@ struct machine_stall {
 struct analysis {
     struct analyze_options options;
     event_reader *readers[SONDE_EVENT_COUNT]; /* by event; NULL: nobody reads it */
-    const struct protocol *const *protocols;  /* PROTOCOLS; ends with NULL */
+    const struct analyzer *const *analyzers;  /* in the order in which they are asked; ends with NULL */
+    const struct analyzer *order[ANALYZERS_MAX];
+    const struct protocol *const *protocols; /* PROTOCOLS; ends with NULL */
     struct analysis_counts counts;
     bool failed;        /* memory ran out */
     bool requests_only; /* at least for a time nothing but requests was recorded */
@@ -569,11 +573,14 @@ struct analysis {
     size_t stall_count;
 };
 
-/* analyze.c. A string that lives as long as the analysis; equal strings have equal addresses. */
+/* process.c. A string that lives as long as the analysis; equal strings have equal addresses. */
 const char *intern(struct analysis *a, const char *string, size_t length);
 const char *intern_string(struct analysis *a, const char *string);
+struct process *process_new(struct analysis *a, int64_t pid);
 struct process *process_get(struct analysis *a, int64_t pid);
+void processes_free(struct analysis *a);
 struct thread *thread_get(struct analysis *a, struct process *process, int64_t tid);
+/* The text of a probe:name; NULL: not known. */
 const char *process_name_of(const struct process *process, uint64_t name_id);
 
 #define LIST_ADD(a, array, ...)                \
@@ -671,11 +678,14 @@ void below_callback(struct analysis *a, const struct thread *thread, struct requ
                     uint64_t start_ns, uint64_t end_ns);
 void below_times(const struct thread *thread, struct vspan *span);
 
+/* reading.c: a new item of the turn that the thread is in. The items within a span are already there. NULL
+ * without memory. */
+struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
+                       uint64_t end_ns);
+
 /* turn.c */
 void turn_event(struct analysis *a, struct thread *thread, const struct event *e);
 void turn_flush(struct analysis *a, struct thread *thread);
-struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
-                       uint64_t end_ns);
 void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
 
 /* node.c: reads one turn, a complete tree. */
@@ -701,6 +711,9 @@ void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns);
 /* The queue of the thread pool: an operation that this loop gave it is there, has run, has come back. */
 void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns);
 void loop_ran(struct thread *thread);
+/* The kernel's account of the loop's thread. */
+void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
+                    uint64_t wait_ns);
 void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns);
 
 /* gc.c */
@@ -715,7 +728,6 @@ enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *r
 const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count);
 /* By the clock, since there are requests: in collections, and what the loop was at work. */
 void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
-double process_ran_share(const struct process *process);
 void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
 void gc_promises(struct analysis *a, struct thread *thread, const struct event *e);
 /* About how many promises are still in memory; false: too few were sampled to say. */
@@ -738,7 +750,8 @@ void port_received(struct analysis *a, struct thread *thread, const struct event
 /* Its last answer was this request's; the span's index. */
 uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
 void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
-json_t *port_channel_json(const struct process *process, const struct channel *channel);
+/* Adds an object for each message port that was posted to. */
+void ports_json(const struct analysis *a, json_t *array);
 void channels_free(struct process *process);
 
 /* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it
@@ -754,20 +767,25 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
 void encode_serves(struct process *process);
 /* A turn in which encoding took encode_ns; looks: of it. Returns whether it was felt. */
 bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
+/* A function that encodes, too. */
+bool encode_around(const struct process *process, const struct look *place);
+const struct look *encode_place(const struct process *process);
 /* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
  * bytes into arrays); 0 when too few looks tell. */
-bool encode_is(const struct look *place);
-bool encode_around(const struct process *process,
-                   const struct look *place); /* a function that encodes, too */
-const struct look *encode_place(const struct process *process);
 uint64_t encode_seen_ns(const struct process *process);
 void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
 struct fault *encode_fault(struct analysis *a, const struct process *process);
 void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
 
+/* faults/analyzer.c */
+extern const struct analyzer analyzer_faults, analyzer_failures;
+
 /* stretch.c */
 extern const struct event_reading STRETCH_EVENTS[];
 extern const struct event_reading FAILURE_EVENTS[];
+/* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
+ * wait for takes long because nobody has a processor. */
+double process_ran_share(const struct process *process);
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
  * it was, 0 unknown. */
@@ -797,6 +815,9 @@ void stretch_free(struct stretch *stretch);
 /* place.c: the function that nearly all looks have in common, its line and what it called. false: their
  * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
+
+/* Whether it was seen in what turns data into text, or back. */
+bool look_encodes(const struct look *place);
 
 /* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
@@ -856,8 +877,8 @@ void verdict_pool(const struct analysis *a, struct finding *f, const struct faul
 /* Words for what is left over (unexplained.c). */
 void verdict_unexplained(struct finding *f, const struct fault *fault);
 
-/* verdict_runtime.c: the verdicts on what is seen as a whole: collectors, encoding. */
-int verdicts_runtime(struct analysis *a, struct report *report);
+/* targets/node/findings.c */
+int node_findings(struct analysis *a, struct report *report);
 
 /* Whose work an async id is: serial and how it is known. */
 static inline uint64_t async_pack(uint64_t serial, enum known known)

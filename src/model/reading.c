@@ -1,7 +1,40 @@
-/* Reading a turn of an event loop: which request is answered in it, and whether that fits the answers that
- * the turn brings. */
+/* A turn of an event loop as a tree: how it is put together, which request is answered in it, and whether
+ * that fits the answers that the turn brings. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/reading.h"
+
+struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
+                       uint64_t end_ns)
+{
+    uint32_t index = (uint32_t)thread->items.count;
+    struct item item = {.start_ns = start_ns,
+                        .end_ns = end_ns,
+                        .first_child = NONE_ITEM,
+                        .next = NONE_ITEM,
+                        .low = index,
+                        .event = event};
+    if (array_add(&thread->items, item) < 0) {
+        a->failed = true;
+        return NULL;
+    }
+    struct item *added = &thread->items.at[index];
+    if (event_catalogue[event].span)
+        while (thread->roots.count) {
+            uint32_t root = thread->roots.at[thread->roots.count - 1];
+            struct item *child = &thread->items.at[root];
+            if (child->start_ns < start_ns)
+                break;
+            child->next = added->first_child;
+            added->first_child = root;
+            added->low = child->low;
+            thread->roots.count--;
+        }
+    if (array_add(&thread->roots, index) < 0) {
+        a->failed = true;
+        return NULL;
+    }
+    return added;
+}
 
 struct request *answered_in(const struct analysis *a, const struct thread *thread, const struct item *item,
                             bool *several)

@@ -183,7 +183,7 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
     if (!thread->process->first_request_ns) {
         thread->process->first_request_ns = start_ns;
         thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
-        encode_serves(thread->process);
+        ANALYZERS_CALL(a, process_serves, thread->process);
     }
     return request;
 }
@@ -329,7 +329,7 @@ static void complete(struct analysis *a, struct request *request)
     const uint64_t *slot = map_get(&process->threads, (uint64_t)request->tid);
     request->finishing = NULL;
     critical_find(a, request, slot ? (const struct thread *)(uintptr_t)*slot : NULL);
-    slow_request_done(a, process, request);
+    ANALYZERS_CALL(a, request_complete, a, process, request);
     struct kept_endpoint *endpoint = endpoint_of(a, request);
     if (endpoint && request->state == REQUEST_UNFINISHED) {
         endpoint->endpoint.unfinished++;
@@ -378,9 +378,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     if (loop)
         request->timed = activity_times((const struct thread *)(uintptr_t)*loop, request->start_ns,
                                         request->end_ns, &request->spent);
-    gc_request_done(a, process, request);
-    encode_request_done(a, process, request);
-    short_request_done(a, process, request);
+    ANALYZERS_CALL(a, request_done, a, process, request);
     request->process = NULL;
     request->finishing = process;
     request->spans.at[0].end_ns = request->end_ns;

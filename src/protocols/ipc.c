@@ -239,9 +239,8 @@ const struct protocol protocol_pipe = {.name = "pipe",
 
 /* ---- for programs ---- */
 
-json_t *analysis_channels_json(const struct analysis *a)
+void ipc_channels_json(const struct analysis *a, json_t *array)
 {
-    json_t *array = json_array();
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->connections, slot) {
             const struct connection *c = (const struct connection *)(uintptr_t)slot->value;
@@ -266,8 +265,4 @@ json_t *analysis_channels_json(const struct analysis *a)
             }
             json_array_append_new(array, object);
         }
-    array_foreach (&a->all_processes, process)
-        array_foreach (&(*process)->channels, c)
-            json_array_append_new(array, port_channel_json(*process, *c));
-    return array;
 }

@@ -1,4 +1,4 @@
-/* Who talks to whom over pipes, UNIX sockets and message ports, for programs. */
+/* Messages between processes over pipes and UNIX sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROTOCOLS_IPC_H
 #define PROTOCOLS_IPC_H
@@ -7,10 +7,10 @@
 
 #include "model/model.h"
 
-/* An array with one object for each descriptor of a traced Node process that is a pipe or a UNIX socket and
- * was written to: how often, how many bytes, how many of the messages were followed by an answer and when,
- * and the other end where it is traced; and one for each message port that was posted to. A new reference. */
-json_t *analysis_channels_json(const struct analysis *analysis);
+/* Adds an object for each descriptor of a traced process that is a pipe or a UNIX socket and was written to:
+ * how often, how many bytes, how many of the messages were followed by an answer and when, and the other end
+ * where it is traced. */
+void ipc_channels_json(const struct analysis *analysis, json_t *array);
 
 /* A request, which may be NULL, wrote to the descriptor. write_id: the async id of the write when it was
  * queued, 0 when it was taken at once. */

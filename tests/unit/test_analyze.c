@@ -13,7 +13,7 @@ static void empty_trace_says_why(void **state)
     feed_init(&feed);
     feed_process(&feed, 10, 1, "api", US(1));
     assert_non_null(strstr(feed_finish(&feed)->nothing, "put some load"));
-    assert_int_equal(analysis_counts(feed.analysis)->node_processes, 1);
+    assert_int_equal(analysis_counts(feed.analysis)->of_targets, 1);
     feed_done(&feed);
 
     feed_init(&feed);
@@ -81,7 +81,7 @@ static void strange_events_do_no_harm(void **state)
     assert_int_equal(request->state, REQUEST_FINISHED);
     assert_int_equal(report->findings.count, 0); /* nothing is concluded from what makes no sense */
     assert_int_equal(report->losses.count, 0);
-    assert_int_equal(analysis_counts(feed.analysis)->node_processes, 1);
+    assert_int_equal(analysis_counts(feed.analysis)->of_targets, 1);
     feed_done(&feed);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "analyze/attl.h"
+#include "model/attl.h"
 
 enum { APP = 10, FS_READ = 3, SCAVENGE = 1 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "protocols/ipc.h"
+#include "analyze/folder.h"
 
 enum { API = 10, CHILD = 11, UNIX = 1, WRITE_TYPE = 1 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
-#include "protocols/ipc.h"
+#include "analyze/folder.h"
 
 enum { API = 10, WORKER = 12 };
 static const uint64_t OURS = 0x1068, THEIRS = 0x2068;

@@ -67,22 +67,11 @@ bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns)
     return true;
 }
 
-bool encode_is(const struct look *place)
-{
-    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail && i < ENCODE_KINDS;
-         i++) {
-        const char *name = event_label(SONDE_MEANING_encoding, i);
-        if (name && strcmp(name, place->detail) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool encodes_in(const struct seen *seen, const struct look *place)
 {
     for (size_t i = 0; seen && place->script && i < SEEN_PLACES && seen->places[i].count; i++)
         if (seen->places[i].function == place->function && seen->places[i].script == place->script &&
-            encode_is(&seen->places[i]))
+            look_encodes(&seen->places[i]))
             return true;
     return false;
 }
@@ -99,7 +88,7 @@ const struct look *encode_place(const struct process *process)
     const struct look *most = NULL;
     for (size_t i = 0; seen && i < SEEN_PLACES && seen->places[i].count; i++) {
         const struct look *place = &seen->places[i];
-        if (encode_is(place) && place->script && strncmp(place->script, "node:", 5) != 0 &&
+        if (look_encodes(place) && place->script && strncmp(place->script, "node:", 5) != 0 &&
             (!most || place->count > most->count))
             most = place;
     }

@@ -254,22 +254,6 @@ static bool outside_grows(const struct thread *thread)
            (heap_last <= heap_first || (heap_last - heap_first) * 2 < grown);
 }
 
-/* Of the time that its threads were ready to run, the part in which they did: on a busy machine collections
- * take long because the collector's threads have no processor. */
-double process_ran_share(const struct process *process)
-{
-    uint64_t run_ns = 0, wait_ns = 0;
-    map_foreach (&process->threads, slot) {
-        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-        if (!thread->sched_count)
-            continue;
-        const struct sched_sample *last = &thread->sched[(thread->sched_count - 1) % SCHED_KEPT];
-        run_ns += last->run_ns;
-        wait_ns += last->wait_ns;
-    }
-    return run_ns ? (double)run_ns / (double)(run_ns + wait_ns) : 1;
-}
-
 static bool is_serving(const struct thread *thread, size_t bin)
 {
     const struct loop_watch *w = thread->loop;

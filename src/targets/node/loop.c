@@ -180,6 +180,17 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     }
 }
 
+void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
+                    uint64_t wait_ns)
+{
+    struct loop_bin *bin = thread->loop && thread->sched_count ? loop_bin_at(a, thread, now_ns) : NULL;
+    if (!bin)
+        return;
+    const struct sched_sample *before = &thread->sched[(thread->sched_count - 1) % SCHED_KEPT];
+    bin->run_ns += run_ns - MIN(before->run_ns, run_ns);
+    bin->wait_ns += wait_ns - MIN(before->wait_ns, wait_ns);
+}
+
 /* ---- for programs ---- */
 
 static json_t *series(const struct loop_watch *w, size_t count, size_t offset, bool wide)
@@ -255,7 +266,7 @@ json_t *analysis_loops_json(const struct analysis *a)
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {
             const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-            if (thread->loop && (*process)->runtime != SONDE_runtime_redis)
+            if (thread->loop)
                 json_array_append_new(array, loop_json(*process, thread));
         }
     return array;

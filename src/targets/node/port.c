@@ -248,7 +248,7 @@ void ports_stalled(struct analysis *a, const struct thread *thread, struct stret
     }
 }
 
-json_t *port_channel_json(const struct process *process, const struct channel *c)
+static json_t *channel_json(const struct process *process, const struct channel *c)
 {
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "service", process->service, "process",
@@ -262,4 +262,11 @@ json_t *port_channel_json(const struct process *process, const struct channel *c
         json_object_set_new(object, "answer_worst_ns", json_integer((json_int_t)c->worst_answer_ns));
     }
     return object;
+}
+
+void ports_json(const struct analysis *a, json_t *array)
+{
+    array_foreach (&a->all_processes, process)
+        array_foreach (&(*process)->channels, c)
+            json_array_append_new(array, channel_json(*process, *c));
 }

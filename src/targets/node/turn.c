@@ -7,45 +7,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/model.h"
+#include "model/reading.h"
 
 /* The sampler fits its clock on its own. */
 static const uint64_t CLOCK_SLACK_NS = 200000;
 
-enum { NONE_ITEM = UINT32_MAX, ITEMS_MAX = 400000, PHASE_UNKNOWN = 255 };
-
-struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
-                       uint64_t end_ns)
-{
-    uint32_t index = (uint32_t)thread->items.count;
-    struct item item = {.start_ns = start_ns,
-                        .end_ns = end_ns,
-                        .first_child = NONE_ITEM,
-                        .next = NONE_ITEM,
-                        .low = index,
-                        .event = event};
-    if (array_add(&thread->items, item) < 0) {
-        a->failed = true;
-        return NULL;
-    }
-    struct item *added = &thread->items.at[index];
-    if (event_catalogue[event].span)
-        while (thread->roots.count) {
-            uint32_t root = thread->roots.at[thread->roots.count - 1];
-            struct item *child = &thread->items.at[root];
-            if (child->start_ns < start_ns)
-                break;
-            child->next = added->first_child;
-            added->first_child = root;
-            added->low = child->low;
-            thread->roots.count--;
-        }
-    if (array_add(&thread->roots, index) < 0) {
-        a->failed = true;
-        return NULL;
-    }
-    return added;
-}
+enum { ITEMS_MAX = 400000, PHASE_UNKNOWN = 255 };
 
 static void read_roots(struct analysis *a, struct thread *thread, uint8_t phase)
 {

@@ -1,8 +1,6 @@
 /* Redis' side: the commands that it executed, and those that held everybody else up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include "targets/redis/events.h"
-
 #include <ctype.h>
 
 #include "protocols/commands.h"
@@ -73,7 +71,7 @@ static void command(struct analysis *a, struct thread *thread, const struct even
         add_inner(a, process, name, duration);
         return;
     }
-    a->counts.redis_commands++;
+    a->counts.commands++;
     uint64_t client_id = U(e, redis_command_client_id);
     struct connection *c = client_of(process, client_id);
     struct executed_command done = {.number = U(e, redis_command_sequence),
@@ -106,8 +104,35 @@ static void phase_event(struct analysis *a, struct thread *thread, const struct 
     stretch_active(thread, e->time_ns - event_duration(e), e->time_ns);
 }
 
-const struct event_reading REDIS_EVENTS[] = {{SONDE_EVENT_redis_command, command},
-                                             {SONDE_EVENT_redis_write_reply, replied_event},
-                                             {SONDE_EVENT_redis_free_client, free_event},
-                                             {SONDE_EVENT_redis_loop_phase, phase_event},
-                                             {0}};
+static const struct event_reading EVENTS[] = {{SONDE_EVENT_redis_command, command},
+                                              {SONDE_EVENT_redis_write_reply, replied_event},
+                                              {SONDE_EVENT_redis_free_client, free_event},
+                                              {SONDE_EVENT_redis_loop_phase, phase_event},
+                                              {0}};
+
+/* A client of the server. */
+static bool connection_opened(struct analysis *a, struct connection *c)
+{
+    if (!c->key)
+        return true;
+    uint64_t *client = map_put(&c->process->clients, c->key, NULL);
+    if (client)
+        *client = (uint64_t)(uintptr_t)c;
+    else
+        a->failed = true;
+    connection_serves(a, c);
+    return true;
+}
+
+static void connection_forget(struct connection *c)
+{
+    uint64_t *client = map_get(&c->process->clients, c->key);
+    if (client && *client == (uint64_t)(uintptr_t)c)
+        map_remove(&c->process->clients, c->key);
+}
+
+const struct analyzer analyzer_redis = {.name = "redis",
+                                        .runtime = SONDE_runtime_redis,
+                                        .events = EVENTS,
+                                        .connection_opened = connection_opened,
+                                        .connection_forget = connection_forget};

@@ -354,7 +354,7 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
     return verdict_requests(a, f, fault);
 }
 
-int verdicts_runtime(struct analysis *a, struct report *report)
+int node_findings(struct analysis *a, struct report *report)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < a->all_processes.count; i++) {

@@ -2,7 +2,7 @@
  * completion) and their time at work, as distributions per service and kind, so that an unusual one stands
  * out. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyze/attl.h"
+#include "model/attl.h"
 
 #include <string.h>
 

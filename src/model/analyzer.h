@@ -1,0 +1,64 @@
+/* A module of the analysis of requests: what a target (a runtime or a store, src/targets/NAME) or the search
+ * for faults adds to the core. The core keeps processes, threads, connections, requests and their contexts
+ * and paths, and knows of nobody else: it asks every analyzer of its table (analysis.analyzers), in its
+ * order.
+ *
+ * Callbacks may be NULL. Those about a process or a thread are called for every one, of whatever runtime: who
+ * has nothing of his own there does nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MODEL_ANALYZER_H
+#define MODEL_ANALYZER_H
+
+#include "model/protocol.h"
+
+struct process;
+struct call;
+struct report;
+
+struct analyzer {
+    const char *name;
+    uint8_t runtime; /* of the processes that are its own: enum sonde_runtime; 0: none are */
+    const struct event_reading *events;
+
+    /* The addresses of a connection of such a process are known. true: its protocol is this target's own
+     * business, and the process's program connects to nobody that way. */
+    bool (*connection_opened)(struct analysis *a, struct connection *c);
+    /* The memory of a connection, a thread, a process is freed. */
+    void (*connection_forget)(struct connection *c);
+    void (*thread_free)(struct thread *thread);
+    void (*process_free)(struct process *process);
+
+    /* A process has received its first request. */
+    void (*process_serves)(struct process *process);
+    /* The kernel's account of a thread, before it is kept: sums since the thread began. */
+    void (*scheduled)(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
+                      uint64_t wait_ns);
+    /* Of [start_ns, end_ns), how long the runtime kept the thread from the program's own work. */
+    uint64_t (*paused_ns)(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+    /* A thread's event loop did nothing else for as long as the stretch: who waited for its answers? */
+    void (*stalled)(struct analysis *a, const struct thread *thread, struct stretch *stretch);
+
+    /* What a request asked of others has ended. */
+    void (*call_ended)(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
+    /* A request has ended. What was called for it may not have been read to its end. */
+    void (*request_done)(struct analysis *a, struct process *process, struct request *request);
+    /* All of it is known, its critical path too. */
+    void (*request_complete)(struct analysis *a, const struct process *process, struct request *request);
+    /* The trace or the process is over: what the thread was in the middle of ends at now_ns. */
+    void (*thread_finish)(struct analysis *a, struct thread *thread, uint64_t now_ns);
+
+    /* Findings of what is seen as a whole; what of it was told is marked in the faults. 0 or -ENOMEM. */
+    int (*findings)(struct analysis *a, struct report *report);
+    /* What could not be seen. 0 or -ENOMEM. */
+    int (*limits)(struct analysis *a, struct report *report);
+};
+
+/* Asks those that have the callback, in the order of the table. */
+#define ANALYZERS_CALL(a, callback, ...)                                                        \
+    do {                                                                                        \
+        for (const struct analyzer *const *analyzer_ = (a)->analyzers; *analyzer_; analyzer_++) \
+            if ((*analyzer_)->callback)                                                         \
+                (*analyzer_)->callback(__VA_ARGS__);                                            \
+    } while (0)
+
+#endif

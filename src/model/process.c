@@ -1,0 +1,133 @@
+/* The processes and threads that an analysis knows, and the strings that live as long as it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+const char *intern(struct analysis *a, const char *string, size_t length)
+{
+    if (!length)
+        return "";
+    uint64_t hash = map_hash(string, length);
+    for (;; hash++) { /* strings of equal hashes take the next free key */
+        bool added;
+        uint64_t *place = map_put(&a->interned, hash, &added);
+        if (!place) {
+            a->failed = true;
+            return "";
+        }
+        if (added) {
+            char *copy = arena_strndup(&a->arena, string, length);
+            if (!copy)
+                a->failed = true;
+            *place = (uint64_t)(uintptr_t)(copy ? copy : "");
+            return (const char *)(uintptr_t)*place;
+        }
+        const char *known = (const char *)(uintptr_t)*place;
+        if (strncmp(known, string, length) == 0 && known[length] == '\0')
+            return known;
+    }
+}
+
+const char *intern_string(struct analysis *a, const char *string)
+{
+    return intern(a, string, strlen(string));
+}
+
+/* ---- processes and threads ---- */
+
+struct process *process_new(struct analysis *a, int64_t pid)
+{
+    struct process *process = calloc(1, sizeof(*process));
+    uint64_t *place = map_put(&a->processes, (uint64_t)pid, NULL);
+    if (!process || !place || array_add(&a->all_processes, process) < 0) {
+        a->failed = true;
+        free(process);
+        return NULL;
+    }
+    char name[32];
+    snprintf(name, sizeof(name), "process %lld", (long long)pid);
+    process->pid = pid;
+    process->exit_status = -1;
+    process->service = intern_string(a, name);
+    *place = (uint64_t)(uintptr_t)process;
+    a->counts.processes++;
+    return process;
+}
+
+struct process *process_get(struct analysis *a, int64_t pid)
+{
+    uint64_t *known = map_get(&a->processes, (uint64_t)pid);
+    return known ? (struct process *)(uintptr_t)*known : process_new(a, pid);
+}
+
+struct thread *thread_get(struct analysis *a, struct process *process, int64_t tid)
+{
+    uint64_t *known = map_get(&process->threads, (uint64_t)tid);
+    if (known)
+        return (struct thread *)(uintptr_t)*known;
+    struct thread *thread = calloc(1, sizeof(*thread));
+    uint64_t *place = map_put(&process->threads, (uint64_t)tid, NULL);
+    if (!thread || !place) {
+        a->failed = true;
+        free(thread);
+        return NULL;
+    }
+    thread->process = process;
+    thread->tid = tid;
+    *place = (uint64_t)(uintptr_t)thread;
+    return thread;
+}
+
+const char *process_name_of(const struct process *process, uint64_t name_id)
+{
+    const uint64_t *name = name_id ? map_get(&process->names, name_id) : NULL;
+    return name ? (const char *)(uintptr_t)*name : NULL;
+}
+
+static void thread_free(struct analysis *a, struct thread *thread)
+{
+    ANALYZERS_CALL(a, thread_free, thread);
+    activity_free(thread->activity);
+    array_done(&thread->items);
+    array_done(&thread->roots);
+    array_done(&thread->answered);
+    array_done(&thread->open);
+    array_done(&thread->looks);
+    map_done(&thread->async);
+    map_done(&thread->contexts);
+    free(thread->short_turns);
+    free(thread->types);
+    free(thread->loop);
+    free(thread);
+}
+
+static void free_process(struct analysis *a, struct process *process)
+{
+    map_foreach (&process->threads, slot) {
+        thread_free(a, (struct thread *)(uintptr_t)slot->value);
+    }
+    ANALYZERS_CALL(a, process_free, process);
+    map_done(&process->names);
+    map_done(&process->threads);
+    map_done(&process->connections);
+    map_done(&process->clients);
+    map_done(&process->sessions);
+    map_done(&process->pool);
+    map_done(&process->endpoints);
+    map_done(&process->submitters);
+    map_done(&process->server_ports);
+    array_done(&process->inner);
+    free(process->encode_seen);
+    free(process->encode);
+    free(process);
+}
+
+void processes_free(struct analysis *a)
+{
+    array_foreach (&a->all_processes, process)
+        free_process(a, *process);
+    array_done(&a->all_processes);
+    map_done(&a->processes);
+}
