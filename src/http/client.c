@@ -2,10 +2,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/client.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
 #define ANSWER_MAX ((size_t)256 << 20)
+
+/* libcurl brings twenty libraries, whose relocation would be half of what starting sonde costs: it is loaded
+ * when something is sent for the first time. Function's name without curl_. */
+#define FUNCTIONS(F)                                                                                \
+    F(easy_init)                                                                                    \
+    F(easy_setopt) F(easy_perform) F(easy_getinfo) F(easy_strerror) F(easy_cleanup) F(slist_append) \
+        F(slist_free_all)
+
+static struct {
+#define F(name) __typeof__(&curl_##name) name;
+    FUNCTIONS(F)
+#undef F
+    char failed[256]; /* why it could not be loaded; empty: it is */
+} library;
+
+static void load(void)
+{
+    void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+#define F(name)                                                   \
+    if (handle && !(library.name = dlsym(handle, "curl_" #name))) \
+        snprintf(library.failed, sizeof(library.failed), "%s", dlerror());
+    FUNCTIONS(F)
+#undef F
+    if (!handle)
+        snprintf(library.failed, sizeof(library.failed), "%s", dlerror());
+}
 
 static size_t take(char *data, size_t size, size_t count, void *context)
 {
@@ -20,32 +51,48 @@ static size_t take(char *data, size_t size, size_t count, void *context)
 int http_post(const char *url, const char *content_type, const void *body, size_t length, long timeout_ms,
               struct text *answer, struct problem *problem)
 {
-    CURL *curl = curl_easy_init();
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    if (library.failed[0]) {
+        int r = problem_set(problem, -ELIBACC, "%s: HTTP needs libcurl: %s", url, library.failed);
+        problem_remedy(problem, "Install it (Debian: libcurl4).");
+        return r;
+    }
+    CURL *curl = library.easy_init();
     struct text type = {0};
     long status = 0;
     if (!curl)
         return -ENOMEM;
     text_addf(&type, "Content-Type: %s", content_type);
-    struct curl_slist *headers = curl_slist_append(NULL, text_get(&type));
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    CURLcode code = curl_easy_perform(curl);
+    struct curl_slist *headers = library.slist_append(NULL, text_get(&type));
+    library.easy_setopt(curl, CURLOPT_URL, url);
+    library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    library.easy_setopt(curl, CURLOPT_POST, 1L);
+    library.easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    library.easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
+    library.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    library.easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+    library.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    library.easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+    library.easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    library.easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    CURLcode code = library.easy_perform(curl);
     int r = 0;
     if (code != CURLE_OK)
-        r = problem_set(problem, -EIO, "%s: %s", url, curl_easy_strerror(code));
-    else if (curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status / 100 != 2)
+        r = problem_set(problem, -EIO, "%s: %s", url, library.easy_strerror(code));
+    else if (library.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status / 100 != 2)
         r = problem_set(problem, -EPROTO, "%s: answered with status %ld", url, status);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    library.slist_free_all(headers);
+    library.easy_cleanup(curl);
     text_done(&type);
     return r;
+}
+
+void http_escape(struct text *to, const char *value)
+{
+    for (const unsigned char *p = (const unsigned char *)value; *p; p++)
+        if (isalnum(*p) || strchr("-._~", *p))
+            text_add_bytes(to, (const char *)p, 1);
+        else
+            text_addf(to, "%%%02X", *p);
 }

@@ -13,4 +13,7 @@
 int http_post(const char *url, const char *content_type, const void *body, size_t length, long timeout_ms,
               struct text *answer, struct problem *problem);
 
+/* Adds the text as a query's value: what is not a letter, a digit or one of -._~ becomes %XX. */
+void http_escape(struct text *to, const char *value);
+
 #endif

@@ -5,7 +5,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/clickhouse.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,11 +45,11 @@ static int post(const struct clickhouse_store *s, const char *query, const void 
 {
     struct text url = {0}, own = {0};
     struct problem why = {0};
-    char *escaped = query ? curl_easy_escape(NULL, query, 0) : NULL;
     text_add(&url, s->url);
-    if (query)
-        text_addf(&url, "%squery=%s", strchr(s->url, '?') ? "&" : "?", escaped ? escaped : "");
-    curl_free(escaped);
+    if (query) {
+        text_addf(&url, "%squery=", strchr(s->url, '?') ? "&" : "?");
+        http_escape(&url, query);
+    }
     answer = answer ? answer : &own;
     size_t before = answer->length;
     int r = http_post(text_get(&url), "application/octet-stream", body, length, TIMEOUT_MS, answer, &why);
