@@ -14,10 +14,10 @@
 
 /* libcurl brings twenty libraries, whose relocation would be half of what starting sonde costs: it is loaded
  * when something is sent for the first time. Function's name without curl_. */
-#define FUNCTIONS(F)                                                                                \
-    F(easy_init)                                                                                    \
-    F(easy_setopt) F(easy_perform) F(easy_getinfo) F(easy_strerror) F(easy_cleanup) F(slist_append) \
-        F(slist_free_all)
+#define FUNCTIONS(F) \
+    F(easy_init)     \
+    F(easy_setopt)   \
+    F(easy_perform) F(easy_getinfo) F(easy_strerror) F(easy_cleanup) F(slist_append) F(slist_free_all)
 
 static struct {
 #define F(name) __typeof__(&curl_##name) name;
