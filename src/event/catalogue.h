@@ -34,7 +34,11 @@
 /* Enumerations: LABEL(enumeration, ident, value, "label"). In C, SONDE_uv_phase_poll is 4. */
 #define SONDE_ENUM_side(L, e) L(e, server, 0, "server") L(e, client, 1, "client")
 /* What a store speaks; commands are counted in it. */
-#define SONDE_ENUM_wire(L, e) L(e, resp, 0, "redis")
+#define SONDE_ENUM_wire(L, e)         \
+    L(e, resp, 0, "redis")            \
+    L(e, postgresql, 1, "postgresql") \
+    L(e, mysql, 2, "mysql")           \
+    L(e, memcached, 3, "memcached")
 #define SONDE_ENUM_http_method(L, e) \
     L(e, DELETE, 0, "DELETE")        \
     L(e, GET, 1, "GET")              \

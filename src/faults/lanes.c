@@ -259,10 +259,12 @@ bool is_thread_message(const struct vspan *span)
     return span->kind == VSPAN_ipc && span->name && strcmp(span->name, THREAD_MESSAGE) == 0;
 }
 
+/* Stores such as Redis take commands at any time; a database works on one at a time for a connection. */
 static bool is_on_connection(const struct vspan *span)
 {
-    return (span->kind == VSPAN_http || span->kind == VSPAN_other) &&
-           span->peer; /* Redis takes commands at any time */
+    bool database = span->wire == SONDE_wire_postgresql || span->wire == SONDE_wire_mysql;
+    return span->peer && (span->kind == VSPAN_http || span->kind == VSPAN_other ||
+                          (span->kind == VSPAN_command && database));
 }
 
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)

@@ -14,13 +14,14 @@ enum { KIND_FIRST_FS = 1, KIND_LAST_FS = 63, CHAIN_MAX = 16 };
 /* Far above what a page cache (microseconds), a disk (10 ms) or a store on the same network takes. */
 static const uint64_t SLOW_NS = 50 * NS_PER_MS;
 
-/* Whose time it is, in the fault's words. */
+/* Whose time it is, in the fault's words. command: to a store, where its kind is known; kinds are told apart.
+ */
 static struct fault *charge(struct analysis *a, const struct process *process, enum finding_kind kind,
-                            const char *name, const char *service, const struct request *request,
-                            uint64_t start_ns, uint64_t end_ns)
+                            const char *name, const char *service, const char *command,
+                            const struct request *request, uint64_t start_ns, uint64_t end_ns)
 {
     char key[512];
-    snprintf(key, sizeof(key), "%s|%s", service ? service : "", name ? name : "");
+    snprintf(key, sizeof(key), "%s|%s|%s", service ? service : "", name ? name : "", command ? command : "");
     struct fault *fault = fault_get(a, kind, process, key);
     if (!fault)
         return NULL;
@@ -114,7 +115,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
             return; /* a thread that works for it */
         if (took_ns < SLOW_NS + span->stalled_ns + span->starting_ns)
             return;
-        struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, request,
+        struct fault *fault = charge(a, process, FINDING_ipc_blocked, span->peer, NULL, NULL, request,
                                      step->start_ns + span->starting_ns, step->end_ns);
         if (!fault)
             return;
@@ -127,18 +128,21 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         return;
     if (step->class == PATH_POOL && !step->service && (is_file(span) || is_name_lookup(span))) {
         if (waited(process, span->peer_tid, step->start_ns, step->end_ns))
-            charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
+            charge(a, process, FINDING_slow_io, span->name, NULL, NULL, request, step->start_ns,
+                   step->end_ns);
     } else if (step->class == PATH_PEER && is_name_lookup(span)) {
-        charge(a, process, FINDING_slow_io, span->name, NULL, request, step->start_ns, step->end_ns);
+        charge(a, process, FINDING_slow_io, span->name, NULL, NULL, request, step->start_ns, step->end_ns);
     } else if (step->class == PATH_PEER && !step->of_child) {
         const char *peer = !step->service && span->peer ? span->peer : span->name;
         const char *service = step->service;
         uint64_t own_ns = own_part_ns(process, request->tid, step->start_ns, step->end_ns, true);
         if (took_ns - own_ns < SLOW_NS)
             return;
-        struct fault *fault = charge(a, process, FINDING_slow_peer, peer, service, request,
-                                     step->start_ns + own_ns, step->end_ns);
-        if (fault && span->kind == VSPAN_http)
+        bool command = span->kind == VSPAN_command && span->wire != SONDE_wire_resp; /* which has a name */
+        struct fault *fault =
+            charge(a, process, FINDING_slow_peer, peer, service, command ? span->name : NULL, request,
+                   step->start_ns + own_ns, step->end_ns);
+        if (fault && (span->kind == VSPAN_http || command))
             fault->asked = span->name;
     } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
                !span->child->ambiguous) {
@@ -146,7 +150,7 @@ static void judge_step(struct analysis *a, const struct process *process, struct
         const struct process *child = process_of_pid(a, span->child->pid);
         if (child && own_part_ns(child, span->child->tid, step->start_ns, step->end_ns, false))
             return;
-        struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, request,
+        struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, NULL, request,
                                      step->start_ns, step->end_ns);
         if (fault)
             fault->asked = span->name,

@@ -45,8 +45,12 @@ static inline void skip_bytes(struct cursor *c, uint64_t *n)
     }
 }
 
+/* Of those that are rarer than RESP: out of the way of what every write goes through. */
+#define WIRE_APART __attribute__((noinline))
+
 /* In the order in which they are tried. */
-#define WIRES(W) W(resp)
+#define OTHER_WIRES(W) W(postgresql) W(mysql) W(memcached)
+#define WIRES(W)       W(resp) OTHER_WIRES(W)
 
 /* bool wire_NAME_begins(struct cursor *): whether the first bytes on a connection are of this wire; at the
  * cost of a few bytes.

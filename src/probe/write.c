@@ -6,6 +6,9 @@
 #include "probe/headers.h"
 #include "probe/node.h"
 #include "probe/wire.h"
+#include "probe/wire_memcached.h"
+#include "probe/wire_mysql.h"
+#include "probe/wire_postgresql.h"
 #include "probe/wire_resp.h"
 
 /* ---- HTTP ---- */
@@ -111,8 +114,8 @@ static bool ends_chunks(const struct buffer *buffers, unsigned count)
 /* ---- commands to a store ---- */
 
 /* The first bytes on a connection: which of the wires they are. */
-static bool begins_commands(struct descriptor *d, const struct buffer *buffers, unsigned count,
-                            uint64_t length)
+static WIRE_APART bool begins_commands(struct descriptor *d, const struct buffer *buffers, unsigned count,
+                                       uint64_t length)
 {
 #define W(name)                                                                      \
     {                                                                                \
@@ -127,17 +130,28 @@ static bool begins_commands(struct descriptor *d, const struct buffer *buffers, 
     return false;
 }
 
-static uint32_t commands_begun(struct probe_thread *self, struct commands *commands, struct cursor *cursor,
-                               uint32_t *operation)
+static WIRE_APART uint32_t other_commands_begun(struct probe_thread *self, struct descriptor *d,
+                                                struct cursor *cursor, uint32_t *operation)
 {
-    switch (commands->wire) {
-#define W(name)             \
-    case SONDE_wire_##name: \
-        return wire_##name##_follow(self, commands, cursor, operation);
-        WIRES(W)
+    uint32_t begun = 0;
+    switch (d->commands.wire) {
+#define W(name)                                                              \
+    case SONDE_wire_##name:                                                  \
+        begun = wire_##name##_follow(self, &d->commands, cursor, operation); \
+        break;
+        OTHER_WIRES(W)
 #undef W
     }
-    return 0;
+    if (d->commands.lost && !begun && !d->commands.number) /* it is encrypted, or something else */
+        d->protocol = PROTOCOL_OTHER;
+    return begun;
+}
+
+static uint32_t commands_begun(struct probe_thread *self, struct descriptor *d, struct cursor *cursor,
+                               uint32_t *operation)
+{
+    return d->commands.wire == SONDE_wire_resp ? wire_resp_follow(self, &d->commands, cursor, operation)
+                                               : other_commands_begun(self, d, cursor, operation);
 }
 
 /* An HTTP message's first line and headers stand in one buffer. */
@@ -175,7 +189,7 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
     uint8_t wire = 0;
     if (d->protocol == PROTOCOL_COMMANDS) {
         struct cursor cursor = {.buffers = buffers, .count = count, .left = accepted};
-        messages = commands_begun(self, &d->commands, &cursor, &operation);
+        messages = commands_begun(self, d, &cursor, &operation);
         if (messages && !d->commands.lost && !d->unnumbered)
             first_message = d->commands.number + 1;
         d->commands.number += messages;

@@ -3,8 +3,17 @@
 #include "protocols/protocols.h"
 
 const struct protocol *const PROTOCOLS[] = {
-    &protocol_http2, &protocol_websocket, &protocol_http_server, &protocol_http_client,
-    &protocol_resp,  &protocol_pipe,      &protocol_exchange,    NULL,
+    &protocol_http2,
+    &protocol_websocket,
+    &protocol_http_server,
+    &protocol_http_client,
+    &protocol_resp,
+    &protocol_postgresql,
+    &protocol_mysql,
+    &protocol_memcached,
+    &protocol_pipe,
+    &protocol_exchange,
+    NULL,
 };
 
 const struct protocol *connection_protocol(const struct connection *c)

@@ -65,7 +65,7 @@ export async function runApplication(t, row, node = process.execPath) {
     fs.mkdirSync(path.join(folder, 'store'));
     const store = row.store ? await startStore(t, row.store, path.join(folder, 'store')) : {};
     const program = commandOf(row.application, node);
-    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', CLOSED_PORT: String(await freePort()) };
+    const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: String(await freePort()) };
     // A store that is traced as well is started by a shell beside the application.
     const command = store.command ? ['sh', '-c', `"$@" >/dev/null 2>&1 & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
     const running = start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });

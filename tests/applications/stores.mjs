@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { finish, freePort, isRoot, start } from '../system/helper.mjs';
+import { eventually, finish, freePort, isRoot, start } from '../system/helper.mjs';
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 
@@ -49,6 +50,12 @@ const STORES = {
         const port = await freePort();
         return { port, command: ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder] };
     },
+    async memcached(t) {
+        const port = await freePort();
+        const server = start(t, 'memcached', ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '16', '-v', ...(isRoot ? ['-u', 'nobody'] : [])]);
+        await eventually('memcached listens', () => new Promise((resolve) => net.connect(port, '127.0.0.1').on('connect', function () { this.destroy(); resolve(true); }).on('error', () => resolve(false))));
+        return { port, pid: server.pid };
+    },
     async upstream(t) {
         const server = start(t, process.execPath, [path.join(HERE, 'apps', 'upstream.js')]);
         const [, port] = await server.until(/listening (\d+)/, { stream: 'stdout' });
@@ -56,7 +63,7 @@ const STORES = {
     },
 };
 
-const PROGRAMS = { postgres: () => postgresFolder(), mariadb: () => fs.existsSync('/usr/sbin/mariadbd'), redis: () => fs.existsSync('/usr/bin/redis-server'), upstream: () => true };
+const PROGRAMS = { postgres: () => postgresFolder(), mariadb: () => fs.existsSync('/usr/sbin/mariadbd'), redis: () => fs.existsSync('/usr/bin/redis-server'), memcached: () => fs.existsSync('/usr/bin/memcached'), upstream: () => true };
 
 // Why a store cannot be had; null when it can.
 export const missingStore = (name) => (!name || PROGRAMS[name]() ? null : `${name} is not installed (make deps)`);

@@ -69,6 +69,12 @@ export const ROWS = [
     { application: 'ioredis', store: 'redis', trouble: 'script', load: [{ path: '/item', clients: 4, count: 40, pause: 5 }, { path: '/report', clients: 1, count: 8, pause: 30 }],
         expected: [{ kind: 'redis-slow-command', text: /"command":"EVAL"/, victims: ['/report', '/item'] }] },
 
+    healthy('memcached', [{ path: '/item', clients: 4, count: 30, pause: 10 }, { path: '/rank', clients: 1, count: 20, pause: 10 }], { store: 'memcached' }),
+    { application: 'memcached', store: 'memcached', trouble: 'stopped', quick: true, load: [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/item?stop=1', clients: 1, count: 4, pause: 400 }],
+        expected: [{ kind: 'slow-peer', peer: true, victims: ['/item'], text: /"call":"get"/ }] },
+    { application: 'memcached', store: 'memcached', trouble: 'rank', load: [{ path: '/item', clients: 2, count: 30, pause: 10 }, { path: '/rank', clients: 1, count: 6, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'memcached.js rank', victims: ['/rank', '/item'], amount: ['cpu_ns', 'rank', 'cpu_ns'] }] },
+
     healthy('axios', [QUICK, { path: '/price', clients: 4, count: 20, pause: 10 }], { store: 'upstream' }),
     { application: 'axios', store: 'upstream', trouble: 'sockets', load: [QUICK, { path: '/price', clients: 8, count: 5, pause: 0 }],
         expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 100e6] }], also: ['slow-peer'] },

@@ -159,9 +159,10 @@ static const char *cause_name(const struct context *c)
 {
     if (!c->owner || c->cause == VSPAN_NONE || c->cause >= c->owner->spans.count)
         return NULL;
-    switch (c->owner->spans.at[c->cause].kind) {
+    const struct vspan *cause = &c->owner->spans.at[c->cause];
+    switch (cause->kind) {
     case VSPAN_command:
-        return "Redis reply";
+        return cause->wire == SONDE_wire_resp ? "Redis reply" : "reply";
     case VSPAN_http:
         return "response handler";
     case VSPAN_pool:
