@@ -13,7 +13,7 @@ const [sonde, rounds = '6'] = process.argv.slice(2);
 const here = path.dirname(new URL(import.meta.url).pathname);
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const nodes = [process.execPath, ...(process.env.SONDE_NODES || '').split(':').filter(Boolean)];
-const MODES = ['untraced', 'off', 'bounded', 'auto'];
+const MODES = ['untraced', 'off', 'bounded', 'script', 'auto'];
 
 async function launch(node, mode, redisPort) {
     const command = pinned(0, node, path.join(here, 'context-server.js'), redisPort);

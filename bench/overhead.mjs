@@ -34,6 +34,7 @@ const MODES = {
     twin: null,
     requests: ['--level', 'requests'],
     bounded: ['--no-kernel', '--context', 'bounded'],
+    script: ['--no-kernel', '--context', 'script'],
     'no-kernel': ['--no-kernel'],
     usual: [],
     everything: ['--level', 'everything'],

@@ -415,6 +415,9 @@ static void prepare_node(void)
 static uint64_t slots[4];
 static uint32_t *cell;
 static bool script_runs;
+static void (*free_cell)(char *, void *);
+static void *cell_hint;
+static uint32_t script_answer = 2;
 PROGRAM static void *an_isolate(void)
 {
     return slots;
@@ -445,8 +448,11 @@ PROGRAM static const uint64_t *run_script(const uint64_t *script, const uint64_t
 PROGRAM static const uint64_t *a_buffer(void *isolate, char *data, size_t size, void (*freed)(char *, void *),
                                         void *hint)
 {
-    if (!cell)
+    if (!cell) {
         cell = (uint32_t *)(void *)data;
+        free_cell = freed;
+        cell_hint = hint;
+    }
     return slots;
 }
 PROGRAM static const uint64_t *a_function(const uint64_t *c, void (*function)(const void *),
@@ -454,15 +460,36 @@ PROGRAM static const uint64_t *a_function(const uint64_t *c, void (*function)(co
 {
     return slots;
 }
+/* What V8 carries: that request 2 is served, wherever nobody is. */
+static uint64_t carried_value;
+static bool carries;
+PROGRAM static const uint64_t *get_carried(void *isolate)
+{
+    return &carried_value;
+}
+PROGRAM static void set_carried(void *isolate, const uint64_t *value)
+{
+    carried_value = carries && *value == 1ull << 32 ? 2ull << 32 : *value;
+}
+PROGRAM static double execution_id(void *isolate)
+{
+    return context.id;
+}
+WRAPS(int, v8_microtasks, void *queue, void *isolate)
+{
+    return 0;
+}
+
 /* The answers of context.js: that it runs, with native contexts; then, that request 2 is served. */
 PROGRAM static const uint64_t *call_script(const uint64_t *function, const uint64_t *c,
                                            const uint64_t *receiver, int count, const uint64_t **arguments)
 {
     if (!script_runs) {
         script_runs = true;
-        cell[2] = 2;
+        cell[2] = script_answer;
     }
-    cell[1] = 2;
+    if (script_answer == 2)
+        cell[1] = 2;
     return slots;
 }
 PROGRAM static const uint64_t *global_handle(void *isolate, const uint64_t *slot)
@@ -498,6 +525,28 @@ static void prepare_script(void)
     sonde_config.globalize = (uintptr_t)global_handle;
 }
 
+PROGRAM static void microtasks(void)
+{
+    sonde_wrap_v8_microtasks(NULL, slots);
+}
+
+/* The script ends, and starts again where V8 carries the number. */
+static void prepare_carried(void)
+{
+    sonde_config.context = SONDE_CONTEXT_AUTO;
+    sonde_config.carried.get = (uintptr_t)get_carried;
+    sonde_config.carried.set = (uintptr_t)set_carried;
+    sonde_config.carried.execution_id = (uintptr_t)execution_id;
+    sonde_orig_v8_microtasks = v8_microtasks;
+    microtasks();
+    free_cell((char *)cell, cell_hint);
+    cell = NULL;
+    script_runs = false;
+    script_answer = 5;
+    switch_context();
+    carries = true;
+}
+
 /* ---- the scenes, in this order: what is prepared stays so ---- */
 
 const struct scene scenes[] = {
@@ -518,8 +567,11 @@ const struct scene scenes[] = {
     {"uv-operation", operation, NULL},                 /* submitted, executed, completed */
     {"uv-operation-awaited", awaited_operation, NULL}, /* with its resource and callback */
     {"uv-iteration-idle", idle_iteration, NULL},
-    {"http-short-text", short_text, NULL},              /* an iteration that answers one request */
-    {"context-switch", switch_context, prepare_script}, /* a callback while the script runs */
-    {"context-ask", ask_context, NULL},                 /* a callback that submits an operation */
+    {"http-short-text", short_text, NULL},               /* an iteration that answers one request */
+    {"context-switch", switch_context, prepare_script},  /* a callback while the script runs */
+    {"context-ask", ask_context, NULL},                  /* a callback that submits an operation */
+    {"carried-switch", switch_context, prepare_carried}, /* the same where V8 carries the number */
+    {"carried-ask", ask_context, NULL},
+    {"carried-microtasks", microtasks, NULL},
 };
 const size_t scene_count = ARRAY_SIZE(scenes);

@@ -19,7 +19,8 @@ enum {
     UV_1_24 = 0x11800,
     V8_9_5 = 0x90500,
     V8_10_2 = 0xa0200,
-    V8_11_0 = 0xb0000
+    V8_11_0 = 0xb0000,
+    V8_13_0 = 0xd0000
 };
 
 const struct hook HOOKS[] = {
@@ -191,6 +192,11 @@ const struct hook HOOKS[] = {
      RUNTIME_NODE, V8_10_2, V8_11_0, NULL},
     {"v8_gc_epilogue__9", V8I "4Heap23CallGCEpilogueCallbacksENS_6GCTypeENS_15GCCallbackFlagsE", RUNTIME_NODE,
      0, V8_9_5, "garbage collections"},
+    {"node_uncaught",
+     "_ZN4node6errors24TriggerUncaughtExceptionEPN2v87IsolateENS1_5LocalINS1_5ValueEEENS4_INS1_7MessageEEEb",
+     RUNTIME_NODE, 0, 0, NULL},
+    {"v8_microtasks", V8I "14MicrotaskQueue13RunMicrotasksEPNS0_7IsolateE", RUNTIME_NODE, V8_10_2, V8_13_0,
+     NULL, .split = true},
     {"v8_regexp",
      V8I "10RegExpImpl12IrregexpExecEPNS0_7IsolateENS0_6HandleINS0_8JSRegExpEEENS4_INS0_6StringEEEiNS4_INS0_"
          "15RegExpMatchInfoEEENS0_6RegExp10ExecQuirksE",

@@ -527,6 +527,30 @@ static bool builds_snapshot(const struct proc *proc)
     return false;
 }
 
+/* V8's functions for the value that it carries over promises: from V8 13 on Node itself uses it. */
+static void find_carried(struct target *target, struct sonde_config *config)
+{
+    enum { V8_13_0 = 0xd0000 };
+    static const struct {
+        const char *get, *set;
+    } FUNCTIONS[] = {{"_ZN2v87Isolate36GetContinuationPreservedEmbedderDataEv",
+                      "_ZN2v87Isolate36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"},
+                     {"_ZNK2v87Context36GetContinuationPreservedEmbedderDataEv",
+                      "_ZN2v87Context36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"}};
+    uint64_t execution_id = address_of(target, "_ZN4node29AsyncHooksGetExecutionAsyncIdEPN2v87IsolateE");
+    if (!execution_id || !target->v8_version || target->v8_version >= V8_13_0)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->carried.set; i++) {
+        uint64_t get = address_of(target, FUNCTIONS[i].get), set = address_of(target, FUNCTIONS[i].set);
+        if (get && set) {
+            config->carried.get = get;
+            config->carried.set = set;
+            config->carried.of_context = i == 1;
+            config->carried.execution_id = execution_id;
+        }
+    }
+}
+
 /* The functions by which the probe runs its script; without one of them it runs none. */
 static void find_script_functions(struct target *target, struct sonde_config *config)
 {
@@ -593,6 +617,7 @@ void target_layout(struct target *target, enum sonde_context context, struct son
             config.context = SONDE_CONTEXT_BOUNDED;
         } else {
             find_script_functions(target, &config);
+            find_carried(target, &config);
         }
     }
     *ret_config = config;

@@ -187,7 +187,7 @@ static const struct option_group OPTIONS[] = {
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct attach_command said = {.recording = {.request_context = SONDE_CONTEXT_SCRIPT, .report = true}};
+    struct attach_command said = {.recording = {.request_context = SONDE_CONTEXT_AUTO, .report = true}};
     struct attach_options *options = &said.options;
     int first, r = options_parse(self, argc, argv, &said, &first);
     if (r >= 0)

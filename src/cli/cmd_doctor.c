@@ -275,7 +275,7 @@ static void check_fields(struct answer *answer, struct target *target)
     struct sonde_config config;
     struct text missing = {0};
     size_t before = target->missing.count;
-    target_layout(target, SONDE_CONTEXT_SCRIPT, &config);
+    target_layout(target, SONDE_CONTEXT_AUTO, &config);
     for (size_t i = before; i < target->missing.count; i++)
         text_addf(&missing, "%s%s", missing.length ? ", " : "", target->missing.at[i].what);
     because(check, missing.length ? "not found: %.200s" : "all found", text_get(&missing));

@@ -64,7 +64,7 @@ static int record(struct recording *recording, char **command)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct recording recording = {.request_context = SONDE_CONTEXT_SCRIPT,
+    struct recording recording = {.request_context = SONDE_CONTEXT_AUTO,
                                   .report = strcmp(self->name, "run") == 0};
     int first, r = options_parse(self, argc, argv, &recording, &first);
     if (r >= 0)

@@ -26,7 +26,7 @@ static int take_context(const char *value, void *into, struct problem *problem)
     static const struct {
         const char *name;
         enum sonde_context context;
-    } MODES[] = {{"auto", SONDE_CONTEXT_SCRIPT},
+    } MODES[] = {{"auto", SONDE_CONTEXT_AUTO},
                  {"script", SONDE_CONTEXT_SCRIPT},
                  {"native", SONDE_CONTEXT_NATIVE},
                  {"bounded", SONDE_CONTEXT_BOUNDED},
@@ -99,8 +99,7 @@ const struct option_row recording_rows[] = {
      .type = OPTION_TEXT, .at = AT(user)},
     {"context", .value = "MODE",
      .text = "how Node operations are attributed to requests: auto (precise where it can be), native "
-             "(precise from "
-             "Node 24 on), script, bounded (no script of ours), off",
+             "(only where Node or V8 carries contexts at no cost), script, bounded (no script of ours), off",
      .type = OPTION_CALL, .take = take_context},
     {"function", .value = "NAME",
      .text = "record the calls of this JavaScript function as spans: checkout, Class.method, or "

@@ -47,7 +47,7 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
              "20.16: requests are told apart by asynchronous ids alone",
              "Use Node 20.16 or newer."},
         [SONDE_CONTEXT_NOT_NATIVE] =
-            {"this Node does not carry contexts by itself: requests are told apart by "
+            {"neither this Node nor its V8 carries contexts: requests are told apart by "
              "asynchronous ids alone",
              "Use --context script, or Node 24 or newer."},
     };
@@ -63,7 +63,7 @@ static void missing_functions(json_t *missing, const struct session *session, co
                               const struct sonde_shared *s)
 {
     if (session->options.functions[0] && program->runtime == RUNTIME_NODE && !s->context_script &&
-        !s->context_native)
+        !s->context_carried && !s->context_native)
         json_array_append_new(missing,
                               json_pack("{s:s, s:s, s:s}", "what", "calls of functions (--function)", "why",
                                         "sonde's script, which looks for them, has not run in this process",
@@ -126,14 +126,17 @@ static json_t *missing_array(const struct session *session, const struct program
 static json_t *context_object(const struct session *session, const struct program *program,
                               const struct sonde_shared *s)
 {
-    static const char *const MODES[] = {"off", "bounded", "native", "script"};
+    static const char *const MODES[] = {"off", "bounded", "native", "script", "carried"};
+    enum { CARRIED = 4 };
     if (program->runtime != RUNTIME_NODE)
         return json_null();
     const char *mode = MODES[MIN((unsigned)session->options.request_context, SONDE_CONTEXT_BOUNDED)];
-    if (s->context_script || s->context_native)
-        mode = MODES[s->context_script ? SONDE_CONTEXT_SCRIPT : SONDE_CONTEXT_NATIVE];
-    return json_pack("{s:s, s:i, s:i}", "mode", mode, "native_threads", (int)s->context_native,
-                     "script_threads", (int)s->context_script);
+    if (s->context_script || s->context_carried || s->context_native)
+        mode = MODES[s->context_script    ? SONDE_CONTEXT_SCRIPT
+                     : s->context_carried ? CARRIED
+                                          : SONDE_CONTEXT_NATIVE];
+    return json_pack("{s:s, s:i, s:i, s:i}", "mode", mode, "native_threads", (int)s->context_native,
+                     "carried_threads", (int)s->context_carried, "script_threads", (int)s->context_script);
 }
 
 static json_t *process_object(const struct session *session, const struct program *program)

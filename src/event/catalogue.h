@@ -18,6 +18,10 @@
 #include "event/syscalls.h"
 #include "event/targets.h"
 
+/* An operation's context, when it was lost whose it is: nothing says which request's, nor that it is none's.
+ */
+#define SONDE_CONTEXT_LOST UINT32_MAX
+
 /* ---- what a field's number means ---- */
 
 /* MEANING(ident, "unit") */
@@ -382,10 +386,11 @@ enum sonde_meaning {
     F(e, u64, trigger_id, async_id, "the resource that caused it") \
     F(e, u32, function, name_id, "the JavaScript function, 0 unknown")
 
-#define SONDE_FIELDS_uv_submit(F, e)                                                                    \
-    F(e, u64, request, hex, "the request's uv__work")                                                   \
-    F(e, i32, fd, fd, "the file's descriptor, -1 for none")                                             \
-    F(e, u32, context, none, "whose it is: 0 not asked, 1 no request, else the http:request's context") \
+#define SONDE_FIELDS_uv_submit(F, e)                                                              \
+    F(e, u64, request, hex, "the request's uv__work")                                             \
+    F(e, i32, fd, fd, "the file's descriptor, -1 for none")                                       \
+    F(e, u32, context, none,                                                                      \
+      "whose it is: 0 not asked, 1 no request, 4294967295 lost, else the http:request's context") \
     F(e, u8, kind, uv_kind, "what is asked")
 
 #define SONDE_FIELDS_uv_run(F, e)                                        \

@@ -49,8 +49,9 @@ enum { SONDE_FUNCTIONS_BYTES = 512 };
 enum sonde_context {
     SONDE_CONTEXT_OFF,     /* not at all: asynchronous resources are not recorded */
     SONDE_CONTEXT_BOUNDED, /* from asynchronous ids alone */
-    SONDE_CONTEXT_NATIVE,  /* by the script, where Node carries contexts itself (AsyncContextFrame) */
+    SONDE_CONTEXT_NATIVE,  /* where Node (AsyncContextFrame) or V8 carries them itself */
     SONDE_CONTEXT_SCRIPT,  /* by the script, wherever it runs */
+    SONDE_CONTEXT_AUTO,    /* as NATIVE, and by the script where that does not do */
 };
 
 /* F(field, symbol): functions of V8 and Node by which the probe runs its script. A C++ symbol names its
@@ -112,6 +113,12 @@ struct sonde_config {
         SONDE_SCRIPT_FUNCTIONS(F)
     } script;
 #undef F
+    /* The value that V8 carries over promises; all 0 where one of them is absent. */
+    struct {
+        uint64_t get, set;     /* of a v8::Context (to V8 11), of a v8::Isolate (from 12 on) */
+        uint64_t of_context;   /* the former */
+        uint64_t execution_id; /* double node::AsyncHooksGetExecutionAsyncId(Isolate *) */
+    } carried;
 };
 
 /* Start-up. The probe connects to the SOCK_SEQPACKET socket named by the environment variable below, says

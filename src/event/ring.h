@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 3,
+    SONDE_SHARED_VERSION = 4,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,          /* thread slots per process */
     SONDE_RING_BYTES = 512 << 10, /* of each thread's ring, a power of two */
@@ -52,7 +52,7 @@ struct sonde_shared {
      * one bit for each in the order of SONDE_REDIS_OFFSETS (config.h). */
     uint32_t fields_dropped, fields_found;
     /* Threads whose context script runs, by what carries the contexts, and those where it was given up. */
-    uint32_t context_native, context_script;
+    uint32_t context_native, context_carried, context_script;
     uint32_t context_failures[4]; /* by enum sonde_context_failure */
     uint64_t
         io_uring_operations; /* that libuv gave to an io_uring, not to its thread pool (relaxed atomic) */

@@ -1,7 +1,8 @@
 /* The request context: a small script of ours (context.js) in each of Node's threads, which keeps the number
  * of the request that is being served in an AsyncLocalStorage. From Node 24 on that costs nothing per promise
- * (AsyncContextFrame); before, Node implements it with promise hooks. So no number is kept until the first
- * operation that may be a request's: a service that only answers does not pay for it.
+ * (AsyncContextFrame); before, Node implements it with promise hooks. There V8 carries the number
+ * (carried.c), for nothing, as long as it does so through what the program does; else the script's storage
+ * begins with the first operation that may be a request's: a service that only answers does not pay for it.
  *
  * The script is compiled and called with V8's exported API only, in functions whose symbol names their exact
  * signature, and only inside a callback scope of Node: there a context is entered and JavaScript may run.
@@ -9,26 +10,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/context.h"
 
+#include "probe/carried.h"
 #include "probe/node.h"
 
 /* v8::Local and v8::MaybeLocal are one pointer to a slot. */
 typedef const uint64_t *local;
 
-enum { CURRENT, ENTER, LEAVE, LISTEN, GIVE };                          /* cell[0] */
-enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE };                /* cell[2] */
+enum { CURRENT, ENTER, LEAVE, LISTEN, GIVE, NOTHING, REACTION, TAKE }; /* cell[0] */
+enum { LATER, NO_MODULES, NATIVE, SCRIPT, NOT_NATIVE, CARRIED };       /* cell[2] */
+enum { MAY_BE_SCRIPT = 1, MAY_BE_CARRIED = 2 };                        /* cell[1] when it starts */
 enum { SENT = 1, ANSWERED, ENDED, TRACED, CLOCK, MEASURED, TOLD = 0 }; /* cell[3] */
 enum { CALL_BEGINS = 7, CALL_ENDS, SETTLED, NAME, CHOSEN, HANDLED };   /* the same: functions.js */
+enum { WHOSE = 13 };                                                   /* the same */
 enum {
     BEGINS = 11,    /* a request's number, until the script has taken it */
     WANTED = 12,    /* somebody has asked whose an operation is */
     PROMISES = 13,  /* that were made */
     SAMPLED = 14,   /* of those, by one in 128 */
     COLLECTED = 15, /* of the sampled */
-    TEXT = 16       /* a name's bytes */
+    TEXT = 16,      /* a name's bytes */
+    CARRIES = 253,  /* V8 carries the number: the script asks the probe */
+    SENDING = 254,  /* there: whose the next bytes on a descriptor are, and 1 + that */
+    SENDING_ON = 255
 };
 enum { CELL_WORDS = 256, HANDLES = 1024, STREAMS = 1024, STARTS_MAX = 64, FAILURES_MAX = 3 };
 /* A worker's first callback brings it the program that makes the way to Node's modules. */
 enum { STARTS_WITHOUT_MODULES = 4 };
+/* V8's microtasks have not been seen to run: it cannot be told whether V8 may carry numbers. */
+enum { STARTS_WITHOUT_MICROTASKS = 16 };
 
 /* One for each thread with a Node environment. Never freed: the script may hold on to cell. */
 struct context_cell {
@@ -43,6 +52,7 @@ struct context_cell {
     uint32_t failures;
     uint32_t starts;
     uint32_t native;
+    uint32_t beginning; /* V8 carries: the request that the next scope serves; 0 */
     uint32_t measure_name;
     uint32_t promises_seen; /* cell[PROMISES] when it was last recorded */
     uint64_t promises;
@@ -54,6 +64,7 @@ struct context_cell {
         uint64_t async_id;
         uint32_t number;
     } streams[STREAMS]; /* HTTP/2 streams and their requests, by async id modulo: the newest of each */
+    struct carried carried;
 };
 
 static struct context_cell cells[SONDE_THREADS];
@@ -99,6 +110,11 @@ static void give_up(struct context_cell *c, enum sonde_context_failure why)
     __atomic_fetch_add(&probe_shared->context_failures[why], 1, __ATOMIC_RELAXED);
 }
 
+struct carried *carried_own(void)
+{
+    return own && own->function && own->carried.on ? &own->carried : NULL;
+}
+
 static bool ask(struct context_cell *c, uint32_t what, uint32_t value)
 {
     void *isolate = API(isolate, void *, void)();
@@ -120,6 +136,87 @@ static bool ask(struct context_cell *c, uint32_t what, uint32_t value)
     else if (!result && ++c->failures >= FAILURES_MAX)
         give_up(c, SONDE_CONTEXT_THREW);
     return result != NULL;
+}
+
+/* ---- numbers that V8 carries ---- */
+
+/* From how many lost operations on Node is to carry, when they are more than one of so many; for how many
+ * callbacks both do, so that what waits is handed over. */
+enum { LOST_MIN = 2, LOST_ONE_OF = 16, FADING_CALLBACKS = 4000 };
+
+static void stop_carrying(struct context_cell *c)
+{
+    carried_stop(&c->carried);
+    c->cell[CARRIES] = c->beginning = 0;
+}
+
+/* From now on Node carries, where that was not excluded. */
+static void go_over(struct context_cell *c)
+{
+    if (c->carried.fading || !c->carried.on || sonde_config.context == SONDE_CONTEXT_NATIVE)
+        return;
+    c->carried.fading = FADING_CALLBACKS;
+    c->cell[CARRIES] = 0;
+    __atomic_fetch_sub(&probe_shared->context_carried, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&probe_shared->context_script, 1, __ATOMIC_RELAXED);
+}
+
+/* The value that it would be in is somebody else's. */
+static void give_way(struct context_cell *c)
+{
+    go_over(c);
+    stop_carrying(c);
+    if (sonde_config.context == SONDE_CONTEXT_NATIVE)
+        give_up(c, SONDE_CONTEXT_NOT_NATIVE);
+}
+
+/* Whose code runs, by what V8 carries: 0 when that is lost. */
+static uint32_t carried_number(struct context_cell *c, struct probe_thread *self)
+{
+    bool entered;
+    uint32_t number = carried_current(&c->carried, self, &entered);
+    if (UNLIKELY(c->carried.foreign)) {
+        give_way(c);
+        return 0;
+    }
+    if (LIKELY(!entered))
+        return number;
+    /* In a promise's reaction that Node's hooks are told of, it is to be believed; the program pays for hooks
+     * then, so that Node carries from now on. */
+    if (ask(c, REACTION, 0) && c->cell[1]) {
+        go_over(c);
+        return number;
+    }
+    if (c->carried.on)
+        carried_drop(&c->carried);
+    return 0;
+}
+
+static uint32_t carried_operation(struct context_cell *c, struct probe_thread *self)
+{
+    struct carried *v = &c->carried;
+    uint32_t number = carried_number(c, self);
+    if (number) {
+        v->found += number > 1;
+        return number;
+    }
+    if (c->next_number && ++v->lost >= LOST_MIN && v->lost > v->found / LOST_ONE_OF)
+        go_over(c);
+    return c->next_number ? SONDE_CONTEXT_LOST : 0;
+}
+
+/* While both carry: what the storage has, else what V8 has, which is then handed over. */
+static uint32_t handed_over(struct context_cell *c, struct probe_thread *self, uint32_t fd)
+{
+    if (!ask(c, CURRENT, fd))
+        return 0;
+    uint32_t number = c->cell[1];
+    if (number > 1 || !c->carried.on)
+        return number;
+    number = carried_number(c, self);
+    if (number > 1 && c->function)
+        ask(c, TAKE, number);
+    return number ? number : SONDE_CONTEXT_LOST;
 }
 
 static local compiled(void *isolate, local context, const char *text, size_t length)
@@ -263,6 +360,14 @@ static void told(const void *information)
     if (!self || !c) {
         if (c && c->cell[3] == CALL_BEGINS)
             c->cell[7] = 0;
+        if (c && c->cell[3] == WHOSE)
+            c->cell[1] = 0;
+        return;
+    }
+    if (c->cell[3] == WHOSE) {
+        c->cell[1] = c->carried.on ? carried_operation(c, self) : 0;
+        if (c->cell[1] == SONDE_CONTEXT_LOST)
+            c->cell[1] = 0;
         return;
     }
     if (c->cell[3] >= CALL_BEGINS) {
@@ -307,6 +412,8 @@ static struct context_cell *take_cell(void)
         cells[i].isolate = NULL;
         cells[i].failures = cells[i].starts = cells[i].handle_count = cells[i].streamed = 0;
         cells[i].cell[BEGINS] = cells[i].cell[WANTED] = 0;
+        cells[i].cell[CARRIES] = cells[i].cell[SENDING_ON] = 0;
+        cells[i].carried.on = cells[i].beginning = 0;
         cells[i].cell[PROMISES] = cells[i].cell[SAMPLED] = cells[i].cell[COLLECTED] = 0;
         cells[i].promises = cells[i].promises_seen = 0;
         for (uint32_t k = 0; k < HANDLES; k++)
@@ -333,8 +440,31 @@ static local start_script(struct context_cell *c, void *isolate, local context)
     };
     if (!install || !arguments[0] || !arguments[1] || !arguments[2])
         return NULL;
-    c->cell[1] = sonde_config.context == SONDE_CONTEXT_NATIVE;
+    bool later, carried = sonde_config.context != SONDE_CONTEXT_SCRIPT && carried_possible(&later);
+    c->cell[1] =
+        (sonde_config.context != SONDE_CONTEXT_NATIVE ? MAY_BE_SCRIPT : 0) | (carried ? MAY_BE_CARRIED : 0);
     return API(call, local, local, local, local, int, local *)(install, context, install, 3, arguments);
+}
+
+static local globalized(void *isolate, local object)
+{
+    return sonde_config.globalize_value
+               ? FUNCTION(sonde_config.globalize, local, void *, uint64_t)(isolate, *object)
+               : FUNCTION(sonde_config.globalize, local, void *, local)(isolate, object);
+}
+
+/* The script runs; V8 is to carry the number. A call of the script that asks for nothing returns undefined.
+ */
+static bool start_carrying(struct context_cell *c, void *isolate, local context)
+{
+    c->cell[0] = NOTHING;
+    local undefined =
+        API(call, local, local, local, local, int, local *)(c->function, context, c->function, 0, NULL);
+    if (!undefined ||
+        !carried_start(&c->carried, isolate, (void *)(uintptr_t)globalized(isolate, context), *undefined))
+        return false;
+    c->cell[CARRIES] = c->cell[WANTED] = 1;
+    return true;
 }
 
 static void start(struct context_cell *c)
@@ -348,12 +478,16 @@ static void start(struct context_cell *c)
     c->cell[2] = LATER;
     local function = context ? start_script(c, isolate, context) : NULL;
     uint32_t answer = c->cell[2];
-    bool started = function && (answer == NATIVE || answer == SCRIPT);
+    bool started = function && (answer == NATIVE || answer == SCRIPT || answer == CARRIED);
     if (started) {
-        c->function = sonde_config.globalize_value
-                          ? FUNCTION(sonde_config.globalize, local, void *, uint64_t)(isolate, *function)
-                          : FUNCTION(sonde_config.globalize, local, void *, local)(isolate, function);
+        c->function = globalized(isolate, function);
         c->isolate = isolate;
+    }
+    if (started && answer == CARRIED && !start_carrying(c, isolate, context) &&
+        sonde_config.context == SONDE_CONTEXT_NATIVE) {
+        started = false;
+        c->function = NULL;
+        answer = NOT_NATIVE;
     }
     bool ended = !function && API(terminated, uint8_t, const void *)(shelter.try_catch);
     shelter_leave(&shelter);
@@ -411,6 +545,26 @@ static void enter_shared(struct context_cell *c, uint64_t async_id)
     }
 }
 
+/* False: the script, too, is to hear of it. */
+static bool carried_scope_entered(struct context_cell *c, struct probe_thread *self, uint64_t async_id)
+{
+    struct carried *v = &c->carried;
+    uint32_t number = c->beginning;
+    c->beginning = 0;
+    carried_scope(v, self, async_id, number, number && !c->entering_shared);
+    if (UNLIKELY(v->foreign)) {
+        give_way(c);
+        return !c->function;
+    }
+    if (LIKELY(!v->fading)) {
+        self->context_entering = c->entering_shared = 0;
+        return true;
+    }
+    if (!--v->fading)
+        stop_carrying(c);
+    return false;
+}
+
 void context_scope(struct probe_thread *self, uint64_t async_id)
 {
     struct context_cell *c = own;
@@ -423,16 +577,29 @@ void context_scope(struct probe_thread *self, uint64_t async_id)
         if (c->starts >= STARTS_MAX)
             return;
         c->starts++;
+        bool later;
+        if (sonde_config.context != SONDE_CONTEXT_SCRIPT && !carried_possible(&later) && later &&
+            c->starts < STARTS_WITHOUT_MICROTASKS)
+            return;
         start(c);
         if (!c->function)
             return;
     }
     if (UNLIKELY(!self->context_counted)) { /* sonde may be here for the second time */
         self->context_counted = 1;
-        __atomic_fetch_add(c->native ? &probe_shared->context_native : &probe_shared->context_script, 1,
-                           __ATOMIC_RELAXED);
+        bool carries = c->carried.on && !c->carried.fading;
+        __atomic_fetch_add(c->native ? &probe_shared->context_native
+                           : carries ? &probe_shared->context_carried
+                                     : &probe_shared->context_script,
+                           1, __ATOMIC_RELAXED);
+        if (c->carried.on)
+            carried_again(&c->carried);
+        if (sonde_config.context == SONDE_CONTEXT_SCRIPT)
+            go_over(c);
         listen(c);
     }
+    if (c->carried.on && carried_scope_entered(c, self, async_id))
+        return;
     uint32_t place = (uint32_t)(async_id % STREAMS);
     if (UNLIKELY(self->context_entering)) {
         self->context_entering = 0;
@@ -453,7 +620,7 @@ uint32_t context_new_request(void)
         return 0;
     if (++c->next_number < 2)
         c->next_number = 2;
-    return c->cell[BEGINS] = c->next_number;
+    return c->beginning = c->cell[BEGINS] = c->next_number;
 }
 
 void context_parsed(struct probe_thread *self, bool carried)
@@ -462,13 +629,15 @@ void context_parsed(struct probe_thread *self, bool carried)
     if (!c || !c->function)
         return;
     if (!carried)
-        c->cell[BEGINS] = c->entering_shared = 0;
-    self->context_entering = c->cell[BEGINS] != 0;
+        c->cell[BEGINS] = c->entering_shared = c->beginning = 0;
+    self->context_entering = c->cell[BEGINS] != 0 && !c->cell[CARRIES];
 }
 
 uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
 {
     uint32_t number = context_new_request();
+    if (number && stream) /* a session's requests go on in ticks, several in one turn: V8 would lose most */
+        go_over(own);
     if (number) {
         own->entering_shared = 1;
         own->entering_stream = stream;
@@ -482,11 +651,18 @@ uint32_t context_current(struct probe_thread *self, int fd)
     struct context_cell *c = own;
     if (!c || !c->function || !self->callback_count)
         return 0;
+    if (c->cell[CARRIES]) {
+        if (UNLIKELY(c->cell[SENDING_ON] && c->cell[SENDING_ON] == (uint32_t)fd + 1)) {
+            c->cell[SENDING_ON] = 0;
+            return c->cell[SENDING];
+        }
+        return carried_operation(c, self);
+    }
     if (UNLIKELY(!c->cell[WANTED])) {
         c->cell[WANTED] = 1;
         return 0;
     }
-    return ask(c, CURRENT, (uint32_t)fd) ? c->cell[1] : 0;
+    return handed_over(c, self, (uint32_t)fd);
 }
 
 /* TCPWRAP, PIPEWRAP, ... */
@@ -518,6 +694,13 @@ void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t 
         return;
     uint32_t length;
     const char *text = v8_text(type, &length);
+    if (c->carried.on) {
+        bool short_lived = text && !outlives_requests(text, length), entered;
+        uint32_t number = short_lived ? carried_current(&c->carried, self, &entered) : 0;
+        carried_keep(&c->carried, async_id, number && !entered ? number : 0);
+        if (LIKELY(!c->carried.fading))
+            return;
+    }
     if (text && outlives_requests(text, length) && context_current(self, -1) >= 2)
         add_handle(c, async_id);
 }

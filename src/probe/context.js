@@ -9,27 +9,38 @@
 // SPDX-License-Identifier: Apache-2.0
 (function (bytes, flag, tell) {
     'use strict';
-    const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3, GIVE = 4;
-    const BEGINS = 11, WANTED = 12, TEXT = 16, TEXT_BYTES = 63;
+    const CURRENT = 0, ENTER = 1, LEAVE = 2, LISTEN = 3, GIVE = 4, REACTION = 6, TAKE = 7;
+    const BEGINS = 11, WANTED = 12, TEXT = 16, TEXT_BYTES = 63, CARRIES = 253, SENDING = 254, SENDING_ON = 255;
     const TRIES = 8, TOGETHER_MS = 0.02;
     const NONE = 1;
-    const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4;
+    const LATER = 0, NO_MODULES = 1, NATIVE = 2, SCRIPT = 3, NOT_NATIVE = 4, CARRIED = 5;
+    const MAY_BE_SCRIPT = 1, MAY_BE_CARRIED = 2, WHOSE = 13;
     const SENT = 1, ANSWERED = 2, ENDED = 3, TRACED = 4, CLOCK = 5, MEASURED = 6, TOLD = 0;
     const cell = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2);
     const alive = new Uint32Array(flag.buffer, flag.byteOffset, 1);
-    const onlyNative = cell[1];
+    const allowed = cell[1];
     cell[2] = LATER;
     const { process } = globalThis;
     if (!process || !process.versions || !process.versions.node) return 0;
     const load = process.getBuiltinModule || (process.mainModule && process.mainModule.require.bind(process.mainModule)) || globalThis.require;
     cell[2] = NO_MODULES;
     if (typeof load !== 'function') return 0;
-    const { AsyncLocalStorage } = load('async_hooks');
+    const { AsyncLocalStorage, executionAsyncId, executionAsyncResource } = load('async_hooks');
+    const { isPromise } = load('util').types;
     const channels = load('diagnostics_channel');
     const storage = new AsyncLocalStorage();
     const native = String(storage.getStore).includes('AsyncContextFrame');
+    const carried = !native && allowed & MAY_BE_CARRIED && !process.versions.electron; // whose V8 carries something else
     cell[2] = NOT_NATIVE;
-    if (onlyNative && !native) return 0;
+    if (!native && !carried && !(allowed & MAY_BE_SCRIPT)) return 0;
+
+    // The number of the request that is served, 0 none.
+    function current() {
+        if (!cell[CARRIES]) return storage.getStore() || 0;
+        cell[3] = WHOSE;
+        tell();
+        return cell[1];
+    }
 
     // ---- promises: where Node tells hooks of each (18 to 22, once a context was entered), they are counted on the way ----
 
@@ -60,12 +71,16 @@
         tell();
     }
     const undici = {
-        'undici:request:create': ({ request }) => owners.set(request, { number: storage.getStore() || NONE, fd: -1 }),
+        'undici:request:create': ({ request }) => owners.set(request, { number: current() || NONE, fd: -1 }),
         'undici:client:sendHeaders': ({ request, socket }) => {
             const owner = owners.get(request), handle = socket && socket._handle;
             if (!owner || !handle || !(handle.fd >= 0)) return;
             owner.fd = sendingOn = handle.fd;
             sending = owner.number;
+            if (!cell[CARRIES]) return;
+            cell[SENDING] = sending;
+            cell[SENDING_ON] = sendingOn + 1;
+            sending = 0;
         },
         'undici:request:headers': ({ request, response }) => report(ANSWERED, request, response.statusCode),
         'undici:request:trailers': ({ request }) => report(ENDED, request, 0),
@@ -111,7 +126,7 @@
             if (!alive[0]) return void leaveSoon();
             const end = entry.startTime + entry.duration, took = Math.round(entry.duration * 1e6);
             if (!(end <= clock.now() && took >= 0)) return; // the program can give any times
-            cell[4] = storage.getStore() || 0;
+            cell[4] = current();
             cell[7] = Math.floor(took / 2 ** 32);
             cell[8] = took % 2 ** 32;
             cell[9] = bytes.write(entry.name, TEXT * 4, TEXT_BYTES);
@@ -139,7 +154,7 @@
     function enter() {
         const number = cell[BEGINS];
         cell[BEGINS] = 0;
-        if (number && cell[WANTED]) storage.enterWith(number);
+        if (number && cell[WANTED] && !cell[CARRIES]) storage.enterWith(number);
         return number;
     }
 
@@ -185,7 +200,7 @@
     // ---- chosen functions: functions.js ----
 
     let picked = null;
-    const shared = { leaveSoon, number: () => storage.getStore() || 0, given: undefined };
+    const shared = { leaveSoon, number: current, given: undefined };
     function pick(functions, names) {
         if (picked) picked.leave();
         picked = null;
@@ -197,7 +212,7 @@
     }
 
     listen();
-    cell[2] = native ? NATIVE : SCRIPT;
+    cell[2] = native ? NATIVE : carried ? CARRIED : SCRIPT;
     return function (functions, names) {
         switch (cell[0]) {
         case CURRENT:
@@ -217,6 +232,12 @@
             break;
         case GIVE:
             return shared.given;
+        case REACTION: // does a reaction of a promise run, which hooks are told of?
+            cell[1] = isPromise(executionAsyncResource()) ? 1 : 0;
+            break;
+        case TAKE: // V8 has carried it until now; a reaction that hooks were not told of has nothing of its own to keep it in
+            if (executionAsyncId()) storage.enterWith(cell[1]);
+            break;
         case LEAVE: // this callback serves no request, whoever made its handle
             if (storage.getStore() !== undefined) storage.enterWith(undefined);
             break;

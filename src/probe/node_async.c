@@ -1,6 +1,7 @@
 /* The Node hooks whose arguments are doubles (async ids), and the callback scopes that carry them. The other
  * hooks are compiled without floating point, so that they cannot disturb such arguments. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/carried.h"
 #include "probe/context.h"
 #include "probe/node.h"
 
@@ -11,6 +12,11 @@ struct async_context {
 static uint64_t whole(double id)
 {
     return id >= 0 && id < 9e15 ? (uint64_t)id : 0;
+}
+
+uint64_t execution_async_id(void *isolate)
+{
+    return whole(((double (*)(void *))(uintptr_t)sonde_config.carried.execution_id)(isolate));
 }
 
 /* node::AsyncWrap::EmitAsyncInit(Environment*, Local<Object>, Local<String>, double, double) */
@@ -119,8 +125,15 @@ HOT_HOOK(void, node_scope_close, void *scope)
     struct async_context context = {0};
     if (sonde_config.callback_scope_context >= 0)
         context = *(const struct async_context *)((const char *)scope + sonde_config.callback_scope_context);
+    struct carried *carried = carried_own();
+    bool outermost = callback == self->callbacks;
+    if (carried)
+        carried_closing(carried, self, callback);
     sonde_orig_node_scope_close(scope);
-    if (!probe_stale(self))
+    bool own = !probe_stale(self);
+    if (carried && own && carried == carried_own())
+        carried_closed(carried, callback, outermost);
+    if (own)
         callback_end(self, callback, (uintptr_t)scope, whole(context.async_id),
                      whole(context.trigger_async_id));
 }

@@ -50,8 +50,10 @@ enum probe_boundary {
 struct probe_callback {
     uint64_t self; /* the InternalCallbackScope */
     uint64_t start_tsc;
-    uint64_t written; /* records of the thread when it began */
-    uint32_t depth;   /* spans open outside it */
+    uint64_t written;     /* records of the thread when it began */
+    uint32_t depth;       /* spans open outside it */
+    uint64_t async_id;    /* of its resource (carried.c) */
+    uint64_t outer_value; /* what V8 carried outside it (carried.c) */
 };
 
 /* The header block of the HTTP/2 stream that is being received. */

@@ -25,9 +25,14 @@ for (const node of NODES) {
     for (const flags of [[], ['--disallow-code-generation-from-strings'], ['--frozen-intrinsics'], ['--jitless']])
         test(`a program sees no difference${flags.length ? ` with ${flags}` : ''} (${versionOf(node)})`, async (t) => {
             const { context, missing } = await look(t, node, flags);
-            assert.ok(context.script_threads + context.native_threads >= 2, 'the main thread and the worker');
+            assert.ok(context.script_threads + context.carried_threads + context.native_threads >= 2, 'the main thread and the worker');
             assert.deepEqual(missing.filter((m) => m.what === 'request contexts'), []);
         });
+
+    test(`a program sees no difference when Node carries contexts (${versionOf(node)})`, async (t) => {
+        const { context } = await look(t, node, [], [], ['--context', 'script']);
+        assert.ok(context.script_threads + context.native_threads >= 2, 'the main thread and the worker');
+    });
 
     test(`a program sees no difference when functions are looked for (${versionOf(node)})`, (t) => look(t, node, [], [], ['--function', 'handler', '--function', 'harmless.js:stack']));
 
@@ -68,7 +73,7 @@ for (const node of NODES)
         assert.equal(await ask(port), false);
         for (let round = 0; round < 2; round++) {
             const folder = path.join(temporary(t), 'trace');
-            const attached = sonde(t, 'attach', '--no-kernel', '-o', folder, server.pid);
+            const attached = sonde(t, 'attach', '--no-kernel', '--context', 'script', '-o', folder, server.pid);
             await attached.until(/attached to/);
             for (let i = 0; i < 20 && !round; i++) assert.equal(await ask(port), false, 'who only answers pays for no context');
             await eventually('the script runs', () => ask(port, '/stat'));
@@ -79,6 +84,21 @@ for (const node of NODES)
             assert.equal(manifestOf(folder).processes[0].context.mode, 'script');
             await eventually('the script is gone', async () => !(await ask(port)));
         }
+    });
+
+for (const node of NODES)
+    test(`what V8 carries needs no promise hooks (${versionOf(node)})`, { skip: !(Number(versionOf(node).slice(1, 3)) >= 18 && Number(versionOf(node).slice(1, 3)) < 24) && 'Node 24 carries contexts itself, V8 before Node 18 none' }, async (t) => {
+        const server = start(t, node, ['-e', SERVER], { env: { UV_USE_IO_URING: '0' } });
+        const [port] = await server.until(/\d+/, { stream: 'stdout' });
+        const folder = path.join(temporary(t), 'trace');
+        const attached = sonde(t, 'attach', '--no-kernel', '-o', folder, server.pid);
+        await attached.until(/attached to/);
+        for (let i = 0; i < 60; i++) assert.equal(await ask(port, '/stat'), false);
+        await eventually('sonde takes signals', () => blocks(attached.pid, 2));
+        kill(attached.pid, 'SIGINT');
+        await attached.ended;
+        assert.ok([0, 4].includes(attached.status), attached.describe());
+        assert.equal(manifestOf(folder).processes[0].context.mode, 'carried');
     });
 
 // Node aborts when it finds somebody's memory or functions in what it is to write. From a snapshot there is no way to Node's
@@ -93,6 +113,6 @@ for (const node of NODES.filter((n) => Number(versionOf(n).slice(1).split('.')[0
         assert.ok(missing.some((m) => m.what === 'request contexts' && /snapshot/.test(m.why)), JSON.stringify(missing));
         const started = await record('started', source);
         assert.equal(started.stdout, '2 turns, 10 answers\n', started.describe());
-        const process = manifestOf(path.join(folder, 'started')).processes[0], { script_threads, native_threads } = process.context;
-        assert.ok(script_threads + native_threads >= 1 || process.missing.some((m) => m.what === 'request contexts' && /modules/.test(m.why)), JSON.stringify(process));
+        const process = manifestOf(path.join(folder, 'started')).processes[0], { script_threads, carried_threads, native_threads } = process.context;
+        assert.ok(script_threads + carried_threads + native_threads >= 1 || process.missing.some((m) => m.what === 'request contexts' && /modules/.test(m.why)), JSON.stringify(process));
     });

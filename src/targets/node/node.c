@@ -47,6 +47,8 @@ struct context turn_told(const struct turn *t, const struct item *item, const st
 {
     if (item->context <= CONTEXT_NONE)
         return *c;
+    if (item->context == SONDE_CONTEXT_LOST) /* nor would what stands around it say */
+        return decided(NULL, KNOWN_AMBIGUOUS, VSPAN_NONE);
     struct request *owner = context_owner(t->a, t->thread, item->context);
     struct context answer =
         owner && owner == c->owner ? *c : decided(owner, owner ? KNOWN_PROVED : KNOWN_NOT, VSPAN_NONE);

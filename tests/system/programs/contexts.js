@@ -2,18 +2,22 @@
 // callers: many requests in flight. Each command's arguments have a length of their own, so that whose it is can be told from
 // its size alone.
 //   node contexts.js PATTERN,... COUNT [REDIS-SERVER]
+// OWN in the environment says when it begins to use an AsyncLocalStorage of its own: "each" (the default: in each request),
+// "before" (and before the first), "late" (in the second half of each pattern's requests), "none".
 // Requests are GET /PATTERN/N; command number step (0 to 2) of request N has 200 + 4 * N + step bytes of arguments.
 'use strict';
 const http = require('http');
 const net = require('net');
 const path = require('path');
-const { AsyncLocalStorage, executionAsyncId } = require('async_hooks');
+const vm = require('vm');
+const { AsyncLocalStorage, AsyncResource, executionAsyncId } = require('async_hooks');
 const { EventEmitter, once } = require('events');
 const { Readable, Writable, pipeline } = require('stream');
 const { Worker } = require('worker_threads');
 const { fork, spawn } = require('child_process');
 
 let client, lazy, worker;
+const OWN = process.env.OWN || 'each';
 const own = new AsyncLocalStorage(); // the program's: it must work as without sonde
 const key = (n, step) => 'k'.repeat(200 + n * 4 + step - 3);
 const get = (n, step) => client.get(key(n, step));
@@ -28,6 +32,19 @@ function release(connection) {
     if (waiting.length) waiting.shift()(connection);
     else idle.push(connection);
 }
+
+const idleBound = [], waitingBound = [];
+function acquireBound(use) {
+    const connection = idleBound.pop();
+    if (connection) use(connection, () => releaseBound(connection));
+    else waitingBound.push(AsyncResource.bind((free) => use(free, () => releaseBound(free))));
+}
+function releaseBound(connection) {
+    if (waitingBound.length) waitingBound.shift()(connection);
+    else idleBound.push(connection);
+}
+
+const elsewhere = vm.runInNewContext('(async (ask) => { await null; await ask(); await null; })');
 
 const jobs = []; // a queue of functions with at most four at work
 let working = 0;
@@ -103,6 +120,22 @@ const PATTERNS = {
             release(connection);
         }
     },
+    // Query builders: what is awaited is no promise, and asks only when it is.
+    async thenable(n) {
+        for (let i = 0; i < 3; i++) await { then: (resolve, reject) => get(n, i).then(resolve, reject) };
+    },
+    // A pool that calls those who wait within the one who gives back, in their own asynchronous context.
+    bound: (n) => new Promise((resolve) => {
+        const step = (i) => acquireBound((connection, release) => connection.get(key(n, i), async () => {
+            await null;
+            if (i === 2) resolve();
+            else step(i + 1);
+            release();
+        }));
+        step(0);
+    }),
+    // Code of another V8 context.
+    async vm(n) { for (let i = 0; i < 3; i++) await elsewhere(() => get(n, i)); },
     async queue(n) { for (let i = 0; i < 3; i++) await enqueue(() => get(n, i)); },
     calls: (n) => new Promise((resolve) => enqueueCall((f) => client.get(key(n, 0), f), () =>
         enqueueCall((f) => client.get(key(n, 1), f), () => enqueueCall((f) => client.get(key(n, 2), f), resolve)))),
@@ -143,6 +176,7 @@ function freePort() {
 
 async function main(patterns, count, program) {
     const before = Object.keys(globalThis).join();
+    if (OWN === 'before') own.enterWith({ n: -1 });
     redisPort = await freePort();
     const redis = spawn(program, ['--port', redisPort, '--bind', '127.0.0.1', '--save', ''], { stdio: 'ignore' });
     await new Promise((resolve) => { // until it listens
@@ -153,18 +187,22 @@ async function main(patterns, count, program) {
     client = connect();
     await client.ping();
     for (let i = 0; i < 4; i++) idle.push(connect());
-    await Promise.all(idle.map((connection) => connection.ping()));
+    for (let i = 0; i < 4; i++) idleBound.push(connect());
+    await Promise.all([...idle, ...idleBound].map((connection) => connection.ping()));
     worker = new Worker("require('worker_threads').parentPort.on('message', function (n) { this.postMessage(n); })", { eval: true });
     worker.on('message', (n) => asked.get(n)(n));
     await once(worker, 'online');
     let mixed = 0;
     const server = http.createServer((request, response) => {
         const [, pattern, text] = request.url.split('/'), n = Number(text);
-        own.run({ n }, async () => {
+        const keeps = OWN !== 'none' && (OWN !== 'late' || n % count >= count / 2);
+        const serve = async () => {
             await PATTERNS[pattern](n);
-            mixed += own.getStore().n !== n; // its own AsyncLocalStorage
+            mixed += keeps && own.getStore().n !== n; // its own AsyncLocalStorage
             response.end('ok');
-        });
+        };
+        if (keeps) own.run({ n }, serve);
+        else serve();
     });
     await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
     const callers = fork(__filename, ['--callers']);
@@ -174,7 +212,7 @@ async function main(patterns, count, program) {
     callers.disconnect();
     server.close();
     client.disconnect();
-    for (const connection of idle) connection.disconnect();
+    for (const connection of [...idle, ...idleBound]) connection.disconnect();
     if (lazy) lazy.disconnect();
     await worker.terminate();
     redis.kill();

@@ -1,0 +1,218 @@
+/* Request contexts without promise hooks: V8 keeps one value beside the code that runs, hands it to every
+ * reaction that is added to a promise, and has it back while that reaction runs (its "continuation-preserved
+ * embedder data"; Node uses it from 24 on). Nobody does in Node 18, 20 and 22: there the value is the number
+ * of the request that is served, a small integer, so that no object is kept alive and no collection is
+ * concerned.
+ *
+ * V8 does not carry it over the rest. What calls back natively (files, DNS, timers of libuv) opens a callback
+ * scope: it gets the number that was current when its resource was made. Ticks run before the microtasks of
+ * their callback: when all code since the last ticks was one request's, so are they. What remains is a value
+ * that is not there, never another's: before microtasks run it is taken away, since a reaction that has none
+ * runs with whatever stands. And a number is believed only where Node's own execution id says that no
+ * AsyncResource has been entered meanwhile.
+ *
+ * Where more is lost than a few, context.c goes over to its script's AsyncLocalStorage. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/carried.h"
+
+enum { NONE = 1 };
+#define ANYBODYS UINT32_MAX /* several requests', or not known */
+
+/* v8::Value *Local: a pointer to a slot that holds a tagged value; small integers are in the upper half. */
+typedef const uint64_t *local;
+
+/* The hook below is where microtasks run: a compiler may have put another copy of that function elsewhere. */
+static bool microtasks_seen;
+
+static uint64_t small_integer(uint32_t number)
+{
+    return (uint64_t)number << 32;
+}
+
+static bool is_small_integer(uint64_t value)
+{
+    return !(value & UINT32_MAX);
+}
+
+static void set(const struct carried *v, uint64_t value)
+{
+    ((void (*)(void *, local))(uintptr_t)sonde_config.carried.set)(v->owner, &value);
+}
+
+static uint64_t get(const struct carried *v)
+{
+    uint64_t handle_scope[8];
+    ((void (*)(void *, void *))(uintptr_t)sonde_config.script.handle_scope)(handle_scope, v->isolate);
+    uint64_t value = *((local(*)(void *))(uintptr_t)sonde_config.carried.get)(v->owner);
+    ((void (*)(void *))(uintptr_t)sonde_config.script.handle_scope_end)(handle_scope);
+    return value;
+}
+
+bool carried_possible(bool *ret_later)
+{
+    *ret_later = sonde_config.carried.set && !microtasks_seen;
+    return sonde_config.carried.set && microtasks_seen;
+}
+
+bool carried_start(struct carried *v, void *isolate, void *context, uint64_t undefined)
+{
+    v->isolate = isolate;
+    v->owner = sonde_config.carried.of_context ? context : isolate;
+    v->value_nobody = undefined;
+    v->ticks_are = ANYBODYS; /* those that wait now */
+    v->fading = v->foreign = v->draining = v->in_microtasks = v->found = v->lost = 0;
+    for (uint32_t i = 0; i < CARRIED_RESOURCES; i++)
+        v->resources[i].async_id = 0;
+    if (get(v) != undefined) /* somebody else's */
+        return false;
+    set(v, small_integer(NONE));
+    v->on = get(v) == small_integer(NONE);
+    set(v, undefined);
+    return v->on;
+}
+
+void carried_stop(struct carried *v)
+{
+    v->on = 0;
+    if (!v->foreign)
+        set(v, v->value_nobody);
+}
+
+void carried_again(struct carried *v)
+{
+    v->ticks_are = ANYBODYS;
+    v->draining = v->in_microtasks = 0;
+}
+
+void carried_keep(struct carried *v, uint64_t async_id, uint32_t number)
+{
+    uint32_t place = (uint32_t)(async_id % CARRIED_RESOURCES);
+    if (number > NONE)
+        v->resources[place].number = number;
+    else if (v->resources[place].async_id != async_id)
+        return;
+    v->resources[place].async_id = number > NONE ? async_id : 0;
+}
+
+static uint32_t kept(const struct carried *v, uint64_t async_id)
+{
+    uint32_t place = (uint32_t)(async_id % CARRIED_RESOURCES);
+    return async_id && v->resources[place].async_id == async_id ? v->resources[place].number : 0;
+}
+
+void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_id, uint32_t number,
+                   bool keep)
+{
+    struct probe_callback *callback =
+        self->callback_count ? &self->callbacks[self->callback_count - 1] : NULL;
+    if (!callback ||
+        callback->self != self->context_scope) { /* one that is not kept: nobody would take it back */
+        set(v, small_integer(NONE));
+        return;
+    }
+    if (keep)
+        carried_keep(v, async_id, number);
+    else if (!number)
+        number = kept(v, async_id);
+    callback->async_id = async_id;
+    callback->outer_value = v->value_nobody;
+    if (self->callback_count > 1) {
+        callback->outer_value = get(v);
+        if (!is_small_integer(callback->outer_value) && callback->outer_value != v->value_nobody) {
+            v->foreign = 1;
+            return;
+        }
+    }
+    /* Timers and immediates come in a scope of no resource: each has its own request. */
+    uint32_t whose = number ? number : async_id ? NONE : ANYBODYS;
+    v->ticks_are = !v->ticks_are || v->ticks_are == whose ? whose : ANYBODYS;
+    set(v, whose == ANYBODYS ? v->value_nobody : small_integer(whose));
+}
+
+void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
+{
+    if (callback != self->callbacks)
+        return;
+    v->draining = 1;
+    set(v, v->ticks_are && v->ticks_are != ANYBODYS ? small_integer(v->ticks_are) : v->value_nobody);
+}
+
+void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost)
+{
+    if (outermost) {
+        v->draining = v->in_microtasks = 0;
+        set(v, v->value_nobody);
+        return;
+    }
+    /* Among ticks: those that it has made come before microtasks, too. */
+    uint64_t value = callback->outer_value;
+    if (v->draining && !v->in_microtasks && value != small_integer(v->ticks_are))
+        value = v->value_nobody;
+    set(v, value);
+}
+
+/* Node's execution id is what it must be, where no AsyncResource has been entered: the resource's of the
+ * callback scope, and none in microtasks. Ticks have ids of their own. */
+static bool same_execution(const struct carried *v, const struct probe_thread *self)
+{
+    uint32_t open = self->callback_count;
+    if (v->in_microtasks && open == v->microtasks_outer)
+        return execution_async_id(v->isolate) == 0;
+    if (v->draining && open == 1)
+        return true;
+    return open && execution_async_id(v->isolate) == self->callbacks[open - 1].async_id;
+}
+
+uint32_t carried_current(struct carried *v, const struct probe_thread *self, bool *ret_entered)
+{
+    uint64_t value = get(v);
+    *ret_entered = false;
+    if (value == v->value_nobody)
+        return 0;
+    if (!is_small_integer(value)) {
+        v->foreign = 1;
+        return 0;
+    }
+    uint32_t number = (uint32_t)(value >> 32);
+    *ret_entered = number > NONE && !same_execution(v, self);
+    return number;
+}
+
+void carried_drop(struct carried *v)
+{
+    set(v, v->value_nobody);
+}
+
+/* int v8::internal::MicrotaskQueue::RunMicrotasks(Isolate *) */
+HOT_HOOK(int, v8_microtasks, void *queue, void *isolate)
+{
+    struct carried *v = carried_own();
+    struct probe_thread *self = v && v->isolate == isolate ? probe_thread() : NULL;
+    microtasks_seen = true;
+    if (!self)
+        return sonde_orig_v8_microtasks(queue, isolate);
+    uint64_t outer = v->draining && !v->in_microtasks ? v->value_nobody : get(v);
+    uint32_t was_in = v->in_microtasks, was_outer = v->microtasks_outer;
+    set(v, v->value_nobody);
+    v->ticks_are = v->draining ? 0 : ANYBODYS; /* they are yet to run */
+    v->in_microtasks = 1;
+    v->microtasks_outer = self->callback_count;
+    int result = sonde_orig_v8_microtasks(queue, isolate);
+    if (carried_own() != v || probe_stale(self))
+        return result;
+    v->in_microtasks = was_in;
+    v->microtasks_outer = was_outer;
+    if (is_small_integer(outer) || outer == v->value_nobody)
+        set(v, outer);
+    return result;
+}
+
+/* node::errors::TriggerUncaughtException(Isolate *, Local<Value>, Local<Message>, bool): where the program
+ * goes on after it, ticks are left over, which run with the next callback's. */
+HOOK(void, node_uncaught, void *isolate, void *error, void *message, bool from_promise)
+{
+    struct carried *v = carried_own();
+    if (v && v->isolate == isolate)
+        v->ticks_are = ANYBODYS;
+    sonde_orig_node_uncaught(isolate, error, message, from_promise);
+}

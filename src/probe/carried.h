@@ -1,0 +1,70 @@
+/* The number of the request that is served, carried by V8 itself: see carried.c. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_CARRIED_H
+#define PROBE_CARRIED_H
+
+#include "probe/probe.h"
+
+/* Resources of a request that will call back, and parsers: the newest of each, by async id modulo. */
+enum { CARRIED_RESOURCES = 4096 };
+
+/* Of one thread with a Node environment. */
+struct carried {
+    uint32_t on;
+    uint32_t
+        fading; /* the script's storage takes over what comes now: callbacks until this ends; 0 not at all */
+    uint32_t foreign;      /* the value is somebody else's: it is not to be touched */
+    uint64_t value_nobody; /* undefined, as V8 has it */
+    void *isolate;
+    void *owner;        /* what V8's two functions take: a handle of the main context, or the isolate */
+    uint32_t ticks_are; /* whose code has run since ticks were last run: 0 nobody's yet, 1 no request's or
+                           several */
+    uint32_t draining;  /* the outermost callback has returned: ticks, then microtasks, run */
+    uint32_t in_microtasks, microtasks_outer; /* they run; callbacks that were open then */
+    uint32_t found, lost; /* operations whose request was known, and was not (context.c) */
+    struct {
+        uint64_t async_id;
+        uint32_t number;
+    } resources[CARRIED_RESOURCES];
+};
+
+/* Whether V8 can carry numbers in this process; *ret_later: not yet, but perhaps when microtasks have run. */
+bool carried_possible(bool *ret_later);
+
+/* False: this V8, or this program, is none for it. Called in a callback scope; undefined is V8's value of
+ * that name, context a global handle of the main context. */
+bool carried_start(struct carried *v, void *isolate, void *context, uint64_t undefined);
+
+/* Numbers are not carried any more: V8's value is as it was. */
+void carried_stop(struct carried *v);
+
+/* Sonde has come back: what happened meanwhile was not seen. */
+void carried_again(struct carried *v);
+
+/* The callback scope that was opened last serves request number (0: what is known of async_id). keep: so do
+ * later callbacks of that async id. */
+HOT void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_id, uint32_t number,
+                       bool keep);
+
+/* Around the end of a callback scope of which callback knows. */
+HOT void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback);
+HOT void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost);
+
+/* The request whose code runs; 1 when it is no request's, 0 when that is lost. *ret_entered: but Node runs
+ * this reaction of a promise under an id of its own, which hooks make it do, or an AsyncResource has been
+ * entered: it is for the caller to find out. */
+HOT uint32_t carried_current(struct carried *v, const struct probe_thread *self, bool *ret_entered);
+
+/* What is awaited from here on, in the code that runs, is nobody's. */
+void carried_drop(struct carried *v);
+
+/* What a resource's callbacks serve: the newest with such an id. */
+void carried_keep(struct carried *v, uint64_t async_id, uint32_t number);
+
+/* The id of the asynchronous resource whose code runs, as Node has it (node_async.c). */
+uint64_t execution_async_id(void *isolate);
+
+/* This thread's; NULL when it carries none. */
+struct carried *carried_own(void);
+
+#endif

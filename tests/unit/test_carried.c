@@ -1,0 +1,312 @@
+/* Numbers that V8 carries: what stands while which code runs, when it is believed, and when it is lost. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/carried.h"
+
+#include "probe_in_test.h"
+
+enum { UNDEFINED = 0x1001, OBJECT = 0x2001, NONE = 1, RESOURCE = 70, PARSER = 50 };
+
+static struct probe_thread *thread;
+static struct carried carried;
+static uint64_t stands, slot, execution; /* V8's value; Node's execution id */
+static int isolate, context;
+
+extern int (*sonde_orig_v8_microtasks)(void *queue, void *isolate);
+int sonde_wrap_v8_microtasks(void *queue, void *isolate);
+
+static const uint64_t *v8_get(void *owner)
+{
+    assert_ptr_equal(owner, &context);
+    slot = stands;
+    return &slot;
+}
+
+static void v8_set(void *owner, const uint64_t *value)
+{
+    assert_ptr_equal(owner, &context);
+    stands = *value;
+}
+
+static void nothing(void *object, void *of)
+{
+}
+
+uint64_t execution_async_id(void *of)
+{
+    assert_ptr_equal(of, &isolate);
+    return execution;
+}
+
+struct carried *carried_own(void)
+{
+    return carried.on ? &carried : NULL;
+}
+
+static uint64_t number(uint32_t n)
+{
+    return (uint64_t)n << 32;
+}
+
+static uint32_t current(void)
+{
+    bool entered;
+    uint32_t n = carried_current(&carried, thread, &entered);
+    return entered ? UINT32_MAX : n;
+}
+
+static void open_scope(uint64_t async_id, uint32_t request, bool keep)
+{
+    struct probe_callback *callback = &thread->callbacks[thread->callback_count++];
+    callback->self = thread->context_scope = 1000 + thread->callback_count;
+    carried_scope(&carried, thread, async_id, request, keep);
+    execution = async_id;
+}
+
+static struct probe_callback *innermost(void)
+{
+    return &thread->callbacks[thread->callback_count - 1];
+}
+
+static void close_scope(void)
+{
+    struct probe_callback *callback = innermost();
+    bool outermost = thread->callback_count == 1;
+    carried_closed(&carried, callback, outermost);
+    thread->callback_count--;
+}
+
+static int (*in_microtasks)(void);
+static int run_microtasks(void *queue, void *of)
+{
+    uint64_t outer = execution;
+    execution = 0;
+    int result = in_microtasks ? in_microtasks() : 0;
+    execution = outer;
+    return result;
+}
+
+static void microtasks(int (*what)(void))
+{
+    in_microtasks = what;
+    sonde_wrap_v8_microtasks(NULL, &isolate);
+}
+
+static int set_up(void **state)
+{
+    sonde_config.carried.get = (uintptr_t)v8_get;
+    sonde_config.carried.set = (uintptr_t)v8_set;
+    sonde_config.carried.of_context = 1;
+    sonde_config.script.handle_scope = sonde_config.script.handle_scope_end = (uintptr_t)nothing;
+    sonde_orig_v8_microtasks = run_microtasks;
+    thread = make_thread(1 << 16);
+    stands = UNDEFINED;
+    memset(&carried, 0, sizeof(carried));
+    assert_true(carried_start(&carried, &isolate, &context, UNDEFINED));
+    assert_int_equal(stands, UNDEFINED);
+    carried.draining = 1; /* what was waiting when it began is over */
+    microtasks(NULL);
+    carried.draining = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(thread);
+    return 0;
+}
+
+static void not_where_the_value_is_somebodys(void **state)
+{
+    stands = OBJECT;
+    struct carried other = {0};
+    assert_false(carried_start(&other, &isolate, &context, UNDEFINED));
+    assert_int_equal(stands, OBJECT);
+}
+
+static int nobody_in_microtasks(void)
+{
+    assert_int_equal(stands, UNDEFINED);
+    assert_int_equal(current(), 0);
+    return 0;
+}
+
+static int continuation(void)
+{
+    stands = number(7); /* as V8 does before a reaction */
+    assert_int_equal(current(), 7);
+    execution = RESOURCE; /* an AsyncResource was entered */
+    assert_int_equal(current(), UINT32_MAX);
+    execution = 0;
+    stands = UNDEFINED;
+    return 0;
+}
+
+static void request_ticks_and_microtasks(void **state)
+{
+    open_scope(PARSER, 7, true);
+    assert_int_equal(current(), 7);
+    execution = RESOURCE;
+    assert_int_equal(current(), UINT32_MAX);
+    execution = PARSER;
+    carried_closing(&carried, thread, innermost());
+    execution = 99; /* a tick's own */
+    assert_int_equal(current(), 7);
+    microtasks(nobody_in_microtasks);
+    assert_int_equal(current(), 0); /* ticks that microtasks have made are anybody's */
+    microtasks(continuation);
+    assert_int_equal(stands, UNDEFINED);
+    close_scope();
+    assert_int_equal(stands, UNDEFINED);
+
+    /* The parser's later callbacks are about that request. */
+    open_scope(PARSER, 0, false);
+    assert_int_equal(current(), 7);
+    close_scope();
+}
+
+static void ticks_of_two_requests(void **state)
+{
+    open_scope(PARSER, 7, true); /* its queue is not run yet */
+    close_scope();
+    open_scope(PARSER, 8, true);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 0);
+    microtasks(NULL);
+    close_scope();
+    open_scope(PARSER, 9, true);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 9);
+    close_scope();
+}
+
+static void nested_callbacks(void **state)
+{
+    open_scope(PARSER, 7, true);
+    open_scope(RESOURCE, 0, false);
+    assert_int_equal(current(), NONE);
+    close_scope();
+    execution = PARSER;
+    assert_int_equal(current(), 7);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 0); /* the ticks are of both */
+    close_scope();
+}
+
+static void nested_in_a_tick(void **state)
+{
+    open_scope(PARSER, 7, true);
+    carried_closing(&carried, thread, innermost());
+    open_scope(RESOURCE, 8, false);
+    close_scope();
+    assert_int_equal(current(), 0); /* a tick that the nested one has made may come before microtasks */
+    microtasks(NULL);
+    close_scope();
+}
+
+static void ticks_of_nobody(void **state)
+{
+    open_scope(RESOURCE, 0, false);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), NONE);
+    microtasks(NULL);
+    close_scope();
+    open_scope(0, 0, false); /* timers */
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 0);
+    close_scope();
+}
+
+static void microtasks_within_a_callback(void **state)
+{
+    open_scope(PARSER, 7, true);
+    microtasks(nobody_in_microtasks);
+    assert_int_equal(current(), 7);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 0); /* which of the ticks has run is not known */
+    close_scope();
+}
+
+static void resources(void **state)
+{
+    open_scope(PARSER, 7, true);
+    carried_keep(&carried, RESOURCE, 7);
+    carried_keep(&carried, RESOURCE + CARRIED_RESOURCES, 8); /* at the same place: the newest counts */
+    close_scope();
+    open_scope(RESOURCE, 0, false);
+    assert_int_equal(current(), NONE);
+    close_scope();
+    open_scope(RESOURCE + CARRIED_RESOURCES, 0, false);
+    assert_int_equal(current(), 8);
+    carried_keep(&carried, RESOURCE + CARRIED_RESOURCES, 0); /* another with that id has none */
+    close_scope();
+    open_scope(RESOURCE + CARRIED_RESOURCES, 0, false);
+    assert_int_equal(current(), NONE);
+    close_scope();
+}
+
+static void timers_are_lost(void **state)
+{
+    open_scope(0, 0, false);
+    assert_int_equal(current(), 0);
+    close_scope();
+}
+
+static void somebody_elses_value(void **state)
+{
+    open_scope(PARSER, 7, true);
+    stands = OBJECT;
+    assert_int_equal(current(), 0);
+    assert_true(carried.foreign);
+    carried_stop(&carried);
+    assert_int_equal(stands, OBJECT);
+    thread->callback_count = 0;
+}
+
+extern void (*sonde_orig_node_uncaught)(void *of, void *error, void *message, bool from_promise);
+void sonde_wrap_node_uncaught(void *of, void *error, void *message, bool from_promise);
+static void go_on(void *of, void *error, void *message, bool from_promise)
+{
+}
+
+static void ticks_left_over_by_an_exception(void **state)
+{
+    sonde_orig_node_uncaught = go_on;
+    open_scope(PARSER, 7, true);
+    carried_closing(&carried, thread, innermost());
+    microtasks(NULL);
+    sonde_wrap_node_uncaught(&isolate, NULL, NULL, false); /* of a tick that microtasks have made */
+    close_scope();
+    open_scope(PARSER, 8, true);
+    carried_closing(&carried, thread, innermost());
+    assert_int_equal(current(), 0);
+    microtasks(NULL);
+    close_scope();
+}
+
+static void scopes_that_are_not_kept(void **state)
+{
+    open_scope(PARSER, 7, true);
+    thread->context_scope = 5; /* one beyond those that a thread keeps */
+    carried_scope(&carried, thread, RESOURCE, 0, false);
+    assert_int_equal(stands, number(NONE));
+    close_scope();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(not_where_the_value_is_somebodys, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(request_ticks_and_microtasks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ticks_of_two_requests, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nested_callbacks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nested_in_a_tick, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ticks_of_nobody, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(microtasks_within_a_callback, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(resources, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(timers_are_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(somebody_elses_value, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ticks_left_over_by_an_exception, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(scopes_that_are_not_kept, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
