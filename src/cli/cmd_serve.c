@@ -24,7 +24,7 @@
 
 struct options {
     struct diagnose_options common;
-    const char *listen, *folder, *token_file, *send_token_file, *clickhouse;
+    const char *listen, *grpc, *folder, *token_file, *send_token_file, *clickhouse;
     bool no_store;
     double keep_gb, keep_days, store_gb, look_s, idle_s;
     unsigned connections_max;
@@ -40,6 +40,7 @@ struct options {
 
 enum {
     OPT_LISTEN = 256,
+    OPT_GRPC,
     OPT_NO_STORE,
     OPT_TOKEN_FILE,
     OPT_SEND_TOKEN_FILE,
@@ -67,6 +68,7 @@ enum {
 static const struct option LONG_OPTIONS[] = {
     DIAGNOSE_LONG_OPTIONS,
     {"listen", required_argument, NULL, OPT_LISTEN},
+    {"grpc", required_argument, NULL, OPT_GRPC},
     {"data", required_argument, NULL, 'd'},
     {"no-store", no_argument, NULL, OPT_NO_STORE},
     {"no-keep", no_argument, NULL, OPT_NO_KEEP},
@@ -98,6 +100,7 @@ struct serve {
     struct receiver *receiver;
     struct span_store *store;
     struct http_server *http; /* atomic: requests may come before it is here */
+    struct grpc_server *grpc; /* atomic; NULL without --grpc */
     struct watcher *watcher;
     struct source *sources[SOURCES_MAX];
     struct api api;
@@ -149,6 +152,10 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
     struct http_counts http = {0};
     if (server)
         http_server_get_counts(server, &http);
+    const struct grpc_server *grpc_server = __atomic_load_n(&serve->grpc, __ATOMIC_ACQUIRE);
+    struct grpc_counts grpc = {0};
+    if (grpc_server)
+        grpc_server_get_counts(grpc_server, &grpc);
     struct watcher_counts watched;
     watcher_get_counts(serve->watcher, &watched);
     receiver_get_counts(serve->receiver, &c);
@@ -180,6 +187,11 @@ static void answer_metrics(struct serve *serve, struct http_response *response)
                  {"sonde_http_refused_requests_total", "{reason=\"host\"}", http.refused_hosts},
                  {"sonde_http_refused_requests_total", "{reason=\"origin\"}", http.refused_origins},
                  {"sonde_http_refused_requests_total", "{reason=\"token\"}", http.refused_tokens},
+                 {"sonde_grpc_connections", "", grpc.connections},
+                 {"sonde_grpc_connections_max", "", grpc.connections_max},
+                 {"sonde_grpc_refused_connections_total", "", grpc.refused_connections},
+                 {"sonde_grpc_broken_connections_total", "", grpc.broken_connections},
+                 {"sonde_grpc_refused_calls_total", "{reason=\"token\"}", grpc.refused_tokens},
                  {"sonde_requests_total", "", requests},
                  {"sonde_looks_total", "", watched.looks},
                  {"sonde_alerts_firing", "", watched.firing},
@@ -470,6 +482,31 @@ static void print_address(const struct options *options, uint16_t port, const ch
                 token ? "/t/TOKEN" TSP_PATH : TSP_PATH);
 }
 
+static void take_call(void *context, const struct grpc_call *call, struct grpc_answer *answer)
+{
+    struct serve *serve = context;
+    receiver_handle_call(serve->receiver, call, answer);
+}
+
+static int start_grpc(struct serve *serve, const char *token, struct problem *problem)
+{
+    const struct options *o = serve->options;
+    struct grpc_server *server;
+    struct grpc_settings settings = {.address = o->grpc,
+                                     .token = token,
+                                     .connections_max = o->connections_max,
+                                     .handle = take_call,
+                                     .context = serve};
+    if (!o->grpc)
+        return 0;
+    int r = grpc_server_start(&settings, &server, problem);
+    if (r < 0)
+        return r;
+    __atomic_store_n(&serve->grpc, server, __ATOMIC_RELEASE);
+    fprintf(stderr, "sonde: receiving OTLP/gRPC on port %u\n", grpc_server_port(server));
+    return 0;
+}
+
 static int run(struct options *options, const char *token, const char *send_token, struct problem *problem)
 {
     _cleanup_(diagnosis_freep) struct diagnosis *diagnosis = NULL;
@@ -531,10 +568,13 @@ static int run(struct options *options, const char *token, const char *send_toke
     print_address(options, http_server_port(server), token);
     fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces); /api/diagnosis and /evidence answer\n",
             http_server_port(server));
-    wait_for_end();
+    r = start_grpc(&serve, send_token ? send_token : token, problem);
+    if (r == 0)
+        wait_for_end();
     http_server_stop(server);
+    grpc_server_stop(serve.grpc);
     close_sources(&serve);
-    return 0;
+    return r;
 }
 
 /* What is done when a version is slower. */
@@ -582,6 +622,8 @@ static int parse(const struct command *self, int argc, char **argv, struct optio
     while ((c = getopt_long(argc, argv, "d:", LONG_OPTIONS, NULL)) != -1) {
         if (c == OPT_LISTEN)
             options->listen = optarg;
+        else if (c == OPT_GRPC)
+            options->grpc = optarg;
         else if (c == 'd')
             options->folder = optarg;
         else if (c == OPT_NO_STORE)
@@ -684,6 +726,8 @@ const struct command command_serve = {
         "Options:\n"
         "  --no-keep                   keep nothing in the recording's folder\n"
         "  --listen ADDRESS:PORT       default 127.0.0.1:4318, OpenTelemetry's own port\n"
+        "  --grpc ADDRESS:PORT         take spans over OTLP/gRPC there, too (OpenTelemetry's own port is "
+        "4317)\n"
         "  -d, --data DIR              journal of acknowledged batches and the span store (DuckDB); without "
         "it\n"
         "                              nothing is kept on disk\n"

@@ -3,6 +3,7 @@
 #include "serve/receiver.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -364,6 +365,49 @@ bool receiver_handle(struct receiver *r, const struct http_request *request, str
         take_body(r, request, response, json ? JOURNAL_OTLP_JSON : JOURNAL_OTLP_PROTOBUF);
     }
     return true;
+}
+
+#define EXPORT "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+static enum grpc_status status_of(unsigned http)
+{
+    switch (http) {
+    case 200:
+        return GRPC_OK;
+    case 400:
+        return GRPC_INVALID_ARGUMENT;
+    case 413:
+        return GRPC_RESOURCE_EXHAUSTED;
+    case 503:
+        return GRPC_UNAVAILABLE;
+    default:
+        return GRPC_INTERNAL;
+    }
+}
+
+/* A batch is the same over gRPC as in the body of a request: so is the answer to it, and a refusal has its
+ * words as text behind two bytes (see refuse()). */
+void receiver_handle_call(struct receiver *r, const struct grpc_call *call, struct grpc_answer *answer)
+{
+    if (strcmp(call->path, EXPORT) != 0) {
+        count(r, &r->counts.refused_type);
+        answer->status = GRPC_UNIMPLEMENTED;
+        snprintf(answer->words, sizeof(answer->words), "only spans are taken (" EXPORT ")");
+        return;
+    }
+    struct http_request request = {
+        .content_encoding = call->gzip ? "gzip" : "", .body = call->message, .length = call->length};
+    struct http_response response = {.status = 200};
+    take_body(r, &request, &response, JOURNAL_OTLP_PROTOBUF);
+    answer->status = status_of(response.status);
+    if (answer->status == GRPC_OK) {
+        answer->message = response.body;
+        answer->length = response.length;
+        return;
+    }
+    if (response.body && response.length > 2)
+        snprintf(answer->words, sizeof(answer->words), "%.*s", (int)response.length - 2, response.body + 2);
+    free(response.body);
 }
 
 void receiver_lock(struct receiver *r)

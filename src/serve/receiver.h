@@ -1,6 +1,6 @@
-/* The OTLP receiver: batches over HTTP into the journal, then into a diagnosis, and by a keeper into a store.
- * A batch is acknowledged once it is in the journal on disk. What happens behind the acknowledgement happens
- * in the journal's own order, so that a restart repeats it. */
+/* The OTLP receiver: batches over HTTP and gRPC into the journal, then into a diagnosis, and by a keeper into
+ * a store. A batch is acknowledged once it is in the journal on disk. What happens behind the acknowledgement
+ * happens in the journal's own order, so that a restart repeats it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SERVE_RECEIVER_H
 #define SERVE_RECEIVER_H
@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "diagnose/diagnosis.h"
+#include "http/grpc_server.h"
 #include "http/server.h"
 #include "serve/keeper.h"
 
@@ -40,6 +41,10 @@ int receiver_new(const struct receiver_settings *settings, struct receiver **ret
 /* Handles /v1/traces; false when the path is another one. Safe from several threads. */
 bool receiver_handle(struct receiver *receiver, const struct http_request *request,
                      struct http_response *response);
+
+/* Handles calls of opentelemetry.proto.collector.trace.v1.TraceService. Safe from several threads. */
+void receiver_handle_call(struct receiver *receiver, const struct grpc_call *call,
+                          struct grpc_answer *answer);
 
 /* Holds the thread behind, for reading the diagnosis: between these calls it does not change. */
 void receiver_lock(struct receiver *receiver);
