@@ -407,7 +407,7 @@ static void *send_batches(void *context)
         char head[256];
         batch_renumber(b, s->first + i);
         int n = snprintf(head, sizeof(head),
-                         "POST /v1/traces HTTP/1.1\r\nHost: sonde\r\nContent-Type: application/x-protobuf\r\n"
+                         "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
                          "Content-Length: %zu\r\n\r\n",
                          b->length);
         int status = 503;
