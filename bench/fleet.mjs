@@ -10,7 +10,8 @@ import { execFileSync } from 'node:child_process';
 const [, , simulation, what = 'print', days = '10', epoch = '0'] = process.argv;
 const here = path.dirname(new URL(import.meta.url).pathname), results = path.join(here, 'results', 'fleet.jsonl');
 const git = (...args) => execFileSync('git', ['-C', here, ...args], { encoding: 'utf8' }).trim();
-const commit = git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '../src') ? '+' : '');
+// COMMIT: what a program was built from that is not what lies here.
+const commit = process.env.COMMIT || git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '../src') ? '+' : '');
 const KINDS = ['plain', 'drift', 'mix', 'load', 'shared', 'canary', 'sequential', 'all'];
 const read = () => (fs.existsSync(results) ? fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []).filter((line) => line.commit === commit);
 

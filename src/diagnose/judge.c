@@ -421,6 +421,13 @@ static bool is_large(const struct regress_result *r, double least)
     return r->ratio[r->measure] >= (tail_only ? fmax(least, TAIL_RATIO_MIN) : least);
 }
 
+/* Without a single error on either side there is nothing to be found out, whatever the versions: it is no test
+ * (Tarone, Biometrics 1990), and costs the others nothing. */
+static bool tests_errors(const struct verdict *v)
+{
+    return v->errors.errors_older + v->errors.errors_newer > 0;
+}
+
 /* Latency and errors of all contrasts are one family: what is looked at is paid for. */
 static int select_slower(const struct judge_settings *settings, struct judgement *j)
 {
@@ -439,7 +446,8 @@ static int select_slower(const struct judge_settings *settings, struct judgement
         if (v->result.method == METHOD_NONE)
             continue;
         values[tested++] = settings->sequential ? v->sequential.e_value : v->result.p;
-        values[tested++] = settings->sequential ? v->errors.e_value : v->errors.p;
+        if (tests_errors(v))
+            values[tested++] = settings->sequential ? v->errors.e_value : v->errors.p;
     }
     if (settings->sequential)
         sequential_select(values, tested, q, selected);
@@ -454,6 +462,9 @@ static int select_slower(const struct judge_settings *settings, struct judgement
             continue;
         r->adjusted_p = settings->sequential ? fmin(1, r->p * (double)n) : adjusted[tested];
         r->slower = selected[tested++] && is_large(r, least);
+        v->errors.adjusted_p = 1;
+        if (!tests_errors(v))
+            continue;
         v->errors.adjusted_p = settings->sequential ? fmin(1, v->errors.p * (double)n) : adjusted[tested];
         v->errors.more = selected[tested++] && !v->of_callers && v->errors.ratio >= ERRORS_MINIMUM_RATIO &&
                          v->errors.rate_newer - v->errors.rate_older >= ERRORS_MINIMUM_SHARE;
