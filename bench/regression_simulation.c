@@ -226,7 +226,7 @@ static double hosts_p95(const struct contrast *c)
 static void score(const struct bucket *b, double spread, struct scores *to)
 {
     struct sketch older = {0}, newer = {0};
-    struct regress_settings settings = {.host_spread = spread};
+    struct regress_settings settings = {.host_spread = spread, .spread_freedom = 1000}; /* of 160 buckets */
     struct sequential_result sequential;
     pool_side(b->contrast.older, b->contrast.older_count, &older);
     pool_side(b->contrast.newer, b->contrast.newer_count, &newer);
@@ -297,7 +297,7 @@ static double estimated_spread(const struct setting *setting, uint64_t seed)
         fill(&buckets[i], setting, EFFECT_NONE, seed * 100003 + 3 * i, (3 * i) % 2);
         contrasts[i] = buckets[i].contrast;
     }
-    double spread = regress_host_spread(contrasts, LOOKED_AT, NULL);
+    double freedom, spread = regress_host_spread(contrasts, LOOKED_AT, NULL, &freedom);
     for (uint64_t i = 0; i < LOOKED_AT; i++)
         empty(&buckets[i]);
     free(buckets);
@@ -409,7 +409,8 @@ static int watch_rollout(uint64_t seed, enum effect effect, const number_list *p
         if (look > 60 && look % 15) /* after an hour, every quarter of one: nothing more happens quickly */
             continue;
         struct sequential_result result;
-        sequential_test(&bucket.contrast, regress_host_spread(&bucket.contrast, 1, NULL), &result);
+        double freedom;
+        sequential_test(&bucket.contrast, regress_host_spread(&bucket.contrast, 1, NULL, &freedom), &result);
         bool selected;
         if (sequential_select(&result.e_value, 1, 0.01, &selected) && selected)
             alarm = look;

@@ -406,10 +406,11 @@ static void *send_batches(void *context)
         struct batch_bytes *b = batches[i % KINDS];
         char head[256];
         batch_renumber(b, s->first + i);
-        int n = snprintf(head, sizeof(head),
-                         "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
-                         "Content-Length: %zu\r\n\r\n",
-                         b->length);
+        int n =
+            snprintf(head, sizeof(head),
+                     "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
+                     "Content-Length: %zu\r\n\r\n",
+                     b->length);
         int status = 503;
         while (status == 503) {
             if (!write_all(fd, head, (size_t)n) || !write_all(fd, b->at, b->length))

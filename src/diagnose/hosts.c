@@ -26,7 +26,7 @@ static int pool_hosts(const struct group *group, struct clusters *to)
 }
 
 /* Of each bucket the largest group. */
-double hosts_spread(const struct book *book, const struct judge_settings *settings)
+double hosts_spread(const struct book *book, const struct judge_settings *settings, double *ret_freedom)
 {
     ARRAY(struct clusters) all = {0};
     ARRAY(struct contrast) contrasts = {0};
@@ -45,7 +45,7 @@ double hosts_spread(const struct book *book, const struct judge_settings *settin
     array_foreach (&all, c)
         if (array_add(&contrasts, (struct contrast){.older = c->list.at, .older_count = c->list.count}) < 0)
             break;
-    spread = regress_host_spread(contrasts.at, contrasts.count, &settings->regress);
+    spread = regress_host_spread(contrasts.at, contrasts.count, &settings->regress, ret_freedom);
     array_foreach (&all, c)
         clusters_done(c);
     array_done(&all);

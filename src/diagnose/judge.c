@@ -421,8 +421,8 @@ static bool is_large(const struct regress_result *r, double least)
     return r->ratio[r->measure] >= (tail_only ? fmax(least, TAIL_RATIO_MIN) : least);
 }
 
-/* Without a single error on either side there is nothing to be found out, whatever the versions: it is no test
- * (Tarone, Biometrics 1990), and costs the others nothing. */
+/* Without a single error on either side there is nothing to be found out, whatever the versions: it is no
+ * test (Tarone, Biometrics 1990), and costs the others nothing. */
 static bool tests_errors(const struct verdict *v)
 {
     return v->errors.errors_older + v->errors.errors_newer > 0;
@@ -634,10 +634,12 @@ size_t judgement_exemplars(const struct book *book, const struct judgement *judg
     return n;
 }
 
-int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement)
+int judge(const struct book *book, const struct judge_settings *asked, struct judgement *ret_judgement)
 {
     struct judgement j = {0};
-    double spread = hosts_spread(book, settings);
+    struct judge_settings with_spread = *asked;
+    const struct judge_settings *settings = &with_spread;
+    double spread = hosts_spread(book, asked, &with_spread.regress.spread_freedom);
     int r = judge_services(book, settings, spread, &j);
     if (r == 0)
         r = hosts_judge(book, settings, &j);

@@ -98,7 +98,48 @@ struct sides {
     double *a, *b; /* room for the values of either side */
 };
 
-static void test_hosts(const struct sides *sides, enum regress_measure measure, double time_spread,
+#define PRIOR_HOSTS 4.0 /* as how many more hosts the spread of other buckets counts */
+#define PRIOR_FREEDOMS \
+    3.0 /* times a bucket's own degrees of freedom that it must rest on: others' must lead */
+#define PRIOR_DOUBTED 4.0 /* times the expected variance, from which the bucket is of another kind */
+
+/* The variance between a side's hosts as others lead to expect it: theirs, and the noise of the requests. */
+static double expected_variance(const struct cluster *const *hosts, size_t count, double spread)
+{
+    double noise = 0;
+    for (size_t i = 0; i < count; i++) {
+        double mean, variance;
+        sketch_log_moments(hosts[i]->latency, &mean, &variance);
+        noise += variance / (double)hosts[i]->latency->count;
+    }
+    return spread * spread + noise / (double)count;
+}
+
+/* Six hosts tell little of how much they differ. Where it fits what other buckets show, both are taken
+ * together (Smyth, Statistical Applications in Genetics and Molecular Biology 2004, section 3, with a fixed
+ * weight of the prior), which leaves more degrees of freedom. */
+static void moderate(const struct sides *sides, const struct regress_settings *settings, struct welch *w)
+{
+    double spread = settings->host_spread;
+    double mean, a, b, a0 = expected_variance(sides->older, sides->older_count, spread),
+                       b0 = expected_variance(sides->newer, sides->newer_count, spread);
+    double a_freedom = (double)sides->older_count - 1, b_freedom = (double)sides->newer_count - 1;
+    stats_moments(sides->a, sides->older_count, &mean, &a);
+    stats_moments(sides->b, sides->newer_count, &mean, &b);
+    if (settings->spread_freedom < PRIOR_FREEDOMS * (a_freedom + b_freedom) || a > PRIOR_DOUBTED * a0 ||
+        b > PRIOR_DOUBTED * b0)
+        return;
+    a = (PRIOR_HOSTS * a0 + a_freedom * a) / (PRIOR_HOSTS + a_freedom);
+    b = (PRIOR_HOSTS * b0 + b_freedom * b) / (PRIOR_HOSTS + b_freedom);
+    w->error = sqrt(a / (double)sides->older_count + b / (double)sides->newer_count);
+    w->freedom = fmin(a_freedom, b_freedom) + PRIOR_HOSTS;
+    if (a_freedom + b_freedom < 2.5 * fmin(a_freedom, b_freedom))
+        w->freedom = a_freedom + b_freedom + PRIOR_HOSTS;
+    w->p = w->error > 0 ? stats_student_above(w->difference / w->error, w->freedom) : 1;
+}
+
+static void test_hosts(const struct sides *sides, enum regress_measure measure,
+                       const struct regress_settings *settings, double time_spread,
                        struct regress_result *result)
 {
     for (size_t i = 0; i < sides->older_count; i++)
@@ -106,6 +147,8 @@ static void test_hosts(const struct sides *sides, enum regress_measure measure, 
     for (size_t i = 0; i < sides->newer_count; i++)
         sides->b[i] = measure_of(sides->newer[i]->latency, measure);
     struct welch w = stats_welch(sides->a, sides->older_count, sides->b, sides->newer_count);
+    if (measure == MEASURE_MIDDLE)
+        moderate(sides, settings, &w);
     set_measure(result, measure, w, w.freedom, time_spread);
 }
 
@@ -194,7 +237,8 @@ static void combine(struct regress_result *result, int measures)
 }
 
 static void test_sides(const struct contrast *contrast, const struct sides *sides, const struct sketch *older,
-                       const struct sketch *newer, double spread, struct regress_result *result)
+                       const struct sketch *newer, const struct regress_settings *settings,
+                       struct regress_result *result)
 {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < sides->older_count; i++)
@@ -217,9 +261,9 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
             struct welch w = stats_paired(sides->b, pair_hosts(sides, measure, sides->b));
             set_measure(result, measure, w, w.freedom, contrast->time_spread);
         } else if (result->method == METHOD_HOSTS) {
-            test_hosts(sides, measure, contrast->time_spread, result);
+            test_hosts(sides, measure, settings, contrast->time_spread, result);
         } else {
-            test_bootstrap(older, newer, contrast, spread, measure, result);
+            test_bootstrap(older, newer, contrast, settings->host_spread, measure, result);
         }
     }
     combine(result, measures);
@@ -245,7 +289,7 @@ void regress_test(const struct contrast *contrast, const struct regress_settings
         sides.older_count = collect(contrast->older, contrast->older_count, s.minimum_per_host, sides.older);
         sides.newer_count = collect(contrast->newer, contrast->newer_count, s.minimum_per_host, sides.newer);
         if (older.count >= s.minimum_requests && newer.count >= s.minimum_requests)
-            test_sides(contrast, &sides, &older, &newer, s.host_spread, &result);
+            test_sides(contrast, &sides, &older, &newer, &s, &result);
     }
     sketch_done(&older);
     sketch_done(&newer);
@@ -314,10 +358,11 @@ static int by_variance(const void *x, const void *y)
  * may be too small by chance: the spread is widened by as much as Student's distribution is wider than the
  * normal one that it is used with. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
-                           const struct regress_settings *settings)
+                           const struct regress_settings *settings, double *ret_freedom)
 {
     struct regress_settings s = effective(settings);
     size_t n = 0, most = 1;
+    *ret_freedom = 0;
     for (size_t i = 0; i < count; i++)
         most = MAX(most, MAX(contrasts[i].older_count, contrasts[i].newer_count));
     _cleanup_(freep) struct spread *spreads = malloc((2 * count + 1) * sizeof(*spreads));
@@ -342,6 +387,7 @@ double regress_host_spread(const struct contrast *contrasts, size_t count,
         sum += spreads[i].freedom * fmin(spreads[i].variance, most_variance);
         noise += spreads[i].freedom * spreads[i].noise;
     }
+    *ret_freedom = freedom - PRIOR_FREEDOM;
     double wider =
         stats_student_quantile(TAIL_FOR_SPREAD, freedom) / stats_student_quantile(TAIL_FOR_SPREAD, 1e9);
     /* Widened first: what few requests say of the spread is as uncertain as all of what was seen. */

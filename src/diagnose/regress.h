@@ -44,7 +44,8 @@ struct regress_settings {
     double minimum_ratio;        /* 0: 1.05 */
     uint64_t minimum_requests;   /* of either side; 0: 100 */
     uint64_t minimum_per_host;   /* 0: 20; hosts below are left out of the test */
-    double host_spread; /* standard deviation between hosts of log latency, for METHOD_BOOTSTRAP; 0: 0.05 */
+    double host_spread;          /* standard deviation between hosts of log latency; 0: 0.05 */
+    double spread_freedom; /* how many hosts that rests on, less one for each side; 0: it is an assumption */
 };
 
 struct regress_result {
@@ -70,9 +71,9 @@ void regress_test(const struct contrast *contrast, const struct regress_settings
 size_t regress_select(struct regress_result *results, size_t count, const struct regress_settings *settings);
 
 /* The spread between hosts of one version that the contrasts show together, in log latency; 0.05 when they
- * show none. */
+ * show none; and the degrees of freedom that it rests on. */
 double regress_host_spread(const struct contrast *contrasts, size_t count,
-                           const struct regress_settings *settings);
+                           const struct regress_settings *settings, double *ret_freedom);
 
 const char *regress_method_words(enum regress_method method);
 const char *regress_measure_name(enum regress_measure measure);
