@@ -9,6 +9,8 @@
 
 #include "base/macro.h"
 #include "diagnose/stats.h"
+#include "profile/windows.h"
+#include "steer/certainty.h"
 #include "steer/rate.h"
 
 static int argument_count;
@@ -200,12 +202,204 @@ static void change(struct stats_random *random)
            (double)seen / runs, seen ? after / seen : 0, false_before);
 }
 
+/* ---- intervals ---- */
+
+/* Samples by function in stretches of a second or so: made, or those of a real process, as "STRETCH FUNCTION
+ * SAMPLES" in lines. */
+struct history {
+    int stretches, functions;
+    double *samples; /* [stretch * functions + function] */
+    double *truth;   /* by function: its share in the mean */
+};
+
+static void history_read(struct history *h, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    int stretch, function;
+    double samples, sum = 0;
+    if (!f)
+        die("the recorded samples cannot be read");
+    *h = (struct history){0};
+    while (fscanf(f, "%d %d %lf", &stretch, &function, &samples) == 3) {
+        h->stretches = MAX(h->stretches, stretch + 1);
+        h->functions = MAX(h->functions, function + 1);
+    }
+    rewind(f);
+    h->samples = calloc((size_t)h->stretches * (size_t)h->functions + 1, sizeof(double));
+    h->truth = calloc((size_t)h->functions + 1, sizeof(double));
+    if (!h->samples || !h->truth || !h->stretches)
+        die("there are no recorded samples");
+    while (fscanf(f, "%d %d %lf", &stretch, &function, &samples) == 3) {
+        h->samples[stretch * h->functions + function] += samples;
+        h->truth[function] += samples;
+        sum += samples;
+    }
+    for (int i = 0; i < h->functions; i++)
+        h->truth[i] /= sum;
+    fclose(f);
+}
+
+enum { STRETCHES = 64 };
+
+/* Stretches of a process in the order in which they were, for five on average, then from elsewhere (Politis
+ * and Romano, The stationary bootstrap, 1994), of which each sample is taken with the chance `thin`. */
+static void replay(const struct history *h, struct stats_random *random, double thin, double *counts)
+{
+    int at = 0;
+    for (int s = 0; s < STRETCHES; s++) {
+        at = s && stats_random_unit(random) > 0.2 ? (at + 1) % h->stretches
+                                                  : (int)(stats_random_unit(random) * h->stretches);
+        for (int f = 0; f < h->functions; f++) {
+            double taken = 0;
+            for (double left = h->samples[at * h->functions + f]; left >= 1; left--)
+                taken += stats_random_unit(random) < thin;
+            counts[s * h->functions + f] = taken;
+        }
+    }
+}
+
+static struct profile *profile_of(const double *counts, int functions)
+{
+    struct profile *p;
+    char name[32];
+    if (profile_new(&p) < 0 || profile_windows_begin(p) < 0)
+        die("out of memory");
+    for (int f = 0; f < functions; f++) {
+        snprintf(name, sizeof(name), "f%d", f);
+        uint32_t node = profile_child(p, 0, profile_named_frame(p, name, FRAME_NATIVE));
+        for (int s = 0; s < STRETCHES; s++) {
+            uint64_t n = (uint64_t)counts[s * functions + f];
+            profile_count(p, node, n, n * 1000);
+            if (n)
+                profile_windows_add_at(p, node, n * 1000, (uint32_t)(s / (STRETCHES / WINDOWS)));
+        }
+    }
+    return p;
+}
+
+/* How often intervals hold the true share, by how large that is. */
+static void coverage(struct stats_random *random)
+{
+    static const double BANDS[] = {0.1, 0.03, 0.01, 0.003, 0.001};
+    long held[ARRAY_SIZE(BANDS)] = {0}, all[ARRAY_SIZE(BANDS)] = {0}, every = 0, every_held = 0;
+    double width[ARRAY_SIZE(BANDS)] = {0};
+    int runs = (int)number("runs", 1000);
+    const char *file = word("file", "");
+    struct history h;
+    struct load load;
+    double thin = number("thin", 0.25), per_stretch = number("samples", 250);
+    load_init(&load);
+    if (*file) {
+        history_read(&h, file);
+    } else { /* what windows have on average: they wander, so that it is not what the load says */
+        h = (struct history){.functions = FUNCTIONS, .truth = calloc(FUNCTIONS, sizeof(double))};
+        for (int w = 0; w < 20000; w++) {
+            double sum = 0, share[FUNCTIONS];
+            for (int f = 0; f < FUNCTIONS; f++)
+                sum += share[f] =
+                    load.share[f] * (load.wander > 0 ? exp(load.wander * stats_random_normal(random)) : 1);
+            for (int f = 0; f < FUNCTIONS; f++)
+                h.truth[f] += share[f] / sum / 20000;
+        }
+    }
+    double *counts = calloc((size_t)STRETCHES * (size_t)h.functions, sizeof(double));
+    for (int run = 0; run < runs; run++) {
+        if (*file)
+            replay(&h, random, thin, counts);
+        else
+            for (int s = 0; s < STRETCHES; s++)
+                window_of(&load, random, per_stretch, counts + s * FUNCTIONS);
+        struct profile *p = profile_of(counts, h.functions);
+        if (certainty_measure(p) < 0)
+            die("out of memory");
+        for (int f = 0; f < h.functions; f++) {
+            size_t band = 0;
+            char name[32];
+            while (band < ARRAY_SIZE(BANDS) && h.truth[f] < BANDS[band])
+                band++;
+            snprintf(name, sizeof(name), "f%d", f);
+            const struct profile_interval *i =
+                band < ARRAY_SIZE(BANDS) ? profile_interval_of(p, profile_named_frame(p, name, FRAME_NATIVE))
+                                         : NULL;
+            if (!i)
+                continue;
+            bool inside = i->self_low <= h.truth[f] && h.truth[f] <= i->self_high;
+            all[band]++;
+            held[band] += inside;
+            every++;
+            every_held += inside;
+            width[band] += (i->self_high - i->self_low) / 2 / h.truth[f];
+        }
+        profile_free(p);
+    }
+    printf("\"runs\": %d, \"coverage\": %.4f, \"bands\": [", runs, (double)every_held / (double)every);
+    for (size_t b = 0; b < ARRAY_SIZE(BANDS); b++)
+        printf("%s{\"from\": %g, \"intervals\": %ld, \"coverage\": %.4f, \"half_width\": %.4f}",
+               b ? ", " : "", BANDS[b], all[b], all[b] ? (double)held[b] / (double)all[b] : 0,
+               all[b] ? width[b] / (double)all[b] : 0);
+    printf("]");
+}
+
+/* Sampling ends when the error is what was asked for, and is looked at again and again: how often do the
+ * intervals of the functions that it was asked for hold then? */
+static void stopping(struct stats_random *random)
+{
+    struct certainty_target target = {number("error", 0.1), number("above", 0.03)};
+    int runs = (int)number("runs", 300), reached = 0;
+    long all = 0, held = 0;
+    double rate = number("rate", 200), limit = number("limit", 600), seconds = 0, counts[FUNCTIONS];
+    struct load load;
+    load_init(&load);
+    for (int run = 0; run < runs; run++) {
+        struct profile *p;
+        struct certainty_reached r = {0};
+        uint32_t nodes[FUNCTIONS];
+        double next = 2;
+        int second = 0;
+        if (profile_new(&p) < 0 || profile_windows_begin(p) < 0)
+            die("out of memory");
+        for (int f = 0; f < FUNCTIONS; f++) {
+            char name[32];
+            snprintf(name, sizeof(name), "f%d", f);
+            nodes[f] = profile_child(p, 0, profile_named_frame(p, name, FRAME_NATIVE));
+        }
+        for (; second < limit && !r.reached; second++) {
+            window_of(&load, random, rate, counts);
+            for (int f = 0; f < FUNCTIONS; f++)
+                if (counts[f] > 0) {
+                    profile_count(p, nodes[f], (uint64_t)counts[f], (uint64_t)counts[f] * 1000);
+                    profile_windows_add(p, nodes[f], (uint64_t)counts[f] * 1000,
+                                        (uint64_t)(second + 1) * 1000000000);
+                }
+            if (second + 1 < next)
+                continue;
+            next = (second + 1) * 1.1;
+            if (certainty_measure(p) < 0)
+                die("out of memory");
+            r = certainty_check(p, &target);
+        }
+        reached += r.reached;
+        seconds += r.reached ? second : 0;
+        for (int f = 0; f < FUNCTIONS && r.reached; f++) {
+            const struct profile_interval *i = profile_interval_of(p, p->nodes.at[nodes[f]].frame);
+            if (load.share[f] < target.above || !i)
+                continue;
+            all++;
+            held += i->self_low <= load.share[f] && load.share[f] <= i->self_high;
+        }
+        profile_free(p);
+    }
+    printf("\"runs\": %d, \"reached\": %.3f, \"mean_seconds\": %.1f, \"intervals\": %ld, \"coverage\": %.4f",
+           runs, (double)reached / runs, reached ? seconds / reached : 0, all,
+           all ? (double)held / (double)all : 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct stats_random *random);
-    } CASES[] = {{"steady", steady}, {"change", change}};
+    } CASES[] = {{"steady", steady}, {"change", change}, {"coverage", coverage}, {"stopping", stopping}};
     struct stats_random random;
     argument_count = argc;
     arguments = argv;

@@ -24,9 +24,11 @@
 #include "profile/business.h"
 #include "profile/formats.h"
 #include "profile/identity.h"
+#include "profile/intervals.h"
 #include "profile/outlier.h"
 #include "profile/sampler.h"
 #include "profile/windows.h"
+#include "steer/certainty.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -97,14 +99,18 @@ static void print_functions(const struct profile *p, unsigned top)
         free(list);
         return;
     }
-    printf("%s%12s %7s %12s %7s  function%s\n", cli_style(1, STYLE_BOLD), "self", "", "total", "",
-           cli_style(1, STYLE_NONE));
+    printf("%s%12s %7s %-16s %12s %7s  function%s\n", cli_style(1, STYLE_BOLD), "self", "",
+           p->intervals ? "[95 %]" : "", "total", "", cli_style(1, STYLE_NONE));
     for (size_t i = 0; i < count && top; i++) {
-        char self[24], total[24];
+        char self[24], total[24], range[32] = "";
+        const struct profile_interval *interval = profile_interval_of(p, list[i].frame);
         if (p->frames.at[list[i].frame].kind == FRAME_GROUP)
             continue;
-        printf("%12s %6.2f%% %12s %6.2f%%  ", weight_text(p, list[i].self, self, sizeof(self)),
-               100.0 * (double)list[i].self / (double)all,
+        if (interval)
+            snprintf(range, sizeof(range), "[%.2f, %.2f]", 100 * interval->self_low,
+                     100 * interval->self_high);
+        printf("%12s %6.2f%% %-16s %12s %6.2f%%  ", weight_text(p, list[i].self, self, sizeof(self)),
+               100.0 * (double)list[i].self / (double)all, range,
                weight_text(p, list[i].total, total, sizeof(total)),
                100.0 * (double)list[i].total / (double)all);
         print_place(stdout, p, list[i].frame);
@@ -298,8 +304,10 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
         if (!o->quiet)
             profile_steer_print_pruned(&pruned);
     }
+    if (certainty_measure(profile) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     if (o->by_service) {
-        if (profile_by_service(profile, &services) < 0)
+        if (profile_by_service(profile, &services) < 0 || profile_intervals_copy(services, profile) < 0)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
         profile = services;
     }
@@ -377,7 +385,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
     snprintf(profile->unit, sizeof(profile->unit), "%s", unit);
     profile->period = o.sampler.event_period ? o.sampler.event_period : NS_PER_S / o.sampler.frequency;
     profile->by_line = o.sampler.lines;
-    if (format == FORMAT_PPROF && !o.merge && profile_windows_begin(profile) < 0)
+    bool says_how_certain =
+        format == FORMAT_PPROF || o.json || (!o.output && !o.format) || o.target.error > 0;
+    if (says_how_certain && !o.merge && profile_windows_begin(profile) < 0)
         return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
     profile->sample_limit = format == FORMAT_FIREFOX || o.trace ? 2000000 : 0;
     o.sampler.source = format != FORMAT_FOLDED || o.json;
@@ -429,6 +439,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
         print_quality(&counts, start);
     if (!o.quiet)
         print_folded(&counts, profile);
+    if (o.target.error > 0)
+        facts.target = &sampling.target;
+    if (!o.quiet && facts.target)
+        profile_steer_print_target(profile, &o.target, facts.target);
     if (!o.quiet && facts.rate)
         profile_steer_print_rate(facts.rate);
     if (o.runtimes)
@@ -467,6 +481,9 @@ const struct command command_profile = {
     "  -o, --output FILE       where to write; - with --format: standard output\n"
     "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox, otlp\n"
     "  -F, --frequency N       samples per second and CPU (99)\n"
+    "      --error E%[@A%]     stop when every function that takes A (1) % or more is known to E % of its "
+    "share, at\n"
+    "                          95 %; say so when that cannot be reached in the time that --duration gives\n"
     "      --adaptive[=PRESET] let the rate follow the load: up at once when other functions become hot, "
     "down while\n"
     "                          nothing changes (usual; paper, paper-fine: the values of the Atys paper)\n"
@@ -509,6 +526,7 @@ const struct command command_profile = {
     "  sonde profile --process nginx -d 10\n"
     "  sonde profile --event off-cpu -d 10 4711\n"
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
+    "  sonde profile --error 5%@1% -d 600 --process java\n"
     "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
     "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
     "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",

@@ -88,6 +88,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         PRUNE,
         ADAPTIVE,
         WINDOW,
+        TARGET,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
@@ -116,6 +117,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"prune", optional_argument, NULL, PRUNE},
                                          {"adaptive", optional_argument, NULL, ADAPTIVE},
                                          {"window", required_argument, NULL, WINDOW},
+                                         {"error", required_argument, NULL, TARGET},
                                          {0}};
     const char *event = "cpu";
     int files = 0, r;
@@ -223,6 +225,10 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
             o->rate = *rate_preset(optarg ? optarg : "usual");
             o->adaptive = true;
             break;
+        case TARGET:
+            if (certainty_target_read(optarg, &o->target) < 0)
+                return cli_usage(self, "--error takes ERROR%%@SHARE%% (5%%@1%%), not '%s'", optarg);
+            break;
         case WINDOW:
             if (!cli_number(optarg, 1, 3600, &window_s))
                 return cli_usage(self, "--window takes seconds (1 to 3600), not '%s'", optarg);
@@ -255,6 +261,9 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         o->sampler.frequency = (unsigned)o->rate.most;
     if (o->adaptive && (o->merge || strcmp(event, "cpu") != 0))
         return cli_usage(self, "--adaptive changes the rate of --event cpu while it samples");
+    if (o->target.error > 0 && (o->merge || o->adaptive))
+        return cli_usage(self, "--error says when sampling at one rate ends: not with %s",
+                         o->merge ? "--merge" : "--adaptive");
     while (o->merge && optind < argc)
         argv[1 + files++] = argv[optind++];
     if (o->merge) {

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "profile/business.h"
 #include "profile/sampler.h"
+#include "steer/certainty.h"
 #include "steer/rate.h"
 
 struct profile_options {
@@ -20,6 +21,7 @@ struct profile_options {
     double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
     struct rate_options rate; /* when the rate follows the load */
     bool adaptive;
+    struct certainty_target target; /* to be reached; error 0: none */
     unsigned top;
     bool business, runtimes, quiet, merge, json, by_service;
     bool keep_threads; /* they are told apart in what comes out, not only while pruning */

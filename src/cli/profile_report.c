@@ -16,6 +16,7 @@
 #include "finding/report.h"
 #include "http/client.h"
 #include "profile/formats.h"
+#include "profile/intervals.h"
 #include "profile/outlier.h"
 
 /* A function is hot from this share on; so many are told. */
@@ -143,11 +144,18 @@ static json_t *functions_json(const struct profile *p, unsigned top)
         const struct profile_frame *f = &p->frames.at[list[i].frame];
         if (f->kind == FRAME_GROUP)
             continue;
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "function",
-                                               profile_text(p, f->name), "file", profile_text(p, f->file),
-                                               "module", profile_text(p, f->module), "language",
-                                               profile_kind_name((enum profile_frame_kind)f->kind), "self",
-                                               (json_int_t)list[i].self, "total", (json_int_t)list[i].total));
+        json_t *function = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "function", profile_text(p, f->name),
+                                     "file", profile_text(p, f->file), "module", profile_text(p, f->module),
+                                     "language", profile_kind_name((enum profile_frame_kind)f->kind), "self",
+                                     (json_int_t)list[i].self, "total", (json_int_t)list[i].total);
+        const struct profile_interval *interval = profile_interval_of(p, list[i].frame);
+        if (function && interval)
+            json_object_update_new(
+                function, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "self_share", interval->self,
+                                    "self_low_share", interval->self_low, "self_high_share",
+                                    interval->self_high, "total_share", interval->total, "total_low_share",
+                                    interval->total_low, "total_high_share", interval->total_high));
+        json_array_append_new(array, function);
     }
     free(list);
     return array;

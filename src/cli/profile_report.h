@@ -7,6 +7,7 @@
 #include "profile/business.h"
 #include "profile/profile.h"
 #include "profile/sampler.h"
+#include "steer/certainty.h"
 #include "steer/prune.h"
 
 struct rate_summary;
@@ -15,7 +16,8 @@ struct rate_summary;
 struct profile_facts {
     const struct sampler_counts *counts; /* of one that was sampled now */
     const struct prune_result *pruned;
-    const struct rate_summary *rate; /* when it followed the load */
+    const struct rate_summary *rate;        /* when it followed the load */
+    const struct certainty_reached *target; /* of --error */
 };
 
 /* Prints the document: findings (hot-function, outlier-instance), the top functions, what is known

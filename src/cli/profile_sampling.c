@@ -21,6 +21,7 @@ struct run {
     struct rate *rate;
     struct pool *pool;
     struct profile *window; /* what is sampled into while the rate follows the load; else NULL */
+    uint64_t start_ns, check_after_ns;
     uint64_t window_start_ns, window_end_ns;
     double frequency, frequency_ns; /* of the window; the sum of rates by time */
 };
@@ -103,6 +104,33 @@ static int begin_rate(struct run *run, uint64_t now_ns)
     return begin_window(run, now_ns);
 }
 
+/* ---- the target ---- */
+
+/* When it is looked whether the target is reached: first, and then after a tenth of the time more. To look
+ * more often would end at a lucky moment. */
+#define FIRST_CHECK_NS (2 * NS_PER_S)
+#define CHECK_FACTOR   1.1
+
+static int check_target(struct run *run)
+{
+    struct profile_sampling *s = run->sampling;
+    if (certainty_measure(s->profile) < 0)
+        return out_of_memory(run);
+    s->target = certainty_check(s->profile, &s->options->target);
+    return 0;
+}
+
+/* 1: it is reached. */
+static int check_if_due(struct run *run, uint64_t now_ns)
+{
+    struct profile_sampling *s = run->sampling;
+    if (!(s->options->target.error > 0) || now_ns - run->start_ns < run->check_after_ns)
+        return 0;
+    run->check_after_ns = (uint64_t)((double)(now_ns - run->start_ns) * CHECK_FACTOR);
+    int r = check_target(run);
+    return r < 0 ? r : s->target.reached;
+}
+
 /* ---- the whole ---- */
 
 static bool goes_on(struct run *run, uint64_t end_ns)
@@ -116,7 +144,9 @@ static bool goes_on(struct run *run, uint64_t end_ns)
 
 static int sample(struct run *run, uint64_t end_ns)
 {
-    int r = begin_rate(run, clock_monotonic_ns());
+    run->start_ns = clock_monotonic_ns();
+    run->check_after_ns = FIRST_CHECK_NS;
+    int r = begin_rate(run, run->start_ns);
     while (r >= 0 && goes_on(run, end_ns)) {
         uint64_t now_ns = clock_monotonic_ns();
         if (run->window && now_ns >= run->window_end_ns) {
@@ -124,6 +154,8 @@ static int sample(struct run *run, uint64_t end_ns)
             if (r == 0)
                 r = begin_window(run, now_ns);
         }
+        if (r >= 0 && (r = check_if_due(run, now_ns)) > 0)
+            break;
         if (r >= 0)
             r = poll(run, POLL_MS);
     }
@@ -134,6 +166,8 @@ static int sample(struct run *run, uint64_t end_ns)
         r = end_window(run, clock_monotonic_ns());
     if (r >= 0 && run->pool && pool_finish(run->pool, run->sampling->profile) < 0)
         r = out_of_memory(run);
+    if (r >= 0 && run->sampling->options->target.error > 0)
+        r = check_target(run);
     return r;
 }
 

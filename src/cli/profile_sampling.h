@@ -22,10 +22,11 @@ struct profile_sampling {
     struct sampler *sampler;
     struct profile *profile;
     const volatile sig_atomic_t *interrupted;
-    pid_t child;              /* that is sampled, and waited for; 0: none */
-    int gate;                 /* lets it begin; -1: there is none */
-    int status;               /* afterwards: the child's */
-    struct rate_summary rate; /* afterwards; options NULL: the rate did not change */
+    pid_t child;                     /* that is sampled, and waited for; 0: none */
+    int gate;                        /* lets it begin; -1: there is none */
+    int status;                      /* afterwards: the child's */
+    struct certainty_reached target; /* afterwards, when there is one */
+    struct rate_summary rate;        /* afterwards; options NULL: the rate did not change */
 };
 
 /* Until the time is over, the child or the processes end, or something interrupts. 0 or a negative errno. */

@@ -65,12 +65,46 @@ static json_t *rate_json(const struct rate_summary *r)
                      r->dispersion);
 }
 
+/* ---- the target ---- */
+
+void profile_steer_print_target(const struct profile *p, const struct certainty_target *target,
+                                const struct certainty_reached *r)
+{
+    const char *name = r->functions ? profile_text(p, p->frames.at[r->frame].name) : "";
+    char least[256];
+    snprintf(least, sizeof(least), "%.180s%s to %.1f %%", name,
+             r->worst_is_total ? " with what it calls" : "", 100 * r->worst);
+    if (!r->functions)
+        fprintf(stderr, "sonde: no function takes %g %% or more, so that nothing can be said of the error\n",
+                100 * target->above);
+    else if (r->reached)
+        cli_printf(
+            stderr,
+            "sonde: all %zu shares of %g %% or more are known to %g %%, at 95 %%; the least known: %s\n",
+            r->functions, 100 * target->above, 100 * target->error, least);
+    else
+        cli_printf(stderr,
+                   "sonde: the error of %g %% was not reached for %zu of %zu shares of %g %% or more; the "
+                   "least known: "
+                   "%s. About %.1f times the samples would do it: longer (-d), or a higher rate (-F)\n",
+                   100 * target->error, r->unknown, r->functions, 100 * target->above, least, r->times);
+}
+
+static json_t *target_json(const struct certainty_reached *r)
+{
+    return json_pack("{s:b, s:I, s:I, s:f, s:f}", "reached", r->reached, "shares_count",
+                     (json_int_t)r->functions, "unknown_count", (json_int_t)r->unknown, "worst_percent",
+                     100 * r->worst, "times_needed", r->times);
+}
+
 /* ---- the document ---- */
 
 void profile_steer_add_json(json_t *profile, const struct profile_facts *facts)
 {
     if (facts->pruned)
         json_object_set_new(profile, "pruned", pruned_json(facts->pruned));
+    if (facts->target)
+        json_object_set_new(profile, "target", target_json(facts->target));
     if (facts->rate)
         json_object_set_new(profile, "rate", rate_json(facts->rate));
 }

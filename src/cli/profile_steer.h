@@ -13,6 +13,10 @@ void profile_steer_print_pruned(const struct prune_result *pruned);
 
 void profile_steer_print_rate(const struct rate_summary *rate);
 
+/* profile: that was measured. */
+void profile_steer_print_target(const struct profile *profile, const struct certainty_target *target,
+                                const struct certainty_reached *reached);
+
 /* Adds what is known to the "profile" object of the document. */
 void profile_steer_add_json(json_t *profile, const struct profile_facts *facts);
 

@@ -10,37 +10,21 @@
 #include "diagnose/stats.h"
 #include "profile/identity.h"
 #include "profile/outlier.h"
-#include "profile/windows.h"
+#include "profile/blocks.h"
 
 enum {
-    BLOCKS = WINDOWS,
-    LEAST_TIME_NS = 10000, /* a stack of folded text that weighs more weighs time, else samples */
-    FEW_SAMPLES = 100,     /* of which blocks may be alike by chance */
-    LEAST_BLOCKS = 6,      /* with fewer a variance is a guess */
-    LEAST_PROCESSES = 6,   /* of which blocks are made */
-    LEAST_SAMPLES = 10,    /* of both sides together, for a verdict */
-    BASE_SAMPLES = 40,     /* of each side, to say what most functions did */
-    BASE_FUNCTIONS = 5,    /* that many are needed for that */
-    SAMPLES_PER_DRAW = 4,  /* without blocks: samples that are worth one independent draw */
+    FEW_SAMPLES = 100,  /* of which blocks may be alike by chance */
+    LEAST_SAMPLES = 10, /* of both sides together, for a verdict */
+    BASE_SAMPLES = 40,  /* of each side, to say what most functions did */
+    BASE_FUNCTIONS = 5, /* that many are needed for that */
 };
 #define LEAST_RUN_DEVIATION 0.005
 #define LEVEL               0.05
 
-struct blocks {
-    double weight[BLOCKS];
-};
-
-/* One profile: its functions with their weights by block. */
+/* One profile. */
 struct side {
-    const struct profile *profile;
-    struct profile_function *functions;
-    size_t count;
-    struct blocks *self, *total; /* by function */
-    double *interrupts;          /* by function: its own weight that belongs to interrupts */
-    struct blocks all;
-    size_t block_count;
-    bool by_window;
-    double sum, quantum; /* of all weights; of one sample */
+    struct profile_blocks blocks;
+    double *interrupts; /* by function: its own weight that belongs to interrupts */
 };
 
 const char *difference_verdict_name(enum difference_verdict verdict)
@@ -50,96 +34,6 @@ const char *difference_verdict_name(enum difference_verdict verdict)
 }
 
 /* ---- one side ---- */
-
-static bool is_group(const struct profile *p, uint32_t frame)
-{
-    char name[64];
-    return p->frames.at[frame].kind == FRAME_GROUP ||
-           profile_group_parts(profile_text(p, p->frames.at[frame].name), name, sizeof(name)) != 0;
-}
-
-/* The index of each frame's function; UINT32_MAX: none. */
-static uint32_t *functions_of_frames(const struct side *s)
-{
-    struct map index = {0};
-    uint32_t *of = malloc((s->profile->frames.count + 1) * sizeof(*of));
-    bool failed = !of;
-    for (size_t i = 0; !failed && i < s->count; i++) {
-        uint64_t *place = map_put(&index, profile_function_key(s->profile, s->functions[i].frame), NULL);
-        if (place)
-            *place = i + 1;
-        failed = !place;
-    }
-    for (size_t f = 0; !failed && f < s->profile->frames.count; f++) {
-        const uint64_t *place = map_get(&index, profile_function_key(s->profile, (uint32_t)f));
-        of[f] = place ? (uint32_t)*place - 1 : UINT32_MAX;
-    }
-    map_done(&index);
-    if (failed) {
-        free(of);
-        of = NULL;
-    }
-    return of;
-}
-
-static void blocks_of_windows(struct side *s, const uint32_t *of)
-{
-    const struct profile_windows *w = s->profile->windows;
-    for (size_t f = 1; f < w->frames.count && f < s->profile->frames.count; f++)
-        for (uint32_t i = 0; of[f] != UINT32_MAX && i < w->used; i++) {
-            s->self[of[f]].weight[i] += (double)w->frames.at[f].self[i];
-            s->total[of[f]].weight[i] += (double)w->frames.at[f].total[i];
-            s->all.weight[i] += (double)w->frames.at[f].self[i];
-        }
-    s->block_count = w->used;
-    s->by_window = true;
-}
-
-/* Processes are dealt to the blocks in turn. */
-static int blocks_of_processes(struct side *s, const uint32_t *of)
-{
-    const struct profile *p = s->profile;
-    uint64_t *totals = profile_totals(p);
-    uint32_t *block = calloc(p->nodes.count, sizeof(*block)), processes = 0;
-    int r = totals && block ? 0 : -ENOMEM;
-    for (size_t i = 1; r == 0 && i < p->nodes.count; i++) {
-        const struct profile_node *n = &p->nodes.at[i];
-        bool process = !n->parent && is_group(p, n->frame);
-        block[i] = process ? 1 + processes++ % BLOCKS : block[n->parent];
-        uint32_t function = of[n->frame];
-        if (function == UINT32_MAX || !block[i])
-            continue;
-        bool recursive = false;
-        for (uint32_t up = n->parent; up && !recursive; up = p->nodes.at[up].parent)
-            recursive = of[p->nodes.at[up].frame] == function;
-        s->self[function].weight[block[i] - 1] += (double)n->weight;
-        s->total[function].weight[block[i] - 1] += recursive ? 0 : (double)totals[i];
-        s->all.weight[block[i] - 1] += (double)n->weight;
-    }
-    s->block_count = processes >= LEAST_PROCESSES ? MIN(processes, (uint32_t)BLOCKS) : 0;
-    free(totals);
-    free(block);
-    return r;
-}
-
-/* The weight of one sample: their mean where samples are counted, else that of the rarest stack. */
-static void weigh(struct side *s)
-{
-    const struct profile *p = s->profile;
-    double samples = 0, least = INFINITY;
-    size_t stacks = 0;
-    for (size_t i = 1; i < p->nodes.count; i++) {
-        const struct profile_node *n = &p->nodes.at[i];
-        if (!n->weight)
-            continue;
-        stacks++;
-        samples += (double)n->count;
-        s->sum += (double)n->weight;
-        least = fmin(least, (double)n->weight);
-    }
-    bool counted = samples > (double)stacks; /* folded text has one line for each stack */
-    s->quantum = !stacks ? 1 : counted ? s->sum / samples : least >= LEAST_TIME_NS ? least : 1;
-}
 
 /* Whether what the kernel's function calls is done for an interrupt, whose time is nobody's that it lands on.
  * A fault is the program's own. */
@@ -155,11 +49,12 @@ static bool begins_interrupt(const struct profile *p, uint32_t frame)
     return false;
 }
 
-static int find_interrupts(struct side *s, const uint32_t *of)
+static int find_interrupts(struct side *s)
 {
-    const struct profile *p = s->profile;
+    const struct profile *p = s->blocks.profile;
+    const uint32_t *of = s->blocks.of;
     bool *inside = calloc(p->nodes.count, sizeof(*inside));
-    s->interrupts = calloc(s->count + 1, sizeof(*s->interrupts));
+    s->interrupts = calloc(s->blocks.count + 1, sizeof(*s->interrupts));
     int r = inside && s->interrupts ? 0 : -ENOMEM;
     for (size_t i = 1; r == 0 && i < p->nodes.count; i++) {
         const struct profile_node *n = &p->nodes.at[i];
@@ -173,34 +68,14 @@ static int find_interrupts(struct side *s, const uint32_t *of)
 
 static int side_open(const struct profile *p, struct side *ret_side)
 {
-    struct side *s = ret_side;
-    *s = (struct side){.profile = p};
-    s->functions = profile_functions(p, &s->count);
-    if (!s->functions)
-        return -ENOMEM;
-    weigh(s);
-    size_t kept = 0;
-    for (size_t i = 0; i < s->count; i++)
-        if (!is_group(p, s->functions[i].frame))
-            s->functions[kept++] = s->functions[i];
-    s->count = kept;
-    s->self = calloc(kept + 1, sizeof(*s->self));
-    s->total = calloc(kept + 1, sizeof(*s->total));
-    uint32_t *of = functions_of_frames(s);
-    int r = s->self && s->total && of ? find_interrupts(s, of) : -ENOMEM;
-    if (r == 0 && p->windows && p->windows->used >= LEAST_BLOCKS)
-        blocks_of_windows(s, of);
-    else if (r == 0)
-        r = blocks_of_processes(s, of);
-    free(of);
-    return r;
+    *ret_side = (struct side){0};
+    int r = profile_blocks_open(p, &ret_side->blocks);
+    return r < 0 ? r : find_interrupts(ret_side);
 }
 
 static void side_close(struct side *s)
 {
-    free(s->functions);
-    free(s->self);
-    free(s->total);
+    profile_blocks_close(&s->blocks);
     free(s->interrupts);
 }
 
@@ -213,12 +88,13 @@ struct estimate {
     double draw;     /* how many samples are worth one independent one */
 };
 
-/* The variance of a ratio estimate over blocks (Cochran, Sampling Techniques, section 6.3), no less than that
- * of independent samples. Half a sample more on each side: also nothing has a logarithm. */
-static struct estimate estimate_of(const struct side *s, size_t function, bool total)
+/* By blocks (blocks.h), no less than of independent samples. Half a sample more on each side: also nothing
+ * has a logarithm. */
+static struct estimate estimate_of(const struct side *side, size_t function, bool total)
 {
+    const struct profile_blocks *s = &side->blocks;
     struct estimate e = {.weight = 0};
-    double half = s->quantum / 2, squares = 0, sum = 0, all = 0;
+    double half = s->quantum / 2;
     if (function != IDENTITY_NONE)
         e.weight = (double)(total ? s->functions[function].total : s->functions[function].self);
     e.samples = e.weight / s->quantum;
@@ -227,26 +103,14 @@ static struct estimate estimate_of(const struct side *s, size_t function, bool t
     e.weight += half;
     e.draw = s->block_count ? 2 : SAMPLES_PER_DRAW; /* unless blocks say */
     e.variance = independent * e.draw;
-    if (!s->block_count)
+    double variance =
+        s->block_count && function != IDENTITY_NONE ? profile_blocks_variance(s, function, total) : 0;
+    if (!(variance > 0)) /* rare: it has no blocks of its own */
         return e;
-    const struct blocks *b = function == IDENTITY_NONE ? NULL
-                             : total                   ? &s->total[function]
-                                                       : &s->self[function];
-    for (size_t i = 0; b && i < s->block_count; i++) {
-        sum += b->weight[i];
-        all += s->all.weight[i];
-    }
-    if (sum <= 0 || all <= 0) /* rare: it has no blocks of its own */
-        return e;
-    for (size_t i = 0; i < s->block_count; i++) {
-        double rest = b->weight[i] - sum / all * s->all.weight[i];
-        squares += rest * rest;
-    }
-    double n = (double)s->block_count;
     double least = independent * (e.samples < FEW_SAMPLES ? 1 : 0.1);
-    e.variance = fmax(n / (n - 1) * squares / (sum * sum), least);
+    e.variance = fmax(variance, least);
     e.draw = e.variance / independent;
-    e.freedom = n - 1;
+    e.freedom = (double)s->block_count - 1;
     return e;
 }
 
@@ -359,8 +223,8 @@ static struct difference difference_of(const struct side *before, const struct s
                                        const struct pair *p, const struct common *c)
 {
     struct difference d = {.verdict = DIFFERENCE_UNKNOWN, .p = 1};
-    d.before = before->sum > 0 ? (p->b.weight - before->quantum / 2) / before->sum : 0;
-    d.after = after->sum > 0 ? (p->a.weight - after->quantum / 2) / after->sum : 0;
+    d.before = before->blocks.sum > 0 ? (p->b.weight - before->blocks.quantum / 2) / before->blocks.sum : 0;
+    d.after = after->blocks.sum > 0 ? (p->a.weight - after->blocks.quantum / 2) / after->blocks.sum : 0;
     if (p->b.samples + p->a.samples < LEAST_SAMPLES)
         return d;
     double error = sqrt(p->variance + c->run_variance + c->variance), change = p->ratio - c->ratio;
@@ -370,7 +234,7 @@ static struct difference difference_of(const struct side *before, const struct s
     d.high = p->b.samples > 0 ? exp(change + margin) : INFINITY;
     d.p = fmin(1, 2 * stats_student_above(fabs(change) / error, freedom));
     if (p->b.samples < LEAST_SAMPLES || p->a.samples < LEAST_SAMPLES)
-        d.p = p_of_few(p, exp(c->ratio) * before->quantum / after->quantum);
+        d.p = p_of_few(p, exp(c->ratio) * before->blocks.quantum / after->blocks.quantum);
     d.verdict = is_interrupt(before, after, p) ? DIFFERENCE_MACHINE : DIFFERENCE_NOISE;
     return d;
 }
@@ -425,7 +289,7 @@ static int by_verdict_and_change(const void *a, const void *b)
     return first != second ? (first ? -1 : 1) : dx > dy ? -1 : dx < dy;
 }
 
-static void name_function(const struct side *s, size_t i, struct function_difference *f)
+static void name_function(const struct profile_blocks *s, size_t i, struct function_difference *f)
 {
     const struct profile_frame *frame = &s->profile->frames.at[s->functions[i].frame];
     f->name = profile_text(s->profile, frame->name);
@@ -436,15 +300,15 @@ static void name_function(const struct side *s, size_t i, struct function_differ
 static size_t pair_all(const struct side *before, const struct side *after, const size_t *match,
                        struct pair *self, struct pair *total)
 {
-    bool *taken = calloc(after->count + 1, sizeof(*taken));
+    bool *taken = calloc(after->blocks.count + 1, sizeof(*taken));
     size_t n = 0;
-    for (size_t i = 0; taken && i < before->count; i++, n++) {
+    for (size_t i = 0; taken && i < before->blocks.count; i++, n++) {
         self[n] = pair_of(before, after, i, match[i], false);
         total[n] = pair_of(before, after, i, match[i], true);
         if (match[i] != IDENTITY_NONE)
             taken[match[i]] = true;
     }
-    for (size_t j = 0; taken && j < after->count; j++)
+    for (size_t j = 0; taken && j < after->blocks.count; j++)
         if (!taken[j]) {
             self[n] = pair_of(before, after, IDENTITY_NONE, j, false);
             total[n++] = pair_of(before, after, IDENTITY_NONE, j, true);
@@ -457,21 +321,23 @@ static size_t pair_all(const struct side *before, const struct side *after, cons
 static int compare(const struct side *before, const struct side *after, const size_t *match,
                    struct profile_differences *ret)
 {
-    size_t most = before->count + after->count + 1;
+    size_t most = before->blocks.count + after->blocks.count + 1;
     struct pair *self = calloc(most, sizeof(*self)), *total = calloc(most, sizeof(*total));
     struct common common = {0};
     size_t n = self && total ? pair_all(before, after, match, self, total) : SIZE_MAX;
     int r = n == SIZE_MAX ? -ENOMEM : 0;
-    double sums = before->sum > 0 && after->sum > 0 ? log(after->sum) - log(before->sum) : 0;
+    double sums = before->blocks.sum > 0 && after->blocks.sum > 0
+                      ? log(after->blocks.sum) - log(before->blocks.sum)
+                      : 0;
     if (r == 0)
         r = find_common(self, n, sums, &common);
     for (size_t i = 0; r == 0 && i < n; i++) {
         struct function_difference f = {.self = difference_of(before, after, &self[i], &common),
                                         .total = difference_of(before, after, &total[i], &common)};
         if (self[i].after != IDENTITY_NONE)
-            name_function(after, self[i].after, &f);
+            name_function(&after->blocks, self[i].after, &f);
         else
-            name_function(before, self[i].before, &f);
+            name_function(&before->blocks, self[i].before, &f);
         r = array_add(&ret->functions, f);
     }
     free(self);
@@ -484,8 +350,8 @@ static int compare(const struct side *before, const struct side *after, const si
 
 static const char *basis_of(const struct side *before, const struct side *after)
 {
-    bool b = before->block_count > 0, a = after->block_count > 0;
-    return b && a && before->by_window && after->by_window
+    bool b = before->blocks.block_count > 0, a = after->blocks.block_count > 0;
+    return b && a && before->blocks.by_window && after->blocks.by_window
                ? "how shares vary between stretches of each profile"
            : b && a ? "how shares vary between stretches or processes of each profile"
            : b || a ? "how shares vary within one profile; in the other four samples are worth one draw"
@@ -502,10 +368,11 @@ int profile_differences(const struct profile *before, const struct profile *afte
     int r = side_open(before, &b);
     if (r == 0)
         r = side_open(after, &a);
-    if (r == 0 && !(match = calloc(b.count + 1, sizeof(*match))))
+    if (r == 0 && !(match = calloc(b.blocks.count + 1, sizeof(*match))))
         r = -ENOMEM;
     if (r == 0)
-        r = identity_match(before, b.functions, b.count, after, a.functions, a.count, match);
+        r = identity_match(before, b.blocks.functions, b.blocks.count, after, a.blocks.functions,
+                           a.blocks.count, match);
     if (r == 0)
         r = compare(&b, &a, match, &all);
     if (r == 0)
@@ -513,8 +380,8 @@ int profile_differences(const struct profile *before, const struct profile *afte
     if (r == 0)
         r = decide(&all, true);
     all.basis = basis_of(&b, &a);
-    all.before_samples = b.sum / (b.quantum > 0 ? b.quantum : 1);
-    all.after_samples = a.sum / (a.quantum > 0 ? a.quantum : 1);
+    all.before_samples = b.blocks.sum / (b.blocks.quantum > 0 ? b.blocks.quantum : 1);
+    all.after_samples = a.blocks.sum / (a.blocks.quantum > 0 ? a.blocks.quantum : 1);
     side_close(&b);
     side_close(&a);
     free(match);

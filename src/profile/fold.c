@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/intervals.h"
 #include "profile/windows.h"
 
 #define NONE UINT32_MAX
@@ -213,6 +214,7 @@ int profile_fold(struct profile *p, size_t keep,
         frames[i] = replace ? replace(context, p, (uint32_t)i) : (uint32_t)i;
     p->serial = profile_next_serial();
     profile_windows_end(p); /* they are by the frames that were */
+    profile_intervals_end(p);
     if (r == 0)
         r = replace_frames(p, frames);
     free(frames);

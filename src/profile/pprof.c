@@ -6,6 +6,8 @@
  * label* Location  1 id, 2 mapping_id, 3 address, 4 line*       Line     1 function_id, 2 line Function  1
  * id, 2 name, 3 system_name, 4 filename      Mapping  1 id, 5 filename
  *
+ * Comments (13, numbers of strings) have what is known of a function's share: "sonde: ...".
+ *
  * sonde's own, which others skip: 1000 Windows  1 used, 2 entry*   Entry  1 location_id, 2 self* (packed, one
  * for each window), 3 total* (the same) */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -18,6 +20,7 @@
 
 #include <zlib.h>
 
+#include "profile/intervals.h"
 #include "profile/windows.h"
 #include "profile/wire.h"
 
@@ -100,6 +103,36 @@ static void add_windows(const struct profile *p, struct text *out, struct text *
     text_done(&entry);
 }
 
+/* Of what is rarer nothing is said. */
+#define COMMENTED_SHARE 0.001
+
+/* Intervals of the functions' shares, as comments that every reader of pprof keeps (`pprof -comments`). The
+ * strings are added behind all others, the first as number `next`. */
+static int add_comments(const struct profile *p, uint32_t next, struct text *out, struct text *scratch)
+{
+    struct map seen = {0};
+    bool failed = false;
+    for (uint32_t f = 1; !failed && p->intervals && f < p->frames.count; f++) {
+        const struct profile_interval *i = profile_interval_of(p, f);
+        bool added = false;
+        if (!i || i->total < COMMENTED_SHARE)
+            continue;
+        failed = !map_put(&seen, profile_function_key(p, f), &added);
+        if (!added)
+            continue;
+        text_addf(scratch,
+                  "sonde: %s: itself %.3f %% [%.3f, %.3f], with what it calls %.3f %% [%.3f, %.3f] at 95 %%",
+                  profile_text(p, p->frames.at[f].name), 100 * i->self, 100 * i->self_low, 100 * i->self_high,
+                  100 * i->total, 100 * i->total_low, 100 * i->total_high);
+        wire_bytes(out, 6, text_get(scratch), scratch->length);
+        wire_number(out, 13, next++);
+        failed |= scratch->failed;
+        text_clear(scratch);
+    }
+    map_done(&seen);
+    return failed ? -ENOMEM : 0;
+}
+
 static int compress_gzip(struct text *plain, struct text *out)
 {
     z_stream z = {0};
@@ -146,12 +179,14 @@ int pprof_write(const struct profile *p, struct text *out)
         extras[EXTRA_KIND + i] = profile_kind_name((enum profile_frame_kind)i);
     for (int i = 0; i < EXTRAS; i++)
         wire_bytes(&plain, 6, extras[i], strlen(extras[i]));
+    int r = add_comments(p, extra + EXTRAS, &plain, &scratch);
     wire_number(&plain, 9, p->start_ns);
     wire_number(&plain, 10, p->end_ns - p->start_ns);
     add_value_type(&plain, 11, extra + EXTRA_EVENT, extra + EXTRA_UNIT, &scratch);
     wire_number(&plain, 12, p->period);
     add_windows(p, &plain, &scratch);
-    int r = plain.failed || scratch.failed || line.failed ? -ENOMEM : compress_gzip(&plain, out);
+    if (r == 0)
+        r = plain.failed || scratch.failed || line.failed ? -ENOMEM : compress_gzip(&plain, out);
     text_done(&plain);
     text_done(&scratch);
     text_done(&line);

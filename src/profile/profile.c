@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "profile/intervals.h"
 #include "profile/windows.h"
 
 static const char *const KINDS[FRAME_KINDS] = {"native", "kernel",  "python", "javascript", "java",
@@ -56,6 +57,7 @@ void profile_free(struct profile *p)
     map_done(&p->frame_ids);
     free(p->node_index.slots);
     profile_windows_end(p);
+    profile_intervals_end(p);
     free(p);
 }
 

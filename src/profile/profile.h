@@ -58,6 +58,7 @@ struct profile_sample {
 };
 
 struct profile_windows;
+struct profile_intervals;
 
 struct profile {
     struct arena texts;
@@ -67,16 +68,17 @@ struct profile {
     struct map string_ids, frame_ids;
     struct profile_node_index node_index;
     ARRAY(struct profile_sample) samples;
-    struct profile_windows *windows; /* NULL: how weights spread over time is not kept (windows.h) */
-    size_t sample_limit;             /* 0: samples are not kept */
-    size_t node_limit;               /* what does not fit counts for the node above */
-    uint64_t start_ns, end_ns;       /* CLOCK_REALTIME; 0 unknown */
-    uint64_t period;                 /* weight of one sample at the asked rate; 0 unknown */
-    char event[32];                  /* "cpu", "off-cpu", "page-faults" */
-    char unit[16];                   /* of weights: "nanoseconds", "count", "samples" */
-    bool by_line;                    /* lines of one function are told apart in lists and folded text, too */
-    bool failed;                     /* memory ran out: the profile lacks something */
-    uint32_t serial;                 /* ids are of this one; no two profiles ever share it */
+    struct profile_windows *windows;     /* NULL: how weights spread over time is not kept (windows.h) */
+    struct profile_intervals *intervals; /* NULL: how certain shares are is not known (intervals.h) */
+    size_t sample_limit;                 /* 0: samples are not kept */
+    size_t node_limit;                   /* what does not fit counts for the node above */
+    uint64_t start_ns, end_ns;           /* CLOCK_REALTIME; 0 unknown */
+    uint64_t period;                     /* weight of one sample at the asked rate; 0 unknown */
+    char event[32];                      /* "cpu", "off-cpu", "page-faults" */
+    char unit[16];                       /* of weights: "nanoseconds", "count", "samples" */
+    bool by_line;    /* lines of one function are told apart in lists and folded text, too */
+    bool failed;     /* memory ran out: the profile lacks something */
+    uint32_t serial; /* ids are of this one; no two profiles ever share it */
 };
 
 /* What profile_fold() writes in place of what it gave up. */
