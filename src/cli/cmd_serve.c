@@ -16,6 +16,7 @@
 #include "diagnose/bundle.h"
 #include "serve/api.h"
 #include "serve/clickhouse.h"
+#include "serve/span_paths.h"
 #include "serve/tsp.h"
 #include "serve/watcher.h"
 
@@ -115,29 +116,45 @@ static void set_json(struct http_response *response, json_t *json)
     json_decref(json);
 }
 
-/* The report now, as JSON or as an evidence page. Traces that wait for spans are left waiting. */
-static void answer_report(struct serve *serve, struct http_response *response, bool page)
+/* The report now. Traces that wait for spans are left waiting. */
+static int report_now(struct serve *serve, struct report *report, struct text *bundle)
+{
+    struct judgement judgement = {0};
+    receiver_lock(serve->receiver);
+    int r = diagnosis_report(serve->diagnosis, &serve->options->common.judge, report, &judgement);
+    if (r == 0 && bundle)
+        r = bundle_document(serve->diagnosis, &judgement, report, bundle);
+    receiver_unlock(serve->receiver);
+    judgement_done(&judgement);
+    return r;
+}
+
+static void answer_report(struct serve *serve, struct http_response *response)
 {
     struct report report = {0};
-    struct judgement judgement = {0};
-    struct text html = {0};
-    receiver_lock(serve->receiver);
-    int r = diagnosis_report(serve->diagnosis, &serve->options->common.judge, &report, &judgement);
-    if (r == 0 && page)
-        r = bundle_write(serve->diagnosis, &judgement, &report, &html);
-    receiver_unlock(serve->receiver);
-    if (r < 0) {
+    if (report_now(serve, &report, NULL) < 0)
         response->status = 500;
-    } else if (page) {
-        response->content_type = "text/html; charset=utf-8";
-        response->length = html.length;
-        response->body = text_take(&html);
-    } else {
+    else
         set_json(response, report_json(&report));
-    }
-    text_done(&html);
-    judgement_done(&judgement);
     report_done(&report);
+}
+
+/* For the page (struct api). */
+static int add_regressions(void *context, struct text *to)
+{
+    struct report report = {0};
+    int r = report_now(context, &report, to);
+    report_done(&report);
+    return r;
+}
+
+static bool has_spans(void *context)
+{
+    struct serve *serve = context;
+    receiver_lock(serve->receiver);
+    bool has = diagnosis_counts(serve->diagnosis)->spans > 0;
+    receiver_unlock(serve->receiver);
+    return has;
 }
 
 static uint64_t stored_spans(struct serve *serve);
@@ -357,9 +374,7 @@ static void handle(void *context, const struct http_request *request, struct htt
         return;
     bool get = strcmp(request->method, "GET") == 0;
     if (get && strcmp(request->path, "/api/diagnosis") == 0)
-        answer_report(serve, response, false);
-    else if (get && strcmp(request->path, "/evidence") == 0)
-        answer_report(serve, response, true);
+        answer_report(serve, response);
     else if (strcmp(request->path, "/api/alerts") == 0)
         answer_alerts(serve, request, response);
     else if (get && strcmp(request->path, "/healthz") == 0)
@@ -450,9 +465,15 @@ static int open_sources(struct serve *serve, struct problem *problem)
 {
     const struct options *o = serve->options;
     int r = 0;
-    serve->api = (struct api){.sources = serve->sources};
+    serve->api = (struct api){
+        .sources = serve->sources, .regressions = add_regressions, .has_spans = has_spans, .context = serve};
+    receiver_lock(serve->receiver);
+    r = span_paths_read((const char *const *)o->paths, o->path_count, serve->diagnosis, problem);
+    receiver_unlock(serve->receiver);
     for (size_t i = 0; r >= 0 && i < o->path_count; i++) {
-        r = source_new(o->paths[i], !o->no_keep, &serve->sources[i], problem);
+        if (span_path(o->paths[i]))
+            continue;
+        r = source_new(o->paths[i], !o->no_keep, &serve->sources[serve->api.count], problem);
         serve->api.count += r >= 0;
     }
     return r;
@@ -718,11 +739,12 @@ const struct command command_serve = {
     .summary =
         "Show recordings and profiles as a web page; receive spans over OTLP/HTTP and say what got slower",
     .help =
-        "PATH is a recording's folder or a profile (pprof, folded). They are read in the background; "
-        "findings appear as "
-        "they\n"
-        "are found. What was read of a recording is kept in its folder (view/) and opens at once the next "
-        "time.\n\n"
+        "PATH is a recording's folder, a profile (pprof, folded) or a file of spans, whose versions are "
+        "compared.\n"
+        "Recordings and profiles are read in the background; findings appear as they are found. What was "
+        "read "
+        "of a\n"
+        "recording is kept in its folder (view/) and opens at once the next time.\n\n"
         "Options:\n"
         "  --no-keep                   keep nothing in the recording's folder\n"
         "  --listen ADDRESS:PORT       default 127.0.0.1:4318, OpenTelemetry's own port\n"

@@ -1,230 +1,197 @@
-/* See bundle.h. Plain HTML with inline SVG, no script: it opens anywhere and can be attached to a ticket. */
+/* See bundle.h. Pairs of values are [older, newer] throughout; times are nanoseconds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/bundle.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/clock.h"
 #include "base/macro.h"
-#include "diagnose/bundle_plot.h"
+#include "page/page.h"
 
-#define GROUPS_ROOM     256
-#define FOREST_ROWS     400
-#define BUCKETS_ROWS    60
-#define CHANGE_SHOWN    0.005 /* of the growth; smaller changes are only counted */
-#define CONCURRENT_FROM 1.05
+enum { GROUPS_ROOM = 256, FOREST_ROWS = 400, BUCKETS_ROWS = 60, REQUEST_ROWS = 200, DEPTH_MAX = 12 };
 
-static const char STYLE[] =
-    "<style>:root{color-scheme:light dark;--text:#1d2330;--dim:#5a6372;--back:#fff;--line:#d9dde4;"
-    "--band:#f4f6f9;--a:#1f66c1;--b:#c4302b}"
-    "@media(prefers-color-scheme:dark){:root{--text:#e4e7ec;--dim:#a0a8b5;--back:#15181e;--line:#343a45;"
-    "--band:#1e232b;--a:#7ab4ff;--b:#ff8b84}}"
-    "body{font:14px/1.5 system-ui,sans-serif;color:var(--text);background:var(--back);max-width:1100px;"
-    "margin:2em auto;padding:0 1em}"
-    "h1{font-size:1.35em;line-height:1.3;margin:1.6em 0 .4em}h2{font-size:1.05em;margin:2.2em 0 .5em}"
-    "table{border-collapse:collapse;width:100%}td,th{padding:.2em .7em .2em 0;text-align:left;"
-    "border-bottom:1px solid var(--line);vertical-align:top}th{color:var(--dim);font-weight:500}"
-    "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}"
-    ".older{color:var(--a)}.newer{color:var(--b)}.note{color:var(--dim);margin:.2em 0 .6em}"
-    "th.g{text-align:center}.wide{overflow-x:auto}.pair{display:grid;grid-template-columns:1fr 1fr;gap:1.5em "
-    "2em}"
-    "@media(max-width:760px){.pair{grid-template-columns:1fr}}"
-    "figure{margin:0}figcaption{color:var(--dim)}svg{width:100%;height:auto;display:block}"
-    "svg text{font:11px system-ui,sans-serif;fill:var(--dim);text-anchor:middle}svg "
-    "text.left{text-anchor:end}"
-    ".grid{stroke:var(--line)}.axis{stroke:var(--dim)}.mark{stroke:currentColor;stroke-dasharray:3 3}"
-    ".curve{stroke:currentColor;stroke-width:1.5;fill:currentColor;fill-opacity:.16}"
-    ".line{stroke:currentColor;stroke-width:1.8;fill:none}.interval{width:200px}"
-    ".key::before{content:'';display:inline-block;width:.8em;height:.8em;margin-right:.4em;"
-    "background:currentColor;border-radius:2px}"
-    "tr.path td{background:var(--band)}tr.path td:first-child{font-weight:600}"
-    ".tag{font-size:.8em;font-weight:600;color:var(--back);background:var(--b);border-radius:3px;padding:0 "
-    ".4em;white-space:nowrap}"
-    ".bars{width:130px;min-width:90px}.bars i,.lane i{display:block;background:currentColor;height:6px;"
-    "border-radius:1px;min-width:1px}.bars i+i{margin-top:2px}.bars{padding-top:.55em}"
-    ".request td{border:0;padding:.1em .6em .1em 0;color:var(--text)}.request .lane{width:55%;color:inherit}"
-    ".lane i{height:12px;margin-top:.3em;opacity:.3}tr.on .lane i{opacity:1}tr.on td{font-weight:500}"
-    "table.older .lane{color:var(--a)}table.newer .lane{color:var(--b)}"
-    "pre{overflow:auto;max-height:30em;background:var(--band);padding:.8em}summary{cursor:pointer}"
-    "ol.list{padding-left:1.4em}a{color:inherit}hr{border:0;border-top:2px solid var(--line);margin:3em 0 "
-    "0}</style>";
+#define CHANGE_SHOWN 0.005 /* of the growth; smaller changes are only counted */
 
-static const char *duration(double ns, char *buffer)
+/* ---- values ---- */
+
+static json_t *real(double value)
 {
-    return clock_format_duration(ns > 0 ? (uint64_t)ns : 0, buffer, 24);
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
-static void row(struct text *to, const char *name, const char *format, ...) _printf_(3, 4);
-static void row(struct text *to, const char *name, const char *format, ...)
+static json_t *whole(uint64_t value)
 {
-    char value[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(value, sizeof(value), format, args);
-    va_end(args);
-    text_addf(to, "<tr><td>%s<td class=n>", name);
-    plot_escape(to, value);
-    text_add(to, "</tr>");
+    return json_integer((json_int_t)value);
 }
 
-static void row_of_time(struct text *to, const char *name, uint64_t at_ns)
+static json_t *nanoseconds(double ns)
 {
-    time_t seconds = (time_t)(at_ns / NS_PER_S);
-    struct tm parts;
-    char value[64];
-    if (!at_ns || !gmtime_r(&seconds, &parts))
-        return;
-    strftime(value, sizeof(value), "%Y-%m-%d %H:%M:%S UTC", &parts);
-    row(to, name, "%s", value);
+    return whole(ns > 0 ? (uint64_t)ns : 0);
 }
 
-static void write_numbers(const struct book *book, const struct verdict *v, struct text *to)
+/* Takes both. */
+static json_t *pair(json_t *older, json_t *newer)
+{
+    json_t *both = json_array();
+    json_array_append_new(both, older);
+    json_array_append_new(both, newer);
+    return both;
+}
+
+/* Names come from whoever sends spans, so they need not be UTF-8. */
+static json_t *string(const char *bytes)
+{
+    struct text clean = {0};
+    text_add_utf8(&clean, bytes, strlen(bytes));
+    json_t *value = json_string(text_get(&clean));
+    text_done(&clean);
+    return value;
+}
+
+static json_t *words_taken(struct text *words)
+{
+    json_t *value = string(text_get(words));
+    text_done(words);
+    return value;
+}
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new(object, key, value);
+}
+
+/* ---- numbers ---- */
+
+static json_t *numbers(const struct verdict *v)
 {
     const struct regress_result *r = &v->result;
-    const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
-    char a[24], b[24];
-    text_add(to, "<h2>Numbers</h2><div class=pair><table>");
-    row(to, "Measure", "%s", regress_measure_name(r->measure));
-    row(to, "Ratio, newer / older", "%.3f (95 %% interval %.3f to %.3f)", r->ratio[r->measure],
-        r->low[r->measure], r->high[r->measure]);
-    row(to, "Test", "%s", regress_method_words(r->method));
-    row(to, "p, and adjusted over all buckets", "%.3g, %.3g", r->p, r->adjusted_p);
-    row(to, "e-value (valid at any look)", "%.3g", v->sequential.e_value);
-    row(to, "Z against older requests", "%.2f", r->z);
-    if (v->z_versions != 0)
-        row(to, "Z against older versions", "%.2f", v->z_versions);
-    else
-        row(to, "Z against older versions", "needs two older versions");
-    row(to, "Effect size", "%.2f", r->effect);
-    row(to, "Compared over", "%s", v->concurrent ? "the same time" : "different times");
-    if (fabs(v->mix_ratio - 1) >= 0.01)
-        row(to, "Ratio that the mix of requests makes (taken out)", "%.2f", v->mix_ratio);
-    if (v->errors.errors_newer + v->errors.errors_older > 0)
-        row(to, "Errors, newer and older", "%.2f %% and %.2f %% (p = %.2g)", v->errors.rate_newer * 100,
-            v->errors.rate_older * 100, v->errors.p);
-    row_of_time(to, "First request of the newer side", v->first_ns);
-    row_of_time(to, "Last request of the newer side", v->last_ns);
-    text_add(to, "</table><table><tr><th><th class=n><span class='key older'>");
-    plot_escape(to, v->base == NAMES_NONE ? "older" : names_get(book->names, v->base));
-    text_add(to, "</span><th class=n><span class='key newer'>");
-    plot_escape(to, names_get(book->names, v->version));
-    text_add(to, "</span></tr>");
-    text_addf(to, "<tr><td>Mean<td class=n>%s<td class=n>%s</tr>", duration(sketch_mean(&v->older), a),
-              duration(sketch_mean(&v->newer), b));
-    for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++)
-        text_addf(to, "<tr><td>p%g<td class=n>%s<td class=n>%s</tr>", quantiles[i] * 100,
-                  duration(sketch_quantile(&v->older, quantiles[i]), a),
-                  duration(sketch_quantile(&v->newer, quantiles[i]), b));
-    text_addf(to,
-              "<tr><td>Requests<td class=n>%llu<td class=n>%llu</tr><tr><td>Hosts<td class=n>%zu<td "
-              "class=n>%zu</tr></table></div>",
-              (unsigned long long)r->older_requests, (unsigned long long)r->newer_requests, r->older_hosts,
-              r->newer_hosts);
+    json_t *n = json_object();
+    set(n, "measure", string(regress_measure_name(r->measure)));
+    set(n, "ratio", real(r->ratio[r->measure]));
+    set(n, "low", real(r->low[r->measure]));
+    set(n, "high", real(r->high[r->measure]));
+    set(n, "test", string(regress_method_words(r->method)));
+    set(n, "p", real(r->p));
+    set(n, "adjusted_p", real(r->adjusted_p));
+    set(n, "e_value", real(v->sequential.e_value));
+    set(n, "z", real(r->z));
+    set(n, "z_versions", v->z_versions != 0 ? real(v->z_versions) : json_null());
+    set(n, "effect", real(r->effect));
+    set(n, "concurrent", json_boolean(v->concurrent));
+    set(n, "mix_ratio", real(v->mix_ratio));
+    set(n, "errors", pair(real(v->errors.rate_older), real(v->errors.rate_newer)));
+    set(n, "errors_p", real(v->errors.p));
+    set(n, "errors_count", pair(whole(v->errors.errors_older), whole(v->errors.errors_newer)));
+    set(n, "first_ns", whole(v->first_ns));
+    set(n, "last_ns", whole(v->last_ns));
+    set(n, "requests", pair(whole(r->older_requests), whole(r->newer_requests)));
+    set(n, "hosts", pair(whole(r->older_hosts), whole(r->newer_hosts)));
+    return n;
 }
 
-static void write_distributions(const struct verdict *v, struct text *to)
+static json_t *quantiles(const struct verdict *v)
 {
-    text_add(to, "<h2>Distribution of latency</h2><div class=pair>");
-    plot_density(&v->older, &v->newer, to);
-    plot_tail(&v->older, &v->newer, to);
-    text_add(to, "</div><p class=note><span class='key older'>older</span> &nbsp; <span class='key "
-                 "newer'>newer</span></p>");
+    static const double QUANTILES[] = {0.5, 0.9, 0.95, 0.99, 0.999};
+    json_t *list = json_array();
+    for (size_t i = 0; i < ARRAY_SIZE(QUANTILES); i++) {
+        json_t *one = json_array();
+        json_array_append_new(one, real(QUANTILES[i]));
+        json_array_append_new(one, nanoseconds(sketch_quantile(&v->older, QUANTILES[i])));
+        json_array_append_new(one, nanoseconds(sketch_quantile(&v->newer, QUANTILES[i])));
+        json_array_append_new(list, one);
+    }
+    return list;
 }
 
-static void write_changes(const struct book *book, const struct verdict *v, struct text *to)
+/* [[from_ns, to_ns, count], ...] of the bins that have any. */
+static json_t *bins(const struct sketch *sketch)
 {
-    struct text words = {0};
-    size_t small = 0;
-    text_add(to, "<h2>What changed on the critical path</h2><table><tr><th>Change<th>Call path<th "
-                 "class=n>Share of the growth</tr>");
-    for (size_t i = 0; i < v->change_count; i++) {
-        if (fabs(v->changes[i].share) < CHANGE_SHOWN) {
-            small++;
+    json_t *list = json_array();
+    uint16_t first, end;
+    sketch_range(sketch, &first, &end);
+    for (uint32_t bin = first; bin < end; bin++) {
+        uint64_t count = sketch_bin_count(sketch, (uint16_t)bin);
+        if (!count)
             continue;
-        }
-        text_addf(to, "<tr><td>%s<td>", forest_change_name(v->changes[i].kind));
-        forest_change_words(book, &v->changes[i], &words);
-        plot_escape(to, text_get(&words));
-        text_add(to, "<br><span class=note>");
-        text_clear(&words);
-        book_path_chain(book, v->changes[i].path, &words);
-        plot_escape(to, text_get(&words));
-        text_addf(to, "</span><td class=n>%.0f %%</tr>", v->changes[i].share * 100);
-        text_clear(&words);
+        json_t *one = json_array();
+        json_array_append_new(one, whole(sketch_bin_low((uint16_t)bin)));
+        json_array_append_new(one, whole(sketch_bin_low((uint16_t)(bin + 1))));
+        json_array_append_new(one, whole(count));
+        json_array_append_new(list, one);
     }
-    text_add(to, "</table>");
-    if (small)
-        text_addf(to, "<p class=note>%zu change%s of less than half a percent not shown.</p>", small,
-                  small == 1 ? "" : "s");
-    text_done(&words);
+    return list;
 }
 
-static void write_causes(const struct book *book, const struct verdict *v, struct text *to)
+/* ---- what changed ---- */
+
+static json_t *changes(const struct book *book, const struct verdict *v)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < v->change_count; i++) {
+        struct text words = {0}, chain = {0};
+        if (fabs(v->changes[i].share) < CHANGE_SHOWN)
+            continue;
+        json_t *one = json_object();
+        forest_change_words(book, &v->changes[i], &words);
+        book_path_chain(book, v->changes[i].path, &chain);
+        set(one, "kind", string(forest_change_name(v->changes[i].kind)));
+        set(one, "words", words_taken(&words));
+        set(one, "path", words_taken(&chain));
+        set(one, "share", real(v->changes[i].share));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *cause(const struct book *book, const struct cause *c)
 {
     struct text words = {0};
-    text_add(to,
-             "<h2>Which requests</h2><div class=wide><table><tr><th>Attributes<th class=n>Ratio within<th "
-             "class=n>Elsewhere<th class=n>Share of the slow-down</tr>");
-    for (size_t i = 0; i <= v->cause_count; i++) {
-        const struct cause *c = i < v->cause_count ? &v->causes[i] : &v->rule;
-        if (i == v->cause_count && !c->length)
-            break;
-        text_clear(&words);
-        cause_words(book, c, &words);
-        text_add(to, "<tr><td>");
-        plot_escape(to, text_get(&words));
-        text_addf(to, "%s<td class=n>%.2f<td class=n>",
-                  i == v->cause_count ? " <span class=note>(simple rule: largest ratio)</span>" : "",
-                  c->ratio);
-        if (c->length)
-            text_addf(to, "%.2f", c->ratio_outside);
-        text_addf(to, "<td class=n>%.0f %%</tr>", c->coverage * 100);
-    }
-    text_add(to, "</table></div>");
-    text_done(&words);
+    json_t *one = json_object();
+    cause_words(book, c, &words);
+    set(one, "words", words_taken(&words));
+    set(one, "ratio", real(c->ratio));
+    set(one, "ratio_elsewhere", c->length ? real(c->ratio_outside) : json_null());
+    set(one, "coverage", real(c->coverage));
+    return one;
+}
+
+static json_t *causes(const struct book *book, const struct verdict *v)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < v->cause_count; i++)
+        json_array_append_new(list, cause(book, &v->causes[i]));
+    return list;
 }
 
 /* The same two versions in the other buckets: where it is not slower is evidence too. */
-static void write_buckets(const struct book *book, const struct judgement *judgement,
-                          const struct verdict *shown, struct text *to)
+static json_t *buckets(const struct book *book, const struct judgement *judgement,
+                       const struct verdict *shown, size_t *ret_left_out)
 {
-    struct text words = {0};
-    double reach = 1.5;
+    json_t *list = json_array();
     size_t rows = 0;
-    array_foreach (&judgement->verdicts, v)
-        if (v->service == shown->service && v->version == shown->version && v->result.method != METHOD_NONE)
-            reach = fmax(reach, 1.1 * fmax(v->result.ratio[v->result.measure],
-                                           1 / fmax(v->result.ratio[v->result.measure], 0.01)));
-    text_add(to, "<h2>The same versions in all buckets</h2><div class=wide><table><tr><th>Bucket<th>Ratio "
-                 "with its 95 % interval<th class=n><th>Verdict</tr>");
     array_foreach (&judgement->verdicts, v) {
         enum regress_measure m = v->result.measure;
+        struct text words = {0};
         if (v->service != shown->service || v->version != shown->version || ++rows > BUCKETS_ROWS)
             continue;
-        text_clear(&words);
+        json_t *one = json_object();
         book_bucket_words(book, &book->buckets.at[v->bucket], &words);
-        text_addf(to, "<tr%s><td>", v == shown ? " class=path" : "");
-        plot_escape(to, text_get(&words));
-        text_add(to, "<td>");
-        if (v->result.method == METHOD_NONE) {
-            text_add(to, "<td class=n><td class=note>too little data</tr>");
-            continue;
+        set(one, "words", words_taken(&words));
+        set(one, "shown", json_boolean(v == shown));
+        if (v->result.method != METHOD_NONE) {
+            set(one, "ratio", real(v->result.ratio[m]));
+            set(one, "low", real(v->result.low[m]));
+            set(one, "high", real(v->result.high[m]));
+            set(one, "outcome", string(judge_outcome_name(v->outcome)));
         }
-        plot_interval(v->result.ratio[m], v->result.low[m], v->result.high[m], reach, v->result.slower, to);
-        text_addf(to, "<td class=n>%.2f (%.2f to %.2f)<td>%s</tr>", v->result.ratio[m], v->result.low[m],
-                  v->result.high[m],
-                  v->outcome == OUTCOME_SLOWER       ? "<b class=newer>slower</b>"
-                  : v->outcome == OUTCOME_NOT_SLOWER ? "not slower"
-                                                     : "cannot tell");
+        json_array_append_new(list, one);
     }
-    text_add(to, "</table></div>");
-    if (rows > BUCKETS_ROWS)
-        text_addf(to, "<p class=note>%zu more buckets are not shown.</p>", rows - BUCKETS_ROWS);
-    text_done(&words);
+    *ret_left_out = rows > BUCKETS_ROWS ? rows - BUCKETS_ROWS : 0;
+    return list;
 }
 
 /* ---- the forest ---- */
@@ -233,10 +200,9 @@ static void write_buckets(const struct book *book, const struct judgement *judge
 struct rows {
     const struct book *book;
     const struct verdict *verdict;
-    const struct forest *before, *after;
-    double critical_most_ns;
-    uint32_t bottleneck; /* the path that grew most */
-    unsigned count;
+    const struct forest *sides[2];
+    json_t *list;
+    size_t count;
 };
 
 static bool on_path(const struct verdict *v, uint32_t path)
@@ -247,31 +213,9 @@ static bool on_path(const struct verdict *v, uint32_t path)
     return false;
 }
 
-static unsigned depth_of(const struct book *book, uint32_t path)
-{
-    unsigned depth = 0;
-    for (uint32_t at = book->paths.at[path].parent; at != BOOK_NONE; at = book->paths.at[at].parent)
-        depth++;
-    return depth;
-}
-
 static double per_request(uint64_t ns, const struct forest *forest)
 {
     return (double)ns / fmax((double)forest->requests, 1);
-}
-
-static double critical_of(const struct vertex *v, const struct forest *forest)
-{
-    return per_request(v->critical_ns + v->edge_critical_ns, forest);
-}
-
-static void concurrency(const struct vertex *v, struct text *to)
-{
-    double at_once = v->busy_ns ? (double)v->together_ns / (double)v->busy_ns : 1;
-    if (at_once >= CONCURRENT_FROM)
-        text_addf(to, "<td class=n>%.1f", at_once);
-    else
-        text_add(to, "<td class=n>1");
 }
 
 static const char *kind_words(uint8_t kind)
@@ -280,75 +224,51 @@ static const char *kind_words(uint8_t kind)
     return kind < ARRAY_SIZE(words) ? words[kind] : "";
 }
 
-static void forest_row(const struct rows *rows, uint32_t path, struct text *to)
+static void add_call(struct rows *rows, uint32_t path, unsigned depth)
 {
     static const struct vertex none;
-    const struct vertex *sides[] = {forest_vertex(rows->before, path), forest_vertex(rows->after, path)};
-    const struct forest *forests[] = {rows->before, rows->after};
+    const struct verdict *v = rows->verdict;
     struct text words = {0};
-    char label[24];
-    for (int s = 0; s < 2; s++)
-        sides[s] = sides[s] ? sides[s] : &none;
+    json_t *one = json_object(), *calls = json_array(), *p95 = json_array(), *self = json_array(),
+           *together = json_array(), *critical = json_array();
     book_path_words(rows->book, path, &words);
-    text_addf(to, "<tr%s><td style='padding-left:%.1fem'>", on_path(rows->verdict, path) ? " class=path" : "",
-              depth_of(rows->book, path) * 0.9);
-    plot_escape(to, text_get(&words));
-    text_addf(to, " <span class=note>%s</span>%s", kind_words(rows->book->paths.at[path].kind),
-              path == rows->bottleneck ? " <span class=tag>grew most</span>" : "");
-    for (int s = 0; s < 2; s++)
-        text_addf(to, "<td class=n>%.2f", (double)sides[s]->calls / fmax((double)forests[s]->requests, 1));
-    for (int s = 0; s < 2; s++)
-        text_addf(to, "<td class=n>%s", duration(sketch_quantile(&sides[s]->duration, 0.95), label));
-    for (int s = 0; s < 2; s++)
-        text_addf(to, "<td class=n>%s", duration(per_request(sides[s]->self_ns, forests[s]), label));
-    for (int s = 0; s < 2; s++)
-        concurrency(sides[s], to);
-    for (int s = 0; s < 2; s++)
-        text_addf(to, "<td class=n>%s", duration(critical_of(sides[s], forests[s]), label));
-    text_add(to, "<td class=bars>");
-    for (int s = 0; s < 2; s++)
-        text_addf(to, "<i class=%s style='width:%.1f%%'></i>", s ? "newer" : "older",
-                  critical_of(sides[s], forests[s]) / rows->critical_most_ns * 100);
-    text_add(to, "</tr>");
-    text_done(&words);
+    for (int s = 0; s < 2; s++) {
+        const struct forest *forest = rows->sides[s];
+        const struct vertex *vertex = forest_vertex(forest, path);
+        vertex = vertex ? vertex : &none;
+        json_array_append_new(calls, real((double)vertex->calls / fmax((double)forest->requests, 1)));
+        json_array_append_new(p95, nanoseconds(sketch_quantile(&vertex->duration, 0.95)));
+        json_array_append_new(self, nanoseconds(per_request(vertex->self_ns, forest)));
+        json_array_append_new(
+            together, real(vertex->busy_ns ? (double)vertex->together_ns / (double)vertex->busy_ns : 1));
+        json_array_append_new(
+            critical, nanoseconds(per_request(vertex->critical_ns + vertex->edge_critical_ns, forest)));
+    }
+    set(one, "words", words_taken(&words));
+    set(one, "kind", string(kind_words(rows->book->paths.at[path].kind)));
+    set(one, "depth", whole(depth));
+    set(one, "on_path", json_boolean(on_path(v, path)));
+    set(one, "grew_most",
+        json_boolean(v->change_count && v->changes[0].share > 0 && v->changes[0].path == path));
+    set(one, "calls", calls);
+    set(one, "p95_ns", p95);
+    set(one, "self_ns", self);
+    set(one, "at_once", together);
+    set(one, "critical_ns", critical);
+    json_array_append_new(rows->list, one);
 }
 
 /* Depth first below a path; children in order of number. */
-static void forest_rows(struct rows *rows, uint32_t path, struct text *to)
+static void add_calls(struct rows *rows, uint32_t path, unsigned depth)
 {
-    if ((!forest_vertex(rows->before, path) && !forest_vertex(rows->after, path)) ||
-        ++rows->count > FOREST_ROWS)
+    if (!forest_vertex(rows->sides[0], path) && !forest_vertex(rows->sides[1], path))
         return;
-    forest_row(rows, path, to);
+    if (++rows->count > FOREST_ROWS)
+        return;
+    add_call(rows, path, depth);
     for (uint32_t child = path + 1; child < rows->book->paths.count; child++)
         if (rows->book->paths.at[child].parent == path)
-            forest_rows(rows, child, to);
-}
-
-static void write_forest(const struct book *book, const struct verdict *v, const struct forest *before,
-                         const struct forest *after, struct text *to)
-{
-    struct rows rows = {book, v, before, after, 1, BOOK_NONE, 0};
-    array_foreach (&before->vertices, vertex)
-        rows.critical_most_ns = fmax(rows.critical_most_ns, critical_of(&vertex->sum, before));
-    array_foreach (&after->vertices, vertex)
-        rows.critical_most_ns = fmax(rows.critical_most_ns, critical_of(&vertex->sum, after));
-    if (v->change_count && v->changes[0].share > 0)
-        rows.bottleneck = v->changes[0].path;
-    text_add(
-        to, "<h2>Call-stack forest</h2><p class=note>The newer side's critical path is shaded. Own and "
-            "critical time are per request, older and newer; critical time includes the way to the call "
-            "(network, queues). At once: calls of the same kind that ran together.</p><div "
-            "class=wide><table><tr><th>Call<th class=g colspan=2>Calls a request<th class=g colspan=2>p95 of "
-            "a call<th class=g colspan=2>Own time<th class=g colspan=2>At once<th class=g colspan=2>Critical "
-            "time<th></tr><tr><th>");
-    for (int pair = 0; pair < 5; pair++)
-        text_add(to, "<th class='n older'>older<th class='n newer'>newer");
-    text_add(to, "<th></tr>");
-    forest_rows(&rows, book->buckets.at[v->bucket].type, to);
-    text_add(to, "</table></div>");
-    if (rows.count > FOREST_ROWS)
-        text_addf(to, "<p class=note>%u more calls are not shown.</p>", rows.count - FOREST_ROWS);
+            add_calls(rows, child, depth + 1);
 }
 
 /* ---- exemplars ---- */
@@ -379,125 +299,160 @@ static const struct exemplar *pick_typical(const struct group *const *groups, si
     return best;
 }
 
-static void write_pair(const struct book *book, const struct exemplar *older, const struct exemplar *newer,
-                       const char *which, struct text *to)
+static unsigned depth_of(const struct exemplar *e, size_t i)
 {
-    uint64_t scale = MAX(older ? older->duration_ns : 1, newer ? newer->duration_ns : 1);
-    text_addf(to, "<div class=pair><div><b><span class='key older'>Older</span>, %s</b>", which);
-    if (older)
-        plot_request(book, older, scale, "older", to);
-    text_addf(to, "</div><div><b><span class='key newer'>Newer</span>, %s</b>", which);
-    if (newer)
-        plot_request(book, newer, scale, "newer", to);
-    text_add(to, "</div></div>");
+    unsigned depth = 0;
+    for (uint32_t up = e->parts[i].up; up != PART_NONE && up < e->count && depth < DEPTH_MAX;
+         up = e->parts[up].up)
+        depth++;
+    return depth;
 }
 
-static void write_exemplars(const struct book *book, const struct verdict *v,
-                            const struct group *const *older, size_t older_count,
-                            const struct group *const *newer, size_t newer_count, struct text *to)
+static json_t *part(const struct book *book, const struct exemplar *e, size_t i, bool critical)
 {
-    text_add(to, "<h2>Requests side by side</h2><p class=note>On one scale of time; what the request waited "
-                 "for (its critical path) is solid.</p>");
-    write_pair(book, pick_typical(older, older_count, sketch_quantile(&v->older, 0.5)),
-               pick_typical(newer, newer_count, sketch_quantile(&v->newer, 0.5)), "typical", to);
-    text_add(to, "<p></p>");
-    write_pair(book, pick_slowest(older, older_count), pick_slowest(newer, newer_count), "slowest", to);
+    const struct part *p = &e->parts[i];
+    json_t *one = json_object();
+    set(one, "service", string(names_get(book->names, p->service)));
+    set(one, "name", string(names_get(book->names, p->name)));
+    set(one, "depth", whole(depth_of(e, i)));
+    set(one, "start_ns", json_integer((json_int_t)(p->start_ns - e->parts[0].start_ns)));
+    set(one, "duration_ns", whole(p->end_ns - p->start_ns));
+    set(one, "critical", json_boolean(critical));
+    set(one, "error", json_boolean(p->error));
+    return one;
 }
 
-static int write_verdict(const struct book *book, const struct judgement *judgement, const struct verdict *v,
-                         struct text *to)
+/* A request with its spans; null for none. */
+static json_t *request(const struct book *book, const struct exemplar *e)
+{
+    struct path_scratch scratch = {0};
+    char id[40];
+    if (!e)
+        return json_null();
+    struct trace trace = {e->high, e->low, e->parts, e->count};
+    _cleanup_(freep) struct path_time *times = calloc(e->count + 1, sizeof(*times));
+    bool known = times && path_find(&trace, 0, &scratch, times) == 0;
+    json_t *one = json_object(), *parts = json_array();
+    snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)e->high, (unsigned long long)e->low);
+    for (size_t i = 0; i < MIN(e->count, (size_t)REQUEST_ROWS); i++)
+        json_array_append_new(parts, part(book, e, i, known && times[i].on_path && times[i].critical_ns));
+    set(one, "trace", string(id));
+    set(one, "duration_ns", whole(e->duration_ns));
+    set(one, "parts", parts);
+    set(one, "left_out", whole(e->count - MIN(e->count, (size_t)REQUEST_ROWS)));
+    path_scratch_done(&scratch);
+    return one;
+}
+
+static json_t *requests(const struct book *book, const struct verdict *v)
 {
     const struct group *newer[GROUPS_ROOM], *older[GROUPS_ROOM];
-    struct forest before = {0}, after = {0};
     size_t newer_count = judge_newer_groups(book, v, newer, GROUPS_ROOM);
     size_t older_count = judge_older_groups(book, v, older, GROUPS_ROOM);
-    int r = judge_forests(book, v, &before, &after);
+    json_t *both = json_object();
+    set(both, "typical",
+        pair(request(book, pick_typical(older, older_count, sketch_quantile(&v->older, 0.5))),
+             request(book, pick_typical(newer, newer_count, sketch_quantile(&v->newer, 0.5)))));
+    set(both, "slowest",
+        pair(request(book, pick_slowest(older, older_count)),
+             request(book, pick_slowest(newer, newer_count))));
+    return both;
+}
+
+/* ---- the document ---- */
+
+static void add_evidence(const struct book *book, const struct judgement *judgement, const struct verdict *v,
+                         const struct rows *rows, json_t *one)
+{
+    struct text words = {0};
+    size_t left_out;
+    book_bucket_words(book, &book->buckets.at[v->bucket], &words);
+    set(one, "bucket", words_taken(&words));
+    set(one, "service", string(names_get(book->names, v->service)));
+    set(one, "versions",
+        pair(string(v->base == NAMES_NONE ? "older" : names_get(book->names, v->base)),
+             string(names_get(book->names, v->version))));
+    set(one, "numbers", numbers(v));
+    set(one, "quantiles", quantiles(v));
+    set(one, "mean_ns", pair(nanoseconds(sketch_mean(&v->older)), nanoseconds(sketch_mean(&v->newer))));
+    set(one, "distribution", pair(bins(&v->older), bins(&v->newer)));
+    set(one, "changes", changes(book, v));
+    set(one, "forest", json_incref(rows->list));
+    set(one, "forest_left_out", whole(rows->count > FOREST_ROWS ? rows->count - FOREST_ROWS : 0));
+    set(one, "requests", requests(book, v));
+    set(one, "causes", causes(book, v));
+    set(one, "rule", v->rule.length ? cause(book, &v->rule) : json_null());
+    set(one, "buckets", buckets(book, judgement, v, &left_out));
+    set(one, "buckets_left_out", whole(left_out));
+}
+
+static int add_finding(const struct book *book, const struct judgement *judgement, const struct verdict *v,
+                       json_t *list)
+{
+    struct report report = {0};
+    struct finding *finding = NULL;
+    struct forest before = {0}, after = {0};
+    int r = diagnosis_add_finding(book, v, v->sequential.e_value, &report, &finding);
+    if (r == 0)
+        r = judge_forests(book, v, &before, &after);
     if (r == 0) {
-        write_numbers(book, v, to);
-        write_distributions(v, to);
-        write_changes(book, v, to);
-        write_forest(book, v, &before, &after, to);
-        write_exemplars(book, v, older, older_count, newer, newer_count, to);
-        write_causes(book, v, to);
-        write_buckets(book, judgement, v, to);
+        struct rows rows = {.book = book, .verdict = v, .sides = {&before, &after}, .list = json_array()};
+        json_t *one = json_object();
+        set(one, "kind", string(finding_kinds[finding->kind].name));
+        set(one, "title", string(finding->title));
+        set(one, "detail", string(finding->detail));
+        set(one, "remedy", string(finding->remedy));
+        add_calls(&rows, book->buckets.at[v->bucket].type, 0);
+        add_evidence(book, judgement, v, &rows, one);
+        json_decref(rows.list);
+        r = json_array_append_new(list, one) == 0 ? 0 : -ENOMEM;
     }
     forest_done(&before);
     forest_done(&after);
+    report_done(&report);
     return r;
 }
 
-static int write_finding(const struct book *book, const struct judgement *judgement, const struct verdict *v,
-                         size_t number, struct text *to)
+int bundle_document(const struct diagnosis *diagnosis, const struct judgement *judgement,
+                    const struct report *report, struct text *to)
 {
-    struct report one = {0};
-    struct finding *finding = NULL;
-    int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
-    if (r == 0) {
-        text_addf(to, "%s<h1 id=finding-%zu>", number > 1 ? "<hr>" : "", number);
-        plot_escape(to, finding->title);
-        text_add(to, "</h1><p>");
-        plot_escape(to, finding->detail);
-        text_add(to, "</p><p><b>What to do:</b> ");
-        plot_escape(to, finding->remedy);
-        text_add(to, "</p>");
-        r = write_verdict(book, judgement, v, to);
-    }
-    report_done(&one);
-    return r;
-}
-
-/* Several findings begin with a list of them. */
-static int write_list(const struct book *book, const struct judgement *judgement, struct text *to)
-{
-    size_t number = 0;
+    const struct book *book = diagnosis_book(diagnosis);
+    struct text read = {0};
+    json_t *document = json_object(), *findings = json_array();
     int r = 0;
-    text_addf(to, "<p><b>%zu comparisons are slower:</b></p><ol class=list>", judgement->slower);
-    array_foreach (&judgement->verdicts, v) {
-        struct report one = {0};
-        struct finding *finding = NULL;
-        if (r < 0 || v->outcome != OUTCOME_SLOWER || v->follows != NAMES_NONE)
-            continue;
-        r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
-        if (r == 0) {
-            text_addf(to, "<li><a href='#finding-%zu'>", ++number);
-            plot_escape(to, finding->title);
-            text_add(to, "</a>");
-        }
-        report_done(&one);
-    }
-    text_add(to, "</ol>");
-    return r;
+    diagnosis_input_words(diagnosis, &read);
+    set(document, "schema", whole(BUNDLE_SCHEMA));
+    set(document, "outcome", string(judge_outcome_name(judgement->outcome)));
+    set(document, "nothing", report->nothing ? string(report->nothing) : json_null());
+    set(document, "read", words_taken(&read));
+    set(document, "report", report_json(report));
+    array_foreach (&judgement->verdicts, v)
+        if (r == 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
+            r = add_finding(book, judgement, v, findings);
+    set(document, "findings", findings);
+    _cleanup_(freep) char *dump = json_dumps(document, JSON_COMPACT);
+    json_decref(document);
+    if (r < 0 || !dump)
+        return r < 0 ? r : -ENOMEM;
+    text_add(to, dump);
+    return to->failed ? -ENOMEM : 0;
+}
+
+int bundle_page(const struct text *document, struct text *to)
+{
+    static const char SOURCES[] = "{\"schema\":1,\"regressions\":true,\"sources\":[]}";
+    const struct page_part parts[] = {{"sources", SOURCES, sizeof(SOURCES) - 1},
+                                      {"regressions", text_get(document), document->length}};
+    return page_file(parts, ARRAY_SIZE(parts), to);
 }
 
 int bundle_write(const struct diagnosis *diagnosis, const struct judgement *judgement,
                  const struct report *report, struct text *to)
 {
-    const struct book *book = diagnosis_book(diagnosis);
-    size_t shown = 0;
-    int r = 0;
-    text_add(to, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-                 "content='width=device-width'><title>sonde: evidence</title>");
-    text_add(to, STYLE);
-    if (judgement->slower > 1)
-        r = write_list(book, judgement, to);
-    array_foreach (&judgement->verdicts, v)
-        if (r == 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
-            r = write_finding(book, judgement, v, ++shown, to);
-    if (!shown) {
-        text_addf(to, "<h1>%s</h1><p>",
-                  judgement->outcome == OUTCOME_NOT_SLOWER ? "Nothing got slower" : "No verdict");
-        plot_escape(to, report->nothing ? report->nothing : "");
-        text_add(to, "</p>");
-    }
-    json_t *json = report_json(report);
-    char *dump = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    if (dump) {
-        text_add(to, "<h2>The report as JSON</h2><details><summary>Show</summary><pre id=report>");
-        plot_escape(to, dump);
-        text_add(to, "</pre></details>");
-    }
-    free(dump);
-    json_decref(json);
-    text_add(to, "</html>\n");
-    return r < 0 ? r : to->failed ? -ENOMEM : 0;
+    struct text document = {0};
+    int r = bundle_document(diagnosis, judgement, report, &document);
+    if (r == 0)
+        r = bundle_page(&document, to);
+    text_done(&document);
+    return r;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "diagnose/bundle.h"
 #include "history/tile.h"
 #include "page/page.h"
 
@@ -52,8 +53,10 @@ static void add_source(struct source *source, size_t number, struct text *to)
 
 void api_add_sources(const struct api *api, struct text *to)
 {
+    /* With nothing else to show, the view says how to send spans. */
+    bool regressions = api->regressions && (!api->count || api->has_spans(api->context));
     text_addf(to, "{\"schema\":%d,\"regressions\":%s,\"sources\":[", API_SCHEMA,
-              api->regressions ? "true" : "false");
+              regressions ? "true" : "false");
     for (size_t i = 0; i < api->count; i++)
         add_source(api->sources[i], i, to);
     text_add(to, "]}");
@@ -261,15 +264,25 @@ static void answer_source(const struct api *api, const char *rest, const struct 
         refuse(response, 404, "no such document");
 }
 
-static pthread_once_t policy_made = PTHREAD_ONCE_INIT;
-static char *policy;
+static pthread_once_t policies_made = PTHREAD_ONCE_INIT;
+static char *page_may, *file_may;
 
-static void make_policy(void)
+static void make_policies(void)
 {
-    struct text text = {0};
-    page_policy("'self'", &text);
-    text_add(&text, "; frame-ancestors 'none'");
-    policy = text_take(&text);
+    struct text page = {0}, file = {0};
+    page_policy("'self'", &page);
+    page_policy("'none'", &file);
+    text_add(&page, "; frame-ancestors 'none'");
+    text_add(&file, "; frame-ancestors 'none'");
+    page_may = text_take(&page);
+    file_may = text_take(&file);
+}
+
+static void answer_html(struct http_response *response, struct text *html, char *const *policy)
+{
+    pthread_once(&policies_made, make_policies);
+    take(response, html, "text/html; charset=utf-8");
+    response->policy = *policy;
 }
 
 static void answer_page(struct http_response *response)
@@ -277,11 +290,26 @@ static void answer_page(struct http_response *response)
     struct text text = {0};
     size_t length;
     const char *html = page_html(&length);
-    pthread_once(&policy_made, make_policy);
     text_add_bytes(&text, html, length);
-    take(response, &text, "text/html; charset=utf-8");
-    response->policy = policy;
+    answer_html(response, &text, &page_may);
     text_done(&text);
+}
+
+/* What got slower: the document, or the page with it as one file, to be kept with a ticket. */
+static void answer_regressions(const struct api *api, struct http_response *response, bool file)
+{
+    struct text document = {0}, html = {0};
+    int r = api->regressions ? api->regressions(api->context, &document) : -ENOENT;
+    if (r == 0 && file)
+        r = bundle_page(&document, &html);
+    if (r < 0)
+        refuse(response, r == -ENOENT ? 404 : 500, r == -ENOENT ? "no spans were given" : "out of memory");
+    else if (file)
+        answer_html(response, &html, &file_may);
+    else
+        answer_json(response, &document);
+    text_done(&document);
+    text_done(&html);
 }
 
 bool api_handle(const struct api *api, const struct http_request *request, struct http_response *response)
@@ -295,11 +323,9 @@ bool api_handle(const struct api *api, const struct http_request *request, struc
         api_add_sources(api, &text);
         answer_json(response, &text);
     } else if (get && strcmp(path, "/api/v1/regressions") == 0) {
-        int r = api->regressions ? api->regressions(api->context, &text) : -ENOENT;
-        if (r == 0)
-            answer_json(response, &text);
-        else
-            refuse(response, r == -ENOENT ? 404 : 500, "no spans were given");
+        answer_regressions(api, response, false);
+    } else if (get && strcmp(path, "/evidence") == 0) {
+        answer_regressions(api, response, true);
     } else if (strncmp(path, "/api/v1/s/", 10) == 0) {
         answer_source(api, path + 10, request, response);
     } else {

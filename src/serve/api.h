@@ -15,6 +15,7 @@ struct api {
     size_t count;
     /* Appends the document of what got slower (bundle.h); NULL: there is none. 0 or a negative errno. */
     int (*regressions)(void *context, struct text *to);
+    bool (*has_spans)(void *context); /* there is something to compare */
     void *context;
 };
 

@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import zlib from 'node:zlib';
 import { fileURLToPath } from 'node:url';
 
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -196,3 +197,6 @@ export const manifestOf = (folder) => JSON.parse(fs.readFileSync(path.join(folde
 
 // One line a finding, for messages of failed tests.
 export const outline = (report) => report.findings.map((f) => `${f.severity} ${f.kind}: ${f.title}`).join('\n') || '(no findings)';
+
+// The documents that a page written as one file carries, by the addresses at which a server would have them.
+export const documentsOf = (html) => Object.fromEntries([...html.matchAll(/<script type="text\/plain" data-part="([^"]*)">([^<]*)<\/script>/g)].map(([, address, packed]) => [address.replaceAll('&#38;', '&'), zlib.gunzipSync(Buffer.from(packed, 'base64'))]));

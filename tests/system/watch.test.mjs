@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { eventually, finish, sonde, SONDE, temporary } from './helper.mjs';
+import { documentsOf, eventually, finish, sonde, SONDE, temporary } from './helper.mjs';
 import { diskRequests, post } from './spans.mjs';
 
 const slow = (version, hardware) => version === '42' && hardware === 'gen7';
@@ -52,7 +52,7 @@ test('an alert is told once, resolved when the version is rolled back, and told 
     assert.equal(alerts[0].finding.evidence.bucket, 'agent POST /disks [hardware.generation=gen7]');
     assert.equal(alerts[0].finding.evidence.path_change, 'sequential');
     assert.equal(alerts[0].bundle, bundle);
-    assert.match(fs.readFileSync(bundle, 'utf8'), /one after another/);
+    assert.match(String(documentsOf(fs.readFileSync(bundle, 'utf8')).regressions), /one after another/);
     await send({ count: 600, versions: ['41'] }); // rolled back: only the older version serves
     await eventually('its end', () => alerts.length >= 2);
     assert.equal(alerts[1].status, 'resolved');

@@ -172,3 +172,49 @@ export interface ProfileDocument {
     weight: number[];
     before?: number[];
 }
+
+// What got slower (src/diagnose/bundle.c). Pairs are [older, newer].
+export type Pair = [older: number, newer: number];
+export interface Exemplar {
+    trace: string;
+    duration_ns: number;
+    parts: { service: string; name: string; depth: number; start_ns: number; duration_ns: number; critical: boolean; error: boolean }[];
+    left_out: number;
+}
+export interface RegressionCause {
+    words: string;
+    ratio: number;
+    ratio_elsewhere: number | null;
+    coverage: number;
+}
+export interface Regression {
+    kind: string;
+    title: string;
+    detail: string;
+    remedy: string;
+    bucket: string;
+    service: string;
+    versions: [older: string, newer: string];
+    numbers: {
+        measure: string; ratio: number; low: number; high: number; test: string; p: number; adjusted_p: number; e_value: number | null; z: number; z_versions: number | null; effect: number; concurrent: boolean; mix_ratio: number;
+        errors: Pair; errors_p: number; errors_count: Pair; first_ns: number; last_ns: number; requests: Pair; hosts: Pair;
+    };
+    quantiles: [quantile: number, older_ns: number, newer_ns: number][];
+    mean_ns: Pair;
+    distribution: [older: [from_ns: number, to_ns: number, count: number][], newer: [from_ns: number, to_ns: number, count: number][]];
+    changes: { kind: string; words: string; path: string; share: number }[];
+    forest: { words: string; kind: string; depth: number; on_path: boolean; grew_most: boolean; calls: Pair; p95_ns: Pair; self_ns: Pair; at_once: Pair; critical_ns: Pair }[];
+    forest_left_out: number;
+    requests: Record<'typical' | 'slowest', [older: Exemplar | null, newer: Exemplar | null]>;
+    causes: RegressionCause[];
+    rule: RegressionCause | null;
+    buckets: { words: string; shown: boolean; ratio?: number; low?: number; high?: number; outcome?: 'slower' | 'not-slower' | 'cannot-tell' }[];
+    buckets_left_out: number;
+}
+export interface Regressions {
+    outcome: 'slower' | 'not-slower' | 'cannot-tell';
+    nothing: string | null;
+    read: string;
+    findings: Regression[];
+    report: unknown;
+}

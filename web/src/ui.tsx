@@ -80,6 +80,14 @@ export function Badges({ report }: { report: Report }) {
     </div>;
 }
 
+// What may be wider than the screen; by keyboard, too.
+export function Wide({ label, children }: { label: string; children: ComponentChildren }) {
+    return <div class="wide" role="region" aria-label={label} tabIndex={0}>{children}</div>;
+}
+
+// How likely it is that chance alone made a difference.
+export const luck = (p: number): string => (p >= 0.001 ? `${percent(p)} likely by chance` : p >= 1e-6 ? `one in ${Math.round(1 / p / 1000).toLocaleString('en')} thousand by chance` : 'less than one in a million by chance');
+
 export function Problem({ error }: { error: Error }) {
     return <p class="problem" role="alert">{error.message}</p>;
 }
