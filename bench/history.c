@@ -2,6 +2,7 @@
  * History Tree on the same input in the same run.
  *
  *     bench_history CHANGES ATTRIBUTES [RUNS [columns]]
+ *     bench_history CHANGES ATTRIBUTES keep FILE       only makes a history, for other benchmarks
  *
  * `make bench` runs it with 10 million changes over 1,000 and over 100,000 attributes. Above 200 million
  * changes (which takes minutes and gigabytes of disk) only the columnar store is built, and the changes are
@@ -374,7 +375,7 @@ static long peak_kb(void)
 }
 
 /* So many changes that they are made while building; only the store's own time is counted as well. */
-static int run_long(const char *path, uint64_t count, uint32_t attributes)
+static int run_long(const char *path, uint64_t count, uint32_t attributes, bool keep)
 {
     enum { CHUNK = 1 << 20 };
     struct problem problem = {0};
@@ -404,6 +405,10 @@ static int run_long(const char *path, uint64_t count, uint32_t attributes)
     free(chunk);
     uint64_t from = now_ns();
     check(history_close(h, end_ns, &problem), &problem);
+    if (keep) {
+        history_free(h);
+        return 0;
+    }
     store_us += elapsed_us(from);
     all_us = elapsed_us(begin);
     history_get_info(h, &info);
@@ -438,8 +443,10 @@ int main(int argc, char **argv)
     const char *folder = getenv("TMPDIR");
     char path[256];
     snprintf(path, sizeof(path), "%s/sonde-bench-%d.history", folder ? folder : "/tmp", (int)getpid());
+    if (argc == 5 && strcmp(argv[3], "keep") == 0)
+        return run_long(argv[4], count, attributes, true);
     if (count > 200000000)
-        return run_long(path, count, attributes);
+        return run_long(path, count, attributes, false);
 
     generator_start(attributes);
     struct change *changes = malloc(count * sizeof(*changes));

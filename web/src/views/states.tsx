@@ -26,7 +26,11 @@ const isCount = (name: string): boolean => /callbacks ready|waiting or running|n
 function arrange(rows: Rows, filter: string, closed: Set<string>, first: string, report: Report, every: boolean): { items: Item[]; height: number } {
     const groups = new Map<string, Rows['rows']>(), wanted = filter.toLowerCase();
     for (const row of rows.rows)
-        if (wanted ? `${row.group} ${row.name} ${row.path}`.toLowerCase().includes(wanted) : every || !row.name.endsWith(': system call')) groups.set(row.group, [...(groups.get(row.group) ?? []), row]);
+        if (wanted ? `${row.group} ${row.name} ${row.path}`.toLowerCase().includes(wanted) : every || !row.name.endsWith(': system call')) {
+            const group = groups.get(row.group);
+            if (group) group.push(row);
+            else groups.set(row.group, [row]);
+        }
     const blamed = new Set(report.findings.map((f) => `${f.where.service} ${f.where.process}`)), serving = new Set(report.endpoints?.map((e) => e.service));
     const rank = (group: string) => (group === first ? 0 : blamed.has(group) ? 1 : serving.has(group.replace(/ \d+$/, '')) ? 2 : 3);
     const names = [...groups.keys()].sort((a, b) => rank(a) - rank(b)), items: Item[] = [];
@@ -43,13 +47,24 @@ function arrange(rows: Rows, filter: string, closed: Set<string>, first: string,
     return { items, height: y };
 }
 
+// The first item that is not above y.
+function itemAt(items: Item[], y: number): number {
+    let low = 0, high = items.length;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if (items[middle].y < y) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 interface Picture {
     from: number; // ns after the recording's start
     to: number;
     width: number;
     height: number;
     scroll: number;
-    items: Item[];
+    items: Item[]; // those near the window
     rows: Rows;
     report: Report;
     requests: RequestRow[];
@@ -191,7 +206,9 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
     useEffect(() => () => tiles.close(), [tiles]);
     const from = Math.max(0, Number(route.query.from ?? 0)), to = Math.min(whole, Math.max(from + 100, Number(route.query.to ?? whole)));
     const tall = Math.max(200, Math.min(HEAD + height + 4, innerHeight - 250)), plot = Math.max(50, width - labelWidth(width));
-    const picture: Picture = { from, to, width: plot, height: tall, scroll, items, rows, report, requests: slowest, finding, cursor };
+    // Only what is near the window is in the document, however many rows there are.
+    const first_shown = Math.max(0, itemAt(items, scroll) - 20), last_shown = itemAt(items, scroll + tall) + 20;
+    const picture: Picture = { from, to, width: plot, height: tall, scroll, items: items.slice(first_shown, last_shown), rows, report, requests: slowest, finding, cursor };
     const latest = useRef(picture);
     latest.current = picture;
     useEffect(() => {
@@ -256,7 +273,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
                 <div style={{ height: `${HEAD + height}px`, position: 'relative' }}>
                     <div class="labels" style={{ width: `${labelWidth(width)}px` }}>
                         <div class="headlabels" style={{ height: `${HEAD}px` }}><span style={{ top: `${AXIS}px` }}>Findings</span><span style={{ top: `${AXIS + 22}px` }}>Requests</span></div>
-                        {items.map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={!closed.has(item.group)} onClick={() => {
+                        {items.slice(first_shown, last_shown).map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={!closed.has(item.group)} onClick={() => {
                             const next = new Set(closed);
                             if (!next.delete(item.group!)) next.add(item.group!);
                             alter(route, { closed: [...next].join('|') || undefined });
