@@ -729,32 +729,6 @@ int verdicts_report(struct analysis *a, struct report *report)
     return 0;
 }
 
-/* ---- why there is nothing ---- */
-
-static const char *why_nothing(const struct analysis *a)
-{
-    const struct analysis_counts *c = &a->counts;
-    if (!c->events)
-        return "The trace holds no events: the program ended before anything happened, or nothing in it "
-               "could be "
-               "traced (see what is listed as not seen).";
-    if (!c->requests && !c->commands)
-        return c->of_targets
-                   ? "The traced processes served no HTTP request and executed no Redis command while they "
-                     "were "
-                     "recorded: put some load on them."
-                   : "No Node.js or Redis process was traced: sonde knows these two.";
-    if (!c->requests)
-        return "No HTTP request was served, and no Redis command took long.";
-    if (a->requests_only)
-        return "Only requests and commands were recorded, at least for a time: how long they took is known, "
-               "and "
-               "why is not (--level usual).";
-    return "Every request that was served got its answer without one of the faults that sonde knows: no "
-           "event loop "
-           "was blocked, no thread pool starved, no Redis command slow.";
-}
-
 int analysis_report(struct analysis *a, struct report *report)
 {
     int r = verdicts_report(a, report);
@@ -766,7 +740,7 @@ int analysis_report(struct analysis *a, struct report *report)
         if ((*p)->limits)
             r = (*p)->limits(a, report);
     report_sort(report);
-    report->nothing = why_nothing(a);
+    report->nothing = verdict_nothing(a);
     report->from_ns = a->counts.first_ns;
     report->to_ns = a->counts.last_ns;
     return r;

@@ -838,6 +838,9 @@ bool failure_covers(const struct request *request, uint64_t start_ns, uint64_t e
 void failures_judge(struct analysis *a);
 void failure_forget(struct process *process);
 
+/* nothing.c: why there are no findings. */
+const char *verdict_nothing(struct analysis *a);
+
 /* verdict_failure.c: words for them. */
 bool verdict_is_failure(enum finding_kind kind);
 bool verdict_failure_matters(const struct fault *fault);

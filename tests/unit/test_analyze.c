@@ -16,6 +16,20 @@ static void empty_trace_says_why(void **state)
     assert_int_equal(analysis_counts(feed.analysis)->of_targets, 1);
     feed_done(&feed);
 
+    /* Nobody can put load on a program that has ended. */
+    feed_init(&feed);
+    feed_process(&feed, 10, 1, "api", MS(1));
+    FEED(&feed, process_exit, 1, 1, MS(251), 0, .pid = 10, .status = 1 << 8);
+    const char *nothing = feed_finish(&feed)->nothing;
+    assert_non_null(strstr(nothing, "api (process 10) ended with status 1 250 ms after it began"));
+    feed_done(&feed);
+
+    feed_init(&feed);
+    feed_process(&feed, 10, 1, "api", MS(1));
+    FEED(&feed, process_exit, 1, 1, MS(251), 0, .pid = 10, .status = 9);
+    assert_non_null(strstr(feed_finish(&feed)->nothing, "was killed by SIGKILL"));
+    feed_done(&feed);
+
     feed_init(&feed);
     feed_process(&feed, 10, 0, "sh", US(1));
     assert_non_null(strstr(feed_finish(&feed)->nothing, "No Node.js or Redis"));
