@@ -11,14 +11,6 @@
 
 enum { EARLY_MAX = 65536, POLLIN_BIT = 1 };
 
-const struct protocol *command_protocol(uint8_t wire)
-{
-    for (const struct protocol *const *p = PROTOCOLS; *p; p++)
-        if ((*p)->command && (*p)->wire == wire)
-            return *p;
-    return &protocol_exchange; /* of a later version */
-}
-
 /* ---- the two ends ---- */
 
 /* The call of that number on the caller's connection. A number that is unknown proves nothing. */

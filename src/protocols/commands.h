@@ -19,9 +19,6 @@
         .replies = command_replies, .input = command_input, .input_read = command_input_read, __VA_ARGS__ \
     }
 
-/* That of uv:write's wire; of one that this version does not know the exchange's. */
-const struct protocol *command_protocol(uint8_t wire);
-
 /* What COMMAND_PROTOCOL consists of: see struct protocol. */
 void commands_written(struct analysis *a, struct thread *thread, struct connection *c, const struct event *e);
 size_t command_replies(const struct analysis *a, const struct thread *thread, const struct connection *c,

@@ -20,3 +20,11 @@ const struct protocol *connection_protocol(const struct connection *c)
 {
     return c->protocol ? c->protocol : connection_is_pipe(c) ? &protocol_pipe : &protocol_exchange;
 }
+
+const struct protocol *command_protocol(uint8_t wire)
+{
+    for (const struct protocol *const *p = PROTOCOLS; *p; p++)
+        if ((*p)->command && (*p)->wire == wire)
+            return *p;
+    return &protocol_exchange; /* of a later version */
+}

@@ -9,6 +9,9 @@
 /* That of a connection: of one that nothing tells more of, a pipe's or an exchange's. Never NULL. */
 const struct protocol *connection_protocol(const struct connection *c);
 
+/* That of uv:write's wire; of one that this version does not know the exchange's. */
+const struct protocol *command_protocol(uint8_t wire);
+
 /* In the order in which they are asked about a connection that is closed. Ends with NULL. */
 extern const struct protocol *const PROTOCOLS[];
 
