@@ -235,11 +235,56 @@
          EVIDENCE("signal", "the signal, \"SIGABRT\"")                                                        \
          EVIDENCE("ended_ns", "when"))                                                                        \
     KIND(redis_queueing, "redis-queueing", "Commands waited in Redis longer than they ran.", )                \
-    KIND(redis_big_reply, "redis-big-reply", "A reply is so large that sending it is the cost.", )            \
-    KIND(redis_slow_client, "redis-slow-client", "A client reads its replies too slowly.", )                  \
-    KIND(redis_eviction_storm, "redis-eviction-storm", "Redis evicts keys while it should serve.", )          \
-    KIND(redis_fsync_stall, "redis-fsync-stall", "Writing the append-only file held the event loop.", )       \
-    KIND(redis_fork_stall, "redis-fork-stall", "Forking for persistence held the event loop.", )              \
+    KIND(redis_big_reply, "redis-big-reply", "A reply is so large that sending it is the cost.", \
+         EVIDENCE("command", "the command") \
+         EVIDENCE("reply_bytes", "the largest reply") \
+         EVIDENCE("all_replies_bytes", "all replies to this command") \
+         EVIDENCE("client_id", "the client that got the largest")) \
+    KIND(redis_slow_client, "redis-slow-client", "A client reads its replies too slowly.", \
+         EVIDENCE("clients_count", "clients that took long to take a large reply") \
+         EVIDENCE("closed_count", "clients that were closed at client-output-buffer-limit") \
+         EVIDENCE("client_id", "the slowest") \
+         EVIDENCE("taking_ns", "how long it took to take its replies, in all") \
+         EVIDENCE("reply_bytes", "the largest of them")) \
+    KIND(redis_eviction_storm, "redis-eviction-storm", "Redis evicts keys while it should serve.", \
+         EVIDENCE("evictions_count", "how often keys had to be evicted") \
+         EVIDENCE("evicted_count", "keys") \
+         EVIDENCE("took_ns", "time in it, in all") \
+         EVIDENCE("worst_ns", "the longest time") \
+         EVIDENCE("waiting_clients_count", "clients that had a request waiting when the longest wait ended")  \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
+         EVIDENCE("delay_ns", "their waiting together")) \
+    KIND(redis_expiry_storm, "redis-expiry-storm", "Deleting expired keys held the event loop.", \
+         EVIDENCE("cycles_count", "cycles that looked for them") \
+         EVIDENCE("expired_count", "keys that they deleted") \
+         EVIDENCE("expired_on_access_count", "keys deleted because somebody asked for them") \
+         EVIDENCE("took_ns", "time in cycles, in all") \
+         EVIDENCE("worst_ns", "the longest one") \
+         EVIDENCE("waiting_clients_count", "clients that had a request waiting when the longest wait ended")  \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
+         EVIDENCE("delay_ns", "their waiting together")) \
+    KIND(redis_hot_connection, "redis-hot-connection", "One connection has most of what a busy server executes.", \
+         EVIDENCE("client_id", "the client") \
+         EVIDENCE("commands_count", "its commands") \
+         EVIDENCE("executed_ns", "their execution") \
+         EVIDENCE("executed_share", "of all that was executed, 0 to 1")) \
+    KIND(redis_fsync_stall, "redis-fsync-stall", "Writing the append-only file held the event loop.", \
+         EVIDENCE("syncs_count", "how often the main thread forced it to the disk") \
+         EVIDENCE("writes_count", "in its place: how often it was written") \
+         EVIDENCE("took_ns", "time in it, in all") \
+         EVIDENCE("worst_ns", "the longest time") \
+         EVIDENCE("time_share", "of the time that was recorded, 0 to 1") \
+         EVIDENCE("waiting_clients_count", "clients that had a request waiting when the longest wait ended")  \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
+         EVIDENCE("delay_ns", "their waiting together")) \
+    KIND(redis_fork_stall, "redis-fork-stall", "Forking for persistence held the event loop.", \
+         EVIDENCE("forks_count", "how often it forked") \
+         EVIDENCE("took_ns", "time in it, in all") \
+         EVIDENCE("worst_ns", "the longest time") \
+         EVIDENCE("memory_bytes", "what the server had then") \
+         EVIDENCE("waiting_clients_count", "clients that had a request waiting when the longest wait ended")  \
+         EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
+         EVIDENCE("delay_ns", "their waiting together")) \
     KIND(redis_bus_overload, "redis-bus-overload", "The cluster bus carries more than the clients send.", )   \
     KIND(redis_publish_amplification, "redis-publish-amplification",                                          \
          "A published message is sent to every node of the cluster.", )                                       \

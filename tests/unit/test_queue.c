@@ -29,7 +29,8 @@ static void known(struct redis_feed *feed, uint64_t client, uint64_t at_ns)
 }
 
 /* KEYS of client 1 runs from 100 to 200 ms. In its own iteration client 2 comes after it; in the next one 3
- * and 4; 4 had got its last reply at 150 ms. 5 was served before, 6 comes an iteration later. */
+ * and 4; 4 had got its last reply at 150 ms. 5 was executed just before and
+ * waits for its reply, 6 comes an iteration later. */
 static void who_waited(void **state)
 {
     struct redis_feed feed;
@@ -54,13 +55,13 @@ static void who_waited(void **state)
     const struct redis_server *server = redis_feed_server(&feed);
     assert_int_equal(server->queue.slow.count, 1);
     const struct redis_slow *slow = server->queue.slow.at;
-    assert_int_equal(slow->waiters, 3);
+    assert_int_equal(slow->waiters, 4);
     assert_int_equal(slow->longest_ns, MS(100));
-    assert_int_equal(slow->waited_ns, MS(250));
+    assert_int_equal(slow->waited_ns, MS(350));
     assert_int_equal(report->findings.count, 1);
     assert_int_equal(report->findings.at[0]->kind, FINDING_redis_slow_command);
     assert_int_equal(report->findings.at[0]->severity, SEVERITY_WARNING);
-    assert_int_equal(finding_get_evidence(report->findings.at[0], "waiting_clients_count")->count, 3);
+    assert_int_equal(finding_get_evidence(report->findings.at[0], "waiting_clients_count")->count, 4);
     assert_non_null(strstr(report->findings.at[0]->title, "KEYS ran for 100"));
     redis_feed_done(&feed);
 }
@@ -79,10 +80,62 @@ static void nobody_waited(void **state)
     redis_feed_done(&feed);
 }
 
+/* Client 2 is executed at 90 ms in the iteration in which KEYS runs from 100 to 200 ms: its reply goes out
+ * after that. 3 blocks, 4 was answered in the iteration before. */
+static void whose_reply_waited(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    redis_feed_name(&feed, GET, "get");
+    redis_feed_name(&feed, KEYS, "keys");
+    for (uint64_t client = 1; client <= 4; client++)
+        known(&feed, client, MS(client));
+    serve(&feed, 4, MS(80));
+    iteration(&feed, MS(80), MS(81), 1);
+    REDIS_FEED(&feed, redis_write_reply, SERVER, MAIN, MS(82), US(1), .client_id = 4);
+    serve(&feed, 2, MS(90));
+    REDIS_FEED(&feed, redis_block, SERVER, MAIN, MS(91), 0, .client_id = 3, .name = GET, .begins = 1);
+    command(&feed, 3, GET, MS(91) + US(1), US(2));
+    command(&feed, 1, KEYS, MS(200), MS(100));
+    iteration(&feed, MS(90), MS(200) + US(20), 3);
+    iteration(&feed, MS(201), MS(202), 0);
+    redis_feed_finish(&feed);
+    const struct redis_slow *slow = redis_feed_server(&feed)->queue.slow.at;
+    assert_int_equal(slow->waiters, 1);
+    assert_int_equal(slow->longest_ns, MS(100));
+    redis_feed_done(&feed);
+}
+
+/* The server forks for 20 ms in BGSAVE: that is told, and not that BGSAVE took as long. */
+static void a_fork_is_no_slow_command(void **state)
+{
+    struct redis_feed feed;
+    redis_feed_init(&feed);
+    redis_feed_name(&feed, GET, "get");
+    redis_feed_name(&feed, KEYS, "bgsave");
+    known(&feed, 1, MS(1));
+    known(&feed, 2, MS(2));
+    REDIS_FEED(&feed, redis_fork, SERVER, MAIN, MS(121), MS(20), .child = 99, .purpose = 1,
+               .used_memory = 5000000);
+    command(&feed, 1, KEYS, MS(122), MS(22));
+    iteration(&feed, MS(99), MS(123), 1);
+    serve(&feed, 2, MS(124));
+    iteration(&feed, MS(124), MS(125), 1);
+    const struct report *report = redis_feed_finish(&feed);
+    assert_int_equal(report->findings.count, 1);
+    const struct finding *f = report->findings.at[0];
+    assert_int_equal(f->kind, FINDING_redis_fork_stall);
+    assert_int_equal(finding_get_evidence(f, "waiting_clients_count")->count, 1);
+    assert_int_equal(finding_get_evidence(f, "memory_bytes")->count, 5000000);
+    redis_feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waited),
+        cmocka_unit_test(whose_reply_waited),
+        cmocka_unit_test(a_fork_is_no_slow_command),
         cmocka_unit_test(nobody_waited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

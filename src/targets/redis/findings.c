@@ -187,7 +187,7 @@ int redis_model_report(const struct redis_model *model, struct report *report)
         if (killed_by_fault(server) && report_killed(server, report) < 0)
             return -ENOMEM;
     }
-    return 0;
+    return redis_model_report_work(model, report);
 }
 
 /* ---- slow commands ---- */
@@ -236,7 +236,7 @@ static int report_slow(const struct redis_server *server, const struct slow_sum 
     f->remedy =
         "Ask for less at a time (SCAN instead of KEYS, ranges with a LIMIT, UNLINK instead of DEL), or move "
         "the work to a replica. SLOWLOG shows it only above slowlog-log-slower-than and never shows who "
-        "waited.";
+        "waited: their own commands were quick.";
     f->from_ns = w->start_ns;
     f->to_ns = w->end_ns;
     f->cost_ns = sum->waited_ns;

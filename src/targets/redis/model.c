@@ -359,12 +359,13 @@ static int command_event(struct redis_server *server, const struct event *e)
         if (client->reply_bytes)
             redis_work_replied(server, client);
         client->since_read++;
+        client->executed_ns = e->time_ns;
         client->last_command = command;
         client->replica |= command->replicates;
     }
     int r = sketch_add(&command->latency, duration);
     if (r == 0 && duration >= server->model->options.slow_command_ns)
-        r = redis_queue_command(
+        r = redis_queue_slow(
             server, &(struct redis_slow){.name = command->name,
                                          .client_id = id,
                                          .start_ns = e->time_ns - duration,
@@ -435,6 +436,7 @@ static int loop_event(struct redis_server *server, const struct event *e)
     if (U(e, redis_loop_phase_phase) == PHASE_BEFORE_SLEEP)
         return 0;
     server->iterations++;
+    server->iteration_ns = start_ns;
     server->longest_ns = MAX(server->longest_ns, duration);
     int r = sketch_add(&server->ready, (uint64_t)MAX(I(e, redis_loop_phase_ready), 0));
     return r < 0 ? r : redis_queue_iteration(server, start_ns, e->time_ns);

@@ -59,6 +59,7 @@ struct redis_client {
     const char *caller; /* the traced process at the other end, NULL unknown */
     uint64_t commands, time_ns, argument_bytes, reads, replies;
     uint64_t last_reply_ns; /* end of the newest reply written; 0 none yet */
+    uint64_t executed_ns;   /* end of its newest command; 0 none yet */
     uint64_t first_ns, freed_ns;
     uint64_t in_bytes, out_bytes;
     bool replica;
@@ -133,7 +134,8 @@ struct redis_server {
     ARRAY(struct redis_conflict) conflicts;
     struct redis_queue queue;
     struct redis_work work;
-    int64_t loop_tid; /* the thread of the event loop; 0 unknown */
+    int64_t loop_tid;      /* the thread of the event loop; 0 unknown */
+    uint64_t iteration_ns; /* when the newest iteration that has ended began */
 };
 
 struct redis_model {
@@ -160,8 +162,13 @@ int redis_model_finish(struct redis_model *model);
 /* A pass that does both; the model is borrowed. */
 struct pass redis_model_pass(struct redis_model *model);
 
-/* Adds the findings (kinds redis-connection-conflict, redis-server-killed) to the report. 0 or -ENOMEM. */
+/* Adds the findings (kinds redis-connection-conflict, server-killed, and those of the next) to the report. 0
+ * or -ENOMEM. */
 int redis_model_report(const struct redis_model *model, struct report *report);
+
+/* Adds what the server did beside commands, and how its clients use it: forks, fsync, evictions, expiry,
+ * large replies, slow clients, a hot connection. 0 or -ENOMEM. */
+int redis_model_report_work(const struct redis_model *model, struct report *report);
 
 /* Findings of `sonde redis` alone: slow commands with the clients that queued behind them, callers or not. 0
  * or -ENOMEM. */

@@ -118,6 +118,18 @@ static int answered_event(struct redis_server *server, const struct event *e)
 
 /* ---- children, files, keys ---- */
 
+/* Who waited behind it is found out when it took long. */
+static int stretch(struct redis_server *server, const struct event *e, enum redis_stretch what,
+                   uint64_t least_ns)
+{
+    uint64_t took_ns = e->values[FIELD_DURATION].u;
+    if (took_ns < least_ns)
+        return 0;
+    return redis_queue_slow(
+        server, &(struct redis_slow){
+                    .what = what, .start_ns = e->time_ns - took_ns, .end_ns = e->time_ns, .arguments = -1});
+}
+
 static void fork_event(struct redis_work *work, const struct event *e, uint64_t took_ns)
 {
     static const char *const PURPOSES[] = {
@@ -166,7 +178,7 @@ static void keys_event(struct redis_work *work, const struct event *e, uint64_t 
 int redis_work_event(struct redis_server *server, const struct event *e)
 {
     struct redis_work *work = &server->work;
-    uint64_t took_ns = e->values[FIELD_DURATION].u;
+    uint64_t took_ns = e->values[FIELD_DURATION].u, least_ns = server->model->options.slow_command_ns;
     switch (e->id) {
     case SONDE_EVENT_redis_block:
         return block_event(server, e);
@@ -179,15 +191,17 @@ int redis_work_event(struct redis_server *server, const struct event *e)
         return 0;
     case SONDE_EVENT_redis_fork:
         fork_event(work, e, took_ns);
-        return 0;
+        return stretch(server, e, REDIS_STRETCH_FORK, least_ns / 2); /* it slows the server down later too */
     case SONDE_EVENT_redis_fsync:
     case SONDE_EVENT_redis_aof_write:
         file_event(server, e, took_ns);
-        return 0;
+        return e->id == SONDE_EVENT_redis_aof_write ? stretch(server, e, REDIS_STRETCH_FILE, least_ns) : 0;
     case SONDE_EVENT_redis_expire:
     case SONDE_EVENT_redis_evict:
         keys_event(work, e, took_ns);
-        return 0;
+        return stretch(server, e,
+                       e->id == SONDE_EVENT_redis_evict ? REDIS_STRETCH_EVICTION : REDIS_STRETCH_EXPIRY,
+                       least_ns);
     case SONDE_EVENT_redis_output_limit:
         work->output_limit_clients++;
         return 0;
