@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "faults/faults.h"
 #include "model/model.h"
 #include "profile/profile.h"
 #include "protocols/protocols.h"

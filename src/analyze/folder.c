@@ -11,6 +11,7 @@
 #include "targets/node/function.h"
 #include "protocols/ipc.h"
 #include "targets/node/loop.h"
+#include "targets/node/state.h"
 #include "model/model.h"
 #include "base/clock.h"
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* The search for faults, as the core of the analysis asks it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model.h"
+#include "faults/faults.h"
 
 static void connection_forget(struct connection *c)
 {

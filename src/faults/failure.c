@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 #include "base/clock.h"
 
 enum { SERVER_ERROR = 500, CONNECTS_KEPT = 1024, STORM_ATTEMPTS = 3, STORM_FAILED = 2, GROUPS_MAX = 64 };

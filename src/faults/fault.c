@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 
 static const uint64_t STUCK_NS = 1000000000;
 

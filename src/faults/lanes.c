@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 #include "base/clock.h"
 
 enum { LANE_USES = 48, LANES_MAX = 1024, CHAIN_MAX = 16 };

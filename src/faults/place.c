@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 
 /* A function has the stretch when so many of the looks were in it, in tenths. */
 enum { COMMON_TENTHS = 7, ALONE_TENTHS = 9, VARIANTS_MAX = 6, LOOKED_AT_MAX = 256 };
@@ -154,11 +154,11 @@ bool place_common(struct analysis *a, const struct look *looks, size_t count, st
 
 bool look_encodes(const struct look *place)
 {
-    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail && i < ENCODE_KINDS;
-         i++) {
-        const char *name = event_label(SONDE_MEANING_encoding, i);
-        if (name && strcmp(name, place->detail) == 0)
+    const char *name;
+    for (unsigned i = 0; place->cause == SONDE_stall_cause_builtin && place->detail &&
+                         (name = event_label(SONDE_MEANING_encoding, i)) != NULL;
+         i++)
+        if (strcmp(name, place->detail) == 0)
             return true;
-    }
     return false;
 }

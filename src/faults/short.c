@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 
 enum { LOOKS_NEEDED = 3, CANDIDATES_MAX = 16 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 #include "base/clock.h"
 
 static const uint64_t WAIT_MIN_NS = 50 * NS_PER_MS;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "faults/faults.h"
 #include "base/clock.h"
 
 /* Once, an error may be anybody's; a call that failed for requests that were answered matters when it cost

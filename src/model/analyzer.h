@@ -28,8 +28,8 @@ struct analyzer {
     void (*thread_free)(struct thread *thread);
     void (*process_free)(struct process *process);
 
-    /* A process has received its first request. */
-    void (*process_serves)(struct process *process);
+    /* A process has received its first request, on that thread. */
+    void (*process_serves)(struct thread *thread);
     /* The kernel's account of a thread, before it is kept: sums since the thread began. */
     void (*scheduled)(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
                       uint64_t wait_ns);

@@ -102,8 +102,8 @@ static int add_span(stay_array *stays, const struct request *request, const stru
 {
     static const char *const POOL[] = {": waits for a pool thread", ": at work",
                                        ": done, waits for the event loop"};
-    static const char *const REDIS[] = {": on its way or queued", ": executes",
-                                        ": reply waits for the event loop"};
+    static const char *const COMMAND[] = {": on its way or queued", ": executes",
+                                          ": reply waits for the event loop"};
     static const char *const CALL[] = {": not read yet by the other side", ": the other side at work",
                                        ": response waits for the event loop"};
     uint64_t end_ns = span->end_ns ? span->end_ns : request->end_ns;
@@ -119,7 +119,7 @@ static int add_span(stay_array *stays, const struct request *request, const stru
     case VSPAN_pool:
         return add_operation(stays, request, span, span->work_start_ns, span->work_end_ns, POOL);
     case VSPAN_command:
-        return add_operation(stays, request, span, span->work_start_ns, span->work_end_ns, REDIS);
+        return add_operation(stays, request, span, span->work_start_ns, span->work_end_ns, COMMAND);
     case VSPAN_http:
         return add_operation(stays, request, span, span->child ? span->child->start_ns : 0,
                              span->child ? span->child->end_ns : 0, CALL);

@@ -1,5 +1,5 @@
-/* What the passes share: the processes, threads, connections and operations that are alive now. Private to
- * this folder.
+/* The core: the processes, threads, connections and operations that are alive now. For those that take part
+ * in the analysis: protocols, the search for faults, targets, the driver.
  *
  * Two kinds of work happen at different times. What a protocol says (a request arrived, a command was sent,
  * bytes were written) is taken when its event arrives, because another process may refer to it at once. Whose
@@ -221,88 +221,6 @@ struct victim {
 };
 enum victim_role { VICTIM_WAITED, VICTIM_CAUSED, VICTIM_UPSTREAM, VICTIM_ROLES };
 
-/* A long stretch that is a fault unless the machine's load explains it; that is known at the next
- * thread:sched.
- */
-struct stretch {
-    uint8_t what; /* enum stretch_kind */
-    uint8_t phase, unfinished;
-    uint8_t starting;   /* the main script */
-    uint8_t many_calls; /* so many synchronous ones that modules may have been loaded */
-    uint8_t first;      /* the first request of its endpoint, or the process's first work */
-    uint64_t start_ns, end_ns;
-    uint64_t gc_ns, sync_ns, encode_ns;
-    uint8_t sync_kind, encode_what;
-    const char *callback; /* type of the longest callback in it */
-    const char *route;    /* "GET /x" whose callback it was; NULL */
-    ARRAY(struct look) looks;
-    ARRAY(struct victim) victims;
-    /* redis */
-    const char *command, *inner;
-    const char *caller; /* service that sent it; NULL unknown */
-    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
-    uint64_t culprit; /* serial of the request that sent it; 0 unknown */
-    int64_t arguments;
-    /* pool: the operation that waited, and the work that held the pool most of that time */
-    const char *waiting_kind, *occupant_type, *occupant_route;
-    uint64_t run_ns, occupant_run_ns;
-    double occupant_share;
-    uint8_t occupant_kind;
-    uint32_t pool_threads;
-};
-enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
-
-/* ---- what loops and collectors did over time (loop.c, gc.c, encode.c) ---- */
-
-struct loop_bin {
-    uint64_t active_ns, longest_ns, late_ns;
-    uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
-    uint64_t gc_net_ns;       /* without what the machine took of it; 0 as long as that is not known */
-    uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
-    /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
-     * waiting for the loop. Divided by the bin's width, the mean number of them. */
-    uint64_t pool_queued_ns, pool_running_ns, pool_done_ns;
-    uint32_t turns, ticks, collections, majors;
-    uint32_t ready, pool; /* at most: callbacks due in one tick; operations in the pool, waiting or at work */
-};
-enum { LOOP_BINS = 256 };
-
-struct loop_watch {
-    uint64_t from_ns, width_ns;
-    uint64_t before_ns; /* of turns, what lies before from_ns: the first had begun then */
-    uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
-    uint64_t callbacks, pool_queued_ns, pool_running_ns,
-        pool_done_ns; /* callbacks: of streams, pool, ports */
-    uint64_t last_ns;
-    uint32_t ready, most_ready, pool, most_pool; /* in this tick; in the pool now */
-    struct loop_bin bins[LOOP_BINS];
-};
-
-struct gc_major {
-    uint64_t end_ns, heap_bytes, time_ns, between_ns;
-    uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
-    uint64_t before_bytes;
-};
-struct gc_recent {
-    uint64_t start_ns, end_ns;
-};
-enum { GC_RECENT = 128 };
-
-struct gc_watch {
-    uint64_t count[2], collecting_ns[2]; /* minor, major */
-    uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
-    uint64_t memory_bytes;         /* of the process, as last told; 0: not told */
-    ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
-    struct gc_recent recent[GC_RECENT];
-    size_t recent_count;
-    /* Of the newest js:promises; promises 0: they are not counted. */
-    uint64_t promises, promises_sampled, promises_collected;
-};
-enum { PROMISE_SAMPLING = 128 }; /* one of so many is sampled: probe/context.js */
-
-/* GC_LEAK_OUTSIDE: of what is not in the heap, Buffers and the memory of native code. */
-enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
-
 /* Turns that are long enough to have kept others waiting. */
 struct long_turn {
     uint64_t start_ns, end_ns;
@@ -317,20 +235,6 @@ struct attl {
     struct sketch latency, work;
 };
 
-struct encode_sum {
-    uint64_t count, total_ns, bytes, worst_ns, worst_bytes;
-    /* Calls that take long enough to be felt; felt_bytes: the smallest of them. */
-    uint64_t felt_count, felt_ns, felt_bytes, from_ns, to_ns;
-};
-enum { ENCODE_KINDS = 3 };
-
-enum { TYPES_KEPT = 16384 };
-
-struct async_type {
-    uint64_t async_id;
-    const char *type;
-};
-
 /* Where looks into short callbacks saw them. */
 enum { SEEN_PLACES = 16 };
 struct seen {
@@ -338,11 +242,7 @@ struct seen {
     struct look places[SEEN_PLACES];
 };
 
-struct short_turn {
-    uint64_t start_ns, end_ns, owner; /* owner: serial */
-    bool encodes;                     /* so long that it is felt */
-};
-enum { SHORT_TURNS = 256, LOOKS_MAX = 64 };
+enum { LOOKS_MAX = 64 };
 
 struct thread {
     struct process *process;
@@ -370,6 +270,7 @@ struct thread {
     uint32_t polls_since_stretch;      /* poll phases that ended since last_stretch did */
     uint64_t pool_busy_until_ns;       /* pool thread: end of its last run */
     struct loop_watch *loop;           /* NULL until its loop ran */
+    uint64_t loops_since_ns;           /* when its event loop first ran; 0: it did not */
     struct gc_watch *gc;               /* NULL until it collected */
     struct long_turn long_turns[LONG_TURNS];
     size_t long_turn_count;         /* ever; the last LONG_TURNS are kept */
@@ -381,26 +282,6 @@ struct thread {
     uint8_t had_phase;  /* of its loop, one that ended */
     uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
     uint64_t finish_ns; /* when that was */
-};
-
-/* The calls of a chosen function (function.c). */
-struct function_sum {
-    const char *name;
-    uint64_t count, threw, rejected, not_awaited, pending; /* pending: their promise is not settled */
-    uint64_t total_ns, worst_ns, self_ns; /* self: on the loop, without others called by it */
-    struct sketch took, self;
-};
-
-struct pending_call {
-    uint64_t start_ns, end_ns, owner; /* end_ns: when it returned; owner: serial */
-    uint32_t span, sum;               /* in the owner's tree; index into the process's functions */
-};
-
-/* What was asked for with --function. */
-struct chosen_function {
-    const char *asked, *words; /* words: where it was found, or what looks like it */
-    uint32_t places;
-    uint8_t state; /* as js:chosen's */
 };
 
 struct inner_command {
@@ -465,58 +346,6 @@ struct open_span {
     int64_t pid, tid;
     uint32_t event, name;
     uint8_t depth;
-};
-
-/* Faults of one place, merged: what a finding is written from. */
-struct fault {
-    enum finding_kind kind;
-    const char *service;
-    int64_t pid, tid;
-    struct look place; /* of the worst: cause, function, script, line, column, detail; strings may be NULL */
-    const char *callback, *route;
-    uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
-    uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
-    bool unfinished, phase_differs, others_unknown, warming;
-    /* pools of connections or workers: how many there are, and who had them */
-    uint32_t lanes;
-    struct holder {
-        const char *route; /* NULL: not known */
-        uint64_t total_ns, worst_ns;
-    } holders[8];
-    uint64_t open_ns, closed_ns; /* stalls: the longest that had not ended with the trace, and that had */
-    bool worker;   /* of a thread that serves no requests: it keeps nobody but those who wait for its work */
-    bool unjoined; /* slow-peer: what the traced peer did is not known */
-    bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
-    bool encodes;  /* a stall most of which was encoding */
-    struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
-    bool absorbed;     /* another fault tells of it */
-    uint8_t phase, sync_kind;
-    const char
-        *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
-    ARRAY(struct victim) victims;
-    struct map victim_of; /* serial -> index into victims */
-    uint64_t victims_left_out;
-    /* redis */
-    const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
-    const char *asked;                    /* slow-peer: the call, when command is an address */
-    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
-    struct map clients;
-    int64_t arguments;
-    /* pool */
-    const char *occupant_type, *occupant_route;
-    const struct process *process;
-    uint8_t occupant_kind;
-    uint32_t pool_threads;
-    uint64_t run_ns, occupant_run_ns;
-    double occupant_share_sum;
-    /* failure.c: attempts in all, of them failed, the most for one request; the answer's status, or how the
-     * process ended */
-    uint64_t attempts, failed, most_attempts;
-    int status;
-    struct {
-        const char *kind;
-        uint64_t count;
-    } waiting[8];
 };
 
 enum { MACHINE_STALLS = 64, ANALYZERS_MAX = 16 };
@@ -666,11 +495,6 @@ void context_check(struct analysis *a, struct process *process, const struct cal
 /* All is read: what rests on numbers that were contradicted is ambiguous. */
 void contexts_judge(struct analysis *a);
 
-/* pool.c */
-void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
-void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);
-void pool_op_free(struct pool_op *op);
-
 /* below.c: the kernel layer below a span. */
 struct kept_calls *below_keep(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void below_pool(struct analysis *a, struct pool_op *op, struct request *owner);
@@ -683,205 +507,15 @@ void below_times(const struct thread *thread, struct vspan *span);
 struct item *turn_item(struct analysis *a, struct thread *thread, uint16_t event, uint64_t start_ns,
                        uint64_t end_ns);
 
-/* turn.c */
-void turn_event(struct analysis *a, struct thread *thread, const struct event *e);
-void turn_flush(struct analysis *a, struct thread *thread);
-void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
-
-/* node.c: reads one turn, a complete tree. */
-void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
-
-/* function.c */
-void function_chosen(struct analysis *a, struct thread *thread, const struct event *e);
-int functions_report(struct analysis *a, struct report *report); /* those that were asked for and not seen */
-void functions_free(struct thread *thread);
-void function_sums_free(struct process *process);
-
-/* loop.c */
-struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns);
-void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-/* A poll phase: a turn of the loop as a whole. timeout_ms: how long it was willing to wait. */
-void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
-               int32_t timeout_ms);
-
-/* It has polled: what had come during the long turns before it is read. */
-void loop_polled(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-/* Something that was ready when the loop polled is handled. */
-void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns);
-/* The queue of the thread pool: an operation that this loop gave it is there, has run, has come back. */
-void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns);
-void loop_ran(struct thread *thread);
-/* The kernel's account of the loop's thread. */
-void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
-                    uint64_t wait_ns);
-void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns);
-
-/* gc.c */
-void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
-                  uint64_t heap_before, uint64_t heap_after);
-void gc_memory(struct analysis *a, struct thread *none, const struct event *e);
-uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
-/* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
-enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran);
-/* The major collections since there are requests, or all where there are none. */
-const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count);
-/* By the clock, since there are requests: in collections, and what the loop was at work. */
-void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
-void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
-void gc_promises(struct analysis *a, struct thread *thread, const struct event *e);
-/* About how many promises are still in memory; false: too few were sampled to say. */
-bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive);
-json_t *gc_json(const struct thread *thread);
-void gc_free(struct gc_watch *gc);
-
 /* critical.c: after the request has ended; its own operations' requests in other services have theirs
  * already. */
 void critical_find(struct analysis *a, struct request *request, const struct thread *thread);
-
-/* slow.c: whom the request waited for on its path. */
-void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
-
-/* port.c */
-void port_posted(struct analysis *a, struct thread *thread, const struct event *e);
-void port_owned(struct analysis *a, struct channel *channel, uint64_t number, struct request *owner,
-                enum known known, uint32_t parent);
-void port_received(struct analysis *a, struct thread *thread, const struct event *e);
-/* Its last answer was this request's; the span's index. */
-uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
-void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
-/* Adds an object for each message port that was posted to. */
-void ports_json(const struct analysis *a, json_t *array);
-void channels_free(struct process *process);
 
 /* attl.c: an operation has ended. service is interned. Returns how many times the middle of those before it
  * took, 0 when that is nothing unusual. */
 float attl_add(struct analysis *a, const char *service, const struct vspan *span);
 const struct attl *attl_of(const struct analysis *a, const char *service, const char *name);
 void attl_free(struct analysis *a);
-
-/* encode.c */
-void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
-                 uint64_t bytes);
-/* The first request: what was encoded before is no request's time. */
-void encode_serves(struct process *process);
-/* A turn in which encoding took encode_ns; looks: of it. Returns whether it was felt. */
-bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
-/* A function that encodes, too. */
-bool encode_around(const struct process *process, const struct look *place);
-const struct look *encode_place(const struct process *process);
-/* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
- * bytes into arrays); 0 when too few looks tell. */
-uint64_t encode_seen_ns(const struct process *process);
-void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
-struct fault *encode_fault(struct analysis *a, const struct process *process);
-void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
-
-/* faults/analyzer.c */
-extern const struct analyzer analyzer_faults, analyzer_failures;
-
-/* stretch.c */
-extern const struct event_reading STRETCH_EVENTS[];
-extern const struct event_reading FAILURE_EVENTS[];
-/* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
- * wait for takes long because nobody has a processor. */
-double process_ran_share(const struct process *process);
-void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-/* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
- * it was, 0 unknown. */
-struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
-                             uint64_t culprit);
-struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
-                            uint64_t start_ns, uint64_t end_ns);
-void stretch_victim(struct analysis *a, struct stretch *stretch, const struct request *request,
-                    uint64_t delay_ns, enum victim_role role);
-/* The victim and the requests that wait for it in other services. */
-void stretch_victim_chain(struct analysis *a, struct stretch *stretch, const struct request *request,
-                          uint64_t delay_ns, enum victim_role role);
-void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish);
-uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-/* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
- * unknown. */
-void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
-                          uint64_t sent_ns, uint64_t opened_ns);
-uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
-uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-/* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
- * nobody looked. Interned. */
-const char *stretch_place(struct analysis *a, const struct stretch *stretch);
-void stretch_free(struct stretch *stretch);
-
-/* place.c: the function that nearly all looks have in common, its line and what it called. false: their
- * stacks are not known. */
-bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
-
-/* Whether it was seen in what turns data into text, or back. */
-bool look_encodes(const struct look *place);
-
-/* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
-void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
-/* The last task of a channel to a worker, whose it was: serial, 0 not known yet. */
-void lane_worked(struct analysis *a, struct channel *channel, uint64_t owner);
-bool is_thread_message(const struct vspan *span);
-/* The address all of whose connections were busy in [from, to), and how many there are; NULL: there is none.
- */
-const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
-                            uint32_t *ret_count);
-void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
-
-/* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
-void failure_request_done(struct analysis *a, const struct process *process, struct request *request);
-/* A call that was never answered explains a wait of the request. */
-bool failure_covers(const struct request *request, uint64_t start_ns, uint64_t end_ns);
-/* All is read: connects that no request asked for. */
-void failures_judge(struct analysis *a);
-void failure_forget(struct process *process);
-
-/* nothing.c: why there are no findings. */
-const char *verdict_nothing(struct analysis *a);
-
-/* verdict_failure.c: words for them. */
-bool verdict_is_failure(enum finding_kind kind);
-bool verdict_failure_matters(const struct fault *fault);
-enum finding_severity verdict_failure_severity(const struct fault *fault);
-void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault);
-
-/* unexplained.c */
-void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);
-
-/* short.c: callbacks that are none of them long and take long together. */
-void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
-                uint64_t end_ns, uint64_t net_ns, bool encodes);
-/* Adds a look to *seen, which is made when it is NULL. */
-void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
-void short_look(struct analysis *a, struct thread *thread, const struct look *look);
-void short_request_done(struct analysis *a, struct process *process, struct request *request);
-void shorts_judge(struct analysis *a);
-
-/* fault.c: stretches and waits of the same place, merged. */
-struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
-                        const char *place);
-void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
-                       uint64_t delay_ns, enum victim_role role);
-/* from's victims and costs become to's, which alone is told of. */
-void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
-void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
-void faults_free(struct analysis *a);
-
-/* verdict.c: words for the faults. */
-int verdicts_report(struct analysis *a, struct report *report);
-/* A finding's requests, rank, place and link, from its fault. */
-int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
-void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
-
-/* verdict_pool.c: words for pools of connections and workers. */
-void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault);
-/* Words for what is left over (unexplained.c). */
-void verdict_unexplained(struct finding *f, const struct fault *fault);
-
-/* targets/node/findings.c */
-int node_findings(struct analysis *a, struct report *report);
 
 /* Whose work an async id is: serial and how it is known. */
 static inline uint64_t async_pack(uint64_t serial, enum known known)

@@ -182,8 +182,7 @@ struct request *request_new(struct analysis *a, struct thread *thread, uint64_t 
     a->counts.requests++;
     if (!thread->process->first_request_ns) {
         thread->process->first_request_ns = start_ns;
-        thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
-        ANALYZERS_CALL(a, process_serves, thread->process);
+        ANALYZERS_CALL(a, process_serves, thread);
     }
     return request;
 }

@@ -2,6 +2,7 @@
  * tells, what the server's tells where it is traced, and how the two are joined: by the mirrored connection
  * and the command's number on it (Redis microservices paper, integration). */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "faults/faults.h"
 #include "protocols/commands.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "faults/faults.h"
 #include "protocols/http.h"
 #include "protocols/protocols.h"
 #include "model/reading.h"

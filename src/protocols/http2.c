@@ -6,6 +6,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/socket.h>
 
+#include "faults/faults.h"
 #include "protocols/http.h"
 #include "protocols/protocols.h"
 #include "model/model.h"

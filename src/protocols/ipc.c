@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "faults/faults.h"
 #include "protocols/ipc.h"
 #include "protocols/protocols.h"
 #include "model/reading.h"
@@ -124,9 +125,9 @@ static uint64_t starting_ns(const struct connection *other, const struct vspan *
 {
     uint64_t *slot = other ? map_get(&other->process->threads, (uint64_t)other->process->pid) : NULL;
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
-    if (!thread || !thread->loop)
+    if (!thread || !thread->loops_since_ns)
         return span->end_ns - span->start_ns;
-    uint64_t ready_ns = MIN(MAX(thread->loop->from_ns, span->start_ns), span->end_ns);
+    uint64_t ready_ns = MIN(MAX(thread->loops_since_ns, span->start_ns), span->end_ns);
     return ready_ns - span->start_ns;
 }
 

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 /* Node.js in the analysis of requests: which events it reads (the operations of the thread pool, message
  * ports, and all that makes up a turn of the event loop: turn.c), and what is known of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/model.h"
+#include "targets/node/state.h"
 
 static const struct event_reading EVENTS[] = {
     {SONDE_EVENT_uv_submit, pool_event},     {SONDE_EVENT_uv_run, pool_event},
@@ -34,6 +34,12 @@ static void process_free(struct process *process)
     function_sums_free(process);
 }
 
+static void process_serves(struct thread *thread)
+{
+    thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
+    encode_serves(thread->process);
+}
+
 static void request_done(struct analysis *a, struct process *process, struct request *request)
 {
     gc_request_done(a, process, request);
@@ -45,7 +51,7 @@ const struct analyzer analyzer_node = {.name = "node",
                                        .events = EVENTS,
                                        .thread_free = thread_free,
                                        .process_free = process_free,
-                                       .process_serves = encode_serves,
+                                       .process_serves = process_serves,
                                        .scheduled = loop_scheduled,
                                        .paused_ns = gc_overlap_ns,
                                        .stalled = ports_stalled,

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 #include "base/clock.h"
 
 enum { LOOKS_NEEDED = 5 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 #include "base/clock.h"
 
 /* Encoding is a fault of its own when it takes this share of the loop's work, so much of it, in so many

@@ -10,7 +10,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 #include "base/clock.h"
 
 enum { MAJORS_MAX = 256, MAJORS_NEEDED = 4, STEPS_TOLD = 50 };

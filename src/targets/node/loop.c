@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 #include "base/clock.h"
 
 static const uint64_t FIRST_WIDTH_NS = 100 * NS_PER_MS;
@@ -56,6 +56,7 @@ static struct loop_watch *watch_of(struct analysis *a, struct thread *thread, ui
     }
     thread->loop->width_ns = FIRST_WIDTH_NS;
     thread->loop->from_ns = now_ns;
+    thread->loops_since_ns = MAX(now_ns, 1u);
     return thread->loop;
 }
 

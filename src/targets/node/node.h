@@ -4,6 +4,7 @@
 #ifndef TARGETS_NODE_NODE_H
 #define TARGETS_NODE_NODE_H
 
+#include "targets/node/state.h"
 #include "model/reading.h"
 
 /* What is learnt about the turn as a whole. */

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 
 enum { OCCUPANTS_MAX = 32, KIND_READ = 3, KIND_WORK = 64, KIND_GETADDRINFO = 65, KIND_GETNAMEINFO = 66 };
 

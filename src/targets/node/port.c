@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/model.h"
+#include "targets/node/state.h"
 
 enum { WAITING_MAX = 1024, CHANNELS_MAX = 4096 };
 

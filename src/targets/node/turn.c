@@ -7,6 +7,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "targets/node/state.h"
 #include "model/reading.h"
 
 /* The sampler fits its clock on its own. */

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <ctype.h>
 
+#include "faults/faults.h"
 #include "protocols/commands.h"
 
 enum { INNER_MAX = 32 };

@@ -1,0 +1,204 @@
+/* The search for faults: long stretches and waits, the faults that they are merged into, and verdicts in
+ * words. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FAULTS_FAULTS_H
+#define FAULTS_FAULTS_H
+
+#include "model/model.h"
+
+/* A long stretch that is a fault unless the machine's load explains it; that is known at the next
+ * thread:sched.
+ */
+struct stretch {
+    uint8_t what; /* enum stretch_kind */
+    uint8_t phase, unfinished;
+    uint8_t starting;   /* the main script */
+    uint8_t many_calls; /* so many synchronous ones that modules may have been loaded */
+    uint8_t first;      /* the first request of its endpoint, or the process's first work */
+    uint64_t start_ns, end_ns;
+    uint64_t gc_ns, sync_ns, encode_ns;
+    uint8_t sync_kind, encode_what;
+    const char *callback; /* type of the longest callback in it */
+    const char *route;    /* "GET /x" whose callback it was; NULL */
+    ARRAY(struct look) looks;
+    ARRAY(struct victim) victims;
+    /* redis */
+    const char *command, *inner;
+    const char *caller; /* service that sent it; NULL unknown */
+    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
+    uint64_t culprit; /* serial of the request that sent it; 0 unknown */
+    int64_t arguments;
+    /* pool: the operation that waited, and the work that held the pool most of that time */
+    const char *waiting_kind, *occupant_type, *occupant_route;
+    uint64_t run_ns, occupant_run_ns;
+    double occupant_share;
+    uint8_t occupant_kind;
+    uint32_t pool_threads;
+};
+enum stretch_kind { STRETCH_TURN, STRETCH_COMMAND, STRETCH_POOL };
+
+struct short_turn {
+    uint64_t start_ns, end_ns, owner; /* owner: serial */
+    bool encodes;                     /* so long that it is felt */
+};
+enum { SHORT_TURNS = 256 };
+
+/* Faults of one place, merged: what a finding is written from. */
+struct fault {
+    enum finding_kind kind;
+    const char *service;
+    int64_t pid, tid;
+    struct look place; /* of the worst: cause, function, script, line, column, detail; strings may be NULL */
+    const char *callback, *route;
+    uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
+    uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
+    bool unfinished, phase_differs, others_unknown, warming;
+    /* pools of connections or workers: how many there are, and who had them */
+    uint32_t lanes;
+    struct holder {
+        const char *route; /* NULL: not known */
+        uint64_t total_ns, worst_ns;
+    } holders[8];
+    uint64_t open_ns, closed_ns; /* stalls: the longest that had not ended with the trace, and that had */
+    bool worker;   /* of a thread that serves no requests: it keeps nobody but those who wait for its work */
+    bool unjoined; /* slow-peer: what the traced peer did is not known */
+    bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
+    bool encodes;  /* a stall most of which was encoding */
+    struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
+    bool absorbed;     /* another fault tells of it */
+    uint8_t phase, sync_kind;
+    const char
+        *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
+    ARRAY(struct victim) victims;
+    struct map victim_of; /* serial -> index into victims */
+    uint64_t victims_left_out;
+    /* redis */
+    const char *command, *inner, *caller; /* slow-peer, slow-io: what; slow-peer: caller is the traced peer */
+    const char *asked;                    /* slow-peer: the call, when command is an address */
+    uint64_t client_id, argument_bytes, inner_calls, queued_commands, queued_ns;
+    struct map clients;
+    int64_t arguments;
+    /* pool */
+    const char *occupant_type, *occupant_route;
+    const struct process *process;
+    uint8_t occupant_kind;
+    uint32_t pool_threads;
+    uint64_t run_ns, occupant_run_ns;
+    double occupant_share_sum;
+    /* failure.c: attempts in all, of them failed, the most for one request; the answer's status, or how the
+     * process ended */
+    uint64_t attempts, failed, most_attempts;
+    int status;
+    struct {
+        const char *kind;
+        uint64_t count;
+    } waiting[8];
+};
+
+/* slow.c: whom the request waited for on its path. */
+void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* faults/analyzer.c */
+extern const struct analyzer analyzer_faults, analyzer_failures;
+
+/* stretch.c */
+extern const struct event_reading STRETCH_EVENTS[];
+extern const struct event_reading FAILURE_EVENTS[];
+/* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
+ * wait for takes long because nobody has a processor. */
+double process_ran_share(const struct process *process);
+void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
+ * it was, 0 unknown. */
+struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t culprit);
+struct stretch *stretch_new(struct analysis *a, struct thread *thread, enum stretch_kind what,
+                            uint64_t start_ns, uint64_t end_ns);
+void stretch_victim(struct analysis *a, struct stretch *stretch, const struct request *request,
+                    uint64_t delay_ns, enum victim_role role);
+/* The victim and the requests that wait for it in other services. */
+void stretch_victim_chain(struct analysis *a, struct stretch *stretch, const struct request *request,
+                          uint64_t delay_ns, enum victim_role role);
+void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish);
+uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
+ * unknown. */
+void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
+                          uint64_t sent_ns, uint64_t opened_ns);
+uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
+ * nobody looked. Interned. */
+const char *stretch_place(struct analysis *a, const struct stretch *stretch);
+void stretch_free(struct stretch *stretch);
+
+/* place.c: the function that nearly all looks have in common, its line and what it called. false: their
+ * stacks are not known. */
+bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
+
+/* Whether it was seen in what turns data into text, or back. */
+bool look_encodes(const struct look *place);
+
+/* lanes.c: what used a connection until now; the waits of a request for a connection of a few. */
+void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns);
+/* The last task of a channel to a worker, whose it was: serial, 0 not known yet. */
+void lane_worked(struct analysis *a, struct channel *channel, uint64_t owner);
+bool is_thread_message(const struct vspan *span);
+/* The address all of whose connections were busy in [from, to), and how many there are; NULL: there is none.
+ */
+const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
+                            uint32_t *ret_count);
+void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
+void failure_request_done(struct analysis *a, const struct process *process, struct request *request);
+/* A call that was never answered explains a wait of the request. */
+bool failure_covers(const struct request *request, uint64_t start_ns, uint64_t end_ns);
+/* All is read: connects that no request asked for. */
+void failures_judge(struct analysis *a);
+void failure_forget(struct process *process);
+
+/* nothing.c: why there are no findings. */
+const char *verdict_nothing(struct analysis *a);
+
+/* verdict_failure.c: words for them. */
+bool verdict_is_failure(enum finding_kind kind);
+bool verdict_failure_matters(const struct fault *fault);
+enum finding_severity verdict_failure_severity(const struct fault *fault);
+void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault);
+
+/* unexplained.c */
+void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* short.c: callbacks that are none of them long and take long together. */
+void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
+                uint64_t end_ns, uint64_t net_ns, bool encodes);
+/* Adds a look to *seen, which is made when it is NULL. */
+void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
+void short_look(struct analysis *a, struct thread *thread, const struct look *look);
+void short_request_done(struct analysis *a, struct process *process, struct request *request);
+void shorts_judge(struct analysis *a);
+
+/* fault.c: stretches and waits of the same place, merged. */
+struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct process *process,
+                        const char *place);
+void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
+                       uint64_t delay_ns, enum victim_role role);
+/* from's victims and costs become to's, which alone is told of. */
+void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
+void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
+void faults_free(struct analysis *a);
+
+/* verdict.c: words for the faults. */
+int verdicts_report(struct analysis *a, struct report *report);
+/* A finding's requests, rank, place and link, from its fault. */
+int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
+void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
+
+/* verdict_pool.c: words for pools of connections and workers. */
+void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault);
+/* Words for what is left over (unexplained.c). */
+void verdict_unexplained(struct finding *f, const struct fault *fault);
+
+#endif

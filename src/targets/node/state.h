@@ -1,0 +1,183 @@
+/* What the analysis of a Node.js process keeps of its own, and its parts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_NODE_STATE_H
+#define TARGETS_NODE_STATE_H
+
+#include "faults/faults.h"
+#include "model/model.h"
+
+/* ---- what loops and collectors did over time (loop.c, gc.c, encode.c) ---- */
+
+struct loop_bin {
+    uint64_t active_ns, longest_ns, late_ns;
+    uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
+    uint64_t gc_net_ns;       /* without what the machine took of it; 0 as long as that is not known */
+    uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
+    /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
+     * waiting for the loop. Divided by the bin's width, the mean number of them. */
+    uint64_t pool_queued_ns, pool_running_ns, pool_done_ns;
+    uint32_t turns, ticks, collections, majors;
+    uint32_t ready, pool; /* at most: callbacks due in one tick; operations in the pool, waiting or at work */
+};
+enum { LOOP_BINS = 256 };
+
+struct loop_watch {
+    uint64_t from_ns, width_ns;
+    uint64_t before_ns; /* of turns, what lies before from_ns: the first had begun then */
+    uint64_t active_ns, turns, ticks, last_poll_ns, longest_tick_ns, late_timers, worst_late_ns;
+    uint64_t callbacks, pool_queued_ns, pool_running_ns,
+        pool_done_ns; /* callbacks: of streams, pool, ports */
+    uint64_t last_ns;
+    uint32_t ready, most_ready, pool, most_pool; /* in this tick; in the pool now */
+    struct loop_bin bins[LOOP_BINS];
+};
+
+struct gc_major {
+    uint64_t end_ns, heap_bytes, time_ns, between_ns;
+    uint64_t memory_bytes; /* the least that the process had from then to the next; UINT64_MAX: not known */
+    uint64_t before_bytes;
+};
+struct gc_recent {
+    uint64_t start_ns, end_ns;
+};
+enum { GC_RECENT = 128 };
+
+struct gc_watch {
+    uint64_t count[2], collecting_ns[2]; /* minor, major */
+    uint64_t time_ns, between_ns, last_end_ns, longest_ns, heap_bytes, freed_bytes;
+    uint64_t memory_bytes;         /* of the process, as last told; 0: not told */
+    ARRAY(struct gc_major) majors; /* at most MAJORS_MAX: the older ones thinned out */
+    struct gc_recent recent[GC_RECENT];
+    size_t recent_count;
+    /* Of the newest js:promises; promises 0: they are not counted. */
+    uint64_t promises, promises_sampled, promises_collected;
+};
+enum { PROMISE_SAMPLING = 128 }; /* one of so many is sampled: probe/context.js */
+
+/* GC_LEAK_OUTSIDE: of what is not in the heap, Buffers and the memory of native code. */
+enum gc_verdict { GC_HEALTHY, GC_PRESSURE, GC_LEAK, GC_LEAK_OUTSIDE };
+
+struct encode_sum {
+    uint64_t count, total_ns, bytes, worst_ns, worst_bytes;
+    /* Calls that take long enough to be felt; felt_bytes: the smallest of them. */
+    uint64_t felt_count, felt_ns, felt_bytes, from_ns, to_ns;
+};
+enum { ENCODE_KINDS = 3 };
+
+enum { TYPES_KEPT = 16384 };
+
+struct async_type {
+    uint64_t async_id;
+    const char *type;
+};
+
+/* The calls of a chosen function (function.c). */
+struct function_sum {
+    const char *name;
+    uint64_t count, threw, rejected, not_awaited, pending; /* pending: their promise is not settled */
+    uint64_t total_ns, worst_ns, self_ns; /* self: on the loop, without others called by it */
+    struct sketch took, self;
+};
+
+struct pending_call {
+    uint64_t start_ns, end_ns, owner; /* end_ns: when it returned; owner: serial */
+    uint32_t span, sum;               /* in the owner's tree; index into the process's functions */
+};
+
+/* What was asked for with --function. */
+struct chosen_function {
+    const char *asked, *words; /* words: where it was found, or what looks like it */
+    uint32_t places;
+    uint8_t state; /* as js:chosen's */
+};
+
+/* pool.c */
+void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
+void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);
+void pool_op_free(struct pool_op *op);
+
+/* turn.c */
+void turn_event(struct analysis *a, struct thread *thread, const struct event *e);
+void turn_flush(struct analysis *a, struct thread *thread);
+void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
+
+/* node.c: reads one turn, a complete tree. */
+void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
+
+/* function.c */
+void function_chosen(struct analysis *a, struct thread *thread, const struct event *e);
+int functions_report(struct analysis *a, struct report *report); /* those that were asked for and not seen */
+void functions_free(struct thread *thread);
+void function_sums_free(struct process *process);
+
+/* loop.c */
+struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns);
+void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* A poll phase: a turn of the loop as a whole. timeout_ms: how long it was willing to wait. */
+void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+               int32_t timeout_ms);
+
+/* It has polled: what had come during the long turns before it is read. */
+void loop_polled(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+/* Something that was ready when the loop polled is handled. */
+void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns);
+/* The queue of the thread pool: an operation that this loop gave it is there, has run, has come back. */
+void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns);
+void loop_ran(struct thread *thread);
+/* The kernel's account of the loop's thread. */
+void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
+                    uint64_t wait_ns);
+void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns);
+
+/* gc.c */
+void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
+                  uint64_t heap_before, uint64_t heap_after);
+void gc_memory(struct analysis *a, struct thread *none, const struct event *e);
+uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
+/* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
+enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran);
+/* The major collections since there are requests, or all where there are none. */
+const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count);
+/* By the clock, since there are requests: in collections, and what the loop was at work. */
+void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_active_ns);
+void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_between_ns);
+void gc_promises(struct analysis *a, struct thread *thread, const struct event *e);
+/* About how many promises are still in memory; false: too few were sampled to say. */
+bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive);
+json_t *gc_json(const struct thread *thread);
+void gc_free(struct gc_watch *gc);
+
+/* port.c */
+void port_posted(struct analysis *a, struct thread *thread, const struct event *e);
+void port_owned(struct analysis *a, struct channel *channel, uint64_t number, struct request *owner,
+                enum known known, uint32_t parent);
+void port_received(struct analysis *a, struct thread *thread, const struct event *e);
+/* Its last answer was this request's; the span's index. */
+uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
+void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
+/* Adds an object for each message port that was posted to. */
+void ports_json(const struct analysis *a, json_t *array);
+void channels_free(struct process *process);
+
+/* encode.c */
+void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
+                 uint64_t bytes);
+/* The first request: what was encoded before is no request's time. */
+void encode_serves(struct process *process);
+/* A turn in which encoding took encode_ns; looks: of it. Returns whether it was felt. */
+bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns);
+/* A function that encodes, too. */
+bool encode_around(const struct process *process, const struct look *place);
+const struct look *encode_place(const struct process *process);
+/* Of the time of those turns, what the functions that encode took, whatever else they did to it (copying
+ * bytes into arrays); 0 when too few looks tell. */
+uint64_t encode_seen_ns(const struct process *process);
+void encode_request_done(struct analysis *a, struct process *process, const struct request *request);
+struct fault *encode_fault(struct analysis *a, const struct process *process);
+void encode_total(const struct process *process, struct encode_sum *ret_all, uint8_t *ret_most);
+
+/* targets/node/findings.c */
+int node_findings(struct analysis *a, struct report *report);
+
+#endif
