@@ -6,7 +6,7 @@
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
 //   node bench/overhead.mjs build/sonde --functions CELL [--modes ...]  which of the probe's functions the service runs
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
-// nothing and shows how far medians can be trusted. What a change of a hook costs is seen better in bench/wrappers.txt.
+// nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js). What a change of a hook costs is seen better in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -39,6 +39,8 @@ const MODES = {
     usual: [],
     everything: ['--level', 'everything'],
 };
+// Other ways to look into a service of Node, measured the same way (bench/peers.js).
+const PEERS = ['async-hooks', 'opentelemetry'];
 // The ratios of processor time that are to be reached.
 const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
@@ -77,6 +79,16 @@ async function attach(pid, mode) {
     };
 }
 
+// The peer of a service is switched on; what is answered switches it off.
+async function switchOn(pid, state) {
+    const until = async (word) => {
+        process.kill(pid, 'SIGUSR2');
+        while (!fs.existsSync(state) || fs.readFileSync(state, 'utf8') !== word) await pause(10);
+    };
+    await until('on');
+    return () => until('off').then(() => ({}));
+}
+
 // A Redis: load(n) sends n SETs and n GETs and answers { requests, perSecond }.
 async function redis(pipeline) {
     const { pid, load, stop } = await startRedis((command) => launch(command, 'ignore'), work);
@@ -101,10 +113,10 @@ async function sharedRedis() {
     return port;
 }
 
-async function http(node, script, ...args) {
-    const port = args.includes('REDIS') ? await sharedRedis() : 0;
-    const command = [node, path.join(here, script), ...args.map((word) => (word === 'REDIS' ? port : word))];
-    const { child, stop } = launch(command, 'pipe', { REDIS_PORT: String(port) });
+async function http(node, peer, script, ...args) {
+    const port = args.includes('REDIS') ? await sharedRedis() : 0, state = path.join(work, `peer-${Date.now()}`);
+    const command = [node, ...(peer ? ['--require', path.join(here, 'peers.js')] : []), path.join(here, script), ...args.map((word) => (word === 'REDIS' ? port : word))];
+    const { child, stop } = launch(command, 'pipe', { REDIS_PORT: String(port), ...(peer && { PEER: peer, PEER_STATE: state }) });
     const [pid, at] = await new Promise((resolve, reject) => {
         child.stdout.on('data', (part) => /^\d+ \d+$/m.test(part) && resolve(/^(\d+) (\d+)$/m.exec(part).slice(1).map(Number)));
         child.on('exit', (status) => reject(new Error(`the service ended with ${status}`)));
@@ -114,17 +126,17 @@ async function http(node, script, ...args) {
         const said = execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
         return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
     };
-    return { pid, load, stop: () => stop(pid) };
+    return { pid, load, switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
 }
 
 // Each cell: what it is, how it is started, and how much load a slice is.
 const CELLS = {
     redis: { text: 'Redis, GET and SET', launch: () => redis(1), slice: 40_000 },
     'redis-p16': { text: 'Redis, 16 in a pipeline', launch: () => redis(16), slice: 300_000 },
-    'node-text': { text: 'Node, short text', node: true, launch: (node) => http(node, 'http-server.js'), slice: 1 },
-    'node-hash': { text: 'Node, file and hash', node: true, launch: (node) => http(node, 'hash-server.js'), slice: 1 },
-    'node-redis': { text: 'Node, two Redis commands', node: true, launch: (node) => http(node, 'context-server.js', 'REDIS'), slice: 1 },
-    'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (node) => http(node, 'mixed-server.js', 'REDIS'), slice: 1 },
+    'node-text': { text: 'Node, short text', node: true, launch: (node, peer) => http(node, peer, 'http-server.js'), slice: 1 },
+    'node-hash': { text: 'Node, file and hash', node: true, launch: (node, peer) => http(node, peer, 'hash-server.js'), slice: 1 },
+    'node-redis': { text: 'Node, two Redis commands', node: true, launch: (node, peer) => http(node, peer, 'context-server.js', 'REDIS'), slice: 1 },
+    'node-mixed': { text: 'Node, files, names, Redis', node: true, launch: (node, peer) => http(node, peer, 'mixed-server.js', 'REDIS'), slice: 1 },
 };
 const USUAL_CELLS = ['redis', 'redis-p16', 'node-text', 'node-hash', 'node-redis'];
 
@@ -136,7 +148,7 @@ const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0]
 // two untraced slices takes out what drifts.
 const TIMES = 4;
 async function* pairs(cell, mode, node) {
-    const { launch: start, slice } = CELLS[cell], service = await start(node);
+    const { launch: start, slice } = CELLS[cell], peer = PEERS.includes(mode) ? mode : null, service = await start(node, peer);
     const measured = () => {
         const before = cpuTime(service.pid), { requests, perSecond } = service.load(slice);
         return { ns: (cpuTime(service.pid) - before) / requests, perSecond, requests };
@@ -144,7 +156,7 @@ async function* pairs(cell, mode, node) {
     for (let i = 0; i < 3; i++) measured(); // warms up
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
-        const steal = stolen(), detach = MODES[mode] && (await attach(service.pid, MODES[mode]));
+        const steal = stolen(), detach = peer ? await service.switchOn() : MODES[mode] && (await attach(service.pid, MODES[mode]));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
@@ -168,8 +180,8 @@ function combinations() {
         return has(client);
     });
     const modes = options.modes?.split(',') ?? ['twin', 'no-kernel', 'usual'];
-    for (const mode of modes) if (!(mode in MODES)) throw new Error(`there is no mode '${mode}'; there are ${Object.keys(MODES).join(', ')}`);
-    return cells.flatMap((cell) => modes.flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])));
+    for (const mode of modes) if (!(mode in MODES) && !PEERS.includes(mode)) throw new Error(`there is no mode '${mode}'; there are ${[...Object.keys(MODES), ...PEERS].join(', ')}`);
+    return cells.flatMap((cell) => modes.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])));
 }
 
 async function measure() {
@@ -199,7 +211,7 @@ function print() {
         const goal = GOALS[mode], verdict = !goal || !known ? '' : cpu.high <= goal ? `<= ${goal}: met` : cpu.low > goal ? `<= ${goal}: missed` : `<= ${goal}: open`;
         const lost = lines.reduce((sum, l) => sum + (l.lost ?? 0), 0);
         return [CELLS[cell].text, node ?? '', mode, (middle(lines.map((l) => l.bare.ns)) / 1000).toFixed(2), cpu.median.toFixed(3), known ? `${cpu.low.toFixed(3)}..${cpu.high.toFixed(3)}` : '',
-            rate.median.toFixed(3), mode === 'twin' ? '' : middle(lines.map((l) => l.trace_bytes)).toFixed(0), String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
+            rate.median.toFixed(3), MODES[mode] ? middle(lines.map((l) => l.trace_bytes)).toFixed(0) : '', String(lost || ''), String(n), !known || needed > n ? String(known ? needed : '?') : 'enough', verdict];
     });
     table(`Traced against untraced, commit ${commit}: medians of pairs, with their 95 % intervals`,
         ['', 'Node', 'mode', 'us untraced', 'CPU ratio', 'interval', 'rate ratio', 'trace B/req', 'lost', 'pairs', 'for 1 %', 'goal'], rows);

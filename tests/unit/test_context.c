@@ -96,6 +96,27 @@ static void commands_follow_their_context(void **state)
     feed_done(&feed);
 }
 
+/* Where it was lost, one command and one answer would say a lot, and wrongly. */
+static void what_is_lost_is_ambiguous(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    request(&feed, 30, "/a", 2, US(100));
+    send_command(&feed, 1, 2, US(103));
+    end_turn(&feed, 30, 400, US(98), US(110));
+    executed(&feed, 1, US(120));
+    send_command(&feed, 2, SONDE_CONTEXT_LOST, US(152));
+    end_turn(&feed, 7, 300, US(150), US(160));
+    feed_finish(&feed);
+    uint8_t known;
+    assert_int_equal(last_command(&feed, "/a", &known), 1);
+    const struct analysis_counts *c = analysis_counts(feed.analysis);
+    assert_int_equal(c->proved, 1);
+    assert_int_equal(c->inferred, 0);
+    assert_int_equal(c->ambiguous, 1);
+    feed_done(&feed);
+}
+
 /* A W3C trace context is the request's whose number it carries. */
 static void trace_ids_are_the_requests(void **state)
 {
@@ -261,6 +282,7 @@ static void a_reply_written_as_the_read_begins_was_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_lost_is_ambiguous),
         cmocka_unit_test(commands_follow_their_context),
         cmocka_unit_test(trace_ids_are_the_requests),
         cmocka_unit_test(foreign_numbers_prove_nothing),
