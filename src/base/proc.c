@@ -12,6 +12,19 @@
 
 #include "base/file.h"
 
+static proc_ask_fn *ask_broker; /* set once, in a worker */
+
+void proc_ask_from_now_on(proc_ask_fn *ask)
+{
+    ask_broker = ask;
+}
+
+int proc_ask(const struct proc *proc, enum proc_question question, const char *name, uint64_t start,
+             uint64_t end)
+{
+    return ask_broker ? ask_broker(proc ? proc->pid : 0, question, name, start, end) : -ENOSYS;
+}
+
 enum { STAT_MAX = 8 << 10, STATUS_MAX = 64 << 10 };
 
 /* The directory first: if it is there still after the pidfd was opened, its process had the number all the
@@ -19,6 +32,8 @@ enum { STAT_MAX = 8 << 10, STATUS_MAX = 64 << 10 };
 static int open_both(struct proc *proc)
 {
     char path[32];
+    if (ask_broker)
+        return proc_ask(proc, PROC_EXISTS, NULL, 0, 0);
     snprintf(path, sizeof(path), "/proc/%d", proc->pid);
     proc->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (proc->directory < 0)
@@ -64,6 +79,8 @@ void proc_unref(struct proc *proc)
 
 bool proc_exists(const struct proc *proc)
 {
+    if (ask_broker)
+        return proc_ask(proc, PROC_EXISTS, NULL, 0, 0) == 0;
     return faccessat(proc->directory, "stat", F_OK, 0) == 0;
 }
 
@@ -82,6 +99,8 @@ bool proc_has_ended(const struct proc *proc)
 
 int proc_file_open(const struct proc *proc, const char *name, int flags)
 {
+    if (ask_broker)
+        return flags == O_RDONLY ? proc_ask(proc, PROC_TEXT, name, 0, 0) : -EPERM;
     int fd = openat(proc->directory, name, flags | O_CLOEXEC);
     if (fd >= 0)
         return fd;

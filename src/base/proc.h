@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/macro.h"
@@ -19,6 +20,26 @@ struct proc {
     int pidfd;     /* for poll(2) and pidfd_getfd(2) */
     unsigned references;
 };
+
+/* In a worker without rights (broker/worker.h), which can open nothing of another process itself: asks the
+ * broker for a descriptor, or a negative errno. */
+enum proc_question {
+    PROC_EXISTS, /* 0 */
+    PROC_TEXT,   /* a file of /proc/PID by its name */
+    PROC_MAPPED, /* the regular file that is mapped at [start, end) */
+    PROC_FILE,   /* a regular file by its path in the process's root */
+    PROC_OURS,   /* a regular file by its path in our own root */
+    PROC_QUESTIONS
+};
+typedef int proc_ask_fn(pid_t pid, enum proc_question question, const char *name, uint64_t start,
+                        uint64_t end);
+
+/* From now on, handles of this process of ours ask instead of opening. */
+void proc_ask_from_now_on(proc_ask_fn *ask);
+
+/* PROC_MAPPED, PROC_FILE, PROC_OURS (proc NULL) for base/process_file.h; -ENOSYS where nobody is asked. */
+int proc_ask(const struct proc *proc, enum proc_question question, const char *name, uint64_t start,
+             uint64_t end);
 
 /* Takes hold of the process that has the number now. -ESRCH when there is none (also for the number of a
  * thread that is not its process's main thread), -ENOSYS before Linux 5.3. */

@@ -19,6 +19,9 @@ int process_root_open(const struct proc *proc);
  * when it is something else). Does not wait, whatever stands there. */
 int process_file_open(int root, const char *path);
 
+/* The same below the root of a process, or ours (NULL), which is opened for it. */
+int process_file_of(const struct proc *proc, const char *path);
+
 /* The folder below a root, to be looked at and for openat(2) of what is directly in it. */
 int process_folder_open(int root, const char *path);
 

@@ -1,6 +1,7 @@
 /* `sonde doctor`: a tick or a cross for each thing sonde can use on this machine, and for a process; why; and
  * the command that mends it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -21,6 +22,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "broker/sandbox.h"
 #include "cli/options.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
@@ -218,6 +220,47 @@ static void check_memfd(struct answer *answer)
     because(check, "vm.memfd_noexec is %ld", noexec);
     if (noexec >= 2)
         fails(check, FAILS, "sudo sysctl vm.memfd_noexec=1   (in sonde's PID namespace)");
+}
+
+static void check_workers(struct answer *answer)
+{
+    struct check *check = add(answer, "stacks are read without rights");
+    struct sandbox_walls walls = sandbox_available();
+    if (!walls.filter) {
+        because(check, "the kernel has no system call filters (CONFIG_SECCOMP_FILTER)");
+        fails(check, LIMITED, "Long callbacks are seen, but not where they spend their time.");
+        return;
+    }
+    because(check, "by a process with few system calls%s%s%s", walls.own_user ? ", a user of its own" : "",
+            walls.namespaces ? ", an empty file system" : "", walls.landlock ? ", Landlock" : "");
+}
+
+/* Which process of a sonde that runs holds what: those are named so (prctl(2), PR_SET_NAME). */
+static void check_running(struct answer *answer)
+{
+    static const struct {
+        const char *name, *holds;
+    } ROLES[] = {{"sonde", "traces and records: its caller's rights"},
+                 {"sonde:spawner", "makes workers: its caller's rights, reads nothing"},
+                 {"sonde:stacks", "reads stacks and symbols: no rights"}};
+    struct text words = {0};
+    DIR *list = opendir("/proc");
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        _cleanup_(proc_unrefp) struct proc *proc = NULL;
+        char name[PROC_NAME_BYTES];
+        if (atoi(entry->d_name) == getpid() || proc_open(atoi(entry->d_name), &proc) < 0)
+            continue;
+        proc_read_name(proc, name);
+        for (size_t i = 0; i < ARRAY_SIZE(ROLES); i++)
+            if (strcmp(name, ROLES[i].name) == 0)
+                text_addf(&words, "%s%d (user %ld) %s", words.length ? "; " : "", proc->pid,
+                          proc_status_number(proc, "Uid"), ROLES[i].holds);
+    }
+    if (list)
+        closedir(list);
+    if (words.length)
+        because(add(answer, "sondes that run"), "%.600s", text_get(&words));
+    text_done(&words);
 }
 
 /* ---- what a process offers ---- */
@@ -487,6 +530,8 @@ static int run(const struct command *self, int argc, char **argv)
     check_lockdown(&answer);
     check_hidden_processes(&answer);
     check_memfd(&answer);
+    check_workers(&answer);
+    check_running(&answer);
     check_schedstat(&answer);
     check_bpf(&answer);
     for (int i = first; i < argc; i++)

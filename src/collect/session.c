@@ -266,7 +266,7 @@ void session_end_program(struct session *session, struct program *program, bool 
         tell_exit(session, program);
         if (session->kernel)
             kernel_remove(session->kernel, program->pid);
-        stall_forget(session->sampler, program->pid);
+        stall_forget(session->sampler, program->proc);
         (void)ring_memory_retire(program->rings);
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {

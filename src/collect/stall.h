@@ -51,7 +51,7 @@ struct stall_report {
     enum stall_cause cause;
     struct stall_frame frames[STALL_FRAMES_MAX]; /* the innermost first */
     size_t count;
-    const char *truncated; /* why frames are missing; NULL when none is */
+    char truncated[64]; /* why frames are missing; "" when none is */
     int where; /* index of the JavaScript frame responsible: the innermost one of a script of the user,
                   otherwise the innermost; -1 when no JavaScript runs */
     char *pattern, *flags; /* of the regular expression when cause is STALL_REGEXP and it was found */
@@ -77,7 +77,11 @@ int stall_sample(struct stall_sampler *sampler, struct proc *proc, pid_t tid, st
                  struct problem *problem);
 void stall_report_done(struct stall_report *report);
 
-/* Forgets a process that ended. */
-void stall_forget(struct stall_sampler *sampler, pid_t pid);
+/* Forgets a process that ended, or executes another program. */
+void stall_forget(struct stall_sampler *sampler, const struct proc *proc);
+
+/* Its workers (broker/broker.h). */
+struct broker;
+const struct broker *stall_broker(const struct stall_sampler *sampler);
 
 #endif

@@ -70,17 +70,17 @@ static int open_matching(int fd, const char *path, struct elf *elf, const uint32
     return 0;
 }
 
-static int by_build_id(int root, struct elf *elf, struct elf **ret_debug)
+static int by_build_id(const struct proc *whose, struct elf *elf, struct elf **ret_debug)
 {
     char path[512];
     const char *id = elf_build_id(elf);
     if (strlen(id) < 4)
         return -ENOENT;
     snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
-    return open_matching(process_file_open(root, path), path, elf, NULL, ret_debug);
+    return open_matching(process_file_of(whose, path), path, elf, NULL, ret_debug);
 }
 
-static int by_link(int root, const char *module, struct elf *elf, struct elf **ret_debug)
+static int by_link(const struct proc *whose, const char *module, struct elf *elf, struct elf **ret_debug)
 {
     char name[256], path[4800];
     uint32_t sum;
@@ -91,7 +91,7 @@ static int by_link(int root, const char *module, struct elf *elf, struct elf **r
     static const char *const places[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
     for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
         snprintf(path, sizeof(path), places[i], folder, module, name);
-        if (open_matching(process_file_open(root, path), path, elf, &sum, ret_debug) == 0)
+        if (open_matching(process_file_of(whose, path), path, elf, &sum, ret_debug) == 0)
             return 0;
     }
     return -ENOENT;
@@ -157,8 +157,8 @@ int debugfile_open(pid_t pid, const char *path, struct elf *elf, struct elf **re
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
     (void)proc_open(pid, &proc); /* whoever it is: only a file of the same build is taken */
     for (int ours = proc == NULL; ours < 2; ours++) { /* the process's root, then ours */
-        _cleanup_(file_closep) int root = process_root_open(ours ? NULL : proc);
-        if (root >= 0 && (by_build_id(root, elf, ret_debug) == 0 || by_link(root, path, elf, ret_debug) == 0))
+        const struct proc *whose = ours ? NULL : proc;
+        if (by_build_id(whose, elf, ret_debug) == 0 || by_link(whose, path, elf, ret_debug) == 0)
             return 0;
     }
     return by_server(elf, ret_debug) < 0 ? -ENOENT : 0;

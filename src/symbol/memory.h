@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* In a worker without rights (broker/worker.h): the memory of a process is read through the descriptor from
+ * now on, which stays the caller's; -1: through none. -ENOMEM. */
+int memory_read_through_descriptor(pid_t pid, int memory);
+
 /* Copies size bytes at address of process pid. 0, or -EFAULT (part is not mapped), -ESRCH, -EPERM. */
 int memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 

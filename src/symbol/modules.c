@@ -340,12 +340,10 @@ static int open_vdso(const struct modules *modules, const struct module *module,
 static int open_named(const struct modules *modules, const struct module *module)
 {
     _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
-    _cleanup_(file_closep) int root = proc ? process_root_open(proc) : -ENOENT;
-    int fd = root < 0 ? root : process_file_open(root, module->path);
+    int fd = proc ? process_file_of(proc, module->path) : -ESRCH;
     if ((fd != -ENOENT && fd != -ESRCH) || module->path[0] != '/')
         return fd;
-    _cleanup_(file_closep) int own = process_root_open(NULL);
-    return own < 0 ? own : process_file_open(own, module->path);
+    return process_file_of(NULL, module->path);
 }
 
 /* A descriptor of the mapped file. */

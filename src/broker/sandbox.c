@@ -1,0 +1,218 @@
+/* See sandbox.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macro.h"
+
+/* ---- Landlock (linux/landlock.h, of which Debian's headers know the oldest form only) ---- */
+
+struct landlock_rules {
+    uint64_t files, network, scopes;
+};
+enum {
+    LANDLOCK_VERSION = 1, /* the flag that asks for it */
+    FILES_1 = (1 << 13) - 1,
+    FILES_2 = (1 << 14) - 1, /* and moving files between directories */
+    FILES_3 = (1 << 15) - 1, /* and truncating */
+    FILES_5 = (1 << 16) - 1, /* and ioctl of devices */
+    NETWORK_4 = 3,           /* bind and connect */
+    SCOPES_6 = 3             /* abstract sockets and signals */
+};
+
+static long landlock_version(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
+}
+
+/* Rules that allow nothing. */
+static bool forbid_files(void)
+{
+    long version = landlock_version();
+    if (version < 1)
+        return false;
+    struct landlock_rules rules = {.files = version >= 5   ? FILES_5
+                                            : version >= 3 ? FILES_3
+                                            : version >= 2 ? FILES_2
+                                                           : FILES_1,
+                                   .network = version >= 4 ? NETWORK_4 : 0,
+                                   .scopes = version >= 6 ? SCOPES_6 : 0};
+    size_t size = version >= 6   ? sizeof(rules)
+                  : version >= 4 ? offsetof(struct landlock_rules, scopes)
+                                 : sizeof(rules.files);
+    int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
+    if (fd < 0)
+        return false;
+    bool entered = syscall(SYS_landlock_restrict_self, fd, 0) == 0;
+    close(fd);
+    return entered;
+}
+
+/* ---- namespaces and a user of its own ---- */
+
+/* An empty, read-only file system of its own as the root. */
+static bool empty_root(void)
+{
+    return unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) == 0 &&
+           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", "/tmp", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=0") ==
+               0 &&
+           chdir("/tmp") == 0 && chroot(".") == 0;
+}
+
+/* A number that no user has: the kernel gives a process to nobody else of the same user to trace. */
+static bool become_nobody_else(void)
+{
+    enum { FIRST = 1560281088 }; /* far from users, subordinate users (/etc/subuid) and systemd's */
+    uid_t user = (uid_t)FIRST + (uid_t)getpid();
+    return setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
+}
+
+/* Where there is no such number (a container with user numbers of its own) root goes on without capabilities.
+ */
+static bool drop_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+    return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 &&
+           syscall(SYS_capset, &head, none) == 0;
+}
+
+/* ---- the filter of system calls ---- */
+
+#define ALLOW(name) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+
+/* What is not named fails with EPERM. Nothing here names a file, a process or an address; descriptors come
+ * with messages. mmap and mprotect only without PROT_EXEC. */
+static const struct sock_filter FILTER[] = {
+    LOAD(arch),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    LOAD(nr),
+    ALLOW(read),
+    ALLOW(pread64),
+    ALLOW(write),
+    ALLOW(recvmsg),
+    ALLOW(sendmsg),
+    ALLOW(poll),
+    ALLOW(ppoll),
+    ALLOW(lseek),
+    ALLOW(close),
+    ALLOW(fstat),
+    ALLOW(munmap),
+    ALLOW(mremap),
+    ALLOW(madvise),
+    ALLOW(brk),
+    ALLOW(futex),
+    ALLOW(getpid),
+    ALLOW(gettid),
+    ALLOW(getrandom),
+    ALLOW(clock_gettime),
+    ALLOW(clock_nanosleep),
+    ALLOW(rt_sigreturn),
+    ALLOW(rt_sigprocmask),
+    ALLOW(rt_sigaction),
+    ALLOW(restart_syscall),
+    ALLOW(exit),
+    ALLOW(exit_group),
+    /* fstat() of glibc; a name leads nowhere in an empty root */
+    ALLOW(newfstatat),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 2, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 1, 0),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    LOAD(args[2]),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static bool filter_calls(void)
+{
+    const struct sock_fprog program = {.len = ARRAY_SIZE(FILTER),
+                                       .filter = (struct sock_filter *)(uintptr_t)FILTER};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+/* ---- all of it ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static void close_others(const int *keep, int count)
+{
+    int kept[8], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    count = MIN(count, (int)ARRAY_SIZE(kept));
+    memcpy(kept, keep, (size_t)count * sizeof(*kept));
+    qsort(kept, (size_t)count, sizeof(*kept), by_number);
+    for (int fd = 0; null >= 0 && fd < 2; fd++)
+        dup2(null, fd);
+    unsigned first = 3;
+    for (int i = 0; i < count; i++) {
+        if ((unsigned)kept[i] > first)
+            syscall(SYS_close_range, first, (unsigned)kept[i] - 1, 0);
+        first = (unsigned)kept[i] + 1;
+    }
+    syscall(SYS_close_range, first, ~0u, 0);
+}
+
+int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, struct problem *problem)
+{
+    enum { DESCRIPTORS = 512 };
+    const struct rlimit none = {0, 0}, descriptors = {DESCRIPTORS, DESCRIPTORS};
+    struct sandbox_walls walls = {0};
+    close_others(keep, count);
+    if (geteuid() == 0) {
+        walls.namespaces = empty_root();
+        walls.own_user = become_nobody_else();
+        if (!walls.own_user && !drop_capabilities())
+            return problem_set(problem, -EPERM, "a worker cannot give up root's rights: %s", strerror(errno));
+    }
+    setrlimit(RLIMIT_NPROC, &none);
+    setrlimit(RLIMIT_CORE, &none);
+    setrlimit(RLIMIT_FSIZE, &none);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* a change of the user clears it */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return problem_set(problem, -errno, "a worker cannot be kept from new privileges: %s",
+                           strerror(errno));
+    walls.landlock = forbid_files();
+    walls.filter = filter_calls();
+    if (!walls.filter)
+        return problem_set(problem, -EPERM, "a worker's system calls cannot be filtered: %s",
+                           strerror(errno));
+    *ret_walls = walls;
+    return 0;
+}
+
+struct sandbox_walls sandbox_available(void)
+{
+    bool root = geteuid() == 0;
+    return (struct sandbox_walls){.own_user = root,
+                                  .namespaces = root,
+                                  .landlock = landlock_version() >= 1,
+                                  .filter = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0};
+}

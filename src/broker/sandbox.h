@@ -1,0 +1,31 @@
+/* Giving up every right, for a process that parses what others control. What it needs afterwards it has as
+ * open descriptors, or asks its broker for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BROKER_SANDBOX_H
+#define BROKER_SANDBOX_H
+
+#include <stdbool.h>
+
+#include "base/problem.h"
+
+/* What keeps a confined process in, as far as this kernel and our rights go; for doctor and the record. */
+struct sandbox_walls {
+    bool own_user;   /* a user that no other process has (only root can give itself one) */
+    bool namespaces; /* no file system, network or System V objects (only root) */
+    bool landlock;   /* opens no file, whatever its rights */
+    bool filter;     /* system calls: those of a process that computes */
+};
+
+/* Confines the calling process for good: no capability, a user of its own, an empty file system, no network,
+ * no new privileges, not dumpable, and only the system calls of one that computes and talks over descriptors
+ * that it has. keep: descriptors above standard error that stay open, and how many; all others are closed.
+ * Standard input and output become /dev/null. It dies with its parent.
+ *
+ * The filter and no_new_privs are demanded: a negative errno, with the problem in words, when there is none;
+ * then nothing must be parsed. Everything else is taken as far as it is to be had (*ret_walls). */
+int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, struct problem *problem);
+
+/* What there would be, without entering it. */
+struct sandbox_walls sandbox_available(void);
+
+#endif
