@@ -42,8 +42,7 @@ struct worker {
 
 struct broker {
     const struct worker_kind *kind;
-    int spawner; /* socket of the process that makes workers */
-    pid_t spawner_pid;
+    int spawner; /* socket of the process that makes workers; it ends with the socket */
     ARRAY(struct worker *) workers;
     char *bytes; /* BROKER_BYTES_MAX, of a message */
 };
@@ -424,11 +423,8 @@ static _Noreturn void run_spawner(const struct worker_kind *kind, int ours)
 {
     sigset_t none;
     sigemptyset(&none);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    setsid(); /* Ctrl-C is not for us: the broker's end is ours */
     prctl(PR_SET_NAME, "sonde:spawner", 0, 0, 0);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the whole group; the broker's end is ours */
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
     signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
     sigprocmask(SIG_SETMASK, &none, NULL);
     for (struct broker_head head;;) {
@@ -455,17 +451,20 @@ int broker_new(const struct worker_kind *kind, struct broker **ret_broker, struc
         return -ENOMEM;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return problem_set(problem, -errno, "no worker can be made: %s", strerror(errno));
+    /* No child of ours, but a grandchild: the children of a sonde are the programs that it runs. */
     pid_t pid = fork();
     if (pid == 0) {
         close(pair[0]);
-        run_spawner(kind, pair[1]);
+        pid_t spawner = fork();
+        if (spawner == 0)
+            run_spawner(kind, pair[1]);
+        _exit(spawner < 0);
     }
-    int error = errno;
+    int error = errno, status = 0;
     close(pair[1]);
     broker->spawner = pair[0];
-    if (pid < 0)
-        return problem_set(problem, -error, "no worker can be made: %s", strerror(error));
-    broker->spawner_pid = pid;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+        return problem_set(problem, -EAGAIN, "no worker can be made: %s", strerror(pid < 0 ? error : EAGAIN));
     *ret_broker = broker;
     broker = NULL;
     return 0;
@@ -480,10 +479,6 @@ void broker_free(struct broker *broker)
     array_done(&broker->workers);
     if (broker->spawner >= 0)
         close(broker->spawner);
-    if (broker->spawner_pid > 0) {
-        kill(broker->spawner_pid, SIGKILL); /* a child of ours that is not waited for yet */
-        waitpid(broker->spawner_pid, NULL, 0);
-    }
     free(broker->bytes);
     free(broker);
 }
