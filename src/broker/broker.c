@@ -38,13 +38,15 @@ struct worker {
     struct sandbox_walls walls;
     ARRAY(struct proc *) targets;
     unsigned questions, refused;
+    uint64_t cpu_ns; /* as it says */
 };
 
 struct broker {
     const struct worker_kind *kind;
     int spawner; /* socket of the process that makes workers; it ends with the socket */
     ARRAY(struct worker *) workers;
-    char *bytes; /* BROKER_BYTES_MAX, of a message */
+    char *bytes;           /* BROKER_BYTES_MAX, of a message */
+    uint64_t ended_cpu_ns; /* of workers that have ended */
 };
 
 /* ---- questions ---- */
@@ -174,6 +176,7 @@ static void forget_worker(struct broker *broker, struct worker *worker)
         if (*w != worker)
             broker->workers.at[kept++] = *w;
     broker->workers.count = kept;
+    broker->ended_cpu_ns += worker->cpu_ns;
     worker_end(worker);
 }
 
@@ -318,6 +321,7 @@ static int serve(struct broker *broker, struct worker *worker, pid_t target, boo
         }
         if (head.verb != BROKER_RESULT || head.target != target)
             return -EPIPE;
+        worker->cpu_ns = MAX(worker->cpu_ns, head.start);
         if (head.result < 0) {
             take_words(problem, broker->bytes, (size_t)n);
             /* Errors of our own have meanings of their own. */
@@ -397,6 +401,14 @@ size_t broker_workers(const struct broker *broker, struct broker_worker *ret_wor
                                                 .walls = w->walls};
     }
     return broker->workers.count;
+}
+
+uint64_t broker_cpu_ns(const struct broker *broker)
+{
+    uint64_t sum = broker->ended_cpu_ns;
+    array_foreach (&broker->workers, w)
+        sum += (*w)->cpu_ns;
+    return sum;
 }
 
 /* ---- the spawner: our memory as it was before there were targets ---- */

@@ -44,6 +44,10 @@ struct broker_worker {
 };
 size_t broker_workers(const struct broker *broker, struct broker_worker *ret_workers, size_t room);
 
+/* The processor time of all workers so far, as they said at the end of each piece of work: for our own
+ * account, not for anything that must be true of one that was taken over. */
+uint64_t broker_cpu_ns(const struct broker *broker);
+
 /* Answers one question of a worker about one of its targets (proc NULL: of none): a descriptor, 0 for
  * PROC_EXISTS, or a negative errno; -EPERM for everything that is not in the table. */
 int broker_answer(const struct proc *proc, uint32_t question, const char *name, size_t length, uint64_t start,

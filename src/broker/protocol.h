@@ -29,12 +29,12 @@ enum { BROKER_BYTES_MAX = 128 << 10 };
 
 struct broker_head {
     uint32_t verb;
-    int32_t target;    /* the process's number; only those that were granted */
-    uint32_t question; /* enum proc_question */
-    int32_t result;    /* of an answer or a piece of work: 0 or a negative errno */
-    uint64_t start, end;
-    uint32_t length; /* of the bytes behind the head */
-    uint32_t serial; /* of the question that is answered */
+    int32_t target;      /* the process's number; only those that were granted */
+    uint32_t question;   /* enum proc_question */
+    int32_t result;      /* of an answer or a piece of work: 0 or a negative errno */
+    uint64_t start, end; /* of a question; start of a result: the worker's processor time so far, ns */
+    uint32_t length;     /* of the bytes behind the head */
+    uint32_t serial;     /* of the question that is answered */
 };
 
 /* The bytes are at most room; *ret_fd (may be NULL: descriptors are closed) is -1 when none came. The number

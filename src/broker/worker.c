@@ -10,9 +10,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/macro.h"
 #include "base/proc.h"
 #include "base/truncated.h"
@@ -80,7 +82,12 @@ static void work(const struct worker_kind *kind, void *context, pid_t target, co
     void *result = NULL;
     size_t size = 0;
     int r = kind->work(context, target, bytes, length, &result, &size, &problem);
-    const struct broker_head head = {.verb = BROKER_RESULT, .target = target, .result = MIN(r, 0)};
+    struct timespec spent = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    const struct broker_head head = {.verb = BROKER_RESULT,
+                                     .target = target,
+                                     .result = MIN(r, 0),
+                                     .start = (uint64_t)spent.tv_sec * NS_PER_S + (uint64_t)spent.tv_nsec};
     int sent = r < 0 ? broker_send(broker, head, &problem, sizeof(problem), -1)
                      : broker_send(broker, head, result, size, -1);
     free(result);

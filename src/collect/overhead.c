@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "broker/broker.h"
 #include "collect/level.h"
 #include "event/families.h"
 
@@ -24,12 +25,13 @@ static const char *const PROBE_FAMILIES[] = {
 #undef F
 };
 
-uint64_t session_cpu_ns(void)
+uint64_t session_cpu_ns(const struct session *session)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
-           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US +
+           broker_cpu_ns(stall_broker(session->sampler));
 }
 
 /* ---- measuring ---- */
@@ -69,7 +71,7 @@ static void count_events(const struct session *session, uint64_t counts[static S
 
 static struct budget_sample measure(struct session *session, uint64_t now_ns)
 {
-    uint64_t counts[SONDE_EVENT_COUNT], events = 0, cpu_ns = session_cpu_ns();
+    uint64_t counts[SONDE_EVENT_COUNT], events = 0, cpu_ns = session_cpu_ns(session);
     count_events(session, counts);
     for (int i = 0; i < SONDE_EVENT_COUNT; i++)
         events += counts[i];
@@ -271,7 +273,7 @@ void session_overhead_begin(struct session *session)
     session->budget.processors = (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
     if (session->budget.limits.cpu_share <= 0)
         session->budget.limits = BUDGET_DEFAULTS;
-    session->setup_ns = session_cpu_ns();
+    session->setup_ns = session_cpu_ns(session);
     session->stepped_ns = clock_monotonic_ns();
 }
 

@@ -337,9 +337,9 @@ static void wait_for_news(struct session *session)
     int ready = ppoll(wait, (nfds_t)n, &timeout, NULL);
     note_machine_stall(session, asleep_ns, clock_monotonic_ns());
     if (ready > 0 && (wait[0].revents & POLLIN)) {
-        uint64_t before_ns = session_cpu_ns();
+        uint64_t before_ns = session_cpu_ns(session);
         session_welcome(session);
-        session->setup_ns += session_cpu_ns() - before_ns;
+        session->setup_ns += session_cpu_ns(session) - before_ns;
     }
 }
 
@@ -453,7 +453,7 @@ void session_summarise(const struct session *session, struct session_summary *re
                                 .events = totals.events,
                                 .bytes = totals.bytes,
                                 .write_error = totals.write_error};
-    s.collector_cpu_ns = session_cpu_ns();
+    s.collector_cpu_ns = session_cpu_ns(session);
     s.lost = totals.lost_events;
     for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
         s.lost += session->kernel_lost[i];

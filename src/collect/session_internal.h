@@ -135,7 +135,7 @@ void session_remember_untraced(struct session *session, const struct proc *proc,
 bool session_outlived(struct session *session, uint64_t now_ns);
 
 /* What tracing costs, and the budget. */
-uint64_t session_cpu_ns(void);
+uint64_t session_cpu_ns(const struct session *session);
 void session_overhead_begin(struct session *session);
 void session_overhead_tick(struct session *session, uint64_t now_ns);
 json_t *session_overhead_object(struct session *session);
