@@ -435,6 +435,7 @@ static _Noreturn void run_spawner(const struct worker_kind *kind, int ours)
 {
     sigset_t none;
     sigemptyset(&none);
+    sandbox_close_others(&ours, 1);
     setsid(); /* Ctrl-C is not for us: the broker's end is ours */
     prctl(PR_SET_NAME, "sonde:spawner", 0, 0, 0);
     signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */

@@ -161,13 +161,13 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static void close_others(const int *keep, int count)
+void sandbox_close_others(const int *keep, int count)
 {
     int kept[8], null = open("/dev/null", O_RDWR | O_CLOEXEC);
     count = MIN(count, (int)ARRAY_SIZE(kept));
     memcpy(kept, keep, (size_t)count * sizeof(*kept));
     qsort(kept, (size_t)count, sizeof(*kept), by_number);
-    for (int fd = 0; null >= 0 && fd < 2; fd++)
+    for (int fd = 0; null >= 0 && fd < 3; fd++)
         dup2(null, fd);
     unsigned first = 3;
     for (int i = 0; i < count; i++) {
@@ -183,7 +183,7 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
     enum { DESCRIPTORS = 512 };
     const struct rlimit none = {0, 0}, descriptors = {DESCRIPTORS, DESCRIPTORS};
     struct sandbox_walls walls = {0};
-    close_others(keep, count);
+    sandbox_close_others(keep, count);
     if (geteuid() == 0) {
         walls.namespaces = empty_root();
         walls.own_user = become_nobody_else();

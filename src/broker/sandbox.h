@@ -19,11 +19,15 @@ struct sandbox_walls {
 /* Confines the calling process for good: no capability, a user of its own, an empty file system, no network,
  * no new privileges, not dumpable, and only the system calls of one that computes and talks over descriptors
  * that it has. keep: descriptors above standard error that stay open, and how many; all others are closed.
- * Standard input and output become /dev/null. It dies with its parent.
+ * The standard ones become /dev/null. It dies with its parent.
  *
  * The filter and no_new_privs are demanded: a negative errno, with the problem in words, when there is none;
  * then nothing must be parsed. Everything else is taken as far as it is to be had (*ret_walls). */
 int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, struct problem *problem);
+
+/* The first part of it: descriptors above standard error are closed but for these, the standard ones become
+ * /dev/null. */
+void sandbox_close_others(const int *keep, int count);
 
 /* What there would be, without entering it. */
 struct sandbox_walls sandbox_available(void);
