@@ -201,6 +201,7 @@ void program_free(struct program *program)
     free(program->name);
     free(program->command);
     free(program->exe);
+    quota_done(&program->quota);
     proc_unref(program->proc);
     free(program);
 }

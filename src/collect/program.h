@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/quota.h"
 #include "attach/patch.h"
 #include "attach/target.h"
 #include "collect/clock_fit.h"
@@ -76,10 +77,11 @@ struct program {
     long filters;                  /* of system calls, that it has; -1 when that is not known */
     uint64_t filters_next_ns;      /* when they are counted again */
     bool calls_barred;             /* it has one of late that the probe's calls might not survive */
-    uint64_t memory_bytes;         /* last told */
-    uint64_t memory_next_ns;       /* when it is read again */
-    uint64_t events_without_slot;  /* already reported */
-    uint64_t losses[8];            /* by enum sonde_loss_reason */
+    struct quota quota;
+    uint64_t memory_bytes;        /* last told */
+    uint64_t memory_next_ns;      /* when it is read again */
+    uint64_t events_without_slot; /* already reported */
+    uint64_t losses[8];           /* by enum sonde_loss_reason */
     uint64_t drained_events;
     uint64_t seen[SONDE_EVENT_COUNT];   /* of those, by event */
     uint64_t events[SONDE_EVENT_COUNT]; /* drained, by catalogue number */

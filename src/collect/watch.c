@@ -71,6 +71,22 @@ static void tell_memory(struct session *session, struct program *program, uint64
     ctf_stream_write(session->own, SONDE_EVENT_process_memory, now_ns, 0, &record, NULL);
 }
 
+/* ---- CPU quotas ---- */
+
+static void tell_quota(struct session *session, struct program *program, uint64_t now_ns)
+{
+    struct quota_counts counts;
+    if (!quota_read(&program->quota, program->proc, now_ns, &counts))
+        return;
+    struct record_cgroup_cpu record = {.throttled_ns = counts.throttled_ns,
+                                       .periods = counts.periods,
+                                       .throttled_periods = counts.throttled_periods,
+                                       .quota_us = program->quota.quota_us,
+                                       .period_us = program->quota.period_us,
+                                       .pid = (uint32_t)program->pid};
+    ctf_stream_write(session->own, SONDE_EVENT_cgroup_cpu, now_ns, 0, &record, NULL);
+}
+
 /* ---- system call filters ---- */
 
 /* A program that sandboxes itself after sonde came: the calls of the probe, which the filters of before let
@@ -429,6 +445,7 @@ void session_tend(struct session *session, uint64_t now_ns)
         if (program->ended_ns)
             continue;
         watch_filters(session, program, now_ns);
+        tell_quota(session, program, now_ns); /* before the threads' times, which are judged with it */
         if (program->midway && program->runtime == RUNTIME_NODE)
             watch_unseen(session, program, now_ns);
         if (program->runtime == RUNTIME_NODE)

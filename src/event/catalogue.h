@@ -691,6 +691,14 @@ enum sonde_meaning {
     F(e, i32, error, none, "0, or the kernel's status of the failure")                            \
     F(e, u8, operation, block_operation, "what is done")
 
+#define SONDE_FIELDS_cgroup_cpu(F, e)                                                                     \
+    F(e, u64, throttled_ns, ns, "how long its control groups were kept from running so far, on all CPUs") \
+    F(e, u64, periods, count, "periods of the quota so far")                                              \
+    F(e, u64, throttled_periods, count, "of them, those in which the quota was used up")                  \
+    F(e, u64, quota_us, none, "the quota: microseconds on CPUs ...")                                      \
+    F(e, u64, period_us, none, "... in so many microseconds")                                             \
+    F(e, u32, pid, none, "the process")
+
 /* ---- the events ---- */
 
 /* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text). New ones go to the end: recordings
@@ -769,7 +777,9 @@ enum sonde_meaning {
     E(redis_evict, "redis:evict", SPAN, PROBE, "keys are deleted because memory is at its limit")           \
     E(redis_output_limit, "redis:output_limit", INSTANT, PROBE,                                             \
       "a client is closed because it does not take its replies")                                            \
-    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")
+    E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")                     \
+    E(cgroup_cpu, "cgroup:cpu", INSTANT, COLLECTOR,                                                         \
+      "how long a process was kept from running by its CPU quota")
 
 /* Catalogue numbers; 0 is no event. Traces carry names, but for span:open. */
 enum sonde_event_id {

@@ -25,3 +25,6 @@ const struct analyzer analyzer_faults = {.name = "faults",
 
 const struct analyzer analyzer_failures = {
     .name = "failures", .events = FAILURE_EVENTS, .process_free = failure_forget};
+
+const struct analyzer analyzer_quotas = {
+    .name = "quotas", .events = QUOTA_EVENTS, .process_free = quota_forget};

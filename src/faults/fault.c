@@ -89,6 +89,32 @@ static void merge_victims(struct analysis *a, struct fault *fault, struct stretc
     }
 }
 
+void fault_add_victim(struct analysis *a, struct fault *fault, const struct victim *victim, double share)
+{
+    uint64_t delay_ns = (uint64_t)((double)victim->delay_ns * share);
+    fault->cost_ns += victim->role == VICTIM_UPSTREAM ? 0 : delay_ns;
+    if (fault->victims.count >= VICTIMS_KEPT) {
+        fault->victims_left_out++;
+        return;
+    }
+    bool added;
+    uint64_t *place = map_put(&fault->victim_of, victim->serial, &added);
+    if (place && !added) {
+        fault->victims.at[*place].delay_ns += delay_ns;
+        return;
+    }
+    struct victim copy = *victim;
+    copy.delay_ns = delay_ns;
+    copy.path = strdup(victim->path ? victim->path : "");
+    if (place)
+        *place = fault->victims.count;
+    if (!place || !copy.path || array_add(&fault->victims, copy) < 0) {
+        map_remove(&fault->victim_of, victim->serial);
+        free(copy.path);
+        a->failed = true;
+    }
+}
+
 void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
                        uint64_t delay_ns, enum victim_role role)
 {
@@ -562,6 +588,11 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
     bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
+    /* Of the time without a processor, what the quota took is told apart; the rest is the machine's. */
+    uint64_t throttled_ns = quota_stretch(a, thread, s, run_queue_ns);
+    if ((net_ns < limit_ns || mostly_waited) && !s->unfinished && throttled_ns * 2 >= run_queue_ns &&
+        throttled_ns)
+        return;
     if ((net_ns < limit_ns || mostly_waited) && !s->unfinished)
         waited_for_processor(a, thread, s, run_queue_ns, 1 - share);
     else if (s->what == STRETCH_TURN)

@@ -99,11 +99,12 @@ struct fault {
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
 
 /* faults/analyzer.c */
-extern const struct analyzer analyzer_faults, analyzer_failures;
+extern const struct analyzer analyzer_faults, analyzer_failures, analyzer_quotas;
 
 /* stretch.c */
 extern const struct event_reading STRETCH_EVENTS[];
 extern const struct event_reading FAILURE_EVENTS[];
+extern const struct event_reading QUOTA_EVENTS[];
 /* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
  * wait for takes long because nobody has a processor. */
 double process_ran_share(const struct process *process);
@@ -150,6 +151,12 @@ bool is_thread_message(const struct vspan *span);
 const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* quota.c: of a stretch that was run_queue_ns without a CPU, what the process's CPU quota is to blame for. */
+uint64_t quota_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch,
+                       uint64_t run_queue_ns);
+void verdict_throttled(struct finding *f, const struct fault *fault);
+void quota_forget(struct process *process);
 
 /* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
 void failure_request_done(struct analysis *a, const struct process *process, struct request *request);

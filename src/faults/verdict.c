@@ -720,6 +720,8 @@ int verdicts_report(struct analysis *a, struct report *report)
             verdict_unexplained(f, fault);
         else if (verdict_is_failure(fault->kind))
             verdict_failure(a, f, fault);
+        else if (fault->kind == FINDING_cpu_throttled)
+            verdict_throttled(f, fault);
         else
             say_blocked(f, fault);
         int r = verdict_requests(a, f, fault);

@@ -179,6 +179,16 @@
          EVIDENCE("worst_ns", "the longest wait within one callback")                                         \
          EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
+    KIND(cpu_throttled, "cpu-throttled",                                                                      \
+         "A process had used up its CPU quota and was kept from running, whatever the machine had left.",     \
+         EVIDENCE("quota_cpus", "the quota, in CPUs")                                                         \
+         EVIDENCE("stalls_count", "callbacks that stood still for this reason")                               \
+         EVIDENCE("throttled_ns", "how long, in all")                                                         \
+         EVIDENCE("worst_ns", "the longest within one callback")                                              \
+         EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
+         EVIDENCE("periods_count", "periods of the quota meanwhile")                                          \
+         EVIDENCE("throttled_periods_count", "of them, those in which it was used up")                        \
+         EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(lock_wait, "lock-wait", "The event loop waited for a lock that another thread held.",                \
          EVIDENCE("called", "the function that waited")                                                       \
          EVIDENCE("cause", "waiting")                                                                         \

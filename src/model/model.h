@@ -324,6 +324,7 @@ struct process {
     struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
     uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
     struct seen *encode_seen;          /* looks into those; NULL: none */
+    struct quota_watch *quota;         /* quota.c; NULL: it has none */
     struct connects *connects;         /* failure.c; NULL: none was seen */
     int exit_status;                   /* as wait() has it; -1: not known, or it runs */
     ARRAY(struct function_sum) functions;

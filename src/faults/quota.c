@@ -1,0 +1,136 @@
+/* Times in which a process's control groups had used up their CPU quota: its threads were ready to run, and
+ * the machine may have been idle. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "faults/faults.h"
+#include "base/clock.h"
+
+enum { SAMPLES_KEPT = 1024 };
+
+/* The kernel counts a time when it is over, and sonde reads the counts every few milliseconds. */
+static const uint64_t LATE_NS = 60 * NS_PER_MS;
+/* Less is told by nobody. */
+static const uint64_t THROTTLED_MIN_NS = 10 * NS_PER_MS;
+
+struct quota_sample {
+    uint64_t time_ns, throttled_ns; /* throttled_ns: since the sample before it */
+};
+
+/* The newest at count - 1, modulo. */
+struct quota_watch {
+    struct quota_sample samples[SAMPLES_KEPT];
+    size_t count;
+    uint64_t last_throttled_ns, first_periods, periods, first_throttled, throttled, quota_us, period_us;
+    bool begun;
+};
+
+void quota_forget(struct process *process)
+{
+    free(process->quota);
+}
+
+static void cpu_event(struct analysis *a, struct thread *none, const struct event *e)
+{
+    struct process *process = process_get(a, (int64_t)U(e, cgroup_cpu_pid));
+    if (!process)
+        return;
+    if (!process->quota && !(process->quota = calloc(1, sizeof(*process->quota)))) {
+        a->failed = true;
+        return;
+    }
+    struct quota_watch *q = process->quota;
+    uint64_t throttled_ns = U(e, cgroup_cpu_throttled_ns);
+    q->periods = U(e, cgroup_cpu_periods);
+    q->throttled = U(e, cgroup_cpu_throttled_periods);
+    q->quota_us = U(e, cgroup_cpu_quota_us);
+    q->period_us = U(e, cgroup_cpu_period_us);
+    if (!q->begun) {
+        q->begun = true;
+        q->first_periods = q->periods;
+        q->first_throttled = q->throttled;
+    } else if (throttled_ns > q->last_throttled_ns) {
+        q->samples[q->count++ % SAMPLES_KEPT] =
+            (struct quota_sample){e->time_ns, throttled_ns - q->last_throttled_ns};
+    }
+    q->last_throttled_ns = throttled_ns;
+}
+
+const struct event_reading QUOTA_EVENTS[] = {{SONDE_EVENT_cgroup_cpu, cpu_event}, {0}};
+
+/* Of [start_ns, end_ns); at most most_ns, which is what the thread stood without a CPU: the counts are of all
+ * CPUs. */
+static uint64_t throttled_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t most_ns)
+{
+    const struct quota_watch *q = process->quota;
+    uint64_t sum_ns = 0;
+    for (size_t i = q ? q->count : 0, kept = 0; i > 0 && kept < SAMPLES_KEPT; i--, kept++) {
+        const struct quota_sample *s = &q->samples[(i - 1) % SAMPLES_KEPT];
+        if (s->time_ns <= start_ns)
+            break;
+        if (s->time_ns <= end_ns + LATE_NS)
+            sum_ns += s->throttled_ns;
+    }
+    return MIN(sum_ns, most_ns);
+}
+
+uint64_t quota_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
+{
+    const struct process *process = thread->process;
+    uint64_t took_ns = s->end_ns - s->start_ns;
+    uint64_t kept_ns = throttled_ns(process, s->start_ns, s->end_ns, run_queue_ns);
+    if (kept_ns < THROTTLED_MIN_NS)
+        return 0;
+    struct fault *fault = fault_get(a, FINDING_cpu_throttled, process, "");
+    if (!fault)
+        return 0;
+    fault->process = process;
+    fault->pid = process->pid;
+    fault->count++;
+    fault->total_ns += kept_ns;
+    fault->net_ns += took_ns - run_queue_ns;
+    fault->worst_ns = MAX(fault->worst_ns, kept_ns);
+    fault->from_ns = MIN(fault->from_ns, s->start_ns);
+    fault->to_ns = MAX(fault->to_ns, s->end_ns);
+    double share = (double)kept_ns / (double)took_ns;
+    array_foreach (&s->victims, victim)
+        fault_add_victim(a, fault, victim, share);
+    return kept_ns;
+}
+
+void verdict_throttled(struct finding *f, const struct fault *fault)
+{
+    char all[32], worst[32];
+    const struct quota_watch *q = fault->process->quota;
+    double cpus = q->period_us ? (double)q->quota_us / (double)q->period_us : 0;
+    uint64_t periods = q->periods - MIN(q->first_periods, q->periods);
+    uint64_t throttled = q->throttled - MIN(q->first_throttled, q->throttled);
+    f->title = finding_say(f,
+                           "%s was throttled by its CPU quota of %.3g CPU%s: callbacks stood still %llu "
+                           "time%s, for up to %s, %s in all",
+                           fault->service, cpus, cpus == 1 ? "" : "s", (unsigned long long)fault->count,
+                           fault->count == 1 ? "" : "s",
+                           clock_format_duration(fault->worst_ns, worst, sizeof(worst)),
+                           clock_format_duration(fault->total_ns, all, sizeof(all)));
+    f->detail = finding_say(f,
+                            "Its control group may run for %.4g ms in every %.4g ms, all threads together; "
+                            "it had used that up in "
+                            "%llu of %llu periods and was then kept from running to their end, whether other "
+                            "CPUs were idle or not.",
+                            (double)q->quota_us / 1e3, (double)q->period_us / 1e3,
+                            (unsigned long long)throttled, (unsigned long long)periods);
+    f->remedy =
+        "Give it a larger quota (in Kubernetes a larger CPU limit, or none), run fewer threads at once "
+        "(UV_THREADPOOL_SIZE, --v8-pool-size, workers), or let it do less.";
+    verdict_place(f, fault, "kernel");
+    finding_add_real(f, "quota_cpus", cpus);
+    finding_add_count(f, "stalls_count", fault->count);
+    finding_add_count(f, "throttled_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "cpu_ns", fault->net_ns);
+    finding_add_count(f, "periods_count", periods);
+    finding_add_count(f, "throttled_periods_count", throttled);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}

@@ -1,0 +1,107 @@
+/* CPU quotas: what the kernel's files say, and stretches that stood still because one was used up. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/quota.h"
+
+#include "feed_services.h"
+
+static void counts_of_both_versions(void **state)
+{
+    struct quota_counts counts = {0};
+    assert_true(quota_parse_stat(
+        "usage_usec 10\nuser_usec 5\nnr_periods 20\nnr_throttled 3\nthrottled_usec 250\n", &counts));
+    assert_int_equal(counts.throttled_ns, 250000);
+    assert_int_equal(counts.periods, 20);
+    assert_int_equal(counts.throttled_periods, 3);
+    assert_true(quota_parse_stat("nr_periods 1\nnr_throttled 1\nthrottled_time 70\nnr_bursts 0\n", &counts));
+    assert_int_equal(counts.throttled_ns, 250070);
+    assert_int_equal(counts.periods, 21);
+    assert_false(quota_parse_stat("usage_usec 10\n", &counts));
+    assert_false(quota_parse_stat("", &counts));
+}
+
+static void group(const char *text, const char *path, bool version_1)
+{
+    char copy[256];
+    bool is_1 = !version_1;
+    snprintf(copy, sizeof(copy), "%s", text);
+    const char *found = quota_parse_group(copy, &is_1);
+    assert_int_equal(found != NULL, path != NULL);
+    if (path) {
+        assert_string_equal(found, path);
+        assert_int_equal(is_1, version_1);
+    }
+}
+
+static void groups_of_both_versions(void **state)
+{
+    group("0::/kubepods/pod1/c1\n", "/kubepods/pod1/c1", false);
+    group("4:memory:/m\n3:cpu,cpuacct:/docker/1\n0::/x\n", "/docker/1", true);
+    group("3:cpuset:/a\n2:cpuacct:/b\n1:cpu:/c\n0::/\n", "/c", true);
+    group("3:cpuset:/a\n0::/d\n", "/d", false);
+    group("0::/../outside\n", NULL, false);
+    group("nothing\n", NULL, false);
+    group("", NULL, false);
+}
+
+static void quota(struct feed *feed, uint64_t throttled_ns, uint64_t periods, uint64_t at)
+{
+    FEED(feed, cgroup_cpu, 0, 0, at, 0, .throttled_ns = throttled_ns, .periods = periods,
+         .throttled_periods = periods, .quota_us = 20000, .period_us = 100000, .pid = API);
+}
+
+/* A callback that took 300 ms, of which the thread ran for 30. */
+static void stands(struct feed *feed, uint64_t throttled_ns)
+{
+    start(feed);
+    FEED(feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .wait_ns = 0, .pid = API, .tid = API);
+    quota(feed, 0, 0, MS(10));
+    begin(feed, API, 30, "/a", MS(100));
+    answer(feed, API, 30, MS(400) - US(50));
+    end_turn(feed, API, 30, MS(100) - US(50), MS(400));
+    quota(feed, throttled_ns, 3, MS(401));
+    FEED(feed, thread_sched, 0, 0, MS(402), 0, .run_ns = MS(31), .wait_ns = MS(270), .pid = API, .tid = API);
+    feed_finish(feed);
+}
+
+static void a_quota_is_told_from_a_busy_machine(void **state)
+{
+    struct feed feed;
+    stands(&feed, MS(265));
+    const struct finding *f = feed_finding(&feed, FINDING_cpu_throttled);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_float_equal(finding_get_evidence(f, "quota_cpus")->real, 0.2, 1e-9);
+    assert_int_equal(finding_get_evidence(f, "throttled_ns")->count, MS(265));
+    assert_int_equal(finding_get_evidence(f, "throttled_periods_count")->count, 3);
+    assert_int_equal(f->affected_count, 1);
+    assert_null(feed_finding(&feed, FINDING_run_queue_wait));
+    assert_null(feed_finding(&feed, FINDING_event_loop_blocked));
+    feed_done(&feed);
+
+    stands(&feed, 0);
+    assert_null(feed_finding(&feed, FINDING_cpu_throttled));
+    assert_non_null(feed_finding(&feed, FINDING_run_queue_wait));
+    feed_done(&feed);
+}
+
+/* The counts are of all CPUs: no thread stood still for longer than it waited. */
+static void no_more_than_the_thread_waited(void **state)
+{
+    struct feed feed;
+    stands(&feed, MS(900));
+    const struct finding *f = feed_finding(&feed, FINDING_cpu_throttled);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "throttled_ns")->count, MS(260), MS(275));
+    feed_done(&feed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_of_both_versions),
+        cmocka_unit_test(groups_of_both_versions),
+        cmocka_unit_test(a_quota_is_told_from_a_busy_machine),
+        cmocka_unit_test(no_more_than_the_thread_waited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
