@@ -62,24 +62,42 @@ static uint8_t read_kind(struct jread *json)
     return SPAN_KIND_UNSPECIFIED;
 }
 
-static bool read_status(struct jread *json)
+static uint8_t read_status(struct jread *json)
 {
     struct slice key;
-    bool error = false;
+    uint8_t status = SPAN_STATUS_UNSET;
     for (jread_object(json); jread_member(json, &key);) {
         if (!slice_is(key, "code")) {
             jread_skip(json);
             continue;
         }
         struct slice code = jread_string(json);
-        error = slice_is(code, "2") || slice_is(code, "STATUS_CODE_ERROR");
+        status = slice_is(code, "2") || slice_is(code, "STATUS_CODE_ERROR") ? SPAN_STATUS_ERROR
+                 : slice_is(code, "1") || slice_is(code, "STATUS_CODE_OK")  ? SPAN_STATUS_OK
+                                                                            : SPAN_STATUS_UNSET;
     }
-    return error;
+    return status;
+}
+
+/* Whether one of the events is an exception. */
+static bool read_events(struct jread *json)
+{
+    struct slice key;
+    bool exception = false;
+    for (jread_array(json); jread_element(json);)
+        for (jread_object(json); jread_member(json, &key);) {
+            if (slice_is(key, "name"))
+                exception |= slice_is(jread_string(json), SPAN_EVENT_EXCEPTION);
+            else
+                jread_skip(json);
+        }
+    return exception;
 }
 
 static int read_span(struct decoder *d, struct jread *json)
 {
     struct span span = {.resource = &d->resource, .attributes = d->attributes};
+    struct span_outcome outcome = {0};
     struct slice key;
     uint64_t ignored;
     for (jread_object(json); jread_member(json, &key);) {
@@ -100,10 +118,13 @@ static int read_span(struct decoder *d, struct jread *json)
         else if (slice_is(key, "attributes"))
             span.attribute_count = read_attributes(json, d->attributes, d->sink);
         else if (slice_is(key, "status"))
-            span.error = read_status(json);
+            outcome.status = read_status(json);
+        else if (slice_is(key, "events"))
+            outcome.exception = read_events(json);
         else
             jread_skip(json);
     }
+    span.error = span_outcome_failed(outcome);
     return json->error < 0 ? json->error : span_sink_put(d->sink, &span);
 }
 

@@ -5,10 +5,11 @@
  *     Resource                   1 attributes
  *     ScopeSpans                 2 spans
  *     Span                       1 trace_id, 2 span_id, 4 parent_span_id, 5 name, 6 kind, 7 start (fixed64),
- *                                8 end (fixed64), 9 attributes, 15 status
+ *                                8 end (fixed64), 9 attributes, 11 events, 15 status
+ *     Event                      2 name
  *     KeyValue                   1 key, 2 value
  *     AnyValue                   1 string, 2 bool, 3 int, 4 double, 5 array, 6 list, 7 bytes
- *     Status                     3 code (2: error)
+ *     Status                     3 code
  *
  * Everything else is skipped. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -183,19 +184,30 @@ static int read_resource(struct decoder *d, struct wire resource)
     return r;
 }
 
-static int read_status(struct wire status, bool *ret_error)
+static int read_status(struct wire status, struct span_outcome *outcome)
 {
     struct field f = {0};
     int r;
     while ((r = next_field(&status, &f)) > 0)
         if (f.number == 3 && f.type == 0)
-            *ret_error = f.number_value == 2;
+            outcome->status = f.number_value <= SPAN_STATUS_ERROR ? (uint8_t)f.number_value : 0;
+    return r;
+}
+
+static int read_event(struct wire event, struct span_outcome *outcome)
+{
+    struct field f = {0};
+    int r;
+    while ((r = next_field(&event, &f)) > 0)
+        if (f.number == 2 && f.type == 2)
+            outcome->exception |= slice_is(slice_from(f.bytes), SPAN_EVENT_EXCEPTION);
     return r;
 }
 
 static int read_span(struct decoder *d, struct wire bytes)
 {
     struct span span = {.resource = &d->resource, .attributes = d->attributes};
+    struct span_outcome outcome = {0};
     struct field f = {0};
     uint64_t ignored;
     size_t n = 0;
@@ -233,8 +245,13 @@ static int read_span(struct decoder *d, struct wire bytes)
                 return r;
             n++;
             break;
+        case 11 << 3 | 2:
+            r = read_event(f.bytes, &outcome);
+            if (r < 0)
+                return r;
+            break;
         case 15 << 3 | 2:
-            r = read_status(f.bytes, &span.error);
+            r = read_status(f.bytes, &outcome);
             if (r < 0)
                 return r;
             break;
@@ -245,6 +262,7 @@ static int read_span(struct decoder *d, struct wire bytes)
     if (r < 0)
         return r;
     span.attribute_count = n;
+    span.error = span_outcome_failed(outcome);
     return span_sink_put(d->sink, &span);
 }
 

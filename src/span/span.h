@@ -77,6 +77,22 @@ struct span {
     size_t attribute_count;
 };
 
+/* How a span ended, as OpenTelemetry has it. */
+enum { SPAN_STATUS_UNSET, SPAN_STATUS_OK, SPAN_STATUS_ERROR };
+#define SPAN_EVENT_EXCEPTION "exception" /* the name of an event */
+
+struct span_outcome {
+    uint8_t status;
+    bool exception; /* one was recorded as an event */
+};
+
+/* An exception is a failure, unless the span says that it ended well: many instrumentations record the
+ * exception and leave the status as it is. */
+static inline bool span_outcome_failed(struct span_outcome outcome)
+{
+    return outcome.status == SPAN_STATUS_ERROR || (outcome.exception && outcome.status != SPAN_STATUS_OK);
+}
+
 /* What decoding could not use, by reason. */
 struct span_counts {
     uint64_t spans;              /* handed to the sink */

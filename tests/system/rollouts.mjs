@@ -84,7 +84,7 @@ export class Fleet {
         }
         end += own / 2;
         if (node.error) {
-            span.setStatus({ code: SpanStatusCode.ERROR, message: 'failed' });
+            if (!node.statusUnset) span.setStatus({ code: SpanStatusCode.ERROR, message: 'failed' });
             if (node.exception) span.recordException(new Error('failed'), hrTime(end));
         }
         span.end(hrTime(end));
@@ -125,7 +125,7 @@ function pair(fleet, plan) {
             who: { service: p.service, version: context.version, host, attributes: p.resource?.(context) }, client: true,
             name: p.name ? p.name(context) : 'GET /orders', kind: 'server', own, attributes,
             calls: p.calls ? p.calls(context) : [{ who: { service: 'stock', version: '5.0.1', host: 'stock-1' }, client: true, name: 'GET /stock', kind: 'server', own: 4 * fleet.noise() }],
-            atOnce: p.atOnce?.(context), around: p.around?.(context), error: p.error?.(context), exception: true,
+            atOnce: p.atOnce?.(context), around: p.around?.(context), error: p.error?.(context), exception: true, statusUnset: p.statusUnset,
         };
         if (p.bare) return fleet.run(at, { ...node, client: false });
         fleet.run(at, { who: { service: 'gateway', version: '1.0.0', host: 'gw-1' }, name: p.gatewayName?.(context) || 'GET /shop', kind: 'server', own: 2 * fleet.noise() + (p.gatewayOwn?.(context) || 0), calls: [node] });
@@ -246,6 +246,7 @@ export const SCENARIOS = {
     'three hosts that differ': { expect: cannotTell(), plan: (f) => { for (let i = 1; i <= 3; i++) { f.levels.set(`node-a-${i}`, [0.7, 1, 1.5][i - 1]); f.levels.set(`node-b-${i}`, [0.9, 1.4, 2][i - 1]); } pair(f, { hosts: 3 }); } },
     // ---- errors ----
     'errors of the new version': { plan: (f) => pair(f, { error: ({ isNewer }) => f.random() < (isNewer ? 0.08 : 0.005) }), expect: slower({ measure: 'errors' }) },
+    'exceptions of the new version, its spans without a status': { plan: (f) => pair(f, { statusUnset: true, error: ({ isNewer }) => f.random() < (isNewer ? 0.08 : 0.005) }), expect: slower({ measure: 'errors' }) },
     'errors of both alike': { expect: notSlower(), plan: (f) => void pair(f, { error: () => f.random() < 0.05 }) },
     // ---- names ----
     'unique names of roots': { plan: (f) => pair(f, { bare: true, factor: () => 1.5, name: ({ i }) => `GET /orders/${1000000 + i * 7}` }), expect: slower() },

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "span/files.h"
 
+#include "span/otlp.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -53,6 +55,33 @@ static void assert_decodes(enum span_format format, const char *text)
         assert_true(r <= 0 && other.counts.spans <= 1);
         free(copy);
         text_done(&ignored);
+    }
+}
+
+/* An exception among the events is a failure, unless the span says that it ended well. */
+static void exceptions_are_failures(void **state)
+{
+    static const struct {
+        const char *rest;
+        bool fails;
+    } spans[] = {
+        {"\"events\":[{\"name\":\"retry\"}]", false},
+        {"\"events\":[{\"attributes\":[],\"name\":\"exception\"}]", true},
+        {"\"status\":{\"code\":1},\"events\":[{\"name\":\"exception\"}]", false},
+        {"\"events\":[{\"name\":\"exception\"}],\"status\":{\"code\":\"STATUS_CODE_OK\"}", false},
+        {"\"events\":[],\"status\":{\"code\":2}", true},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(spans); i++) {
+        struct text json = {0}, got = {0};
+        struct span_sink sink = {.take = span_list_take, .context = &got};
+        text_addf(&json,
+                  "{\"resourceSpans\":[{\"scopeSpans\":[{\"spans\":[{\"traceId\":\"a1\",\"spanId\":\"2\","
+                  "\"name\":\"get\",\"startTimeUnixNano\":\"5000\",\"endTimeUnixNano\":\"12000\",%s}]}]}]}",
+                  spans[i].rest);
+        assert_int_equal(otlp_json_decode(text_get(&json), json.length, &sink, NULL), 0);
+        assert_int_equal(strstr(text_get(&got), " error ") != NULL, spans[i].fails);
+        text_done(&got);
+        text_done(&json);
     }
 }
 
@@ -147,7 +176,8 @@ static void gzip_bombs_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_agree), cmocka_unit_test(a_mapping_names_columns),
-        cmocka_unit_test(tables_of_all_shapes), cmocka_unit_test(gzip_bombs_are_refused)};
+        cmocka_unit_test(formats_agree), cmocka_unit_test(exceptions_are_failures),
+        cmocka_unit_test(a_mapping_names_columns), cmocka_unit_test(tables_of_all_shapes),
+        cmocka_unit_test(gzip_bombs_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

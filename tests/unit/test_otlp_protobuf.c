@@ -63,7 +63,9 @@ static struct sample make_sample(void)
     static Otlp__AnyValue values[SPANS][ATTRIBUTES], resource_values[3];
     static Otlp__KeyValue *pair_list[SPANS][ATTRIBUTES], *resource_list[3];
     static Otlp__Span *span_list[SPANS];
-    static Otlp__Status failed;
+    static Otlp__Status failed, well;
+    static Otlp__Event thrown, *events[] = {&thrown};
+    static char exception[] = "exception";
     static uint8_t ids[SPANS][24];
     static char keys[ATTRIBUTES][32];
     struct sample sample = {0};
@@ -76,6 +78,10 @@ static struct sample make_sample(void)
     text_done(&ignored);
     otlp__status__init(&failed);
     failed.code = 2;
+    otlp__status__init(&well);
+    well.code = 1;
+    otlp__event__init(&thrown);
+    thrown.name = exception;
     for (int i = 0; i < SPANS; i++) {
         Otlp__Span *s = span_list[i] = &spans[i];
         struct text words = {0};
@@ -90,7 +96,10 @@ static struct sample make_sample(void)
         s->kind = rand() % 6;
         s->start_time_unix_nano = 1700000000000000000ull + (uint64_t)rand();
         s->end_time_unix_nano = s->start_time_unix_nano + (uint64_t)rand();
-        s->status = i % 5 == 0 ? &failed : NULL;
+        s->status = i % 5 == 0 ? &failed : i % 5 == 1 ? &well : NULL;
+        s->n_events = i % 3 == 0;
+        s->events = events;
+        bool error = i % 5 == 0 || (i % 3 == 0 && i % 5 != 1);
         s->flags = 257;
         s->n_attributes = (size_t)(rand() % (ATTRIBUTES + 1));
         s->attributes = pair_list[i];
@@ -109,7 +118,7 @@ static struct sample make_sample(void)
                   (unsigned long long)id[0], (unsigned long long)id[1], (unsigned long long)id[2],
                   (unsigned long long)parent, (unsigned long long)s->start_time_unix_nano,
                   (unsigned long long)(s->end_time_unix_nano - s->start_time_unix_nano), s->kind,
-                  s->status ? " error" : "", s->name, text_get(&words));
+                  error ? " error" : "", s->name, text_get(&words));
         text_done(&words);
     }
     Otlp__Resource resource = OTLP__RESOURCE__INIT;
