@@ -59,9 +59,11 @@ static struct redis_process *process_known(const struct redis_model *model, int6
 
 static struct redis_process *process_get(struct redis_model *model, int64_t pid)
 {
+    if (model->recent && model->recent->pid == pid)
+        return model->recent;
     struct redis_process *process = process_known(model, pid);
     if (process)
-        return process;
+        return model->recent = process;
     process = calloc(1, sizeof(*process));
     uint64_t *place = process ? map_put(&model->processes, (uint64_t)pid, NULL) : NULL;
     if (!place || array_add(&model->all, process) < 0) {
@@ -88,6 +90,9 @@ struct redis_client *redis_client_get(struct redis_server *server, uint64_t id, 
 {
     if (!id)
         return NULL;
+    struct redis_client *recent = server->recent_client;
+    if (recent && recent->id == id && (fd < 0 || fd == recent->fd))
+        return recent;
     bool added;
     uint64_t *place = map_put(&server->clients, id, &added);
     struct redis_client *client = place && !added ? (struct redis_client *)(uintptr_t)*place : NULL;
@@ -96,7 +101,7 @@ struct redis_client *redis_client_get(struct redis_server *server, uint64_t id, 
             client->fd = fd;
             has_descriptor(server, client);
         }
-        return client;
+        return server->recent_client = client;
     }
     client = place ? calloc(1, sizeof(*client)) : NULL;
     if (!client) {
@@ -197,6 +202,7 @@ static void settle(struct redis_server *server, struct redis_client *client)
 /* Freed clients are remembered for a while; the older half is settled and forgotten. */
 static void client_gone(struct redis_server *server, struct redis_client *client)
 {
+    server->recent_client = NULL;
     if (server->gone.count == GONE_KEPT) {
         size_t half = GONE_KEPT / 2;
         for (size_t i = 0; i < half; i++) {
@@ -212,9 +218,11 @@ static void client_gone(struct redis_server *server, struct redis_client *client
 
 static struct redis_thread *thread_of(struct redis_server *server, int64_t tid)
 {
+    if (server->recent_thread && server->recent_thread->tid == tid)
+        return server->recent_thread;
     for (unsigned i = 0; i < server->thread_count; i++)
         if (server->threads[i].tid == tid)
-            return &server->threads[i];
+            return server->recent_thread = &server->threads[i];
     if (server->thread_count == REDIS_THREADS)
         return &server->threads[REDIS_THREADS - 1];
     struct redis_thread *thread = &server->threads[server->thread_count++];
@@ -225,13 +233,17 @@ static struct redis_thread *thread_of(struct redis_server *server, int64_t tid)
 struct redis_command *redis_command_get(struct redis_server *server, uint64_t name_id)
 {
     struct redis_model *model = server->model;
+    if (server->recent_command && server->recent_name == name_id)
+        return server->recent_command;
     const uint64_t *known = name_id ? map_get(&server->process->names, name_id) : NULL;
     const char *name = known ? (const char *)(uintptr_t)*known : redis_intern(model, "unknown command", 15);
     bool added;
     uint64_t *place = map_put(&server->by_name, (uint64_t)(uintptr_t)name, &added);
     struct redis_command *command = place && added ? calloc(1, sizeof(*command)) : NULL;
-    if (place && !added)
-        return (struct redis_command *)(uintptr_t)*place;
+    if (place && !added) {
+        server->recent_name = name_id;
+        return server->recent_command = (struct redis_command *)(uintptr_t)*place;
+    }
     if (!command || array_add(&server->commands, command) < 0) {
         if (place)
             map_remove(&server->by_name, (uint64_t)(uintptr_t)name);
@@ -252,8 +264,10 @@ static void process_start(struct redis_model *model, const struct event *e)
     int64_t pid = (int64_t)U(e, process_start_pid);
     const struct value *name = &e->values[FIELD_process_start_name];
     struct redis_process *process = process_known(model, pid);
-    if (process && process->name) /* the number is used again, or the program was replaced (exec) */
+    if (process && process->name) { /* the number is used again, or the program was replaced (exec) */
         map_remove(&model->processes, (uint64_t)pid);
+        model->recent = NULL;
+    }
     process = process_get(model, pid);
     if (!process)
         return;
@@ -284,6 +298,8 @@ static void name_event(struct redis_model *model, const struct event *e)
     struct redis_process *process = process_get(model, e->pid);
     uint64_t *place = process ? map_put(&process->names, U(e, probe_name_id), NULL) : NULL;
     model->failed |= !place;
+    if (process && process->server)
+        process->server->recent_command = NULL;
     if (place && HAS(e, probe_name_text))
         *place = (uint64_t)(uintptr_t)redis_intern(model, text->s, text->length);
 }
@@ -525,14 +541,6 @@ static const uint16_t WANTED[] = {SONDE_EVENT_process_start,
                                   0};
 enum { FIRST_OF_SERVERS = 5 };
 
-static bool is_servers(uint16_t id)
-{
-    for (size_t i = FIRST_OF_SERVERS; WANTED[i]; i++)
-        if (WANTED[i] == id)
-            return true;
-    return false;
-}
-
 int redis_model_event(struct redis_model *model, const struct event *e)
 {
     struct redis_process *process;
@@ -557,7 +565,7 @@ int redis_model_event(struct redis_model *model, const struct event *e)
         connection_event(model, e);
         break;
     default:
-        process = is_servers(e->id) ? process_get(model, e->pid) : NULL;
+        process = e->id < SONDE_EVENT_COUNT && model->of_servers[e->id] ? process_get(model, e->pid) : NULL;
         server = process ? server_get(model, process) : NULL;
         r = server ? server_event(server, e) : 0;
     }
@@ -572,6 +580,8 @@ int redis_model_new(const struct redis_options *options, struct redis_model **re
     if (!model)
         return -ENOMEM;
     model->options = *options;
+    for (size_t i = FIRST_OF_SERVERS; WANTED[i]; i++)
+        model->of_servers[WANTED[i]] = true;
     *ret_model = model;
     return 0;
 }

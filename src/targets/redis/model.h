@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/map.h"
+#include "event/catalogue.h"
 #include "finding/report.h"
 #include "targets/redis/conflict.h"
 #include "targets/redis/queue.h"
@@ -134,7 +135,12 @@ struct redis_server {
     ARRAY(struct redis_conflict) conflicts;
     struct redis_queue queue;
     struct redis_work work;
-    int64_t loop_tid;      /* the thread of the event loop; 0 unknown */
+    int64_t loop_tid; /* the thread of the event loop; 0 unknown */
+    /* What the newest event was about: the next one is of the same as a rule. NULL: look it up. */
+    struct redis_client *recent_client;
+    struct redis_command *recent_command;
+    struct redis_thread *recent_thread;
+    uint64_t recent_name;
     uint64_t iteration_ns; /* when the newest iteration that has ended began */
 };
 
@@ -148,6 +154,8 @@ struct redis_model {
     ARRAY(struct redis_server *) list; /* in order of appearance */
     uint64_t first_ns, last_ns;
     bool failed;
+    bool of_servers[SONDE_EVENT_COUNT]; /* by event: only a Redis server records it */
+    struct redis_process *recent;       /* whose event came last */
 };
 
 /* 0 or -ENOMEM. */
