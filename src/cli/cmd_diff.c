@@ -6,13 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cli/options.h"
 #include "cli/trace_diff.h"
 #include "diagnose/profile_difference.h"
 #include "profile/formats.h"
 #include "profile/outlier.h"
+#include "profile/windows.h"
+#include "steer/keeping.h"
 
 static const enum cli_style VERDICT_STYLES[] = {[DIFFERENCE_NOISE] = STYLE_DIM,
                                                 [DIFFERENCE_SLOWER] = STYLE_RED,
@@ -154,7 +158,7 @@ static int write_difference(const struct profile *before, const struct profile *
 
 /* What the command line says. */
 struct diff_options {
-    const char *output;
+    const char *output, *since, *until;
     bool json;
     uint32_t top;
 };
@@ -165,12 +169,118 @@ static const struct option_row ROWS[] = {
     {"output", 'o', "FILE", "profiles: write a flame graph of the difference (red grew, blue shrank)",
      OPTION_TEXT, .at = AT(output)},
     {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
+    {"since", .value = "WHEN",
+     .text = "a store of profiles: compare what is later with as long a time before it (2h, 3d, yesterday, "
+             "2026-11-30, 2026-11-30T14:00)",
+     .type = OPTION_TEXT, .at = AT(since)},
+    {"until", .value = "WHEN", .text = "and what is later ends then (now)", .type = OPTION_TEXT,
+     .at = AT(until)},
     {"top", 'n', "N", "how many functions, parts or operations to list (30)", OPTION_COUNT, .least = 1,
      .most = 1e9, .at = AT(top)},
     {NULL},
 };
 
 static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
+
+static int compare_profiles(const struct profile *before, const struct profile *after,
+                            const struct diff_options *options, const char *before_name,
+                            const char *after_name)
+{
+    struct profile_differences differences = {0};
+    if (options->output) {
+        char title[256];
+        snprintf(title, sizeof(title), "%.100s against %.100s", after_name, before_name);
+        return write_difference(before, after, options->output, title);
+    }
+    if (profile_differences(before, after, &differences) < 0)
+        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+    if (options->json)
+        print_json(&differences, options->top);
+    else
+        print_table(&differences, options->top);
+    profile_differences_done(&differences);
+    return EXIT_DONE;
+}
+
+/* ---- stores ---- */
+
+/* "2h", "90m", "3d" ago; yesterday, a day ago; a date with or without a time of this machine's clock. False:
+ * none. */
+static bool read_when(const char *text, time_t now, time_t *ret_when)
+{
+    static const struct {
+        char unit;
+        long seconds;
+    } UNITS[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
+    static const char *const FORMS[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"};
+    char *end;
+    if (strcmp(text, "yesterday") == 0) {
+        *ret_when = now - 86400;
+        return true;
+    }
+    double count = strtod(text, &end);
+    for (size_t i = 0; end > text && count > 0 && count < 1e6 && i < ARRAY_SIZE(UNITS); i++)
+        if (*end == UNITS[i].unit && !end[1]) {
+            *ret_when = now - (time_t)(count * (double)UNITS[i].seconds);
+            return true;
+        }
+    for (size_t i = 0; i < ARRAY_SIZE(FORMS); i++) {
+        struct tm tm = {.tm_isdst = -1};
+        const char *rest = strptime(text, FORMS[i], &tm);
+        if (rest && !*rest) {
+            *ret_when = mktime(&tm);
+            return *ret_when > 0;
+        }
+    }
+    return false;
+}
+
+static int read_stretch(const char *path, time_t from, time_t until, const char *name, bool quiet,
+                        struct profile **ret_profile, struct problem *problem)
+{
+    struct store_sum sum;
+    char start[64], took[32], gap[32];
+    struct tm tm;
+    if (profile_new(ret_profile) < 0 || profile_windows_begin(*ret_profile) < 0)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    int r = store_sum(path, (uint64_t)from, (uint64_t)until, *ret_profile, &sum, problem);
+    if (r < 0 || quiet)
+        return r;
+    time_t first = (time_t)sum.start_s;
+    if (!sum.windows) {
+        printf("%s: nothing was sampled\n", name);
+        return 0;
+    }
+    strftime(start, sizeof(start), "%Y-%m-%d %H:%M:%S", localtime_r(&first, &tm));
+    printf("%s: %s of samples from %s on", name,
+           clock_format_duration(sum.covered_s * NS_PER_S, took, sizeof(took)), start);
+    if (sum.gap_s)
+        printf("; %s until its end were not sampled",
+               clock_format_duration(sum.gap_s * NS_PER_S, gap, sizeof(gap)));
+    if (sum.damaged)
+        printf("; %zu windows could not be read", sum.damaged);
+    putchar('\n');
+    return 0;
+}
+
+/* The time since then, and as long a time before. */
+static int read_store(const struct command *self, const struct diff_options *o, const char *path,
+                      struct profile **ret_before, struct profile **ret_after)
+{
+    time_t now = time(NULL), since, until = now;
+    struct problem problem = {0};
+    if (!read_when(o->since, now, &since))
+        return cli_usage(self, "--since takes 2h, 3d, yesterday, 2026-11-30 or 2026-11-30T14:00, not '%s'",
+                         o->since);
+    if (o->until && !read_when(o->until, now, &until))
+        return cli_usage(self, "--until takes what --since takes, not '%s'", o->until);
+    if (since >= until)
+        return cli_usage(self, "--since %s is not before %s", o->since, o->until ? o->until : "now");
+    if (read_stretch(path, since - (until - since), since, "before", o->json, ret_before, &problem) < 0 ||
+        read_stretch(path, since, until, "after", o->json, ret_after, &problem) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
+    return 0;
+}
 
 static int run_diff(const struct command *self, int argc, char **argv)
 {
@@ -181,6 +291,16 @@ static int run_diff(const struct command *self, int argc, char **argv)
     const char *output = options.output;
     bool json = options.json;
     uint32_t top = options.top;
+    _cleanup_(profile_freep) struct profile *before = NULL;
+    _cleanup_(profile_freep) struct profile *after = NULL;
+    if (options.since) {
+        if (argc - first != 1)
+            return cli_usage(self, "--since compares two times of one store: name its folder");
+        status = read_store(self, &options, argv[first], &before, &after);
+        return status ? status : compare_profiles(before, after, &options, argv[first], options.since);
+    }
+    if (options.until)
+        return cli_usage(self, "--until goes with --since");
     if (argc - first != 2)
         return cli_usage(self, "two profiles or two traces are compared: BEFORE and AFTER");
     bool traces = trace_diff_is_trace(argv[first]);
@@ -190,31 +310,16 @@ static int run_diff(const struct command *self, int argc, char **argv)
         return cli_usage(self, "--output is for profiles; traces are compared in words or with --json");
     if (traces)
         return trace_diff(argv[first], argv[first + 1], json, top);
-    _cleanup_(profile_freep) struct profile *before = NULL;
-    _cleanup_(profile_freep) struct profile *after = NULL;
     struct problem problem = {0};
     if (profile_read_file(argv[first], &before, &problem) < 0 ||
         profile_read_file(argv[first + 1], &after, &problem) < 0)
         return cli_fail(EXIT_FAILED, &problem);
-    if (output) {
-        char title[256];
-        snprintf(title, sizeof(title), "%.100s against %.100s", argv[first + 1], argv[first]);
-        return write_difference(before, after, output, title);
-    }
-    struct profile_differences differences = {0};
-    if (profile_differences(before, after, &differences) < 0)
-        return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
-    if (json)
-        print_json(&differences, top);
-    else
-        print_table(&differences, top);
-    profile_differences_done(&differences);
-    return EXIT_DONE;
+    return compare_profiles(before, after, &options, argv[first], argv[first + 1]);
 }
 
 const struct command command_diff = {
     .name = "diff",
-    .arguments = "[OPTION...] BEFORE AFTER",
+    .arguments = "[OPTION...] BEFORE AFTER | --since WHEN STORE",
     .summary = "Compare two traces of a service, or two profiles: what became slower, what faster",
     .help =
         "Two trace folders: for each endpoint what its latency consists of (layers, operations, waits), how "
@@ -230,6 +335,7 @@ const struct command command_diff = {
     .options = OPTIONS,
     .examples = "  sonde diff /tmp/monday /tmp/tuesday\n"
                 "  sonde diff before.pb.gz after.pb.gz\n"
+                "  sonde diff --since yesterday /var/lib/sonde/profiles\n"
                 "  sonde diff -o diff.html monday.folded tuesday.folded\n",
     .run = run_diff,
 };

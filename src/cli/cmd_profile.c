@@ -447,6 +447,12 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_steer_print_rate(facts.rate);
     if (o.runtimes)
         print_runtimes(sampler);
+    if (o.store) {
+        if (!o.quiet)
+            cli_printf(stderr, "sonde: %zu windows were added to %s, %zu could not be\n",
+                       sampling.kept.windows, o.store, sampling.kept.failed);
+        return sampling.kept.failed ? EXIT_FAILED : counts.lost ? EXIT_LOST : EXIT_DONE;
+    }
     if (profile->nodes.count == 1)
         profile_event_explain_nothing(o.event, &o.sampler, &counts);
     if (!o.quiet && !o.json && !o.output && !o.format)
@@ -484,6 +490,10 @@ const struct command command_profile = {
     "      --error E%[@A%]     stop when every function that takes A (1) % or more is known to E % of its "
     "share, at\n"
     "                          95 %; say so when that cannot be reached in the time that --duration gives\n"
+    "      --store DIR         go on for weeks: keep windows of 10 seconds, a minute, an hour in DIR, at 20 "
+    "Hz unless\n"
+    "                          --frequency says otherwise; sonde diff --since compares them\n"
+    "      --store-quota MB    remove the oldest windows when all take more than this (1074)\n"
     "      --adaptive[=PRESET] let the rate follow the load: up at once when other functions become hot, "
     "down while\n"
     "                          nothing changes (usual; paper, paper-fine: the values of the Atys paper)\n"
@@ -527,6 +537,7 @@ const struct command command_profile = {
     "  sonde profile --event off-cpu -d 10 4711\n"
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
     "  sonde profile --error 5%@1% -d 600 --process java\n"
+    "  sonde profile --all --store /var/lib/sonde/profiles\n"
     "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
     "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
     "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",

@@ -12,6 +12,8 @@
 #include "cli/processes.h"
 #include "cli/profile_event.h"
 
+#define STORE_HZ 20
+
 static int read_rules(const struct command *self, struct profile_options *o, const char *path)
 {
     _cleanup_(freep) char *text = NULL;
@@ -89,6 +91,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         ADAPTIVE,
         WINDOW,
         TARGET,
+        STORE,
+        QUOTA,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
@@ -118,8 +122,11 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"adaptive", optional_argument, NULL, ADAPTIVE},
                                          {"window", required_argument, NULL, WINDOW},
                                          {"error", required_argument, NULL, TARGET},
+                                         {"store", required_argument, NULL, STORE},
+                                         {"store-quota", required_argument, NULL, QUOTA},
                                          {0}};
     const char *event = "cpu";
+    o->retention = STORE_USUAL;
     int files = 0, r;
     bool frequency_given = false;
     double number, window_s = 0;
@@ -229,6 +236,14 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
             if (certainty_target_read(optarg, &o->target) < 0)
                 return cli_usage(self, "--error takes ERROR%%@SHARE%% (5%%@1%%), not '%s'", optarg);
             break;
+        case STORE:
+            o->store = optarg;
+            break;
+        case QUOTA:
+            if (!cli_number(optarg, 1, 1e9, &number))
+                return cli_usage(self, "--store-quota takes megabytes, not '%s'", optarg);
+            o->retention.quota_bytes = (uint64_t)(number * 1e6);
+            break;
         case WINDOW:
             if (!cli_number(optarg, 1, 3600, &window_s))
                 return cli_usage(self, "--window takes seconds (1 to 3600), not '%s'", optarg);
@@ -264,6 +279,16 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     if (o->target.error > 0 && (o->merge || o->adaptive))
         return cli_usage(self, "--error says when sampling at one rate ends: not with %s",
                          o->merge ? "--merge" : "--adaptive");
+    if (o->store &&
+        (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
+        return cli_usage(self,
+                         "--store keeps windows in a folder, at one rate: it goes with no other output");
+    if (o->store && window_s > 0 && window_s != 1 && window_s != 2 && window_s != 5 && window_s != 10)
+        return cli_usage(self, "the windows of a store are of 1, 2, 5 or 10 seconds");
+    if (o->store && !(window_s > 0))
+        o->rate.window_s = 10;
+    if (o->store && !frequency_given)
+        o->sampler.frequency = STORE_HZ;
     while (o->merge && optind < argc)
         argv[1 + files++] = argv[optind++];
     if (o->merge) {

@@ -9,6 +9,7 @@
 #include "profile/business.h"
 #include "profile/sampler.h"
 #include "steer/certainty.h"
+#include "steer/keeping.h"
 #include "steer/rate.h"
 
 struct profile_options {
@@ -21,6 +22,8 @@ struct profile_options {
     double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
     struct rate_options rate; /* when the rate follows the load */
     bool adaptive;
+    const char *store; /* windows are kept there; NULL: nowhere */
+    struct store_options retention;
     struct certainty_target target; /* to be reached; error 0: none */
     unsigned top;
     bool business, runtimes, quiet, merge, json, by_service;

@@ -4,14 +4,17 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "profile/outlier.h"
 #include "steer/pooling.h"
 
-#define POLL_MS 20
+#define POLL_MS       20
+#define TIDY_STORE_NS (60 * NS_PER_S)
 
 /* One sampling under way. */
 struct run {
@@ -20,7 +23,9 @@ struct run {
     bool child_runs;
     struct rate *rate;
     struct pool *pool;
-    struct profile *window; /* what is sampled into while the rate follows the load; else NULL */
+    struct profile *window; /* what is sampled into when windows are told apart; else NULL */
+    bool store_fails;
+    uint64_t tidied_ns;
     uint64_t start_ns, check_after_ns;
     uint64_t window_start_ns, window_end_ns;
     double frequency, frequency_ns; /* of the window; the sum of rates by time */
@@ -45,10 +50,18 @@ static int poll(struct run *run, int timeout_ms)
 static int begin_window(struct run *run, uint64_t now_ns)
 {
     const struct profile *profile = run->sampling->profile;
+    uint64_t length_ns = (uint64_t)(run->sampling->options->rate.window_s * 1e9),
+             real_ns = clock_realtime_ns();
+    if (run->sampling->options->store) /* they end where all do, at full tens of seconds */
+        length_ns -= real_ns % length_ns;
     run->window_start_ns = now_ns;
-    run->window_end_ns = now_ns + (uint64_t)(run->sampling->options->rate.window_s * 1e9);
+    run->window_end_ns = now_ns + length_ns;
     if (profile_new(&run->window) < 0)
         return out_of_memory(run);
+    run->window->start_ns = real_ns;
+    snprintf(run->window->event, sizeof(run->window->event), "%s", profile->event);
+    snprintf(run->window->unit, sizeof(run->window->unit), "%s", profile->unit);
+    run->window->period = profile->period;
     run->window->by_line = profile->by_line;
     run->window->sample_limit = profile->sample_limit;
     return 0;
@@ -69,11 +82,48 @@ static void sum_up(struct run *run, const struct rate_decision *d, uint64_t now_
     s->mean_hz += (run->frequency - s->mean_hz) * took_ns / run->frequency_ns;
 }
 
+/* The window goes into the store, by service: processes come and go for weeks. One that cannot be written is
+ * a gap, and sampling goes on: somebody may free some space. */
+static int keep_window(struct run *run, uint64_t now_ns)
+{
+    struct profile_sampling *s = run->sampling;
+    _cleanup_(profile_freep) struct profile *services = NULL;
+    struct problem problem = {0};
+    uint64_t length_s = (uint64_t)s->options->rate.window_s,
+             start_s = run->window->start_ns / NS_PER_S / length_s * length_s;
+    run->window->end_ns =
+        run->window->start_ns + now_ns - run->window_start_ns; /* also when the clock is set */
+    if (profile_by_service(run->window, &services) < 0)
+        return out_of_memory(run);
+    profile_free(run->window);
+    run->window = NULL;
+    int r = store_add(s->options->store, services, start_s, length_s, &problem);
+    s->kept.windows += r == 0;
+    if (r == 0 && now_ns - run->tidied_ns > TIDY_STORE_NS) {
+        run->tidied_ns = now_ns;
+        r = store_tidy(s->options->store, &s->options->retention, clock_realtime_ns() / NS_PER_S, &problem);
+    } else if (r < 0) {
+        s->kept.failed++;
+    }
+    if (r == -ENOMEM)
+        return out_of_memory(run);
+    if ((r < 0) != run->store_fails) {
+        if (r < 0)
+            cli_printf(stderr, "sonde: %s: windows are missing from now on\n", problem.what);
+        else
+            fprintf(stderr, "sonde: windows are kept again; %zu are missing\n", s->kept.failed);
+    }
+    run->store_fails = r < 0;
+    return 0;
+}
+
 /* The window goes where it belongs, and says at which rate the next one is sampled. */
 static int end_window(struct run *run, uint64_t now_ns)
 {
     struct distribution functions = {0};
     struct rate_decision d;
+    if (run->sampling->options->store)
+        return keep_window(run, now_ns);
     int r = distribution_add_profile(&functions, run->window);
     if (r == 0)
         r = rate_window(run->rate, &functions, &d);
@@ -93,6 +143,8 @@ static int end_window(struct run *run, uint64_t now_ns)
 static int begin_rate(struct run *run, uint64_t now_ns)
 {
     const struct profile_options *o = run->sampling->options;
+    if (o->store)
+        return begin_window(run, now_ns);
     if (!o->adaptive)
         return 0;
     run->sampling->rate.options = &o->rate;

@@ -26,7 +26,10 @@ struct profile_sampling {
     int gate;                        /* lets it begin; -1: there is none */
     int status;                      /* afterwards: the child's */
     struct certainty_reached target; /* afterwards, when there is one */
-    struct rate_summary rate;        /* afterwards; options NULL: the rate did not change */
+    struct {
+        size_t windows, failed; /* that were kept; that could not be */
+    } kept;                     /* afterwards, with a store */
+    struct rate_summary rate;   /* afterwards; options NULL: the rate did not change */
 };
 
 /* Until the time is over, the child or the processes end, or something interrupts. 0 or a negative errno. */

@@ -267,12 +267,17 @@ static int add_block(struct profile *into, const struct profile *window, uint64_
         return r;
     for (size_t i = 1; i < window->nodes.count; i++)
         if (window->nodes.at[i].weight)
-            profile_windows_add_at(into, nodes[i], window->nodes.at[i].weight,
-                                   (uint32_t)MIN(block, (uint64_t)WINDOWS - 1));
+            profile_windows_add_at(into, nodes[i], window->nodes.at[i].weight, (uint32_t)block);
     free(nodes);
     memcpy(into->event, window->event, sizeof(into->event));
     memcpy(into->unit, window->unit, sizeof(into->unit));
     return 0;
+}
+
+static bool in_time(const struct store_window *w, uint64_t from_s, uint64_t until_s)
+{
+    uint64_t middle = w->start_s + w->length_s / 2;
+    return middle >= from_s && middle < until_s;
 }
 
 int store_sum(const char *path, uint64_t from_s, uint64_t until_s, struct profile *into,
@@ -281,17 +286,19 @@ int store_sum(const char *path, uint64_t from_s, uint64_t until_s, struct profil
     struct store_sum sum = {0};
     struct store_window *list;
     size_t count;
-    uint64_t covered_ns = 0;
+    uint64_t covered_ns = 0, seen = 0, all = 0;
     char file[4200];
     int r = store_list(path, &list, &count, problem);
     if (r < 0)
         return r;
+    for (size_t i = 0; i < count; i++)
+        all += in_time(&list[i], from_s, until_s);
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct store_window *w = &list[i];
         _cleanup_(profile_freep) struct profile *window = NULL;
-        uint64_t middle = w->start_s + w->length_s / 2;
-        if (middle < from_s || middle >= until_s)
+        if (!in_time(w, from_s, until_s))
             continue;
+        uint64_t block = seen++ * MIN(all, (uint64_t)WINDOWS) / all;
         window_path(file, sizeof(file), path, w);
         r = profile_read_file(file, &window, problem);
         if (r == -EBADMSG || r == -ENOENT) { /* damaged, or tidied up meanwhile */
@@ -300,7 +307,7 @@ int store_sum(const char *path, uint64_t from_s, uint64_t until_s, struct profil
             continue;
         }
         if (r == 0)
-            r = add_block(into, window, (w->start_s - from_s) / MAX((until_s - from_s) / WINDOWS + 1, 1ul));
+            r = add_block(into, window, block);
         if (r == 0) {
             if (!sum.windows++)
                 sum.start_s = w->start_s;

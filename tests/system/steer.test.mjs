@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test, after } from 'node:test';
 import assert from 'node:assert/strict';
-import { spawnSync, execFileSync } from 'node:child_process';
+import { spawn, spawnSync, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -125,6 +125,76 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     assert.match(run('-q', '--merge', file).stdout, /\[95 %\].*\n.*% \[\d/);
 });
 
+// Waits for a condition; what it was when it did not come true in half a minute.
+async function until(condition) {
+    for (let left = 300; left > 0 && !condition(); left--) await new Promise((done) => setTimeout(done, 100));
+    return condition();
+}
+
+test('a store keeps windows, survives kill -9, and is compared in time', { skip: compiler }, async () => {
+    const store = path.join(folder, 'kept-windows'), windows = () => (fs.existsSync(`${store}/windows`) ? fs.readdirSync(`${store}/windows`).filter((name) => /^\d+-1\.pb\.gz$/.test(name)) : []);
+    const program = build('kept', `
+int main(void) { for (;;) { hot(300000); cold(100000); } }`);
+    const work = spawn(program, [], { stdio: 'ignore' });
+    after(() => work.kill('SIGKILL'));
+    try {
+        const killed = spawn(sonde, ['profile', '-q', '--store', store, '--window', '1', '-F', '97', String(work.pid)], { stdio: 'ignore' });
+        assert.ok(await until(() => windows().length >= 3), 'windows are kept');
+        killed.kill('SIGKILL');
+        await new Promise((done) => killed.on('exit', done));
+        const before = windows();
+        const again = spawn(sonde, ['profile', '--store', store, '--window', '1', '-F', '97', String(work.pid)], { stdio: ['ignore', 'ignore', 'pipe'] });
+        let words = '';
+        again.stderr.on('data', (part) => (words += part));
+        assert.ok(await until(() => windows().length >= before.length + 3), 'and after it was killed');
+        again.kill('SIGINT');
+        assert.equal(await new Promise((done) => again.on('exit', done)), 0, words);
+        assert.match(words, /\d+ windows were added to /);
+        for (const name of before) assert.ok(windows().includes(name), 'what was there stays');
+    } finally {
+        work.kill('SIGKILL');
+    }
+    // Every file is a profile by itself, of the service and without process numbers, and no second holds more than one.
+    const sum = json('--merge', ...windows().map((name) => `${store}/windows/${name}`)).profile;
+    assert.ok(sum.functions.some((f) => f.function === 'hot'));
+    assert.ok(sum.total <= windows().length * 1.1e9, `${sum.total} ns in ${windows().length} seconds`);
+    const names = JSON.stringify(spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--merge', `${store}/windows/${windows()[0]}`], { encoding: 'utf8' }).stdout);
+    assert.match(names, /kept;/);
+    assert.doesNotMatch(names, /kept \(\d/);
+    const diff = spawnSync(sonde, ['diff', '--since', '1h', store], { encoding: 'utf8' });
+    assert.equal(diff.status, 0, diff.stderr);
+    assert.match(diff.stdout, /before: nothing was sampled\nafter: .* of samples from \d{4}-/);
+    for (const [args, words] of [[['--since', 'soon', store], /--since takes 2h, 3d, yesterday/], [['--since', '1h', folder], /windows: No such file.*\n?.*sonde profile --all --store DIR/], [['--until', '1h', store, store], /--until goes with --since/]]) {
+        const r = spawnSync(sonde, ['diff', ...args], { encoding: 'utf8' });
+        assert.notEqual(r.status, 0);
+        assert.match(r.stderr, words);
+    }
+});
+
+test('a store whose disk is full says so once, goes on, and the gap shows', { skip: compiler || (process.getuid() !== 0 && 'needs root to mount a small file system') }, async (t) => {
+    const store = path.join(folder, 'full-disk'), program = build('full', `
+int main(void) { for (;;) { hot(300000); cold(100000); } }`);
+    fs.mkdirSync(store);
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', store]).status !== 0) return t.skip('cannot mount a file system');
+    try {
+        fs.mkdirSync(`${store}/windows`);
+        fs.writeFileSync(`${store}/ballast`, ''); // whatever is left
+        assert.throws(() => { for (;;) fs.appendFileSync(`${store}/ballast`, Buffer.alloc(4096)); }, /ENOSPC/);
+        const sampling = spawn(sonde, ['profile', '--store', store, '--window', '1', '-F', '97', '--', program], { stdio: ['ignore', 'ignore', 'pipe'] });
+        let words = '';
+        sampling.stderr.on('data', (part) => (words += part));
+        assert.ok(await until(() => /windows are missing from now on/.test(words)), words);
+        fs.rmSync(`${store}/ballast`);
+        assert.ok(await until(() => /windows are kept again; \d+ are missing/.test(words)), words);
+        sampling.kill('SIGINT');
+        assert.equal(await new Promise((done) => sampling.on('exit', done)), 1, words); // not all was kept
+        assert.equal(words.match(/missing from now on/g).length, 1);
+        assert.equal(fs.readdirSync(`${store}/windows`).filter((name) => !/^\d+-1\.pb\.gz$/.test(name)).length, 0, 'nothing half-written stays');
+    } finally {
+        spawnSync('umount', [store]);
+    }
+});
+
 test('options that do not go together are refused with the reason', { skip: false }, () => {
     for (const [options, words] of [
         [['--adaptive=fast', 'true'], /--adaptive takes usual, paper or paper-fine, not 'fast'/],
@@ -132,6 +202,8 @@ test('options that do not go together are refused with the reason', { skip: fals
         [['--window', '0', 'true'], /--window takes seconds/],
         [['--error', '5', 'true'], /--error takes ERROR%@SHARE%/],
         [['--error', '5%', '--adaptive', 'true'], /not with --adaptive/],
+        [['--store', '/tmp/x', '-o', 'x.html', '1'], /--store keeps windows in a folder/],
+        [['--store', '/tmp/x', '--window', '3', '1'], /windows of a store are of 1, 2, 5 or 10/],
         [['--prune=101', 'true'], /--prune takes the percentage/],
     ]) {
         const r = run(...options);
