@@ -447,6 +447,14 @@ static int run_profile(const struct command *self, int argc, char **argv)
         profile_steer_print_rate(facts.rate);
     if (o.runtimes)
         print_runtimes(sampler);
+    if (o.tune > 0) {
+        struct tuning tuning;
+        if (tuning_measure(profile, o.tune, &tuning) < 0)
+            return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
+        profile_steer_print_tuning(&tuning, o.tune, &sampling.rate, o.json);
+        array_done(&sampling.rate.divergences);
+        return profile->nodes.count == 1 ? EXIT_EMPTY : EXIT_DONE;
+    }
     if (o.store) {
         if (!o.quiet)
             cli_printf(stderr, "sonde: %zu windows were added to %s, %zu could not be\n",
@@ -494,6 +502,9 @@ const struct command command_profile = {
     "Hz unless\n"
     "                          --frequency says otherwise; sonde diff --since compares them\n"
     "      --store-quota MB    remove the oldest windows when all take more than this (1074)\n"
+    "      --tune[=PERCENT]    say what to set for what is sampled: how far --prune may go for an error of "
+    "PERCENT (1),\n"
+    "                          what a change of the hot functions is, and whether they change periodically\n"
     "      --adaptive[=PRESET] let the rate follow the load: up at once when other functions become hot, "
     "down while\n"
     "                          nothing changes (usual; paper, paper-fine: the values of the Atys paper)\n"
@@ -538,6 +549,7 @@ const struct command command_profile = {
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
     "  sonde profile --error 5%@1% -d 600 --process java\n"
     "  sonde profile --all --store /var/lib/sonde/profiles\n"
+    "  sonde profile --tune -F 499 -d 300 --process java\n"
     "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
     "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
     "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",

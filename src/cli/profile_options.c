@@ -93,6 +93,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         TARGET,
         STORE,
         QUOTA,
+        TUNE,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
                                          {"format", required_argument, NULL, 'f'},
@@ -124,6 +125,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"error", required_argument, NULL, TARGET},
                                          {"store", required_argument, NULL, STORE},
                                          {"store-quota", required_argument, NULL, QUOTA},
+                                         {"tune", optional_argument, NULL, TUNE},
                                          {0}};
     const char *event = "cpu";
     o->retention = STORE_USUAL;
@@ -236,6 +238,11 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
             if (certainty_target_read(optarg, &o->target) < 0)
                 return cli_usage(self, "--error takes ERROR%%@SHARE%% (5%%@1%%), not '%s'", optarg);
             break;
+        case TUNE:
+            o->tune = 1;
+            if (optarg && !cli_number(optarg, 0.001, 100, &o->tune))
+                return cli_usage(self, "--tune takes the acceptable error in per cent, not '%s'", optarg);
+            break;
         case STORE:
             o->store = optarg;
             break;
@@ -283,6 +290,16 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
         return cli_usage(self,
                          "--store keeps windows in a folder, at one rate: it goes with no other output");
+    if (o->tune > 0 &&
+        (o->merge || o->adaptive || o->store || o->target.error > 0 || o->prune > 0 || o->output))
+        return cli_usage(self, "--tune samples at one rate and only says what to set: no other output or way "
+                               "to sample goes with it");
+    if (o->tune > 0) {
+        o->rate = RATE_USUAL;
+        o->rate.least = o->rate.most = o->sampler.frequency;
+        o->rate.window_s = window_s > 0 ? window_s : o->rate.window_s;
+        o->adaptive = o->sampler.by_thread = true;
+    }
     if (o->store && window_s > 0 && window_s != 1 && window_s != 2 && window_s != 5 && window_s != 10)
         return cli_usage(self, "the windows of a store are of 1, 2, 5 or 10 seconds");
     if (o->store && !(window_s > 0))

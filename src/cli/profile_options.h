@@ -22,6 +22,7 @@ struct profile_options {
     double prune;             /* threads are kept that have this many per cent of their process; 0: all are */
     struct rate_options rate; /* when the rate follows the load */
     bool adaptive;
+    double tune;       /* the acceptable error in per cent: recommend what to set; 0: no */
     const char *store; /* windows are kept there; NULL: nowhere */
     struct store_options retention;
     struct certainty_target target; /* to be reached; error 0: none */

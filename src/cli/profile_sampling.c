@@ -67,10 +67,13 @@ static int begin_window(struct run *run, uint64_t now_ns)
     return 0;
 }
 
-static void sum_up(struct run *run, const struct rate_decision *d, uint64_t now_ns)
+static int sum_up(struct run *run, const struct rate_decision *d, uint64_t now_ns)
 {
     struct rate_summary *s = &run->sampling->rate;
     double took_ns = (double)(now_ns - run->window_start_ns);
+    if (run->sampling->options->tune > 0 && s->windows && array_add(&s->divergences, d->divergence) < 0)
+        return -ENOMEM;
+    s->theta = d->theta;
     s->windows++;
     s->changes += d->changed;
     s->regimes += d->fresh || s->windows == 1;
@@ -80,6 +83,7 @@ static void sum_up(struct run *run, const struct rate_decision *d, uint64_t now_
     s->most_hz = fmax(s->most_hz, run->frequency);
     run->frequency_ns += took_ns;
     s->mean_hz += (run->frequency - s->mean_hz) * took_ns / run->frequency_ns;
+    return 0;
 }
 
 /* The window goes into the store, by service: processes come and go for weeks. One that cannot be written is
@@ -134,7 +138,8 @@ static int end_window(struct run *run, uint64_t now_ns)
     run->window = NULL;
     if (r < 0)
         return out_of_memory(run);
-    sum_up(run, &d, now_ns);
+    if (sum_up(run, &d, now_ns) < 0)
+        return out_of_memory(run);
     run->frequency = round(d.next);
     sampler_set_frequency(run->sampling->sampler, (unsigned)run->frequency);
     return 0;

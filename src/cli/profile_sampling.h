@@ -14,6 +14,8 @@ struct rate_summary {
     const struct rate_options *options;
     size_t windows, changes, regimes;
     double mean_hz, least_hz, most_hz; /* of whole windows; the mean by time */
+    double theta;                      /* of the last two windows, in nats */
+    ARRAY(double) divergences;         /* from window to window, with --tune; the caller's */
     double divergence, dispersion;     /* the largest between two windows; the last learnt */
 };
 

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/profile_steer.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -95,6 +96,82 @@ static json_t *target_json(const struct certainty_reached *r)
     return json_pack("{s:b, s:I, s:I, s:f, s:f}", "reached", r->reached, "shares_count",
                      (json_int_t)r->functions, "unknown_count", (json_int_t)r->unknown, "worst_percent",
                      100 * r->worst, "times_needed", r->times);
+}
+
+/* ---- tuning ---- */
+
+/* Divergences as bars, the largest of each stretch, up to the largest of all. */
+static void print_bars(const double *values, size_t count, double most)
+{
+    static const char *const BARS[] = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                       "\u2585", "\u2586", "\u2587", "\u2588"};
+    enum { COLUMNS = 72 };
+    size_t columns = MIN(count, (size_t)COLUMNS);
+    printf("  ");
+    for (size_t c = 0; c < columns; c++) {
+        double largest = 0;
+        for (size_t i = c * count / columns; i < (c + 1) * count / columns; i++)
+            largest = fmax(largest, values[i]);
+        fputs(BARS[most > 0 ? MIN((size_t)(largest / most * 8), 7ul) : 0], stdout);
+    }
+    putchar('\n');
+}
+
+static void print_tuning_json(const struct tuning *t, double acceptable, const struct rate_summary *r,
+                              size_t period)
+{
+    json_t *steps = json_array(), *divergences = json_array();
+    for (int i = 0; i < TUNING_STEPS; i++)
+        json_array_append_new(steps, json_pack("{s:f, s:f, s:f, s:f}", "kept_percent", t->steps[i].percent,
+                                               "time_ns", t->steps[i].time_ns, "bytes", t->steps[i].bytes,
+                                               "error_percent", t->steps[i].error_percent));
+    array_foreach (&r->divergences, d)
+        json_array_append_new(divergences, json_real(*d));
+    json_t *root = json_pack(
+        "{s:f, s:f, s:f, s:o, s:{s:f, s:f, s:f}, s:{s:f, s:f, s:f}, s:f, s:f, s:I, s:f, s:o}",
+        "acceptable_percent", acceptable, "prune_percent", t->percent, "fitted_prune_percent",
+        t->fitted_percent, "steps", steps, "time_fit", "slope_ns", t->slope, "offset_ns", t->offset,
+        "error_percent", t->time_fit_error, "error_fit", "scale", t->scale, "rate", t->rate, "error_points",
+        t->error_fit_error, "theta_nats", r->theta, "dispersion", r->dispersion, "period_windows",
+        (json_int_t)period, "window_s", r->options->window_s, "divergences_nats", divergences);
+    json_dumpf(root, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(root);
+}
+
+void profile_steer_print_tuning(const struct tuning *t, double acceptable, const struct rate_summary *r,
+                                bool json)
+{
+    size_t count = r->divergences.count, period = tuning_period(r->divergences.at, count);
+    if (json) {
+        print_tuning_json(t, acceptable, r, period);
+        return;
+    }
+    printf("threads kept   merged and written   size          error of the top 50\n");
+    for (int i = 0; i < TUNING_STEPS; i++)
+        printf("%10.1f %%   %15.3f ms   %10.1f KB   %6.2f %%\n", t->steps[i].percent,
+               t->steps[i].time_ns / 1e6, t->steps[i].bytes / 1e3, t->steps[i].error_percent);
+    printf("time = %.4g ms * share %+.4g ms, off by %.1f %% on average\n", t->slope / 1e6, t->offset / 1e6,
+           t->time_fit_error);
+    printf("error = %.4g %% * log(1 + %.4g * (100 - share)), off by %.2f points on average\n", t->scale,
+           t->rate, t->error_fit_error);
+    printf("for an error of %g %%: --prune=%.1f\n\n", acceptable, t->percent);
+    if (!count) {
+        printf("what is hot was not compared over time: that takes two windows of %g s or more (-d)\n",
+               r->options->window_s);
+        return;
+    }
+    printf("divergence between windows of %g s, up to %.3g nats:\n", r->options->window_s, r->divergence);
+    print_bars(r->divergences.at, count, r->divergence);
+    printf("windows vary %.1f times as much as independent samples would; a change is more than %.3g nats at "
+           "this "
+           "number of samples\n",
+           r->dispersion, r->theta);
+    if (period)
+        printf("it comes again every %.0f s: let windows be of that length, or of much less\n",
+               (double)period * r->options->window_s);
+    else
+        printf("no period is seen in %.0f s\n", (double)(count + 1) * r->options->window_s);
 }
 
 /* ---- the document ---- */

@@ -7,6 +7,7 @@
 
 #include "cli/profile_report.h"
 #include "cli/profile_sampling.h"
+#include "steer/tuning.h"
 
 /* To stderr: what was given up, and the error that it makes. */
 void profile_steer_print_pruned(const struct prune_result *pruned);
@@ -16,6 +17,10 @@ void profile_steer_print_rate(const struct rate_summary *rate);
 /* profile: that was measured. */
 void profile_steer_print_target(const struct profile *profile, const struct certainty_target *target,
                                 const struct certainty_reached *reached);
+
+/* To stdout: what to set for the service that was profiled. */
+void profile_steer_print_tuning(const struct tuning *tuning, double acceptable,
+                                const struct rate_summary *rate, bool json);
 
 /* Adds what is known to the "profile" object of the document. */
 void profile_steer_add_json(json_t *profile, const struct profile_facts *facts);

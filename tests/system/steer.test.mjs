@@ -125,6 +125,30 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     assert.match(run('-q', '--merge', file).stdout, /\[95 %\].*\n.*% \[\d/);
 });
 
+test('what to set is recommended', { skip: compiler }, () => {
+    const program = build('tuned', `
+static void *rarely(void *x) { while (UNTIL(4.5)) { cold(20000); usleep(100000); } return x; }
+int main(void)
+{
+    pthread_t t[20];
+    began = now(CLOCK_MONOTONIC);
+    for (int i = 0; i < 20; i++) pthread_create(&t[i], 0, rarely, 0);
+    while (UNTIL(4.5)) hot(100000);
+    for (int i = 0; i < 20; i++) pthread_join(t[i], 0);
+}`);
+    const r = run('-q', '--json', '--tune=100', '--window', '1', '-F', '997', '--', program);
+    assert.equal(r.status, 0, r.stderr);
+    const tuning = JSON.parse(r.stdout), last = tuning.steps.at(-1);
+    assert.equal(last.kept_percent, 100);
+    assert.equal(last.error_percent, 0);
+    assert.ok(tuning.steps[0].bytes < last.bytes, JSON.stringify(tuning.steps));
+    assert.ok(tuning.prune_percent >= tuning.fitted_prune_percent && tuning.prune_percent <= 100);
+    assert.ok(tuning.divergences_nats.length >= 3 && tuning.theta_nats > 0);
+    const words = run('-q', '--tune', '-d', '1', '-F', '997', '--', program).stdout;
+    assert.match(words, /for an error of 1 %: --prune=\d+\.\d\n/);
+    assert.match(words, /time = .*off by .*\nerror = .*log\(1 \+ /);
+});
+
 // Waits for a condition; what it was when it did not come true in half a minute.
 async function until(condition) {
     for (let left = 300; left > 0 && !condition(); left--) await new Promise((done) => setTimeout(done, 100));
