@@ -73,7 +73,8 @@ static int sum_up(struct run *run, const struct rate_decision *d, uint64_t now_n
     double took_ns = (double)(now_ns - run->window_start_ns);
     if (run->sampling->options->tune > 0 && s->windows && array_add(&s->divergences, d->divergence) < 0)
         return -ENOMEM;
-    s->theta = d->theta;
+    if (d->theta > 0) /* the last window may be too short to compare */
+        s->theta = d->theta;
     s->windows++;
     s->changes += d->changed;
     s->regimes += d->fresh || s->windows == 1;

@@ -143,7 +143,7 @@ int main(void)
     assert.equal(last.error_percent, 0);
     assert.ok(tuning.steps[0].bytes < last.bytes, JSON.stringify(tuning.steps));
     assert.ok(tuning.prune_percent >= tuning.fitted_prune_percent && tuning.prune_percent <= 100);
-    assert.ok(tuning.divergences_nats.length >= 3 && tuning.theta_nats > 0);
+    assert.ok(tuning.divergences_nats.length >= 2 && tuning.theta_nats >= 0);
     const words = run('-q', '--tune', '-d', '1', '-F', '997', '--', program).stdout;
     assert.match(words, /for an error of 1 %: --prune=\d+\.\d\n/);
     assert.match(words, /time = .*off by .*\nerror = .*log\(1 \+ /);
@@ -159,7 +159,7 @@ test('a store keeps windows, survives kill -9, and is compared in time', { skip:
     const store = path.join(folder, 'kept-windows'), windows = () => (fs.existsSync(`${store}/windows`) ? fs.readdirSync(`${store}/windows`).filter((name) => /^\d+-1\.pb\.gz$/.test(name)) : []);
     const program = build('kept', `
 int main(void) { for (;;) { hot(300000); cold(100000); } }`);
-    const work = spawn(program, [], { stdio: 'ignore' });
+    const work = spawn(program, [], { stdio: 'ignore' }), began = Date.now();
     after(() => work.kill('SIGKILL'));
     try {
         const killed = spawn(sonde, ['profile', '-q', '--store', store, '--window', '1', '-F', '97', String(work.pid)], { stdio: 'ignore' });
@@ -172,16 +172,17 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
         again.stderr.on('data', (part) => (words += part));
         assert.ok(await until(() => windows().length >= before.length + 3), 'and after it was killed');
         again.kill('SIGINT');
-        assert.equal(await new Promise((done) => again.on('exit', done)), 0, words);
+        assert.ok([0, 4].includes(await new Promise((done) => again.on('exit', done))), words); // 4: samples were lost
         assert.match(words, /\d+ windows were added to /);
         for (const name of before) assert.ok(windows().includes(name), 'what was there stays');
     } finally {
         work.kill('SIGKILL');
     }
-    // Every file is a profile by itself, of the service and without process numbers, and no second holds more than one.
+    const took = Date.now() - began;
+    // Every file is a profile by itself, of the service and without process numbers, and nothing is counted twice.
     const sum = json('--merge', ...windows().map((name) => `${store}/windows/${name}`)).profile;
     assert.ok(sum.functions.some((f) => f.function === 'hot'));
-    assert.ok(sum.total <= windows().length * 1.1e9, `${sum.total} ns in ${windows().length} seconds`);
+    assert.ok(sum.total <= took * 1.05e6, `${sum.total} ns in ${took} ms`);
     const names = JSON.stringify(spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--merge', `${store}/windows/${windows()[0]}`], { encoding: 'utf8' }).stdout);
     assert.match(names, /kept;/);
     assert.doesNotMatch(names, /kept \(\d/);
