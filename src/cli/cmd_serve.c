@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,12 +17,16 @@
 #include "diagnose/bundle.h"
 #include "serve/api.h"
 #include "serve/clickhouse.h"
+#include "serve/links.h"
 #include "serve/span_paths.h"
 #include "serve/tsp.h"
 #include "serve/watcher.h"
 
 #define HOSTS_MAX   16
 #define SOURCES_MAX 64
+#define ADDRESS     256
+
+enum { FINDINGS_SHOWN = 10 };
 
 struct options {
     struct diagnose_options common;
@@ -451,14 +456,39 @@ static int start_watching(struct serve *serve, struct problem *problem)
     return watcher_new(&settings, &serve->watcher, problem);
 }
 
-static int wait_for_end(void)
+/* Prints where the page shows the findings of a recording that has been read by now. False: it is still read.
+ */
+static bool print_findings(struct source *source, size_t number, const char *base)
 {
+    struct source_status status;
+    struct text document = {0}, links = {0};
+    source_get_status(source, &status);
+    if (status.state == SOURCE_READING)
+        return false;
+    source_document(source, &document);
+    if (status.state == SOURCE_READY && document.length)
+        links_add(text_get(&document), base, number, FINDINGS_SHOWN, &links);
+    fputs(text_get(&links), stderr);
+    text_done(&document);
+    text_done(&links);
+    return true;
+}
+
+static void wait_for_end(struct serve *serve, const char *base)
+{
+    const struct timespec soon = {.tv_nsec = 100000000};
+    size_t printed = 0;
     sigset_t signals;
-    int signal;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    return sigwait(&signals, &signal);
+    for (;;) {
+        while (printed < serve->api.count && print_findings(serve->sources[printed], printed, base))
+            printed++;
+        int signal = sigtimedwait(&signals, NULL, printed < serve->api.count ? &soon : NULL);
+        if (signal > 0 || (errno != EAGAIN && errno != EINTR))
+            return;
+    }
 }
 
 static int open_sources(struct serve *serve, struct problem *problem)
@@ -488,15 +518,15 @@ static void close_sources(struct serve *serve)
     tsp_free(serve->tsp);
 }
 
-/* Where a browser finds the page. */
-static void print_address(const struct options *options, uint16_t port, const char *token)
+/* Where a browser finds the page: "http://host:port/". */
+static void print_address(const struct options *options, uint16_t port, const char *token, char base[ADDRESS])
 {
     const char *colon = strrchr(options->listen, ':');
     int length = colon ? (int)(colon - options->listen) : 0;
     bool any = strncmp(options->listen, "0.0.0.0:", 8) == 0 || strncmp(options->listen, "[::]:", 5) == 0;
-    fprintf(stderr, "sonde: the page is at http://%.*s:%u/%s%s\n", any || !length ? 9 : length,
-            any || !length ? "127.0.0.1" : options->listen, port, token ? "t/TOKEN/" : "",
-            token ? ", with the token in place of TOKEN" : "");
+    snprintf(base, ADDRESS, "http://%.*s:%u/%s", any || !length ? 9 : length,
+             any || !length ? "127.0.0.1" : options->listen, port, token ? "t/TOKEN/" : "");
+    fprintf(stderr, "sonde: the page is at %s%s\n", base, token ? ", with the token in place of TOKEN" : "");
     if (options->path_count)
         fprintf(stderr,
                 "sonde: other viewers of traces (Trace Server Protocol " TSP_VERSION ") find it below %s\n",
@@ -570,6 +600,7 @@ static int run(struct options *options, const char *token, const char *send_toke
         return r;
     }
     struct http_server *server = NULL;
+    char base[ADDRESS];
     struct http_settings http = {.address = options->listen,
                                  .handle = handle,
                                  .context = &serve,
@@ -586,12 +617,12 @@ static int run(struct options *options, const char *token, const char *send_toke
         return r;
     }
     __atomic_store_n(&serve.http, server, __ATOMIC_RELEASE);
-    print_address(options, http_server_port(server), token);
+    print_address(options, http_server_port(server), token, base);
     fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces); /api/diagnosis and /evidence answer\n",
             http_server_port(server));
     r = start_grpc(&serve, send_token ? send_token : token, problem);
     if (r == 0)
-        wait_for_end();
+        wait_for_end(&serve, base);
     http_server_stop(server);
     grpc_server_stop(serve.grpc);
     close_sources(&serve);

@@ -4,12 +4,15 @@
 import { test, before, after } from 'node:test';
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import zlib from 'node:zlib';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
-import { eventually, isRoot, root, SHOP, SONDE, start } from './helper.mjs';
+import { documentsOf, eventually, isRoot, root, SHOP, SONDE, start } from './helper.mjs';
 
 const BROWSER = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file));
 const skip = BROWSER ? false : 'chromium is not installed';
@@ -55,9 +58,13 @@ async function open(t, address, options = {}) {
 const shown = (page, what, condition, argument) => eventually(what, () => page.evaluate(condition, argument));
 
 test('every finding is in the page, under an address that stays', { skip }, async (t) => {
-    const { address, json } = await serve(t, trace);
+    const { address, json, running } = await serve(t, trace);
     const page = await open(t, address);
     await page.waitForSelector('.ranked li');
+    // As the terminal prints them, too.
+    await eventually('the links are printed', () => (running.stderr.match(/#\/findings/g) ?? []).length >= Math.min(10, report.findings.length));
+    const told = [...running.stderr.matchAll(/^ {2}(\S.*)\n {4}(http\S+)$/gm)].map(([, title, link]) => [title, link]);
+    assert.deepEqual(told, await page.locator('.ranked a').evaluateAll((all) => all.slice(0, 10).map((a) => [a.querySelector('.title').textContent, a.href])));
     assert.deepEqual(await page.locator('.ranked .title').allInnerTexts(), report.findings.map((f) => f.title));
     const links = await page.locator('.ranked a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
     assert.equal(new Set(links).size, links.length);
@@ -269,6 +276,77 @@ test('a recording that cannot be read says so', { skip }, async (t) => {
     t.after(() => page.close());
     await page.goto(address);
     assert.match(await page.locator('.banner').innerText(), /empty could not be read[^]*Give the folder/);
+});
+
+test('a file with fewer requests than there were says of how many', { skip }, async (t) => {
+    const html = path.join(folder, 'part.html');
+    execFileSync(SONDE, ['report', '--html', html, trace], { stdio: 'ignore' });
+    const text = fs.readFileSync(html, 'utf8'), all = JSON.parse(documentsOf(text)['s/0/requests']);
+    assert.equal(all.total, all.rows.length);
+    const page = await open(t, `file://${html}#/requests`), status = () => page.locator('.filters [role=status]').innerText();
+    await page.waitForSelector('table.requests tbody tr');
+    assert.doesNotMatch(await status(), /of/);
+    const fewer = zlib.gzipSync(JSON.stringify({ ...all, total: 54321, rows: all.rows.slice(0, 60) })).toString('base64');
+    fs.writeFileSync(html, text.replace(/(data-part="s\/0\/requests">)[^<]*/, `$1${fewer}`));
+    await page.reload();
+    await page.waitForSelector('table.requests tbody tr');
+    assert.equal(await status(), '60 requests here, of the slowest that this file holds of 54,321');
+});
+
+test('ten viewers at once get the same, and those who vanish leave nothing behind', async (t) => {
+    const { address, json } = await serve(t, trace), { zoom } = await json('s/0/rows'), { port } = new URL(address);
+    const look = async () => Promise.all(['s/0/report', 's/0/requests?limit=50', `s/0/tile?z=${zoom}&i=0&page=0`, `s/0/tile?z=${zoom - 2}&i=1&page=1`].map(async (what) => Buffer.from(await (await fetch(`${address}api/v1/${what}`)).arrayBuffer()).toString('base64')));
+    const [first, ...others] = await Promise.all(Array.from({ length: 10 }, look));
+    assert.ok(first.every((text) => text.length > 100));
+    for (const other of others) assert.deepEqual(other, first);
+    const connections = async () => Number(/^sonde_http_connections (\d+)$/m.exec(await (await fetch(`${address}metrics`, { headers: { Connection: 'close' } })).text())?.[1]);
+    // Half of them ask and go before the answer, half say only the beginning of what they want.
+    const sockets = await Promise.all(Array.from({ length: 60 }, (_, i) => new Promise((resolve, reject) => {
+        const socket = net.connect(Number(port), '127.0.0.1', () => socket.write(`GET /api/v1/s/0/tile?z=${Math.max(0, zoom - (i % 8))}&i=0&page=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n${i % 2 ? '\r\n' : 'X-'}`, () => resolve(socket)));
+        socket.on('error', reject);
+    })));
+    for (const socket of sockets) (socket.on('error', () => {}), socket.destroy());
+    await eventually('all are forgotten', async () => (await connections()) <= 11);
+    assert.deepEqual(await look(), first, 'it goes on answering');
+});
+
+test('the decoder of tiles takes what is one and refuses what is not', async (t) => {
+    const esbuild = path.join(root, 'web', 'node_modules', 'esbuild', 'bin', 'esbuild'), made = path.join(folder, 'tile.mjs');
+    if (!fs.existsSync(esbuild)) return t.skip('npm packages of web/ are not installed');
+    execFileSync(esbuild, [path.join(root, 'web', 'src', 'tile.ts'), '--bundle', '--format=esm', `--outfile=${made}`, '--log-level=error']);
+    const { decode, paint, COLUMNS, ROWS } = await import(made), { address, json } = await serve(t, trace), { zoom, rows } = await json('s/0/rows');
+    const tile = new Uint8Array(await (await fetch(`${address}api/v1/s/0/tile?z=${zoom}&i=0&page=0`)).arrayBuffer());
+    assert.equal(decode(tile.buffer.slice(0)).rows, Math.min(ROWS, rows.length));
+    let state = 1, taken = 0;
+    const random = (n) => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) % n;
+    for (let round = 0; round < 1500; round++) {
+        const bytes = tile.slice(0, random(3) ? tile.length : random(tile.length));
+        for (let changes = 1 + random(4); changes > 0 && bytes.length; changes--) bytes[random(4) ? random(Math.min(40, bytes.length)) : random(bytes.length)] = random(256);
+        let decoded;
+        try {
+            decoded = decode(bytes.buffer);
+        } catch (error) {
+            assert.ok(error instanceof Error);
+            continue;
+        }
+        taken++;
+        assert.ok(decoded.rows <= ROWS && decoded.values.length === decoded.rows * COLUMNS && decoded.values.every((value) => value < decoded.table.length));
+        if (round % 50 === 0) assert.equal(paint(decoded, []).length, 4 * decoded.rows * 5 * COLUMNS);
+    }
+    assert.ok(taken > 0, 'some changes do no harm');
+});
+
+test('a page above 60 KB is not built', (t) => {
+    if (!fs.existsSync(path.join(root, 'web', 'node_modules', 'esbuild'))) return t.skip('npm packages of web/ are not installed');
+    const web = path.join(folder, 'web'), made = path.join(folder, 'large.html');
+    fs.mkdirSync(web);
+    for (const name of ['build.mjs', 'package.json', 'tsconfig.json', 'src']) fs.cpSync(path.join(root, 'web', name), path.join(web, name), { recursive: true });
+    fs.symlinkSync(path.join(root, 'web', 'node_modules'), path.join(web, 'node_modules'));
+    fs.appendFileSync(path.join(web, 'src', 'main.tsx'), `\n(globalThis as any).large = '${crypto.randomBytes(30_000).toString('hex')}';\n`);
+    const { status, stderr } = spawnSync(process.execPath, [path.join(web, 'build.mjs'), made], { encoding: 'utf8' });
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, /has \d+ bytes compressed; at most 60000 are allowed/);
+    assert.ok(!fs.existsSync(made));
 });
 
 test('the built page is what its sources make, and small', (t) => {

@@ -89,7 +89,7 @@ export async function requests(source: number, version: number, query: RequestQu
         (!query.text || `${row.path}\n${row.id}`.toLowerCase().includes(query.text.toLowerCase()));
     const key = (row: RequestRow) => (query.sort === 'start' ? row.start_ns : query.sort === 'waits' ? row.latency_ns - row.works_ns : row.latency_ns);
     const sign = query.order === 'ascending' ? 1 : -1, rows = all.rows.filter(has).sort((a, b) => sign * (key(a) - key(b)));
-    return { total: rows.length, histogram: histogram(rows), rows: rows.slice(query.offset ?? 0, (query.offset ?? 0) + (query.limit ?? 100)) };
+    return { total: rows.length, of: all.total > all.rows.length ? all.total : undefined, histogram: histogram(rows), rows: rows.slice(query.offset ?? 0, (query.offset ?? 0) + (query.limit ?? 100)) };
 }
 
 // Quarters of an octave.

@@ -93,6 +93,7 @@ export interface RequestRow {
 }
 export interface RequestPage {
     total: number;
+    of?: number; // in a file that does not hold all: how many there were
     histogram: [from_ns: number, to_ns: number, count: number][];
     rows: RequestRow[];
 }

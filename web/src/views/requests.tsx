@@ -65,7 +65,7 @@ function Filters({ props, page }: { props: ViewProps; page: RequestPage | null }
         <label>by <select value={query.sort ?? 'latency'} onChange={(e) => alter(props.route, { sort: e.currentTarget.value === 'latency' ? undefined : e.currentTarget.value, order: e.currentTarget.value === 'start' ? 'ascending' : undefined, offset: undefined })}>
             <option value="latency">slowest first</option><option value="waits">longest waiting first</option><option value="start">in order of time</option></select></label>
         {chips.map(([words, away]) => <button class="chip" onClick={() => alter(props.route, { ...away, offset: undefined })} aria-label={`Show again without: ${words}`}>{words} ✕</button>)}
-        <span class="dim" role="status">{page ? plural(page.total, 'request') : ''}</span>
+        <span class="dim" role="status">{page ? plural(page.total, 'request') : ''}{page?.of && ` here, of the slowest that this file holds of ${count(page.of)}`}</span>
     </div>;
 }
 

@@ -1,0 +1,276 @@
+// How fast the web page is, measured with the browser's own trace.
+//   node bench/page/run.mjs [--changes 100000000] [--rows 10000] [--again] [PART...]
+// Parts, each of which appends a line to bench/results/page.jsonl, and is passed over when that has one of this commit:
+//   timeline-1280, timeline-2560  300 scripted pans and zooms of the view of states: dropped frames beside those of a bare page
+//                                 that only fills a canvas, script a frame, heap
+//   open        from the start of sonde serve to the first states on the screen, of a recording that was read before
+//   tiles       cold (the file is not in memory) and warm
+//   flame       a profile of 200,000 nodes: load, zoom, search, callers and callees; speedscope loads the same file beside it
+// The history is made once (bench_history keep) and stays in SONDE_BENCH_FOLDER, or else in the temporary folder.
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const here = path.dirname(fileURLToPath(import.meta.url)), root = path.resolve(here, '../..');
+const { chromium } = createRequire(path.join(root, 'tests', 'system', 'page.test.mjs'))('playwright-core');
+const SONDE = process.env.SONDE || path.join(root, 'build', 'sonde'), RESULTS = path.join(root, 'bench', 'results', 'page.jsonl');
+const FRAMES = 300, NODES = 200_000, TRACE_CATEGORIES = ['-*', 'devtools.timeline', 'disabled-by-default-devtools.timeline', 'disabled-by-default-devtools.timeline.frame', 'toplevel', 'blink.user_timing', 'cc', 'benchmark', 'v8.execute'];
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { changes: { type: 'string', default: '100000000' }, rows: { type: 'string', default: '10000' }, again: { type: 'boolean' } } });
+const folder = path.join(process.env.SONDE_BENCH_FOLDER || os.tmpdir(), `sonde-bench-page-${options.changes}-${options.rows}`), recording = path.join(folder, 'recording');
+const commit = execFileSync('git', ['-C', root, 'describe', '--always', '--dirty']).toString().trim();
+
+const quantile = (values, q) => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(q * values.length))];
+const spread = (values) => ({ p50: +quantile(values, 0.5).toFixed(2), p95: +quantile(values, 0.95).toFixed(2), max: +Math.max(...values).toFixed(2) });
+
+// ---- what is measured ----
+
+// A recording that was read before, with a history of its own in place of what was read.
+function prepare() {
+    const mark = path.join(folder, 'complete');
+    if (fs.existsSync(mark)) return;
+    fs.rmSync(folder, { recursive: true, force: true });
+    execFileSync(path.join(root, 'tools', 'corpus'), ['unpack', 'shop-faults', recording]);
+    execFileSync('ninja', ['-C', path.join(root, 'build'), 'bench/bench_history'], { stdio: ['ignore', 'ignore', 'inherit'] });
+    fs.mkdirSync(folder, { recursive: true });
+    console.error(`making a history of ${options.changes} changes`);
+    execFileSync(path.join(root, 'build', 'bench', 'bench_history'), [options.changes, options.rows, 'keep', path.join(folder, 'states')], { stdio: 'inherit' });
+    fs.writeFileSync(mark, '');
+}
+
+// The cache beside the recording is this program's: made by it, then with the large history in it.
+async function serve() {
+    const view = path.join(recording, 'view', 'states'), large = path.join(folder, 'states');
+    const once = await start();
+    once.end();
+    if (!fs.existsSync(view) || fs.statSync(view).size !== fs.statSync(large).size) {
+        fs.rmSync(view, { force: true });
+        fs.linkSync(large, view);
+    }
+    return start();
+}
+
+function start(...paths) {
+    return new Promise((resolve, reject) => {
+        const begun = performance.now(), child = spawn(SONDE, ['serve', '--listen', '127.0.0.1:0', ...(paths.length ? paths : [recording])], { stdio: ['ignore', 'ignore', 'pipe'] });
+        let words = '';
+        child.on('error', reject);
+        child.stderr.setEncoding('utf8').on('data', async (part) => {
+            words += part;
+            const address = /the page is at (\S+\/)/.exec(words)?.[1];
+            if (!address || words.done) return;
+            child.stderr.removeAllListeners('data').resume();
+            for (;;) {
+                const { sources } = await (await fetch(`${address}api/v1/sources`)).json();
+                if (sources.every((s) => s.state !== 'reading')) break;
+                await new Promise((r) => setTimeout(r, 5));
+            }
+            resolve({ address, ready_ms: performance.now() - begun, end: () => child.kill('SIGKILL') });
+        });
+    });
+}
+
+// ---- the browser's trace ----
+
+async function traced(browser, page, action) {
+    await browser.startTracing(page, { categories: TRACE_CATEGORIES });
+    await action();
+    const { traceEvents: events } = JSON.parse(await browser.stopTracing());
+    const marks = events.filter((e) => e.cat?.includes('blink.user_timing') && e.name.startsWith('step')).sort((a, b) => a.ts - b.ts);
+    const { pid, tid } = marks[0] ?? {};
+    const script = outermost(events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X' && /^(FunctionCall|FireAnimationFrame|RunMicrotasks|EvaluateScript|TimerFire|EventDispatch|v8\.callFunction)$/.test(e.name)));
+    const tasks = outermost(events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X' && /RunTask|ThreadControllerImpl::RunTask/.test(e.name)));
+    const between = (list, a, b) => list.reduce((sum, e) => sum + Math.max(0, Math.min(e.ts + e.dur, b) - Math.max(e.ts, a)), 0) / 1000;
+    const reports = events.filter((e) => e.name === 'PipelineReporter' && e.args?.chrome_frame_reporter && (!pid || e.pid === pid)).map((e) => e.args.chrome_frame_reporter);
+    const counted = reports.filter((r) => /PRESENTED|DROPPED/.test(r.state)), dropped = counted.filter((r) => r.state === 'STATE_DROPPED' && r.affects_smoothness !== false);
+    return { marks, script: (a, b) => between(script, a, b), busy: (a, b) => between(tasks, a, b), frames: counted.length, dropped: dropped.length };
+}
+
+// Of events within others only those outside.
+function outermost(events) {
+    const kept = [];
+    for (const e of events.sort((a, b) => a.ts - b.ts || b.dur - a.dur)) if (!kept.length || e.ts >= kept[kept.length - 1].ts + kept[kept.length - 1].dur) kept.push(e);
+    return kept;
+}
+
+const BARE = `<!doctype html><title>bare</title><style>body{margin:0}</style><canvas></canvas><script>
+const c = document.querySelector('canvas'), g = c.getContext('2d');
+c.width = innerWidth; c.height = innerHeight;
+globalThis.step = (i) => { g.fillStyle = i % 2 ? '#fff' : '#eee'; g.fillRect(0, 0, c.width, c.height); };
+</script>`;
+
+// In the page: FRAMES steps, one a frame, each marked; zooms in and out about the middle and moves along.
+const steps = (frames) => new Promise((resolve) => {
+    const canvas = document.querySelector('.timeline canvas');
+    let i = 0;
+    const frame = () => {
+        performance.mark(`step-${i}`);
+        if (i++ >= frames) return resolve();
+        if (canvas) {
+            const box = canvas.getBoundingClientRect(), zooms = Math.floor(i / 30) % 2 === 0, at = { bubbles: true, cancelable: true, clientX: box.left + box.width / 2, clientY: box.top + 200 };
+            canvas.dispatchEvent(new WheelEvent('wheel', zooms ? { ...at, ctrlKey: true, deltaY: Math.floor(i / 60) % 2 === 0 ? -12 : 12 } : { ...at, deltaX: Math.floor(i / 60) % 2 === 0 ? 20 : -20 }));
+        } else globalThis.step(i);
+        requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+});
+
+const launch = () => chromium.launch({ executablePath: ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find((file) => fs.existsSync(file)), args: ['--no-sandbox', '--disable-gpu', '--enable-precise-memory-info'] });
+
+// Cells of the canvas below its head that have a colour of a state.
+const drawn = () => {
+    const canvas = document.querySelector('.timeline canvas, .flame canvas');
+    if (!canvas?.width) return 0;
+    const { data } = canvas.getContext('2d').getImageData(0, Math.min(90, canvas.height - 1), canvas.width, Math.min(200, canvas.height));
+    const colours = new Set();
+    for (let at = 0; at < data.length; at += 4) colours.add((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
+    return colours.size;
+};
+const whenDrawn = (page, least) => page.evaluate(async ([look, wanted]) => {
+    const seen = () => new Function(`return (${look})()`)();
+    while (seen() < wanted) await new Promise(requestAnimationFrame);
+    return performance.now();
+}, [String(drawn), least]);
+
+async function timeline(width) {
+    const server = await serve(), browser = await launch(), viewport = { width, height: 1000 };
+    try {
+        const bare = await browser.newPage({ viewport });
+        await bare.setContent(BARE);
+        const control = await traced(browser, bare, () => bare.evaluate(steps, FRAMES));
+        await bare.close();
+        const page = await browser.newPage({ viewport, bypassCSP: true });
+        await page.goto(`${server.address}#/states`);
+        await whenDrawn(page, 5);
+        await new Promise((r) => setTimeout(r, 1500));
+        const ours = await traced(browser, page, () => page.evaluate(steps, FRAMES)), scripts = ours.marks.slice(1).map((mark, i) => ours.script(ours.marks[i].ts, mark.ts));
+        const cdp = await page.context().newCDPSession(page);
+        await cdp.send('Performance.enable');
+        const { metrics } = await cdp.send('Performance.getMetrics'), share = (t) => +((100 * t.dropped) / Math.max(1, t.frames)).toFixed(2);
+        return { width, frames: ours.frames, dropped_percent: share(ours), bare_frames: control.frames, bare_dropped_percent: share(control), script_ms: spread(scripts), heap_mb: +(metrics.find((m) => m.name === 'JSHeapUsedSize').value / 1e6).toFixed(1), dom_nodes: metrics.find((m) => m.name === 'Nodes').value };
+    } finally {
+        await browser.close();
+        server.end();
+    }
+}
+
+async function open() {
+    await (await serve()).end();
+    const browser = await launch(), paint = [], ready = [];
+    try {
+        for (let i = 0; i < 5; i++) {
+            const server = await start(), page = await browser.newPage({ viewport: { width: 1280, height: 1000 }, bypassCSP: true });
+            await page.goto(`${server.address}#/states`, { waitUntil: 'commit' });
+            paint.push(await whenDrawn(page, 5));
+            ready.push(server.ready_ms);
+            await page.close();
+            server.end();
+        }
+    } finally {
+        await browser.close();
+    }
+    return { server_ready_ms: spread(ready), first_states_ms: spread(paint) };
+}
+
+async function tiles() {
+    const server = await serve(), times = { cold: [], warm: [] }, states = path.join(recording, 'view', 'states');
+    try {
+        const { zoom, rows, start_ns, end_ns } = await (await fetch(`${server.address}api/v1/s/0/rows`)).json(), pages = Math.ceil(rows.length / 64);
+        const one = async (z, i, page) => {
+            const begun = performance.now(), answer = await fetch(`${server.address}api/v1/s/0/tile?z=${z}&i=${i}&page=${page}`);
+            if (!answer.ok) throw new Error(`${answer.status} for ${z} ${i} ${page}`);
+            await answer.arrayBuffer();
+            return performance.now() - begun;
+        };
+        for (let n = 0; n < 40; n++) {
+            const z = zoom - (n % 8), i = n % Math.max(1, Math.floor((end_ns - start_ns) / 2 ** z / 512)), page = (n * 37) % pages;
+            execFileSync('dd', [`if=${states}`, 'iflag=nocache', 'count=0', 'status=none']);
+            times.cold.push(await one(z, i, page));
+            times.warm.push(await one(z, i, page));
+        }
+    } finally {
+        server.end();
+    }
+    return { cold_ms: spread(times.cold), warm_ms: spread(times.warm), tiles: times.cold.length };
+}
+
+// Stacks whose tree has about NODES nodes, the same each time.
+function foldedProfile(file) {
+    let state = 7, nodes = 0;
+    const random = (n) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % n, lines = [], seen = new Set();
+    while (nodes < NODES) {
+        const stack = ['main'];
+        for (let depth = 2 + random(40); depth > 0; depth--) stack.push(`function_${random(3) ? (stack.length * 31 + random(4)) % 3000 : random(3000)}`);
+        for (let i = 1, prefix = ''; i <= stack.length; i++) {
+            prefix += `;${stack[i - 1]}`;
+            if (!seen.has(prefix)) (seen.add(prefix), nodes++);
+        }
+        lines.push(`${stack.join(';')} ${1 + random(100)}`);
+    }
+    fs.writeFileSync(file, `${lines.join('\n')}\n`);
+    return nodes;
+}
+
+async function flame() {
+    fs.mkdirSync(folder, { recursive: true });
+    const file = path.join(folder, 'profile.folded'), nodes = foldedProfile(file), server = await start(file), browser = await launch(), load = [], busy = { zoom: [], search: [], sandwich: [] };
+    const speedscope = path.join(here, 'node_modules', 'speedscope', 'dist', 'release'), TYPES = { html: 'text/html', js: 'text/javascript', css: 'text/css', txt: 'text/plain' }, theirs = [];
+    const other = http.createServer((request, response) => {
+        const name = decodeURIComponent(request.url.split('?')[0]), from = name === '/profile.txt' ? file : path.join(speedscope, path.normalize(name));
+        response.setHeader('Content-Type', TYPES[name.split('.').pop()] ?? 'application/octet-stream');
+        fs.createReadStream(from).on('error', () => ((response.statusCode = 404), response.end())).pipe(response);
+    });
+    await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve));
+    try {
+        for (let i = 0; i < 3; i++) {
+            const page = await browser.newPage({ viewport: { width: 1280, height: 1000 }, bypassCSP: true });
+            await page.goto(`${server.address}#/profile`, { waitUntil: 'commit' });
+            load.push(await whenDrawn(page, 5));
+            // What the page's thread is busy with from an action to the frame after the next.
+            const measure = async (what, action, argument) => {
+                const t = await traced(browser, page, () => page.evaluate(async ([act, value]) => {
+                    const frames = async () => { for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame); };
+                    await frames();
+                    performance.mark('step-begin');
+                    new Function('value', act)(value);
+                    await frames();
+                    await new Promise((r) => setTimeout(r, 50));
+                    performance.mark('step-end');
+                }, [action, argument]));
+                busy[what].push(t.busy(t.marks[0].ts, t.marks[t.marks.length - 1].ts));
+            };
+            for (let level = 0; level < 6; level++) await measure('zoom', "dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))");
+            for (const text of ['f', 'fu', 'function_12', '']) await measure('search', "const s = document.getElementById('search'); s.value = value; s.dispatchEvent(new Event('input', { bubbles: true }))", text);
+            for (let n = 0; n < 2; n++) await measure('sandwich', "dispatchEvent(new KeyboardEvent('keydown', { key: 'c' }))");
+            await page.close();
+            if (!fs.existsSync(speedscope)) continue;
+            const peer = await browser.newPage({ viewport: { width: 1280, height: 1000 } }), address = `http://127.0.0.1:${other.address().port}`;
+            await peer.goto(`${address}/index.html#profileURL=${encodeURIComponent(`${address}/profile.txt`)}`, { waitUntil: 'commit' });
+            await peer.waitForSelector('text=Left Heavy', { timeout: 120_000 });
+            await peer.waitForSelector('canvas');
+            theirs.push(await peer.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now()))))));
+            await peer.close();
+        }
+    } finally {
+        await browser.close();
+        other.close();
+        server.end();
+    }
+    return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich) };
+}
+
+const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, flame };
+const done = new Set(fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter((r) => r.commit === commit && r.changes === Number(options.changes)).map((r) => r.part) : []);
+for (const part of positionals.length ? positionals : Object.keys(PARTS)) {
+    if (!PARTS[part]) throw new Error(`no part is called ${part}; there are ${Object.keys(PARTS).join(', ')}`);
+    if (done.has(part) && !options.again) continue;
+    if (part !== 'flame') prepare();
+    const result = { part, commit, date: new Date().toISOString(), changes: Number(options.changes), rows: Number(options.rows), load: +os.loadavg()[0].toFixed(2), ...(await PARTS[part]()) };
+    fs.appendFileSync(RESULTS, `${JSON.stringify(result)}\n`);
+    console.log(JSON.stringify(result));
+}
