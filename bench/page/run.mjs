@@ -86,8 +86,8 @@ async function traced(browser, page, action) {
     const script = outermost(events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X' && /^(FunctionCall|FireAnimationFrame|RunMicrotasks|EvaluateScript|TimerFire|EventDispatch|v8\.callFunction)$/.test(e.name)));
     const tasks = outermost(events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X' && /RunTask|ThreadControllerImpl::RunTask/.test(e.name)));
     const between = (list, a, b) => list.reduce((sum, e) => sum + Math.max(0, Math.min(e.ts + e.dur, b) - Math.max(e.ts, a)), 0) / 1000;
-    const reports = events.filter((e) => e.name === 'PipelineReporter' && e.args?.chrome_frame_reporter && (!pid || e.pid === pid)).map((e) => e.args.chrome_frame_reporter);
-    const counted = reports.filter((r) => /PRESENTED|DROPPED/.test(r.state)), dropped = counted.filter((r) => r.state === 'STATE_DROPPED' && r.affects_smoothness !== false);
+    const reports = events.filter((e) => e.name === 'PipelineReporter' && e.args?.frame_reporter && e.pid === pid && e.ts >= marks[0].ts && e.ts <= marks[marks.length - 1].ts).map((e) => e.args.frame_reporter);
+    const counted = reports.filter((r) => /PRESENTED|DROPPED/.test(r.state)), dropped = counted.filter((r) => r.state === 'STATE_DROPPED');
     return { marks, script: (a, b) => between(script, a, b), busy: (a, b) => between(tasks, a, b), frames: counted.length, dropped: dropped.length };
 }
 
@@ -244,9 +244,9 @@ async function flame() {
                 }, [action, argument]));
                 busy[what].push(t.busy(t.marks[0].ts, t.marks[t.marks.length - 1].ts));
             };
-            for (let level = 0; level < 6; level++) await measure('zoom', "dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown' }))");
+            for (let level = 0; level < 6; level++) await measure('zoom', "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }))");
             for (const text of ['f', 'fu', 'function_12', '']) await measure('search', "const s = document.getElementById('search'); s.value = value; s.dispatchEvent(new Event('input', { bubbles: true }))", text);
-            for (let n = 0; n < 2; n++) await measure('sandwich', "dispatchEvent(new KeyboardEvent('keydown', { key: 'c' }))");
+            for (let n = 0; n < 2; n++) await measure('sandwich', "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'c', bubbles: true }))");
             await page.close();
             if (!fs.existsSync(speedscope)) continue;
             const peer = await browser.newPage({ viewport: { width: 1280, height: 1000 } }), address = `http://127.0.0.1:${other.address().port}`;
