@@ -192,6 +192,8 @@ struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct
                         const char *place);
 void fault_add_request(struct analysis *a, struct fault *fault, const struct request *request,
                        uint64_t delay_ns, enum victim_role role);
+/* The same of a request that may be gone; share: how much of its delay is the fault's doing. */
+void fault_add_victim(struct analysis *a, struct fault *fault, const struct victim *victim, double share);
 /* from's victims and costs become to's, which alone is told of. */
 void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
