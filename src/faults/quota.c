@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "faults/faults.h"
+#include "model/model.h"
 #include "base/clock.h"
 
 enum { SAMPLES_KEPT = 1024 };
@@ -124,7 +124,10 @@ void verdict_throttled(struct finding *f, const struct fault *fault)
     f->remedy =
         "Give it a larger quota (in Kubernetes a larger CPU limit, or none), run fewer threads at once "
         "(UV_THREADPOOL_SIZE, --v8-pool-size, workers), or let it do less.";
-    verdict_place(f, fault, "kernel");
+    f->where = (struct finding_place){
+        .service = finding_say(f, "%s", fault->service), .process = fault->pid, .layer = "kernel"};
+    f->from_ns = fault->from_ns;
+    f->to_ns = fault->to_ns;
     finding_add_real(f, "quota_cpus", cpus);
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "throttled_ns", fault->total_ns);
