@@ -16,6 +16,7 @@ static double now(clockid_t clock)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* clang-format off */
 #define FUNCTION(number)                                        \
     static __attribute__((noinline)) void work_##number(long n) \
     {                                                           \
@@ -23,8 +24,8 @@ static double now(clockid_t clock)
             sink += (unsigned long)i * (number + 3);            \
         __asm__ volatile("");                                   \
     }
-FUNCTION(0)
-FUNCTION(1) FUNCTION(2) FUNCTION(3) FUNCTION(4) FUNCTION(5) FUNCTION(6) FUNCTION(7)
+FUNCTION(0) FUNCTION(1) FUNCTION(2) FUNCTION(3) FUNCTION(4) FUNCTION(5) FUNCTION(6) FUNCTION(7)
+    /* clang-format on */
 
     int main(int argc, char **argv)
 {
