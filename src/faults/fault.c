@@ -569,6 +569,28 @@ static bool worked(struct analysis *a, const struct thread *thread, struct stret
     return s->end_ns - s->start_ns >= a->options.stall_ns;
 }
 
+/* What its CPU quota took of a stretch, as a fault of its own. Returns how much that was. */
+static uint64_t throttled(struct analysis *a, struct thread *thread, const struct stretch *s,
+                          uint64_t run_queue_ns)
+{
+    const struct process *process = thread->process;
+    uint64_t took_ns = s->end_ns - s->start_ns, kept_ns = quota_kept_ns(process, s, run_queue_ns);
+    struct fault *fault = kept_ns ? fault_get(a, FINDING_cpu_throttled, process, "") : NULL;
+    if (!fault)
+        return 0;
+    fault->process = process;
+    fault->pid = process->pid;
+    fault->count++;
+    fault->total_ns += kept_ns;
+    fault->net_ns += took_ns - run_queue_ns;
+    fault->worst_ns = MAX(fault->worst_ns, kept_ns);
+    fault->from_ns = MIN(fault->from_ns, s->start_ns);
+    fault->to_ns = MAX(fault->to_ns, s->end_ns);
+    array_foreach (&s->victims, victim)
+        fault_add_victim(a, fault, victim, (double)kept_ns / (double)took_ns);
+    return kept_ns;
+}
+
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
 {
     if (s->what == STRETCH_TURN && is_worker(thread) && !worked(a, thread, s))
@@ -589,7 +611,7 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     /* Of the time without a processor, what the quota took is told apart; the rest is the machine's. */
-    uint64_t throttled_ns = quota_stretch(a, thread, s, run_queue_ns);
+    uint64_t throttled_ns = throttled(a, thread, s, run_queue_ns);
     if ((net_ns < limit_ns || mostly_waited) && !s->unfinished && throttled_ns * 2 >= run_queue_ns &&
         throttled_ns)
         return;

@@ -152,9 +152,9 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
 
-/* quota.c: of a stretch that was run_queue_ns without a CPU, what the process's CPU quota is to blame for. */
-uint64_t quota_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch,
-                       uint64_t run_queue_ns);
+/* quota.c: of a stretch that was run_queue_ns without a CPU, the time that the process's CPU quota is to
+ * blame for. */
+uint64_t quota_kept_ns(const struct process *process, const struct stretch *stretch, uint64_t run_queue_ns);
 void verdict_throttled(struct finding *f, const struct fault *fault);
 void quota_forget(struct process *process);
 

@@ -76,28 +76,10 @@ static uint64_t throttled_ns(const struct process *process, uint64_t start_ns, u
     return MIN(sum_ns, most_ns);
 }
 
-uint64_t quota_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
+uint64_t quota_kept_ns(const struct process *process, const struct stretch *s, uint64_t run_queue_ns)
 {
-    const struct process *process = thread->process;
-    uint64_t took_ns = s->end_ns - s->start_ns;
     uint64_t kept_ns = throttled_ns(process, s->start_ns, s->end_ns, run_queue_ns);
-    if (kept_ns < THROTTLED_MIN_NS)
-        return 0;
-    struct fault *fault = fault_get(a, FINDING_cpu_throttled, process, "");
-    if (!fault)
-        return 0;
-    fault->process = process;
-    fault->pid = process->pid;
-    fault->count++;
-    fault->total_ns += kept_ns;
-    fault->net_ns += took_ns - run_queue_ns;
-    fault->worst_ns = MAX(fault->worst_ns, kept_ns);
-    fault->from_ns = MIN(fault->from_ns, s->start_ns);
-    fault->to_ns = MAX(fault->to_ns, s->end_ns);
-    double share = (double)kept_ns / (double)took_ns;
-    array_foreach (&s->victims, victim)
-        fault_add_victim(a, fault, victim, share);
-    return kept_ns;
+    return kept_ns < THROTTLED_MIN_NS ? 0 : kept_ns;
 }
 
 void verdict_throttled(struct finding *f, const struct fault *fault)
