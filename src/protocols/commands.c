@@ -196,6 +196,10 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
 struct context command_input(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct item *io, size_t candidates)
 {
+    /* Before the first answer a server of some stores speaks unasked (MySQL's greeting): whose connection it
+     * is goes on. */
+    if (!candidates && !c->calls_gone)
+        return UNDECIDED;
     const struct call *first = &c->calls.at[c->first_call];
     if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
         return claim_call(a, thread, &c->calls.at[c->first_call], io);

@@ -20,8 +20,10 @@ static double since_start_s(const struct redis_model *model, uint64_t time_ns)
 
 static void place(struct finding *f, const struct redis_server *server, int64_t tid)
 {
-    f->where = (struct finding_place){
-        .service = server->name, .process = server->pid, .thread = tid, .layer = "redis"};
+    f->where = (struct finding_place){.service = finding_say(f, "%s", server->name),
+                                      .process = server->pid,
+                                      .thread = tid,
+                                      .layer = "redis"};
 }
 
 /* ---- conflicts ---- */

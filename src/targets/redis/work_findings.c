@@ -39,7 +39,7 @@ static struct finding *begin(struct report *report, const struct redis_server *s
 {
     struct finding *f = report_add_finding(report, kind, severity);
     if (f)
-        f->where = (struct finding_place){.service = server->name,
+        f->where = (struct finding_place){.service = finding_say(f, "%s", server->name),
                                           .process = server->pid,
                                           .thread = server->loop_tid ? server->loop_tid : server->pid,
                                           .layer = "redis"};
