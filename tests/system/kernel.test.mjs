@@ -159,7 +159,14 @@ test('the ring of the kernel overflows because sonde stands still', { skip: miss
 
 // The numbers of the programs that a process has loaded, and whether one is still in the kernel.
 function loadedBy(pid) {
-    return fs.readdirSync(`/proc/${pid}/fdinfo`).map((fd) => /^prog_id:\s+(\d+)$/m.exec(fs.readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'))?.[1]).filter(Boolean);
+    return fs.readdirSync(`/proc/${pid}/fdinfo`).map((fd) => {
+        try {
+            return /^prog_id:\s+(\d+)$/m.exec(fs.readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'))?.[1];
+        } catch (error) {
+            if (error.code === 'ENOENT') return undefined; // closed since it was listed
+            throw error;
+        }
+    }).filter(Boolean);
 }
 const isLoaded = (id) => spawnSync('bpftool', ['prog', 'show', 'id', id], { env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` } }).status === 0;
 

@@ -76,11 +76,12 @@ test('a slow database behind two services: its address is named, once, with who 
     const slow = serious(report);
     assert.deepEqual(slow.map((f) => f.kind), ['slow-peer'], outline(report));
     assert.equal(slow[0].where.service, 'stock');
+    assert.equal(slow[0].evidence.call, 'SELECT');
     assert.match(slow[0].evidence.peer, /^127\.0\.0\.1:\d+$/);
     assert.deepEqual([...new Set(slow[0].affected.map((a) => `${a.service} ${a.role}`))].sort(), ['gateway waited upstream', 'stock waited']);
     const request = report.requests.find((r) => r.service === 'gateway' && r.route === '/stock/:id');
     assert.equal(request.critical_path.dominant, 'waits for an answer', JSON.stringify(request.critical_path));
-    assert.ok(request.critical_path.steps.some((s) => s.service === 'stock' && s.name === slow[0].evidence.peer), 'the path goes through both');
+    assert.ok(request.critical_path.steps.some((s) => s.service === 'stock' && s.name === slow[0].evidence.call), 'the path goes through both');
 });
 
 test('a healthy shop raises no warning', async (t) => {
