@@ -365,6 +365,16 @@ static void add_times(struct activity_times *sum, const struct path_step *step)
     sum->blocked_ns += step->spent.blocked_ns;
 }
 
+/* Below the spans, in the column of their names, wrapped at `width` columns. Takes `words`. */
+static void print_note(struct text *to, struct text *words, const struct prose_style *style, unsigned width)
+{
+    text_addf(to, "%s%*s  ", style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "");
+    prose_wrap(to, text_get(words), OFFSET_COLUMNS + TIME_COLUMNS + 4, OFFSET_COLUMNS + TIME_COLUMNS + 6,
+               width);
+    text_addf(to, "%s\n", style->none);
+    text_done(words);
+}
+
 /* "151 ms it waits for an answer (GET /stock of stock), ...": the largest shares. */
 static void print_path(struct text *to, const struct request *request, const struct prose_style *style,
                        unsigned width)
@@ -407,11 +417,7 @@ static void print_path(struct text *to, const struct request *request, const str
             text_addf(&words, " (%s%s%s)", step->name ? step->name : "",
                       step->name && step->service ? ", " : "", step->service ? step->service : "");
     }
-    text_addf(to, "%s%*s  ", style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "");
-    prose_wrap(to, text_get(&words), OFFSET_COLUMNS + TIME_COLUMNS + 4, OFFSET_COLUMNS + TIME_COLUMNS + 6,
-               width);
-    text_addf(to, "%s\n", style->none);
-    text_done(&words);
+    print_note(to, &words, style, width);
 }
 
 void vertical_print(struct text *to, const struct request *request, const struct profile *samples,
@@ -436,19 +442,25 @@ void vertical_print(struct text *to, const struct request *request, const struct
     print_path(to, request, style, width);
     if (request->timed) {
         char ran[32], waited[32], blocked[32];
-        text_addf(to, "%s%*s  its loop's thread meanwhile: ran %s, waited %s for a processor, blocked %s%s\n",
-                  style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "",
+        struct text words = {0};
+        text_addf(&words, "meanwhile its event loop's thread ran %s, waited %s for a CPU, was blocked %s",
                   clock_format_duration(request->spent.running_ns, ran, sizeof(ran)),
                   clock_format_duration(request->spent.runnable_ns, waited, sizeof(waited)),
-                  clock_format_duration(request->spent.blocked_ns, blocked, sizeof(blocked)), style->none);
+                  clock_format_duration(request->spent.blocked_ns, blocked, sizeof(blocked)));
+        print_note(to, &words, style, width);
     }
-    if (request->ambiguous)
-        text_addf(to, "%s%*s  not shown: what callbacks started that served other requests too (%u)%s\n",
-                  style->dim, OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->ambiguous, style->none);
-    if (request->spans_left_out)
-        text_addf(to, "%s%*s  %u spans beyond the %u kept of a request%s\n", style->dim,
-                  OFFSET_COLUMNS + TIME_COLUMNS + 2, "", request->spans_left_out, REQUEST_SPANS_MAX,
-                  style->none);
+    if (request->ambiguous) {
+        struct text words = {0};
+        text_addf(&words, "not shown: what callbacks started that served other requests too (%u)",
+                  request->ambiguous);
+        print_note(to, &words, style, width);
+    }
+    if (request->spans_left_out) {
+        struct text words = {0};
+        text_addf(&words, "%u spans beyond the %u kept of a request", request->spans_left_out,
+                  REQUEST_SPANS_MAX);
+        print_note(to, &words, style, width);
+    }
     array_done(&lines);
 }
 
