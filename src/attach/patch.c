@@ -390,19 +390,26 @@ static int write_jump(struct target *target, const struct patch *patch)
     return target_write(target, patch->address, code, patch->length);
 }
 
+static size_t hook_count(const struct target *target)
+{
+    return target->kind ? target->kind->hook_count : 0;
+}
+
+static uint32_t hook_version(const struct target *target, const struct hook *hook)
+{
+    return target->kind->version ? target->kind->version(target, hook) : target->versions[0];
+}
+
 static bool version_fits(const struct target *target, const struct hook *hook)
 {
-    uint32_t version = hook->runtime == RUNTIME_REDIS                      ? target->version
-                       : strncmp(hook->symbol, "uv_", 3) == 0              ? target->uv_version
-                       : strncmp(hook->symbol, "_ZN2v88internal", 15) == 0 ? target->v8_version
-                                                                           : 0;
+    uint32_t version = hook_version(target, hook);
     return version >= hook->version_min && (!hook->version_max || version < hook->version_max);
 }
 
 /* Later versions do in another way what it did: nothing of theirs is missed without it. */
 static bool is_gone(const struct target *target, const struct hook *hook)
 {
-    return hook->runtime == RUNTIME_REDIS && hook->version_max && target->version >= hook->version_max;
+    return target->kind->superseded && hook->version_max && hook_version(target, hook) >= hook->version_max;
 }
 
 static bool hooked(const struct patch_set *set, const struct hook *hook)
@@ -428,11 +435,11 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
     int r = find_in_probe(probe, "sonde_", "pools", &pools);
     if (r >= 0)
         r = target_read(target, pools, planner.known, sizeof(planner.known));
-    for (size_t i = 0; i < HOOK_COUNT && r >= 0; i++) {
-        const struct hook *hook = &HOOKS[i];
+    for (size_t i = 0; i < hook_count(target) && r >= 0; i++) {
+        const struct hook *hook = &target->kind->hooks[i];
         struct problem why = {0};
         struct patch patch;
-        if (hook->runtime != target->runtime || hooked(&set, hook) || is_gone(target, hook))
+        if (hooked(&set, hook) || is_gone(target, hook))
             continue;
         if (!version_fits(target, hook)) {
             problem_set(&why, 0, "the signature of %s is not known for this version", hook->symbol);
@@ -464,13 +471,13 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
 void patch_survey(struct target *target, patch_verdict_fn *verdict, void *context)
 {
     struct patch_set set = {0};
-    for (size_t i = 0; i < HOOK_COUNT; i++) {
-        const struct hook *hook = &HOOKS[i];
+    for (size_t i = 0; i < hook_count(target); i++) {
+        const struct hook *hook = &target->kind->hooks[i];
         struct problem why = {0};
         struct function f;
         uint8_t moved[RELOCATED_MAX];
         size_t written;
-        if (hook->runtime != target->runtime || hooked(&set, hook) || is_gone(target, hook))
+        if (hooked(&set, hook) || is_gone(target, hook))
             continue;
         int r = version_fits(target, hook)
                     ? examine(target, hook, &f, &why)
@@ -571,14 +578,13 @@ int patch_leftover(struct target *target, const struct target_module *probe, str
     int r = find_in_probe(probe, "sonde_", "pools", &known);
     if (r >= 0)
         r = target_read(target, known, pools, sizeof(pools));
-    for (size_t i = 0; i < HOOK_COUNT && r >= 0; i++) {
+    for (size_t i = 0; i < hook_count(target) && r >= 0; i++) {
         const struct target_module *module;
         struct elf_symbol symbol;
-        struct patch patch = {.hook = &HOOKS[i]};
+        struct patch patch = {.hook = &target->kind->hooks[i]};
         uint8_t now[PATCH_BYTES_MAX];
         size_t available = 0;
-        if (HOOKS[i].runtime != target->runtime ||
-            patch_find(target, &HOOKS[i], &patch.address, &symbol, &module) < 0)
+        if (patch_find(target, patch.hook, &patch.address, &symbol, &module) < 0)
             continue;
         const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
         size_t size = MIN(available, sizeof(now));

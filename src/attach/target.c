@@ -32,20 +32,25 @@ static struct elf *open_file(struct target_cache *cache, const struct modules *m
     return elf;
 }
 
-/* Adds the modules that can hold a runtime: the program itself, the libraries Debian splits Node into, and
- * those through which Redis reads and writes. */
+static bool begins_with_any(const char *name, const char *const *beginnings)
+{
+    for (; beginnings && *beginnings; beginnings++)
+        if (strncmp(name, *beginnings, strlen(*beginnings)) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the modules that can hold a target: the program itself, and the libraries that some kind names. */
 static int open_modules(struct target *target, struct target_cache *cache)
 {
-    static const char *const LIBRARIES[] = {"libnode.so", "libuv.so", "libllhttp.so", "libnghttp2.so",
-                                            "libssl.so",  "libc.so",  "ld-musl-"};
     for (size_t i = 0; i < target->modules.list.count; i++) {
         const struct module *module = &target->modules.list.at[i];
         if (!module->executable || !module->has_bias)
             continue;
         bool wanted = module == modules_main(&target->modules);
         const char *base = strrchr(module->path, '/');
-        for (size_t k = 0; base && k < ARRAY_SIZE(LIBRARIES); k++)
-            wanted |= strncmp(base + 1, LIBRARIES[k], strlen(LIBRARIES[k])) == 0;
+        for (const struct target_kind *const *kind = TARGET_KINDS; base && *kind; kind++)
+            wanted |= begins_with_any(base + 1, (*kind)->libraries);
         if (!wanted)
             continue;
         struct elf *elf = open_file(cache, &target->modules, module);
@@ -58,28 +63,6 @@ static int open_modules(struct target *target, struct target_cache *cache)
         }
     }
     return 0;
-}
-
-static enum runtime runtime_of(struct target *target)
-{
-    if (target_find(target, "_ZN4node5StartEiPPc", NULL, NULL, NULL) == 0)
-        return RUNTIME_NODE;
-    if (target_find(target, "readQueryFromClient", NULL, NULL, NULL) == 0 &&
-        target_find(target, "aeProcessEvents", NULL, NULL, NULL) == 0)
-        return RUNTIME_REDIS;
-    return RUNTIME_OTHER;
-}
-
-/* The int that a symbol names, as it is in the file; 0 when there is none. */
-static uint8_t number_at(struct target *target, const char *name)
-{
-    struct elf_symbol symbol;
-    const struct target_module *module;
-    int32_t value = 0;
-    if (target_find(target, name, NULL, &symbol, &module) < 0 ||
-        elf_read(module->elf, symbol.value, &value, sizeof(value)) < 0)
-        return 0;
-    return value > 0 && value < 256 ? (uint8_t)value : 0;
 }
 
 int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
@@ -100,19 +83,10 @@ int target_open(struct proc *proc, struct target_cache *cache, struct target **r
     r = open_modules(target, cache);
     if (r < 0)
         return r;
-    target->runtime = runtime_of(target);
-    if (target->runtime == RUNTIME_REDIS)
-        target->version = target_constant(target, "RM_GetServerVersion");
-    if (target->runtime == RUNTIME_REDIS && !target->version) {
-        target->version = target_constant(target, "VM_GetServerVersion");
-        target->valkey = target->version != 0;
-    }
-    if (target->runtime == RUNTIME_NODE) {
-        target->uv_version = target_constant(target, "uv_version");
-        target->v8_version = (uint32_t)number_at(target, "_ZN2v88internal7Version6major_E") << 16 |
-                             (uint32_t)number_at(target, "_ZN2v88internal7Version6minor_E") << 8;
-    }
-    if (target->runtime != RUNTIME_OTHER && target->memory < 0) {
+    for (const struct target_kind *const *kind = TARGET_KINDS; *kind && !target->kind; kind++)
+        if ((*kind)->recognise(target))
+            target->kind = *kind;
+    if (target->kind && target->memory < 0) {
         r = problem_set(problem, -memory_error, "process %d: its memory cannot be written: %s", pid,
                         strerror(memory_error));
         problem_remedy(problem, "Run sonde as the same user or as root (needs CAP_SYS_PTRACE).");
@@ -212,4 +186,26 @@ uint32_t target_constant(struct target *target, const char *function)
     if (pushed)
         return memcmp(p + 5, FRAME + 1, sizeof(FRAME) - 1) == 0 && p[8] == 0x5d && p[9] == 0xc3 ? value : 0;
     return p[5] == 0xc3 || (p[5] == 0x5d && p[6] == 0xc3) ? value : 0; /* [pop %rbp;] ret */
+}
+
+uint64_t target_address(struct target *target, const char *function)
+{
+    uint64_t address;
+    return target_find(target, function, &address, NULL, NULL) == 0 ? address : 0;
+}
+
+void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config)
+{
+    struct sonde_config config = {.version = SONDE_SHARED_VERSION, .size = sizeof(config)};
+#define O(name, text) config.redis.name = SONDE_NO_OFFSET;
+    SONDE_REDIS_OFFSETS(O)
+#undef O
+#define O(name, text) config.v8.name = SONDE_NO_OFFSET;
+    SONDE_V8_OFFSETS(O)
+#undef O
+    config.callback_scope_context = config.llhttp_status = config.port_handle = SONDE_NO_OFFSET;
+    config.context = context;
+    if (target->kind && target->kind->layout)
+        target->kind->layout(target, context, &config);
+    *ret_config = config;
 }

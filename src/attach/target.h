@@ -8,13 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "attach/hooks.h"
+#include "attach/kind.h"
 #include "attach/unnamed.h"
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/problem.h"
 #include "base/proc.h"
-#include "event/config.h"
 #include "symbol/elf.h"
 #include "symbol/modules.h"
 
@@ -45,11 +44,8 @@ struct target_module {
 struct target {
     struct proc *proc; /* shared */
     pid_t pid;
-    enum runtime runtime;
-    bool valkey;         /* a Redis by its functions and structures, with version numbers of its own */
-    uint32_t version;    /* of Redis, 0xMMmmpp; 0 otherwise */
-    uint32_t uv_version; /* of libuv, 0xMMmmpp; 0 otherwise */
-    uint32_t v8_version; /* of V8, 0xMMmm00; 0 otherwise */
+    const struct target_kind *kind; /* NULL: none that sonde knows */
+    uint32_t versions[4];           /* 0: unknown; what they are the versions of is the kind's business */
     struct modules modules;
     ARRAY(struct target_module) code; /* the modules that can be searched for symbols */
     ARRAY(struct missing) missing;
@@ -57,8 +53,8 @@ struct target {
     int memory; /* /proc/PID/mem, or -1 */
 };
 
-/* Looks at a process; runtime is RUNTIME_OTHER when it is none that sonde knows (no error). Free with
- * target_free(). -ESRCH, -EACCES, ... with the problem in words. */
+/* Looks at a process; kind is NULL when it is none that sonde knows (no error). Free with target_free().
+ * -ESRCH, -EACCES, ... with the problem in words. */
 int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
                 struct problem *problem);
 void target_free(struct target *target);
@@ -78,8 +74,11 @@ void target_miss(struct target *target, const char *what, const char *why, const
 /* The constant that a function returns at once (mov $N, %eax; ret), 0 when it does something else. */
 uint32_t target_constant(struct target *target, const char *function);
 
-/* context is what is wanted at most.
- * Fills in what can be found out about the runtime's structures and functions (layout.c); notes what not. */
+/* The address of a function in the process, 0 when it has none of that name. */
+uint64_t target_address(struct target *target, const char *function);
+
+/* Fills in what can be found out about its structures and functions; notes what not. context is what is
+ * wanted at most. */
 void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config);
 
 #endif

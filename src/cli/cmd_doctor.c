@@ -267,12 +267,8 @@ static void check_running(struct answer *answer)
 
 static const char *runtime_words(const struct target *target, char *buffer, size_t size)
 {
-    if (target->runtime == RUNTIME_REDIS)
-        snprintf(buffer, size, "Redis %u.%u.%u", target->version >> 16, target->version >> 8 & 255,
-                 target->version & 255);
-    else if (target->runtime == RUNTIME_NODE)
-        snprintf(buffer, size, "Node with libuv %u.%u.%u", target->uv_version >> 16,
-                 target->uv_version >> 8 & 255, target->uv_version & 255);
+    if (target->kind)
+        target->kind->describe(target, buffer, size);
     else
         snprintf(buffer, size, "neither Node nor Redis, or a build without symbols");
     return buffer;
@@ -429,7 +425,7 @@ static void check_process(struct answer *answer, pid_t pid)
     } else {
         because(check, "%s", runtime_words(target, words, sizeof(words)));
         const char *runtime = check_profile(answer, pid);
-        if (target->runtime == RUNTIME_OTHER) {
+        if (!target->kind) {
             snprintf(words, sizeof(words), "sonde profile %d shows where its time goes.", pid);
             if (runtime && strcmp(runtime, "native") != 0)
                 because(check, "%s: it can be profiled, not traced", runtime);

@@ -145,7 +145,7 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
     int r = target_open(proc, &session->files, &target, problem);
     if (r < 0)
         return r;
-    if (target->runtime == RUNTIME_OTHER) {
+    if (!target->kind) {
         problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis (or a build without symbols)",
                     proc->pid);
         return -ENOTSUP;
@@ -395,7 +395,7 @@ int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *probl
     struct stops stops = {0};
     struct target *target = NULL;
     int r = target_open(proc, &files, &target, problem);
-    if (r >= 0 && target->runtime == RUNTIME_OTHER)
+    if (r >= 0 && !target->kind)
         r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it",
                         proc->pid);
     if (r >= 0)
@@ -520,7 +520,7 @@ int session_attach(struct session *session, struct proc *proc, struct problem *p
 bool session_may_attach(struct session *session, struct proc *proc)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    return target_open(proc, &session->files, &target, NULL) == 0 && target->runtime != RUNTIME_OTHER;
+    return target_open(proc, &session->files, &target, NULL) == 0 && target->kind;
 }
 
 static void disown(struct session *session, struct program *program)

@@ -19,8 +19,6 @@
 #include "base/file.h"
 #include "base/owner.h"
 
-static const char *const RUNTIMES[] = {"other", "node", "redis"};
-
 static json_t *host_object(void)
 {
     struct utsname name;
@@ -62,7 +60,7 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
 static void missing_functions(json_t *missing, const struct session *session, const struct program *program,
                               const struct sonde_shared *s)
 {
-    if (session->options.functions[0] && program->runtime == RUNTIME_NODE && !s->context_script &&
+    if (session->options.functions[0] && program->runtime == SONDE_runtime_node && !s->context_script &&
         !s->context_carried && !s->context_native)
         json_array_append_new(missing,
                               json_pack("{s:s, s:s, s:s}", "what", "calls of functions (--function)", "why",
@@ -128,7 +126,7 @@ static json_t *context_object(const struct session *session, const struct progra
 {
     static const char *const MODES[] = {"off", "bounded", "native", "script", "carried"};
     enum { CARRIED = 4 };
-    if (program->runtime != RUNTIME_NODE)
+    if (program->runtime != SONDE_runtime_node)
         return json_null();
     const char *mode = MODES[MIN((unsigned)session->options.request_context, SONDE_CONTEXT_BOUNDED)];
     if (s->context_script || s->context_carried || s->context_native)
@@ -155,14 +153,14 @@ static json_t *process_object(const struct session *session, const struct progra
     }
     return json_pack(
         "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
-        "pid", (int)program->pid, "parent", (int)program->parent, "runtime", RUNTIMES[program->runtime],
-        "name", program->name, "command", program->command, "exe", program->exe, "build_id",
-        program->build_id, "start_ns", (json_int_t)program->started_ns, "end_ns",
-        (json_int_t)program->ended_ns, "events_written", (json_int_t)program_events_written(program),
-        "threads_without_slot", (int)shared.threads_without_slot, "stops", "count", (int)program->stops.count,
-        "longest_ns", (json_int_t)program->stops.longest_ns, "total_ns", (json_int_t)program->stops.total_ns,
-        "threads", threads, "hooks", hooks, "missing", missing, "context",
-        context_object(session, program, &shared));
+        "pid", (int)program->pid, "parent", (int)program->parent, "runtime",
+        event_label(SONDE_MEANING_runtime, program->runtime), "name", program->name, "command",
+        program->command, "exe", program->exe, "build_id", program->build_id, "start_ns",
+        (json_int_t)program->started_ns, "end_ns", (json_int_t)program->ended_ns, "events_written",
+        (json_int_t)program_events_written(program), "threads_without_slot", (int)shared.threads_without_slot,
+        "stops", "count", (int)program->stops.count, "longest_ns", (json_int_t)program->stops.longest_ns,
+        "total_ns", (json_int_t)program->stops.total_ns, "threads", threads, "hooks", hooks, "missing",
+        missing, "context", context_object(session, program, &shared));
 }
 
 static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)

@@ -14,8 +14,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
-#include "collect/listening.h"
-#include "collect/service_name.h"
 
 /* ---- what the process is called ---- */
 
@@ -23,68 +21,6 @@ static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-/* Options of Node behind which code stands, not a script. */
-static bool gives_code(const char *argument)
-{
-    static const char *const OPTIONS[] = {"-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive", "-"};
-    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++) {
-        size_t length = strlen(OPTIONS[i]);
-        if (strncmp(argument, OPTIONS[i], length) == 0 && (!argument[length] || argument[length] == '='))
-            return true;
-    }
-    return false;
-}
-
-/* Options that take the next argument as their value, which may be a script as well. */
-static bool takes_value(const char *argument)
-{
-    static const char *const OPTIONS[] = {
-        "-r",      "--require",    "--import", "--loader",       "--conditions",         "--env-file",
-        "--title", "--watch-path", "-C",       "--icu-data-dir", "--experimental-loader"};
-    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
-        if (strcmp(argument, OPTIONS[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Node's script among its arguments: the first that is no option and names a file, with or without its
- * ending. It must name one, because an argument of an option, which may be anything, looks the same. NULL
- * when there is none. */
-static const char *find_script(const struct proc *proc, const char *line, size_t length)
-{
-    static const char *const ENDINGS[] = {"", ".js", ".mjs", ".cjs"};
-    const char *arg = proc_next_word(line, length, NULL);
-    while (arg && (arg = proc_next_word(line, length, arg))) {
-        char path[PATH_MAX];
-        if (gives_code(arg))
-            return NULL;
-        if (takes_value(arg)) {
-            arg = proc_next_word(line, length, arg);
-            continue;
-        }
-        for (size_t i = 0; i < ARRAY_SIZE(ENDINGS) && arg[0] && arg[0] != '-'; i++)
-            if (snprintf(path, sizeof(path), "%s%s", arg, ENDINGS[i]) < (int)sizeof(path) &&
-                process_has_path(proc, path))
-                return arg;
-    }
-    return NULL;
-}
-
-/* Where it listens; its arguments say so only where it does not yet, and not when a file of settings does.
- * Redis titles itself "redis-server 127.0.0.1:6379" only later. */
-static unsigned redis_port(const struct proc *proc, const char *line, size_t length)
-{
-    uint16_t port;
-    if (listening_ports(proc, &port, 1))
-        return port;
-    for (const char *arg = proc_next_word(line, length, NULL), *value; arg; arg = value) {
-        value = proc_next_word(line, length, arg);
-        if (value && strcmp(arg, "--port") == 0)
-            return (uint16_t)strtoul(value, NULL, 10);
-    }
-    return 6379;
 }
 
 /* Of the command line the program and its script are kept, never code or arguments. */
@@ -98,14 +34,8 @@ static void describe(struct program *program, const struct target *target)
     size_t length = 0;
     (void)proc_read(program->proc, "cmdline", 1 << 20, &line, &length);
     const char *script = NULL;
-    if (program->runtime == RUNTIME_NODE && length)
-        script = find_script(program->proc, line, length);
-    if (program->runtime == RUNTIME_NODE)
-        program->name = service_name(program->proc, script);
-    else if (program->runtime == RUNTIME_REDIS && length &&
-             asprintf(&program->name, "%s:%u", target->valkey ? "valkey" : "redis",
-                      redis_port(program->proc, line, length)) < 0)
-        program->name = NULL;
+    if (target->kind && target->kind->name)
+        program->name = target->kind->name(target, line, length, &script);
     if (!program->name)
         program->name = strdup(base_name(exe));
     if (program->name && strlen(program->name) > NAME_MAX_BYTES)
@@ -163,7 +93,7 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     program->unseen.sched_fd = -1;
     program->proc = proc_ref(target->proc);
     program->pid = target->pid;
-    program->runtime = target->runtime;
+    program->runtime = target->kind ? target->kind->runtime : SONDE_runtime_other;
     describe(program, target);
     if (!program->name || !program->command || !program->exe) {
         program_free(program);

@@ -53,9 +53,9 @@ struct stops {
 struct program {
     struct proc *proc; /* shared with target */
     pid_t pid, parent;
-    enum runtime runtime;
-    char *name;    /* short: the script or program */
-    char *command; /* the program and, for an interpreter, its script */
+    uint8_t runtime; /* enum sonde_runtime */
+    char *name;      /* short: the script or program */
+    char *command;   /* the program and, for an interpreter, its script */
     char *exe;
     char build_id[48];
     struct target *target; /* what is missing, modules; kept for the manifest and for detaching */

@@ -7,29 +7,6 @@
 
 #include "event/event.h"
 
-/* Where one event came so often, another must have come too. What may be absent from a healthy program has no
- * rule: synchronous file operations run and are never done, a request that comes in one piece has no end. */
-struct rule {
-    enum sonde_event_id seen;
-    uint64_t times;
-    enum sonde_event_id expected;
-    const char *wrapper; /* of the hook that records the expected event */
-};
-
-static const struct rule RULES[] = {
-    {SONDE_EVENT_redis_command, 200, SONDE_EVENT_redis_read_query, "redis_read_query"},
-    {SONDE_EVENT_redis_command, 200, SONDE_EVENT_redis_write_reply, "redis_write_reply"},
-    {SONDE_EVENT_redis_read_query, 200, SONDE_EVENT_redis_command, "redis_command"},
-    {SONDE_EVENT_redis_bus_packet, 200, SONDE_EVENT_redis_bus_read, "redis_bus_read"},
-    {SONDE_EVENT_redis_bus_read, 200, SONDE_EVENT_redis_bus_packet, "redis_bus_packet"},
-    {SONDE_EVENT_uv_submit, 100, SONDE_EVENT_uv_run, "uv_fs_work"},
-    {SONDE_EVENT_uv_submit, 100, SONDE_EVENT_uv_done, "uv_fs_done"},
-    {SONDE_EVENT_uv_done, 100, SONDE_EVENT_uv_submit, "uv_submit"},
-    {SONDE_EVENT_uv_io, 500, SONDE_EVENT_uv_phase, "uv_poll"},
-    {SONDE_EVENT_uv_io, 500, SONDE_EVENT_node_callback, "node_scope_close"},
-    {SONDE_EVENT_node_callback, 500, SONDE_EVENT_uv_phase, "uv_poll"},
-};
-
 static const struct patch *hook_of(const struct program *program, const char *wrapper)
 {
     array_foreach (&program->patches.patches, p)
@@ -38,7 +15,7 @@ static const struct patch *hook_of(const struct program *program, const char *wr
     return NULL;
 }
 
-static bool is_silent(const struct program *program, const struct rule *rule)
+static bool is_silent(const struct program *program, const struct silent_rule *rule)
 {
     return program->seen[rule->seen] >= rule->times && !program->seen[rule->expected];
 }
@@ -46,12 +23,13 @@ static bool is_silent(const struct program *program, const struct rule *rule)
 bool silent_hook(const struct program *program, unsigned n, const char **ret_what,
                  char ret_why[static SILENT_WORDS])
 {
-    for (size_t i = 0; i < ARRAY_SIZE(RULES); i++) {
-        const struct rule *rule = &RULES[i];
+    const struct target_kind *kind = program->target->kind;
+    for (size_t i = 0; kind && i < kind->silent_count; i++) {
+        const struct silent_rule *rule = &kind->silent[i];
         const struct patch *hook = hook_of(program, rule->wrapper);
         bool told = false;
         for (size_t k = 0; k < i; k++)
-            told |= RULES[k].expected == rule->expected && is_silent(program, &RULES[k]);
+            told |= kind->silent[k].expected == rule->expected && is_silent(program, &kind->silent[k]);
         if (!hook || told || !is_silent(program, rule) || n--)
             continue;
         *ret_what = hook->hook->gives ? hook->hook->gives : event_catalogue[rule->expected].name;

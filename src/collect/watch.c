@@ -352,11 +352,17 @@ static void glance_into(struct session *session, struct program *program, struct
     stall_report_done(&report);
 }
 
+/* Its code runs in spans that are open long when it blocks. */
+static bool runs_callbacks(const struct program *program)
+{
+    return program->target->kind && program->target->kind->callbacks;
+}
+
 static void watch_thread(struct session *session, struct program *program, struct program_thread *t,
                          uint64_t now_ns)
 {
     struct sonde_open_span open;
-    if (program->runtime != RUNTIME_NODE || !find_callback(t, &open)) {
+    if (!runs_callbacks(program) || !find_callback(t, &open)) {
         if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a processor? */
             tell_sched(session, program, t, now_ns, true);
         t->stall_start_tsc = 0;
@@ -446,9 +452,9 @@ void session_tend(struct session *session, uint64_t now_ns)
             continue;
         watch_filters(session, program, now_ns);
         tell_quota(session, program, now_ns); /* before the threads' times, which are judged with it */
-        if (program->midway && program->runtime == RUNTIME_NODE)
+        if (program->midway && runs_callbacks(program))
             watch_unseen(session, program, now_ns);
-        if (program->runtime == RUNTIME_NODE)
+        if (runs_callbacks(program))
             tell_memory(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
@@ -456,7 +462,7 @@ void session_tend(struct session *session, uint64_t now_ns)
                 continue;
             session_apply_families_to(session, t);
             tell_sched(session, program, t, now_ns, false);
-            if (program->runtime == RUNTIME_NODE && ring_open_count(t->ring))
+            if (runs_callbacks(program) && ring_open_count(t->ring))
                 weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }

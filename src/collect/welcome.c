@@ -94,7 +94,7 @@ void session_tell_start(struct session *session, const struct program *program)
     struct record_process_start record = {.start_ns = program->started_ns,
                                           .pid = (uint32_t)program->pid,
                                           .parent = (uint32_t)program->parent,
-                                          .runtime = (uint8_t)program->runtime,
+                                          .runtime = program->runtime,
                                           .name_length = (uint16_t)strlen(program->name),
                                           .command_length = (uint16_t)strlen(program->command)};
     struct text strings = {0};
@@ -155,7 +155,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     int r = target_open(guest->proc, &session->files, &target, problem);
     if (r < 0)
         return r;
-    if (target->runtime == RUNTIME_OTHER)
+    if (!target->kind)
         return -ENOTSUP;
     struct patch_set patches = {0};
     struct ring_memory *rings = NULL;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "event/syscalls.h"
+#include "event/target_events.h"
 #include "event/targets.h"
 
 /* An operation's context, when it was lost whose it is: nothing says which request's, nor that it is none's.
@@ -221,7 +222,8 @@
     M(block_operation) \
     M(budget_step)     \
     M(level)           \
-    M(runtime)
+    M(runtime)         \
+    SONDE_TARGET_ENUMS(M)
 
 #define SONDE_CONSTANT_(e, ident, value, text) SONDE_##e##_##ident = value,
 #define M(ident)                               enum sonde_##ident{SONDE_ENUM_##ident(SONDE_CONSTANT_, ident)};
@@ -779,7 +781,8 @@ enum sonde_meaning {
       "a client is closed because it does not take its replies")                                            \
     E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")                     \
     E(cgroup_cpu, "cgroup:cpu", INSTANT, COLLECTOR,                                                         \
-      "how long a process was kept from running by its CPU quota")
+      "how long a process was kept from running by its CPU quota")                                          \
+    SONDE_TARGET_EVENTS(E)
 
 /* Catalogue numbers; 0 is no event. Traces carry names, but for span:open. */
 enum sonde_event_id {

@@ -10,18 +10,19 @@
 enum { SONDE_LEVELS = 3 };
 
 /* FAMILY(ident, the least level that it belongs to, "name") */
-#define SONDE_PROBE_FAMILIES(F)                               \
-    F(redis_io, requests, "Redis' reads, writes and lists")   \
-    F(redis_loop, usual, "the phases of Redis' loop")         \
-    F(redis_bus, usual, "Redis' cluster bus")                 \
-    F(redis_command, requests, "Redis commands")              \
-    F(redis_work, requests, "Redis' files, children, expiry") \
-    F(uv_loop, usual, "phases of the event loop")             \
-    F(uv_stream, requests, "streams and message ports")       \
-    F(uv_pool, usual, "operations of the thread pool")        \
-    F(async, usual, "asynchronous resources and callbacks")   \
-    F(http, requests, "HTTP requests and responses")          \
-    F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions")
+#define SONDE_PROBE_FAMILIES(F)                                                                         \
+    F(redis_io, requests, "Redis' reads, writes and lists")                                             \
+    F(redis_loop, usual, "the phases of Redis' loop")                                                   \
+    F(redis_bus, usual, "Redis' cluster bus")                                                           \
+    F(redis_command, requests, "Redis commands")                                                        \
+    F(redis_work, requests, "Redis' files, children, expiry")                                           \
+    F(uv_loop, usual, "phases of the event loop")                                                       \
+    F(uv_stream, requests, "streams and message ports")                                                 \
+    F(uv_pool, usual, "operations of the thread pool")                                                  \
+    F(async, usual, "asynchronous resources and callbacks")                                             \
+    F(http, requests, "HTTP requests and responses")                                                    \
+    F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions") \
+    SONDE_TARGET_FAMILIES(F) /* the events of a target's own events.h are one family */
 
 enum sonde_probe_family {
 #define F(ident, level, name) SONDE_PROBE_FAMILY_##ident,
@@ -88,6 +89,11 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_js_settled:
     case SONDE_EVENT_js_promises:
         return 1u << SONDE_PROBE_FAMILY_runtime;
+#define E(ident, name, shape, origin, text) case SONDE_EVENT_##ident:
+#define T(target)                           SONDE_EVENTS_##target(E) return 1u << SONDE_PROBE_FAMILY_##target;
+        SONDE_TARGETS_WITH_EVENTS(T)
+#undef T
+#undef E
     default:
         return 0;
     }

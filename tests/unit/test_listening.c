@@ -1,6 +1,6 @@
 /* The ports on which a process listens, of both families, in order. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collect/listening.h"
+#include "attach/listening.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

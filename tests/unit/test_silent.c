@@ -11,15 +11,21 @@ static struct program *make_program(const char *first, const char *second)
 {
     struct program *program = calloc(1, sizeof(*program));
     assert_non_null(program);
-    for (size_t i = 0; i < HOOK_COUNT; i++)
-        if (strcmp(HOOKS[i].wrapper, first) == 0 || strcmp(HOOKS[i].wrapper, second) == 0)
-            assert_int_equal(array_add(&program->patches.patches, (struct patch){.hook = &HOOKS[i]}), 0);
+    program->target = calloc(1, sizeof(*program->target));
+    assert_non_null(program->target);
+    for (const struct target_kind *const *kind = TARGET_KINDS; *kind; kind++)
+        for (const struct hook *hook = (*kind)->hooks; hook < (*kind)->hooks + (*kind)->hook_count; hook++)
+            if (strcmp(hook->wrapper, first) == 0 || strcmp(hook->wrapper, second) == 0) {
+                program->target->kind = *kind;
+                assert_int_equal(array_add(&program->patches.patches, (struct patch){.hook = hook}), 0);
+            }
     return program;
 }
 
 static void free_program(struct program *program)
 {
     patch_set_done(&program->patches);
+    free(program->target);
     free(program);
 }
 

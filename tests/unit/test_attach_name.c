@@ -1,6 +1,6 @@
 /* What a Node.js program is called: by its script, its package, or its folder. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collect/service_name.h"
+#include "targets/node/attach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *below(const char *name)
 
 static void assert_called(const char *script, const char *name)
 {
-    char *found = service_name(held(getpid()), script);
+    char *found = node_service_name(held(getpid()), script);
     assert_non_null(found);
     assert_string_equal(found, name);
     free(found);
@@ -56,7 +56,7 @@ static void names(void **state)
     assert_int_equal(unlink(below("shop/package.json")), 0);
     assert_int_equal(mkfifo(below("shop/package.json"), 0600), 0);
     assert_called(below("shop/server.js"), "shop");
-    assert_null(service_name(held(getpid()), NULL));
+    assert_null(node_service_name(held(getpid()), NULL));
 }
 
 static int remove_folder(void **state)

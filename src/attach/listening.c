@@ -1,6 +1,6 @@
 /* See listening.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collect/listening.h"
+#include "attach/listening.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* See service_name.h. */
+/* What a Node.js program is called: as its process manager or its own package does, else by its script. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collect/service_name.h"
+#include "targets/node/attach.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -90,7 +90,7 @@ static const char *cut_last(char *path)
     return slash + 1;
 }
 
-char *service_name(const struct proc *proc, const char *script)
+char *node_service_name(const struct proc *proc, const char *script)
 {
     char path[PATH_MAX], folder[PATH_MAX];
     char *name = name_of_environment(proc);
@@ -122,4 +122,50 @@ char *service_name(const struct proc *proc, const char *script)
             return clean(word);
     }
     return clean(base);
+}
+
+/* Options of Node behind which code stands, not a script. */
+static bool gives_code(const char *argument)
+{
+    static const char *const OPTIONS[] = {"-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive", "-"};
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++) {
+        size_t length = strlen(OPTIONS[i]);
+        if (strncmp(argument, OPTIONS[i], length) == 0 && (!argument[length] || argument[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* Options that take the next argument as their value, which may be a script as well. */
+static bool takes_value(const char *argument)
+{
+    static const char *const OPTIONS[] = {
+        "-r",      "--require",    "--import", "--loader",       "--conditions",         "--env-file",
+        "--title", "--watch-path", "-C",       "--icu-data-dir", "--experimental-loader"};
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
+        if (strcmp(argument, OPTIONS[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The first argument that is no option and names a file, with or without its ending. It must name one,
+ * because an argument of an option, which may be anything, looks the same. */
+const char *node_find_script(const struct proc *proc, const char *line, size_t length)
+{
+    static const char *const ENDINGS[] = {"", ".js", ".mjs", ".cjs"};
+    const char *arg = proc_next_word(line, length, NULL);
+    while (arg && (arg = proc_next_word(line, length, arg))) {
+        char path[PATH_MAX];
+        if (gives_code(arg))
+            return NULL;
+        if (takes_value(arg)) {
+            arg = proc_next_word(line, length, arg);
+            continue;
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(ENDINGS) && arg[0] && arg[0] != '-'; i++)
+            if (snprintf(path, sizeof(path), "%s%s", arg, ENDINGS[i]) < (int)sizeof(path) &&
+                process_has_path(proc, path))
+                return arg;
+    }
+    return NULL;
 }

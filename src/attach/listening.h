@@ -1,8 +1,8 @@
 /* The ports on which a process listens, as the kernel has them: what it was started with may say otherwise,
  * or nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COLLECT_LISTENING_H
-#define COLLECT_LISTENING_H
+#ifndef ATTACH_LISTENING_H
+#define ATTACH_LISTENING_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,53 @@
+/* A kind of target, a runtime or a store, as it is attached to: how a process is recognised as one, what is
+ * hooked in it, what the probe must know of its structures. Each is one `const struct target_kind
+ * target_kind_NAME` in src/targets/NAME/attach.c; the table is made from event/targets.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTACH_KIND_H
+#define ATTACH_KIND_H
+
+#include "attach/hooks.h"
+#include "event/config.h"
+
+struct target;
+
+/* Where one event came so often, another must have come too: else the hook that records it is installed and
+ * never fires. What may be absent from a healthy program has no rule. */
+struct silent_rule {
+    enum sonde_event_id seen;
+    uint64_t times;
+    enum sonde_event_id expected;
+    const char *wrapper; /* of the hook that records the expected event */
+};
+
+struct target_kind {
+    uint8_t runtime;              /* enum sonde_runtime */
+    const char *const *libraries; /* beginnings of their file names: where functions may be, besides the
+                                     program itself. Ends with NULL; NULL: nowhere else */
+    const struct hook *hooks;
+    size_t hook_count;
+    const struct silent_rule *silent;
+    size_t silent_count;
+    /* From a hook's version_max on the program does in another way what it did, and nothing is missed. */
+    bool superseded;
+    /* Spans that its program's own code runs in are open long when that code blocks: they are sampled. */
+    bool callbacks;
+
+    /* Is this process one? If so, it sets target->versions. */
+    bool (*recognise)(struct target *target);
+    /* The version that the hook's bounds are compared with; NULL: versions[0]. */
+    uint32_t (*version)(const struct target *target, const struct hook *hook);
+    /* Fills in what the probe must know; what could not be found out is noted (target_miss()). context is
+     * what is wanted at most. NULL: nothing. */
+    void (*layout)(struct target *target, enum sonde_context context, struct sonde_config *config);
+    /* What people call the program, from its arguments (length bytes, each ends with NUL; 0: unknown), to be
+     * freed by the caller; NULL: by its executable. *ret_script: the script that an interpreter runs, within
+     * line. NULL callback: by its executable. */
+    char *(*name)(const struct target *target, const char *line, size_t length, const char **ret_script);
+    /* For people: "Redis 7.2.4". */
+    void (*describe)(const struct target *target, char *buffer, size_t size);
+};
+
+/* In the order of their numbers; ends with NULL. */
+extern const struct target_kind *const TARGET_KINDS[];
+
+#endif

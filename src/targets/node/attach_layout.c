@@ -1,0 +1,219 @@
+/* Where the fields and functions of Node and V8 are that the probe reads and calls: from the post-mortem
+ * metadata (v8dbg_*) that Node carries, from its symbols, and from the machine code of small functions
+ * (attach/walk.h). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/walk.h"
+#include "targets/node/attach.h"
+
+#define PORT_CALLED                                                                         \
+    "_ZZN4node6worker11MessagePortC4EPNS_11EnvironmentEN2v85LocalINS4_7ContextEEENS5_INS4_" \
+    "6ObjectEEEENUlP10uv_"                                                                  \
+    "async_sE_4_FUNESB_"
+
+/* A v8dbg_ constant, an int in the file's data; INT32_MIN when there is none. */
+static int32_t v8_constant(struct target *target, const char *name)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    int32_t value;
+    char full[96];
+    snprintf(full, sizeof(full), "v8dbg_%s", name);
+    if (target_find(target, full, NULL, &symbol, &module) < 0 ||
+        elf_read(module->elf, symbol.value, &value, sizeof(value)) < 0)
+        return INT32_MIN;
+    return value;
+}
+
+/* The parser's accessors, or what its state machine uses itself where a build left them out (Debian's). */
+static void http_layout(struct target *target, struct sonde_config *config)
+{
+    config->llhttp_get_method = target_address(target, "llhttp_get_method");
+    if (!config->llhttp_get_method)
+        config->llhttp_get_method = target_address(target, "llhttp__internal__c_load_method");
+    config->llhttp_get_type = target_address(target, "llhttp_get_type");
+    if (!config->llhttp_get_type)
+        config->llhttp_get_type = target_address(target, "llhttp__internal__c_load_type");
+    config->llhttp_get_status = target_address(target, "llhttp_get_status_code");
+    config->h2_rcbuf = target_address(target, "nghttp2_rcbuf_get_buf");
+    struct walk walk;
+    if (!config->llhttp_get_status &&
+        walk_function(target, "llhttp__internal__c_mul_add_status_code", false, &walk) == 0) {
+        config->llhttp_status = walk_access(&walk, ACCESS_LOAD, 2, 1, NULL, 0);
+        array_done(&walk.accesses);
+    }
+    if (!config->llhttp_get_type)
+        target_miss(target, "HTTP requests and responses", "this build has no symbol llhttp_get_type",
+                    "Use an official build of Node.");
+}
+
+/* What a port's handle calls goes from the handle to the port first: sub rdi, offset; add rdi, -offset, which
+ * is shorter for 128. */
+static int32_t find_port_handle(struct target *target)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    size_t size;
+    if (target_find(target, PORT_CALLED, NULL, &symbol, &module) < 0)
+        return SONDE_NO_OFFSET; /* its hook is missing then, and is told */
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction in;
+    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    if (code && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, &in, op)) &&
+        (in.mnemonic == ZYDIS_MNEMONIC_SUB || in.mnemonic == ZYDIS_MNEMONIC_ADD) &&
+        op[0].reg.value == ZYDIS_REGISTER_RDI && op[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+        int64_t back = in.mnemonic == ZYDIS_MNEMONIC_SUB ? op[1].imm.value.s : -op[1].imm.value.s;
+        if (back > 0 && back < 4096)
+            return (int32_t)back;
+    }
+    target_miss(target, "messages between worker threads",
+                "this build's code does not show where the handle is", "Use an official build of Node.");
+    return SONDE_NO_OFFSET;
+}
+
+static void find_fields(struct target *target, struct sonde_config *config)
+{
+    static const char *const NEEDED[] = {"class_Map__instance_type__uint16_t",
+                                         "class_String__length__int32_t",
+                                         "class_SeqOneByteString__chars__char",
+                                         "IsNotStringMask",
+                                         "StringEncodingMask",
+                                         "StringRepresentationMask",
+                                         "OneByteStringTag",
+                                         "SeqStringTag"};
+    int32_t value[ARRAY_SIZE(NEEDED)];
+    bool complete = true;
+    for (size_t i = 0; i < ARRAY_SIZE(NEEDED); i++) {
+        value[i] = v8_constant(target, NEEDED[i]);
+        complete &= value[i] != INT32_MIN;
+    }
+    if (complete) {
+        config->v8.map_instance_type = value[0] - 1; /* heap pointers are tagged with 1 */
+        config->v8.string_length = value[1] - 1;
+        config->v8.string_chars = value[2] - 1;
+        config->not_string_mask = (uint32_t)value[3];
+        config->string_type_mask = (uint32_t)(value[3] | value[4] | value[5]);
+        config->string_type_value = (uint32_t)(value[6] | value[7]);
+    } else {
+        target_miss(target, "types of asynchronous resources", "this Node has no v8dbg_ metadata for strings",
+                    "Use an official build of Node.");
+    }
+    http_layout(target, config);
+    config->port_handle = find_port_handle(target);
+    config->uv_fs_work = target_address(target, "uv__fs_work");
+    config->uv_queue_work = target_address(target, "uv__queue_work");
+    config->uv_getaddrinfo_work = target_address(target, "uv__getaddrinfo_work");
+    config->uv_getnameinfo_work = target_address(target, "uv__getnameinfo_work");
+    config->v8_heap_size = target_address(target, "_ZN2v88internal4Heap13SizeOfObjectsEv");
+    if (!config->v8_heap_size)
+        target_miss(target, "the size of the heap after a collection", "this Node has no symbol for it",
+                    "Use an official build of Node.");
+}
+
+/* What Node leaves in a start-up snapshot must be plain JavaScript: it ends with an error when it meets a
+ * script's memory and functions that a library brought in. An argument of the program's own that is called
+ * like the option only costs precision. */
+static bool builds_snapshot(const struct proc *proc)
+{
+    static const char *const OPTIONS[] = {"--build-snapshot", "--experimental-sea-config", "--build-sea"};
+    _cleanup_(freep) char *line = NULL;
+    size_t length = 0;
+    (void)proc_read(proc, "cmdline", 1 << 20, &line, &length);
+    for (size_t i = 0; i < length; i++)
+        if (line[i] == '_')
+            line[i] = '-'; /* Node takes both */
+    for (const char *arg = proc_next_word(line, length, NULL); arg; arg = proc_next_word(line, length, arg)) {
+        for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
+            if (strncmp(arg, OPTIONS[i], strlen(OPTIONS[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* V8's functions for the value that it carries over promises: from V8 13 on Node itself uses it. */
+static void find_carried(struct target *target, struct sonde_config *config)
+{
+    static const struct {
+        const char *get, *set;
+    } FUNCTIONS[] = {{"_ZN2v87Isolate36GetContinuationPreservedEmbedderDataEv",
+                      "_ZN2v87Isolate36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"},
+                     {"_ZNK2v87Context36GetContinuationPreservedEmbedderDataEv",
+                      "_ZN2v87Context36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"}};
+    uint64_t execution_id = target_address(target, "_ZN4node29AsyncHooksGetExecutionAsyncIdEPN2v87IsolateE");
+    if (!execution_id || !target->versions[NODE_V8] || target->versions[NODE_V8] >= V8_13_0)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->carried.set; i++) {
+        uint64_t get = target_address(target, FUNCTIONS[i].get),
+                 set = target_address(target, FUNCTIONS[i].set);
+        if (get && set) {
+            config->carried.get = get;
+            config->carried.set = set;
+            config->carried.of_context = i == 1;
+            config->carried.execution_id = execution_id;
+        }
+    }
+}
+
+/* The functions by which the probe runs its script; without one of them it runs none. */
+static void find_script_functions(struct target *target, struct sonde_config *config)
+{
+    static const struct {
+        const char *symbol;
+        size_t at;
+    } FUNCTIONS[] = {
+#define F(field, symbol) {symbol, offsetof(struct sonde_config, script.field)},
+        SONDE_SCRIPT_FUNCTIONS(F)
+#undef F
+    };
+    static const char *const GLOBALIZE[] = {
+        "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEPm",
+        "_ZN2v82V818GlobalizeReferenceEPNS_8internal7IsolateEPm", /* to Node 16 */
+        "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEm",
+    };
+    const char *absent = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS); i++) {
+        uint64_t address = target_address(target, FUNCTIONS[i].symbol);
+        memcpy((char *)config + FUNCTIONS[i].at, &address, sizeof(address));
+        if (!address && !absent)
+            absent = FUNCTIONS[i].symbol;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(GLOBALIZE) && !config->globalize; i++) {
+        config->globalize = target_address(target, GLOBALIZE[i]);
+        config->globalize_value = i == 2;
+    }
+    config->promise_has_handler = target_address(target, "_ZNK2v87Promise10HasHandlerEv");
+    if (!config->promise_has_handler)
+        config->promise_has_handler = target_address(target, "_ZN2v87Promise10HasHandlerEv"); /* Node 16 */
+    if (!config->globalize && !absent)
+        absent = GLOBALIZE[0];
+    if (absent) {
+        char why[300];
+        snprintf(why, sizeof(why),
+                 "this Node does not export %s: requests are told apart by asynchronous ids alone", absent);
+        target_miss(target, "request contexts", why, "Use an official build of Node.");
+        config->context = SONDE_CONTEXT_BOUNDED;
+    }
+}
+
+void node_layout(struct target *target, enum sonde_context context, struct sonde_config *config)
+{
+    find_fields(target, config);
+    if (context < SONDE_CONTEXT_NATIVE)
+        return;
+    if (builds_snapshot(target->proc)) {
+        target_miss(target, "request contexts",
+                    "it builds a start-up snapshot, which Node refuses to write with a script of sonde's in "
+                    "it: requests are told apart by asynchronous ids alone",
+                    "None is needed: what starts from the snapshot is not concerned.");
+        config->context = SONDE_CONTEXT_BOUNDED;
+        return;
+    }
+    find_script_functions(target, config);
+    find_carried(target, config);
+}
