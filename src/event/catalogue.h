@@ -230,6 +230,16 @@
 SONDE_ENUMS(M)
 #undef M
 
+/* One more than the highest number of a target: what belongs to a target is kept by it. */
+enum {
+#define SONDE_COUNT_(e, ident, value, text) +1
+    SONDE_RUNTIMES = 1 SONDE_TARGETS(SONDE_COUNT_, )
+#undef SONDE_COUNT_
+};
+#define SONDE_DENSE_(e, ident, value, text) _Static_assert(value < SONDE_RUNTIMES, "numbers have no gaps");
+SONDE_TARGETS(SONDE_DENSE_, )
+#undef SONDE_DENSE_
+
 enum sonde_meaning {
 #define M(ident, unit) SONDE_MEANING_##ident,
     SONDE_UNITS(M)

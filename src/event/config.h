@@ -73,6 +73,8 @@ enum sonde_context {
                 "NS1_IS5_EEiNS_19ConstructorBehaviorENS_14SideEffectTypeE")                                \
     F(buffer, "_ZN4node6Buffer3NewEPN2v87IsolateEPcmPFvS4_PvES5_")
 
+enum { SONDE_OWN_WORDS = 8 };
+
 struct sonde_config {
     uint32_t version; /* SONDE_SHARED_VERSION */
     uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
@@ -113,6 +115,8 @@ struct sonde_config {
         SONDE_SCRIPT_FUNCTIONS(F)
     } script;
 #undef F
+    /* Addresses, offsets or numbers for the hooks of a target that has its own (src/targets/NAME/probe.c). */
+    uint64_t own[SONDE_OWN_WORDS];
     /* The value that V8 carries over promises; all 0 where one of them is absent. */
     struct {
         uint64_t get, set;     /* of a v8::Context (to V8 11), of a v8::Isolate (from 12 on) */

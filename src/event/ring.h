@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 4,
+    SONDE_SHARED_VERSION = 5,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,          /* thread slots per process */
     SONDE_RING_BYTES = 512 << 10, /* of each thread's ring, a power of two */

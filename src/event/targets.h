@@ -1,13 +1,15 @@
 /* The targets: runtimes and stores that sonde attaches to. Everything of one lies in src/targets/NAME, and
  * this table is the only list of them. The number stands in recordings and is never given again.
  *
- * LABEL(enumeration, ident, number, "label"), one a line: src/targets/meson.build reads it too. */
+ * LABEL(enumeration, ident, number, "label"), one a line: src/event/meson.build reads it too. jobs is the
+ * example (examples/jobs): the smallest target that has all parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef EVENT_TARGETS_H
 #define EVENT_TARGETS_H
 
 #define SONDE_TARGETS(L, e) \
     L(e, node, 1, "node")   \
-    L(e, redis, 2, "redis")
+    L(e, redis, 2, "redis") \
+    L(e, jobs, 3, "jobs")
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef FINDING_KINDS_H
 #define FINDING_KINDS_H
 
+#include "finding/target_kinds.h"
+
 /* clang-format off */
 #define FINDING_KINDS(KIND)                                                                                   \
     KIND(events_lost, "events-lost",                                                                          \
@@ -382,8 +384,10 @@
          EVIDENCE("cause_ratio_outside", "and outside of it")                                                 \
          EVIDENCE("subgroup_requests_count", "requests of the newer version within the cause, where only those are slower")\
          EVIDENCE("subgroup_base_requests_count", "and of the older version")                                 \
-         EVIDENCE("rule_cause", "what the simple rule says: the one value with the largest ratio"))
+         EVIDENCE("rule_cause", "what the simple rule says: the one value with the largest ratio")) \
+    TARGET_FINDING_KINDS(KIND)
 /* clang-format on */
+/* Those of targets with a table of their own, src/targets/NAME/kinds.h, come behind. */
 
 enum finding_kind {
 #define EVIDENCE(name, text)

@@ -293,6 +293,7 @@ struct process {
     int64_t pid, parent;             /* parent: its pid, 0 unknown */
     const char *service;             /* interned */
     const struct analyzer *analyzer; /* its target's; NULL: of none */
+    void *own[SONDE_RUNTIMES];       /* each target's, by enum sonde_runtime; process_free() frees it */
     uint8_t runtime;                 /* enum sonde_runtime */
     uint8_t gone;
     uint8_t has_waits;       /* its threads' times off a processor are told */

@@ -188,6 +188,12 @@ struct probe_self {
 #define PROBE_UNCLAIMED UINT32_MAX
 extern __thread struct probe_self probe_self __attribute__((tls_model(PROBE_TLS_MODEL)));
 
+/* Of each target with a probe.c of its own: may the program be one? Asked before main(), in every program
+ * that inherits LD_PRELOAD: a look at a weak symbol, no more. Sonde then decides. */
+#define T(name) bool probe_wants_##name(void);
+SONDE_TARGETS_WITH_PROBE(T)
+#undef T
+
 /* The thread's state, claimed now, or NULL when nothing is to be recorded, or there is none to be had
  * (counted). In a forked child it first asks sonde, once, for memory of its own. */
 struct probe_thread *probe_thread_claim(void);

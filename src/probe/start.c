@@ -343,8 +343,18 @@ long sonde_attach_map(uint64_t address, uint64_t size)
     return map_code(address, size);
 }
 
+/* Programs that no target wants are left at once. */
+static bool is_wanted(void)
+{
+    bool wanted = uv_run || aeMain;
+#define T(name) wanted = wanted || probe_wants_##name();
+    SONDE_TARGETS_WITH_PROBE(T)
+#undef T
+    return wanted;
+}
+
 __attribute__((constructor)) static void start(void)
 {
-    if (uv_run || aeMain)
+    if (is_wanted())
         register_with_sonde(SONDE_HELLO);
 }

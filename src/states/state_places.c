@@ -14,8 +14,7 @@ int state_below(struct state_places *p, uint32_t parent, uint32_t *quark, const 
 int state_host_at(struct state_places *p, uint32_t host, struct state_host **ret_host)
 {
     while (p->hosts.count <= host) {
-        struct state_host h = {HISTORY_ROOT, EMIT_NONE, EMIT_NONE, EMIT_NONE,
-                               EMIT_NONE,    EMIT_NONE, EMIT_NONE, EMIT_NONE};
+        struct state_host h = {HISTORY_ROOT, EMIT_NONE, EMIT_NONE, EMIT_NONE, EMIT_NONE, EMIT_NONE};
         uint32_t number = (uint32_t)p->hosts.count;
         if (p->trace && trace_host_count(p->trace) > 1) {
             int r = emit_attribute(p->emit, HISTORY_ROOT, trace_host_at(p->trace, number)->name, &h.root);
@@ -70,4 +69,5 @@ void state_places_done(struct state_places *p)
     array_done(&p->hosts);
     array_done(&p->threads);
     map_done(&p->thread_of);
+    event_names_done(&p->names);
 }

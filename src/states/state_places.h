@@ -7,6 +7,7 @@
 #include "states/emit.h"
 #include "base/array.h"
 #include "base/map.h"
+#include "trace/event_names.h"
 #include "trace/trace.h"
 
 /* Attributes are EMIT_NONE until they are made. */
@@ -21,7 +22,7 @@ struct state_thread {
 };
 
 struct state_host {
-    uint32_t root, threads, processors, irqs, softirqs, disks, redis, node;
+    uint32_t root, threads, processors, irqs, softirqs, disks;
 };
 
 struct state_places {
@@ -29,7 +30,8 @@ struct state_places {
     const struct trace *trace; /* NULL: one host */
     ARRAY(struct state_host) hosts;
     ARRAY(struct state_thread) threads;
-    struct map thread_of; /* host and tid -> index into threads */
+    struct map thread_of;     /* host and tid -> index into threads */
+    struct event_names names; /* of sonde's own traces */
 };
 
 /* Key of a map over all hosts. */
