@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/threads.h"
 #include "event/kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -23,6 +24,10 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
  * first one. */
 const volatile unsigned char call_kinds[SONDE_SYSCALLS];
 const volatile unsigned int pid_namespace = 0;
+
+/* The scheduler's own counts can be read (CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED): how long a thread
+ * waited for a processor comes from them. Otherwise on_wakeup finds out. */
+const volatile _Bool counts_queues = 0;
 
 /* Bits by enum sonde_family, changed while it runs. */
 volatile unsigned int families = 0;
@@ -37,27 +42,6 @@ enum { AF_INET = 2, AF_INET6 = 10, TCP = 6, FOLLOWED = 4096 };
 enum { STATE_ESTABLISHED = 1, STATE_SYN_SENT = 2, STATE_CLOSE = 7 };
 /* Task states, as the kernel has had them for a long time. */
 enum { TASK_SLEEPING = 1, TASK_DEEP = 2, TASK_HALTED = 4 | 8 };
-
-/* A traced thread. */
-struct thread_state {
-    u64 enter_ns; /* of the system call that it is in; 0: in none */
-    u64 off_ns;   /* since when it is off its processor; 0: it is on one */
-    u64 ready_ns; /* since when it could go on; 0: not yet */
-    u32 pid, tid; /* as sonde's namespace has them */
-    u32 waker_pid, waker_tid;
-    u32 calls_attached, sched_attached; /* when it entered the call, and left its processor */
-    s32 fd;                             /* of that call */
-    s32 off_fd;                         /* the same when it left its processor */
-    u16 call, off_call;
-    u8 reason, woken_by;
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct thread_state);
-} threads SEC(".maps");
 
 /* The traced processes, as sonde's namespace has them. */
 struct {
@@ -187,11 +171,6 @@ static __always_inline void identify(struct task_struct *task, u32 *pid, u32 *ti
     }
 }
 
-static __always_inline struct thread_state *state_of(struct task_struct *task)
-{
-    return bpf_task_storage_get(&threads, task, 0, 0);
-}
-
 /* Begins to trace a thread if its process is a target. Only where memory may be had. */
 static __always_inline void follow(struct task_struct *task)
 {
@@ -199,17 +178,8 @@ static __always_inline void follow(struct task_struct *task)
     identify(task, &pid, &tid);
     if (!bpf_map_lookup_elem(&targets, &pid))
         return;
-    struct thread_state *s = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-    if (!s) {
+    if (!add_thread(task, pid, tid))
         count(SONDE_COUNT_THREADS_LOST);
-        return;
-    }
-    s->pid = pid;
-    s->tid = tid;
-    if (!s->enter_ns) {
-        s->fd = -1;
-        s->call = SONDE_SYSCALL_NONE;
-    }
 }
 
 /* User space reads this iterator when it has added a target. */
@@ -227,6 +197,13 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
     if (BPF_CORE_READ(parent, tgid) == BPF_CORE_READ(child, tgid))
         follow(child);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *task)
+{
+    remove_thread(task);
     return 0;
 }
 
@@ -490,10 +467,31 @@ static __always_inline enum context context_of(struct task_struct *current, enum
     return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
 }
 
+/* What the scheduler keeps of a thread: how long it could go on and had no processor, and since when it is in
+ * a queue for one (0: in none), by the clock of that queue. */
+struct sched_info {
+    unsigned long long run_delay, last_queued;
+} __attribute__((preserve_access_index));
+struct rq {
+    u64 clock;
+} __attribute__((preserve_access_index));
+struct cfs_rq {
+    struct rq *rq;
+} __attribute__((preserve_access_index));
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+struct task_struct___queued {
+    int on_rq;
+    struct sched_entity se;
+    struct sched_info sched_info;
+} __attribute__((preserve_access_index));
+
 static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
                                   u32 task_state, u64 now)
 {
     s->ready_ns = 0;
+    s->delay_ns = counts_queues ? ((struct task_struct___queued *)task)->sched_info.run_delay : 0;
     if (preempted || task_state == 0) {
         s->reason = SONDE_off_reason_preempted;
         s->ready_ns = now;
@@ -511,12 +509,28 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
     s->off_ns = now;
 }
 
-static __always_inline void come_back(struct thread_state *s, u64 now, u8 unfinished)
+/* Of the time since a thread left its processor, how long it could have gone on. */
+static __always_inline u64 runnable_ns(struct task_struct *task, const struct thread_state *s, u64 now)
+{
+    if (s->ready_ns)
+        return now - s->ready_ns;
+    if (!counts_queues)
+        return 0;
+    struct task_struct___queued *t = (struct task_struct___queued *)task;
+    u64 waited = t->sched_info.run_delay - s->delay_ns, queued = t->sched_info.last_queued;
+    u64 clock = queued ? t->se.cfs_rq->rq->clock : 0;
+    if (clock > queued)
+        waited += clock - queued;
+    return waited < now - s->off_ns ? waited : now - s->off_ns;
+}
+
+static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now,
+                                      u8 unfinished)
 {
     if (!s->off_ns)
         return;
     if (WANTED(sched) && s->sched_attached == sched_attached)
-        RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = s->ready_ns ? now - s->ready_ns : 0,
+        RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = runnable_ns(task, s, now),
                .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
                .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
                .reason = s->reason, .woken_by = s->woken_by, .unfinished = unfinished);
@@ -536,7 +550,7 @@ static __always_inline void switched(_Bool preempted, struct task_struct *previo
     }
     struct thread_state *in = state_of(next);
     if (in)
-        come_back(in, now ? now : bpf_ktime_get_ns(), 0);
+        come_back(next, in, now ? now : bpf_ktime_get_ns(), 0);
 }
 
 SEC("tp_btf/sched_switch")
@@ -560,12 +574,14 @@ int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previ
     return 0;
 }
 
-/* Who wakes is known when it begins to; that the thread can run, when it is in a queue. Between the two it
- * may still be on its way off the processor. */
+/* Who wakes is known when it begins to. A thread that is still in its processor's queue and has not left is
+ * not woken: it does not go to sleep. */
 static __always_inline void waking(struct task_struct *task, _Bool can_count)
 {
     struct task_struct *current = bpf_get_current_task_btf();
     struct thread_state *s = state_of(task), *waker = 0;
+    if (s && !s->off_ns && ((struct task_struct___queued *)task)->on_rq)
+        s = 0;
     if (WANTED(wakeup))
         waker = state_of(current);
     else if (!s)
@@ -601,17 +617,12 @@ int BPF_PROG(on_waking_uncounted, struct task_struct *task)
     return 0;
 }
 
+/* When it can go on, where the scheduler does not count that. */
 static __always_inline void woken(struct task_struct *task)
 {
     struct thread_state *s = state_of(task);
-    if (!s)
-        return;
-    if (s->off_ns && !s->ready_ns) {
+    if (s && s->off_ns && !s->ready_ns)
         s->ready_ns = bpf_ktime_get_ns();
-    } else if (!s->off_ns) { /* it had not left yet, and will not */
-        s->waker_pid = s->waker_tid = 0;
-        s->woken_by = SONDE_woken_by_nobody;
-    }
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -682,7 +693,7 @@ int tell_unfinished(struct bpf_iter__task *ctx)
     if (!s)
         return 0;
     u64 now = bpf_ktime_get_ns();
-    come_back(s, now, 1);
+    come_back(task, s, now, 1);
     tell_open(s, now);
     return 0;
 }

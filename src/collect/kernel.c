@@ -37,6 +37,7 @@ struct pending {
 struct variant {
     bool counted;    /* interrupts can be told from threads by the kernel's own count */
     bool with_state; /* sched_switch tells the state of the thread that leaves (Linux 5.18) */
+    bool queues;     /* the scheduler counts how long threads wait for a processor */
 };
 
 struct kernel_side {
@@ -225,7 +226,7 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
         PART(on_thread_end, SYS | TCP, true),
         PART(on_switch, SCHED, variant->with_state),
         PART(on_switch_without_state, SCHED, !variant->with_state),
-        PART(on_wakeup, SCHED, true),
+        PART(on_wakeup, SCHED, !variant->queues),
         PART(on_waking, SCHED | WAKEUP, variant->counted),
         PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted),
         PART(on_tcp_state, CONNECT, true),
@@ -244,6 +245,7 @@ static int load(uint32_t families, const struct variant *variant, struct activit
         return -errno;
     fill_call_kinds((uint8_t *)bpf->rodata->call_kinds);
     bpf->rodata->pid_namespace = own_namespace();
+    bpf->rodata->counts_queues = variant->queues;
     struct part parts[PARTS];
     list_parts(bpf, variant, parts);
     for (size_t i = 0; i < PARTS; i++)
@@ -261,7 +263,9 @@ static int load(uint32_t families, const struct variant *variant, struct activit
  * loaded and not attached costs nothing), or what is needed now. */
 static int load_any(uint32_t families, struct kernel_side *kernel)
 {
-    static const struct variant VARIANTS[] = {{true, true}, {false, true}, {true, false}, {false, false}};
+    static const struct variant VARIANTS[] = {
+        {true, true, true},  {false, true, true},  {true, false, true},  {false, false, true},
+        {true, true, false}, {false, true, false}, {true, false, false}, {false, false, false}};
     const uint32_t WANTED[] = {ALL, families};
     int r = -ENOTSUP;
     for (size_t w = 0; w < ARRAY_SIZE(WANTED); w++)
@@ -311,12 +315,13 @@ static int attach(struct kernel_side *kernel, uint32_t families)
     return 0;
 }
 
-/* The iterators, and the program that sees threads being made. */
+/* The iterators, and the programs that see threads being made and forgotten. */
 static int attach_always(struct activity_bpf *bpf)
 {
     bpf->links.adopt = bpf_program__attach(bpf->progs.adopt);
     bpf->links.tell_unfinished = bpf->links.adopt ? bpf_program__attach(bpf->progs.tell_unfinished) : NULL;
-    bpf->links.on_fork = bpf->links.tell_unfinished ? bpf_program__attach(bpf->progs.on_fork) : NULL;
+    bpf->links.on_free = bpf->links.tell_unfinished ? bpf_program__attach(bpf->progs.on_free) : NULL;
+    bpf->links.on_fork = bpf->links.on_free ? bpf_program__attach(bpf->progs.on_fork) : NULL;
     return bpf->links.on_fork ? 0 : -errno;
 }
 
@@ -478,18 +483,19 @@ uint32_t kernel_families(const struct kernel_side *kernel)
 
 uint32_t kernel_switch(struct kernel_side *kernel, uint32_t families)
 {
-    struct activity_bpf *bpf = kernel->bpf;
-    uint32_t before = bpf->bss->families;
+    uint32_t before = kernel->bpf->bss->families;
     families &= kernel->loaded;
-    if (families && !bpf->links.on_fork && !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)))
-        families = 0;
     if (attach(kernel, families) < 0)
         (void)attach(kernel, families & before); /* those can stay */
-    if (!families) {
-        bpf_link__destroy(bpf->links.on_fork);
-        bpf->links.on_fork = NULL;
-    }
-    return bpf->bss->families;
+    return kernel->bpf->bss->families;
+}
+
+void kernel_stop(struct kernel_side *kernel)
+{
+    kernel_switch(kernel, 0);
+    bpf_link__destroy(kernel->bpf->links.on_fork);
+    bpf_link__destroy(kernel->bpf->links.on_free);
+    kernel->bpf->links.on_fork = kernel->bpf->links.on_free = NULL;
 }
 
 /* What a run takes before and behind the part that is timed, in which the clock is read once: the way in and

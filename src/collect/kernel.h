@@ -45,6 +45,9 @@ uint32_t kernel_families(const struct kernel_side *kernel);
  * not have taken the programs of all. */
 uint32_t kernel_switch(struct kernel_side *kernel, uint32_t families);
 
+/* Switches everything off for good: no program stays attached. */
+void kernel_stop(struct kernel_side *kernel);
+
 /* What was lost so far, by enum sonde_family and then SONDE_COUNT_*. */
 void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static SONDE_KERNEL_COUNTS]);
 

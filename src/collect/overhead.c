@@ -168,7 +168,7 @@ static void stop(struct session *session)
     session->stopped = true;
     session_kernel_finish(session);
     if (session->kernel)
-        kernel_switch(session->kernel, 0);
+        kernel_stop(session->kernel);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;

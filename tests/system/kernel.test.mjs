@@ -132,6 +132,50 @@ test('what has not ended when sonde leaves a program is told', { skip: missing }
     assert.equal((await program.ended).status, 0, program.describe());
 });
 
+// Two threads that share one processor: one works and sleeps in turns, and reads what the kernel has counted for it.
+const SHARED = `
+const { Worker } = require('worker_threads'), fs = require('fs');
+const waited = () => [Number(process.hrtime.bigint()), Number(fs.readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ')[1])];
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+new Worker('require("worker_threads").parentPort.postMessage(0); for (;;);', { eval: true }).on('message', () => {
+    const before = waited();
+    for (let i = 0; i < 60; i++) {
+        for (const until = Date.now() + 2; Date.now() < until; );
+        Atomics.wait(sleeper, 0, 0, 1);
+    }
+    console.log(JSON.stringify([before, waited()]));
+    process.exit();
+});`;
+
+test('the time that a thread waited for a processor is what the kernel counts', { skip: missing || (!has('taskset') && 'taskset is not installed') }, async (t) => {
+    const folder = path.join(temporary(t), 'trace');
+    const run = start(t, SONDE, ['record', '-o', folder, '--kernel=sched', '--', 'taskset', '-c', '0', process.execPath, '-e', SHARED], { stdio: ['ignore', 'pipe', 'pipe'] });
+    await run.ended;
+    const [[from, before], [to, after]] = JSON.parse(/^\[\[.*$/m.exec(run.stdout)[0]), counted = after - before;
+    const pid = manifestOf(folder).processes[0].pid;
+    const waits = events(folder, '--name', 'sched:switch').filter((e) => e.tid === pid && e.end > from && e.end <= to);
+    const told = waits.reduce((sum, e) => sum + e.runnable_ns, 0);
+    assert.ok(waits.some((e) => e.reason === 'blocked' && e.runnable_ns > 0), 'a sleeper that has to wait when it wakes');
+    assert.ok(waits.every((e) => e.runnable_ns <= e.duration));
+    assert.ok(counted > 0 && Math.abs(told - counted) <= 0.05 * counted + 5e6, `${told} ns told, ${counted} ns counted`);
+});
+
+// sonde's table of threads has 1024 places.
+test('more threads than there are places for them', { skip: missing }, async (t) => {
+    const base = temporary(t), folder = path.join(base, 'trace'), work = path.join(base, 'work');
+    fs.mkdirSync(work);
+    const run = start(t, SONDE, ['record', '-o', folder, '--kernel=sched', '--', process.execPath, CALLS, work, 3, 'wait'], { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, UV_THREADPOOL_SIZE: '1024' } });
+    await run.until(/done/, { stream: 'stdout' });
+    const pid = await eventually('the program is known', () => manifestOf(folder).processes[0]?.pid);
+    const threads = fs.readdirSync(`/proc/${pid}/task`).map(Number);
+    assert.ok(threads.length > 1024);
+    run.child.stdin.end();
+    await run.ended;
+    const told = new Set(events(folder, '--name', 'sched:switch').map((e) => e.tid));
+    assert.deepEqual(threads.filter((tid) => !told.has(tid)), []);
+    assert.deepEqual(manifestOf(folder).losses.filter((loss) => /^kernel/.test(loss.reason)), []);
+});
+
 test('the ring of the kernel overflows because sonde stands still', { skip: missing }, async (t) => {
     const base = temporary(t), folder = path.join(base, 'trace');
     const script = "const fs=require('fs');const go=()=>{const end=Date.now()+50;while(Date.now()<end)fs.statSync('/');if(!fs.existsSync(process.argv[1]))setImmediate(go)};go()";

@@ -1,0 +1,96 @@
+/* Which threads are traced, and the state of each. The scheduler's programs ask that of every thread that any
+ * processor of the host turns to, so the answer comes from a table: a thread's place in it is its
+ * number's low bits, and a place says whether it is that thread's. Threads whose place is taken have their
+ * state in their task (task storage), which takes ten times as long; a place counts those, so that threads
+ * which are not traced are turned away by one comparison. */
+/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+#ifndef BPF_THREADS_H
+#define BPF_THREADS_H
+
+#include "bpf/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "event/catalogue.h"
+
+/* A traced thread. */
+struct thread_state {
+    u64 enter_ns; /* of the system call that it is in; 0: in none */
+    u64 off_ns;   /* since when it is off its processor; 0: it is on one */
+    u64 ready_ns; /* since when it could go on; 0: not yet, or the kernel counts it */
+    u64 delay_ns; /* what the kernel had counted of waiting for a processor when the thread left its own */
+    u32 pid, tid; /* as sonde's namespace has them */
+    u32 waker_pid, waker_tid;
+    u32 calls_attached, sched_attached; /* when it entered the call, and left its processor */
+    s32 fd;                             /* of that call */
+    s32 off_fd;                         /* the same when it left its processor */
+    u16 call, off_call;
+    u8 reason, woken_by;
+};
+
+enum { THREAD_SLOTS = 1024, SLOT_CLAIMED = 1 };
+
+struct thread_slot {
+    u64 task;   /* the address of its struct task_struct; 0: free; SLOT_CLAIMED: being filled */
+    u64 others; /* traced threads of this place whose state lies in their task */
+    struct thread_state state;
+};
+
+static struct thread_slot thread_slots[THREAD_SLOTS];
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct thread_state);
+} threads SEC(".maps");
+
+static __always_inline struct thread_slot *slot_of(struct task_struct *task)
+{
+    return &thread_slots[(u32)task->pid & (THREAD_SLOTS - 1)];
+}
+
+/* NULL: it is not traced. */
+static __always_inline struct thread_state *state_of(struct task_struct *task)
+{
+    struct thread_slot *slot = slot_of(task);
+    if (slot->task == (u64)task)
+        return &slot->state;
+    return slot->others ? bpf_task_storage_get(&threads, task, 0, 0) : 0;
+}
+
+static __always_inline void begin_thread(struct thread_state *s, u32 pid, u32 tid)
+{
+    *s = (struct thread_state){.pid = pid, .tid = tid, .fd = -1, .call = SONDE_SYSCALL_NONE};
+}
+
+/* Traces one more thread. Only where memory may be had; returns 0 when there is none. */
+static __always_inline _Bool add_thread(struct task_struct *task, u32 pid, u32 tid)
+{
+    if (state_of(task))
+        return 1;
+    struct thread_slot *slot = slot_of(task);
+    if (__sync_val_compare_and_swap(&slot->task, 0, SLOT_CLAIMED) == 0) {
+        begin_thread(&slot->state, pid, tid);
+        slot->task = (u64)task;
+        return 1;
+    }
+    struct thread_state *s = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (!s)
+        return 0;
+    begin_thread(s, pid, tid);
+    __sync_fetch_and_add(&slot->others, 1);
+    return 1;
+}
+
+/* The kernel is about to forget a thread: its place is free. */
+static __always_inline void remove_thread(struct task_struct *task)
+{
+    struct thread_slot *slot = slot_of(task);
+    if (slot->task == (u64)task)
+        slot->task = 0;
+    else if (slot->others && bpf_task_storage_get(&threads, task, 0, 0))
+        __sync_fetch_and_add(&slot->others, -1);
+}
+
+#endif
