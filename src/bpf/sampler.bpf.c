@@ -747,7 +747,10 @@ static __always_inline int wanted(u32 pid)
 {
     if (pid == own_pid)
         return 0;
-    return !only_targets || bpf_map_lookup_elem(&targets, &pid) != 0;
+    if (!only_targets)
+        return 1;
+    u32 *target = bpf_map_lookup_elem(&targets, &pid);
+    return target && *target == TARGET_RUNS;
 }
 
 /* None in the kernel's own threads (also while they use a process's memory), in a process that is about to
@@ -867,7 +870,7 @@ static __always_inline void send_note(u32 kind, u32 pid, u64 value)
 SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-    u32 pid = BPF_CORE_READ(parent, tgid), new_pid = BPF_CORE_READ(child, tgid), one = 1;
+    u32 pid = BPF_CORE_READ(parent, tgid), new_pid = BPF_CORE_READ(child, tgid), runs = TARGET_RUNS;
     if (pid == new_pid || !wanted(pid))
         return 0;
     /* Until it runs another program, it has what its parent has. */
@@ -875,14 +878,16 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
     if (!process || bpf_map_update_elem(&processes, &new_pid, process, BPF_ANY))
         bpf_map_delete_elem(&processes, &new_pid); /* of one that had this number before */
     if (only_targets)
-        bpf_map_update_elem(&targets, &new_pid, &one, BPF_ANY);
+        bpf_map_update_elem(&targets, &new_pid, &runs, BPF_ANY);
     return 0;
 }
 
 SEC("raw_tp/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-    u32 pid = BPF_CORE_READ(task, tgid);
+    u32 pid = BPF_CORE_READ(task, tgid), *target = bpf_map_lookup_elem(&targets, &pid);
+    if (target)
+        *target = TARGET_RUNS;
     if (!wanted(pid))
         return 0;
     bpf_map_delete_elem(&processes, &pid);

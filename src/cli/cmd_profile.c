@@ -418,7 +418,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                         .child = child,
                                         .gate = gate};
     if (r == 0 && child)
-        sampler_add(sampler, child);
+        sampler_add_command(sampler, child);
     if (r == 0)
         r = profile_sampling_run(&sampling, &problem);
     if (gate >= 0)

@@ -236,7 +236,7 @@ static void add_thread(const struct profile *p, const struct profile_sample *sam
     const char *separator = "";
     char name[48];
     uint32_t groups[2];
-    groups_of(p, samples[0].node, groups);
+    groups_of(p, samples[count - 1].node, groups); /* what it runs in the end: a shell becomes its command */
     snprintf(name, sizeof(name), samples[0].tid ? "thread %u" : "all threads", samples[0].tid);
     text_add(out, "{\"processType\":\"default\",\"processName\":");
     add_string(out, groups[0] ? profile_text(p, groups[0]) : "");

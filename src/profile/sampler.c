@@ -211,10 +211,15 @@ static struct process *process_of(struct sampler *s, pid_t pid, uint64_t time_ns
     return process;
 }
 
-void sampler_add(struct sampler *s, pid_t pid)
+static void add_target(struct sampler *s, pid_t pid, uint32_t target)
 {
-    uint32_t key = (uint32_t)pid, one = 1;
-    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &one, BPF_ANY);
+    uint32_t key = (uint32_t)pid;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &target, BPF_ANY);
+}
+
+void sampler_add_command(struct sampler *s, pid_t pid)
+{
+    add_target(s, pid, TARGET_STARTS);
 }
 
 const char *sampler_runtime(struct sampler *s, pid_t pid)
@@ -807,7 +812,7 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
                                ? strerror(reason)
                                : "its mappings cannot be read: it is the kernel's, or not ours to see");
     for (size_t i = 0; i < s->family_count; i++)
-        sampler_add(s, s->family[i]);
+        add_target(s, s->family[i], TARGET_RUNS);
     *ret_sampler = s;
     s = NULL;
     return 0;
@@ -821,7 +826,7 @@ static int add_newborn(struct sampler *s)
     if (!family)
         return -ENOMEM;
     for (size_t i = s->family_count; i < count; i++) {
-        sampler_add(s, family[i]);
+        add_target(s, family[i], TARGET_RUNS);
         (void)process_of(s, family[i], clock_monotonic_ns());
     }
     free(s->family);

@@ -69,8 +69,8 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
 void sampler_close(struct sampler *sampler);
 DEFINE_FREEP(struct sampler, sampler_close)
 
-/* Adds a process that is about to run another program: it is read then. */
-void sampler_add(struct sampler *sampler, pid_t pid);
+/* Adds a child of the caller that is about to run a command: it is sampled from its execve on. */
+void sampler_add_command(struct sampler *sampler, pid_t pid);
 
 /* Starts the clock. */
 int sampler_start(struct sampler *sampler, struct problem *problem);

@@ -77,6 +77,12 @@ enum sampler_kind {
     SAMPLE_FORK = 6, /* side-band: weight is the child's number */
 };
 
+/* Which processes are sampled, when not all are. */
+enum sampler_target {
+    TARGET_RUNS = 1,
+    TARGET_STARTS = 2, /* from its next execve on: until then it is the agent's own code */
+};
+
 /* Why a user stack ends where it ends. */
 enum sampler_end {
     END_COMPLETE = 0,

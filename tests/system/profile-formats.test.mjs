@@ -102,6 +102,7 @@ test('the Firefox Profiler: what was sampled, and the same as folded text', { sk
     checkFirefox(profile);
     const main = profile.threads.find((thread) => thread.isMainThread);
     assert.match(main.processName, /^node|^MainThread/);
+    assert.deepEqual(profile.threads.filter((thread) => /^sonde/.test(thread.processName)), []);
     assert.ok([...firefoxStacks(profile).keys()].some((stack) => /busy/.test(stack)));
     const pprof = path.join(folder, 'p.pb.gz'), again = path.join(folder, 'again.firefox.json');
     sonde('profile', '-q', '-F', '499', '-o', pprof, '--', process.execPath, '-e', busy);
@@ -110,4 +111,11 @@ test('the Firefox Profiler: what was sampled, and the same as folded text', { sk
     checkFirefox(merged);
     const folded = foldedStacks(sonde('profile', '--merge', '-f', 'folded', pprof)), sum = (m) => [...m.values()].reduce((a, b) => a + b, 0);
     assert.ok(Math.abs(sum(firefoxStacks(merged)) * 1e6 - sum(folded)) < 1e-6 * sum(folded), `weights in ms: ${sum(firefoxStacks(merged)) * 1e6} and ${sum(folded)}`);
+});
+
+test('a command is sampled from its first instruction on, not from the fork that runs it', { skip: isRoot ? false : 'needs root, to load eBPF programs' }, () => {
+    for (let i = 0; i < 5; i++) {
+        const stacks = [...foldedStacks(sonde('profile', '-q', '-F', '9999', '-f', 'folded', '--', 'sh', '-c', 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done')).keys()];
+        assert.ok(stacks.length > 0 && stacks.every((stack) => stack.startsWith('sh (')), stacks.find((stack) => !stack.startsWith('sh (')));
+    }
 });

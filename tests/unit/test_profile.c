@@ -268,6 +268,33 @@ static void folded_round_trip(void **state)
     profile_free(p);
 }
 
+/* Functions of one name in two files are two: folded text, which has no files, says their stack twice, and
+ * each export has the whole weight. */
+static void one_name_in_two_files(void **state)
+{
+    struct profile *p, *q;
+    struct text text = {0}, firefox = {0};
+    assert_int_equal(profile_new(&p) | profile_new(&q), 0);
+    strcpy(p->unit, "nanoseconds");
+    uint32_t main = profile_child(p, 0, profile_named_frame(p, "main", FRAME_NATIVE));
+    for (int i = 0; i < 2; i++) {
+        struct profile_frame frame = {
+            .name = profile_string(p, "f"), .file = profile_string(p, i ? "b.js" : "a.js"), .kind = FRAME_JS};
+        profile_count(p, profile_child(p, main, profile_add_frame(p, &frame)), 1, i ? 7 : 1234567890123);
+    }
+    assert_folded(p, "main;f_[j] 1234567890123\nmain;f_[j] 7\n");
+    assert_int_equal(firefox_write(p, "", &firefox), 0);
+    assert_non_null(
+        strstr(text_get(&firefox), "\"weight\":[1234567.890123,0.000007],\"weightType\":\"tracing-ms\""));
+    assert_int_equal(folded_write(p, &text), 0);
+    assert_int_equal(folded_read(q, text.at, text.length, NULL), 0);
+    assert_folded(q, "main;f_[j] 1234567890130\n");
+    text_done(&text);
+    text_done(&firefox);
+    profile_free(p);
+    profile_free(q);
+}
+
 static void pprof_round_trip(void **state)
 {
     struct profile *p, *q;
@@ -402,6 +429,7 @@ int main(void)
                                        cmocka_unit_test(recursion_counts_once),
                                        cmocka_unit_test(bounded_nodes_keep_the_sum),
                                        cmocka_unit_test(folded_round_trip),
+                                       cmocka_unit_test(one_name_in_two_files),
                                        cmocka_unit_test(pprof_round_trip),
                                        cmocka_unit_test(reading_twice_adds),
                                        cmocka_unit_test(charges_libraries_to_their_callers),
