@@ -842,9 +842,11 @@ int sampler_start(struct sampler *s, struct problem *problem)
     s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (!s->sideband && sideband_open(&s->sideband) < 0)
         s->sideband = NULL;
-    if (!bpf_program__attach(s->bpf->progs.on_exec) || !bpf_program__attach(s->bpf->progs.on_exit) ||
-        !bpf_program__attach(s->bpf->progs.on_fork) ||
-        (s->options.off_cpu && !bpf_program__attach(s->bpf->progs.on_switch)))
+    struct sampler_bpf *bpf = s->bpf; /* which owns the links */
+    if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
+        !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
+        !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
+        (s->options.off_cpu && !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch))))
         return refused(problem, -errno, "cannot watch processes");
     if (s->family && (r = add_newborn(s)) < 0)
         return problem_set(problem, r, "out of memory");

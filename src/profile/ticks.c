@@ -56,8 +56,9 @@ int ticks_open(struct ticks *t, const struct sampler_options *o, const struct bp
     t->period_ns = ticks_period(o);
     t->started_ns = t->redrawn_ns = now_ns;
     t->events = calloc((size_t)MAX(cpus, 1), sizeof(*t->events));
+    t->links = calloc((size_t)MAX(cpus, 1), sizeof(struct bpf_link *));
     *ret_what = "cannot open the event";
-    if (!t->events)
+    if (!t->events || !t->links)
         return -ENOMEM;
     for (int cpu = 0; cpu < cpus; cpu++) {
         int fd = open_event(o, cpu);
@@ -65,7 +66,8 @@ int ticks_open(struct ticks *t, const struct sampler_options *o, const struct bp
             continue;
         if (fd < 0)
             return -errno;
-        if (!bpf_program__attach_perf_event(program, fd)) {
+        t->links[t->count] = bpf_program__attach_perf_event(program, fd);
+        if (!t->links[t->count]) {
             int r = -errno;
             close(fd);
             *ret_what = "cannot attach to the event";
@@ -115,8 +117,10 @@ bool ticks_redraw(struct ticks *t, uint64_t now_ns)
 
 void ticks_close(struct ticks *t)
 {
-    while (t->count > 0) /* closing takes the program off, too */
-        close(t->events[--t->count]);
+    while (t->count > 0)
+        bpf_link__destroy(t->links[--t->count]); /* closes the event, too */
     free(t->events);
+    free(t->links);
     t->events = NULL;
+    t->links = NULL;
 }

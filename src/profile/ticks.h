@@ -13,7 +13,8 @@ struct bpf_program;
 
 /* Zero-initialise to use. */
 struct ticks {
-    int *events;
+    int *events;             /* owned by the links */
+    struct bpf_link **links; /* of the program to each event */
     size_t count;
     uint64_t period_ns; /* on average; 0: no clock that ticks */
     uint64_t started_ns, redrawn_ns;
