@@ -145,6 +145,29 @@ static int summarize(struct history *history, struct tile *tile, uint64_t end_ns
     return r;
 }
 
+static int begin_tile(struct tile *tile)
+{
+    size_t cells = tile->count * TILE_COLUMNS;
+    tile->values = calloc(cells + 1, 2);
+    tile->shares = calloc(cells + 1, 1);
+    tile->changes = calloc(cells + 1, 1);
+    tile->second_values = calloc(cells + 1, 2);
+    tile->second_shares = calloc(cells + 1, 1);
+    bool made = tile->values && tile->shares && tile->changes && tile->second_values && tile->second_shares;
+    return made ? array_add(&tile->table, history_null()) : -ENOMEM;
+}
+
+static void end_tile(struct tile *tile)
+{
+    free(tile->values);
+    free(tile->shares);
+    free(tile->changes);
+    free(tile->second_values);
+    free(tile->second_shares);
+    map_done(&tile->numbers);
+    array_done(&tile->table);
+}
+
 int tile_write(struct history *history, const uint32_t *quarks, size_t count, unsigned zoom, uint64_t index,
                struct text *to, struct problem *problem)
 {
@@ -157,24 +180,32 @@ int tile_write(struct history *history, const uint32_t *quarks, size_t count, un
     if (info.end_ns <= info.start_ns || index > (info.end_ns - info.start_ns - 1) >> zoom >> 9)
         return problem_set(problem, -ERANGE, "the tile lies behind the end");
     tile.start_ns = info.start_ns + (index << zoom << 9);
-    size_t cells = count * TILE_COLUMNS;
-    tile.values = calloc(cells + 1, 2);
-    tile.shares = calloc(cells + 1, 1);
-    tile.changes = calloc(cells + 1, 1);
-    tile.second_values = calloc(cells + 1, 2);
-    tile.second_shares = calloc(cells + 1, 1);
-    bool made = tile.values && tile.shares && tile.changes && tile.second_values && tile.second_shares;
-    int r = made ? array_add(&tile.table, history_null()) : -ENOMEM;
+    int r = begin_tile(&tile);
     if (r == 0 && count)
         r = summarize(history, &tile, info.end_ns, problem);
     if (r >= 0)
         add_tile(&tile, info.end_ns, to);
-    free(tile.values);
-    free(tile.shares);
-    free(tile.changes);
-    free(tile.second_values);
-    free(tile.second_shares);
-    map_done(&tile.numbers);
-    array_done(&tile.table);
+    end_tile(&tile);
+    return r < 0 ? r : to->failed ? -ENOMEM : 0;
+}
+
+int tile_write_numbers(const double *values, const uint8_t *changes, size_t rows, uint64_t start_ns,
+                       uint64_t end_ns, unsigned zoom, uint64_t index, struct text *to)
+{
+    struct tile tile = {.count = rows, .zoom = zoom, .start_ns = start_ns + (index << zoom << 9)};
+    if (rows > TILE_ROWS)
+        return -EINVAL;
+    int r = begin_tile(&tile);
+    for (size_t at = 0; r == 0 && at < rows * TILE_COLUMNS; at++) {
+        if (isnan(values[at]))
+            continue;
+        tile.values[at] = number_of(&tile, history_double(values[at]));
+        tile.shares[at] = UINT8_MAX;
+        tile.changes[at] = changes[at];
+        r = tile.failed ? -ENOMEM : 0;
+    }
+    if (r == 0)
+        add_tile(&tile, end_ns, to);
+    end_tile(&tile);
     return r < 0 ? r : to->failed ? -ENOMEM : 0;
 }

@@ -36,4 +36,9 @@ unsigned tile_zoom_whole(const struct history *history);
 int tile_write(struct history *history, const uint32_t *quarks, size_t count, unsigned zoom, uint64_t index,
                struct text *to, struct problem *problem);
 
+/* Appends a tile of numbers that were found elsewhere: values[row * TILE_COLUMNS + column], NAN where nothing
+ * was recorded, and changes as the format has them. 0; -EINVAL for too many rows, or -ENOMEM. */
+int tile_write_numbers(const double *values, const uint8_t *changes, size_t rows, uint64_t start_ns,
+                       uint64_t end_ns, unsigned zoom, uint64_t index, struct text *to);
+
 #endif

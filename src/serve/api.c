@@ -68,18 +68,29 @@ void api_add_rows(struct source *source, struct text *to)
     struct history_info info = {0};
     const struct source_row *rows = source_rows(source, &count);
     struct history *history = source_history(source);
+    const struct groups *groups = source_groups(source);
     if (history)
         history_get_info(history, &info);
     text_addf(to,
               "{\"schema\":%d,\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64 ",\"changes\":%" PRIu64
-              ",\"zoom\":%u,\"rows\":[",
-              API_SCHEMA, info.start_ns, info.end_ns, info.changes, history ? tile_zoom_whole(history) : 0);
+              ",\"zoom\":%u,\"groups_zoom\":%u,\"quiet\":[",
+              API_SCHEMA, info.start_ns, info.end_ns, info.changes, history ? tile_zoom_whole(history) : 0,
+              groups ? groups_zoom(groups) : 0);
+    for (const char *const *quiet = ROWS_QUIET; *quiet; quiet++) {
+        text_add(to, quiet == ROWS_QUIET ? "" : ",");
+        page_json_string(to, *quiet);
+    }
+    text_add(to, "],\"rows\":[");
     for (size_t i = 0; i < count; i++) {
         text_addf(to, "%s{\"n\":%zu", i ? "," : "", i);
         add_member(to, "group", rows[i].group);
         add_member(to, "name", rows[i].name);
         add_member(to, "path", rows[i].path);
-        text_add(to, "}");
+        if (rows[i].process)
+            text_addf(to, ",\"process\":%" PRId64, rows[i].process);
+        if (rows[i].thread)
+            text_addf(to, ",\"thread\":%" PRId64, rows[i].thread);
+        text_add(to, rows[i].counts ? ",\"counts\":true}" : "}");
     }
     text_add(to, "]}");
 }
@@ -95,6 +106,12 @@ int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t ind
     for (size_t i = page * TILE_ROWS; i < count && n < TILE_ROWS; i++)
         quarks[n++] = rows[i].quark;
     return tile_write(history, quarks, n, zoom, index, to, NULL);
+}
+
+int api_add_groups_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to)
+{
+    const struct groups *groups = source_groups(source);
+    return groups ? groups_tile(groups, page, zoom, index, to) : -ENOENT;
 }
 
 /* ---- answers ---- */
@@ -198,12 +215,14 @@ static void answer_tile(struct source *source, const struct http_request *reques
 {
     struct text text = {0};
     uint64_t zoom, index, page;
+    bool of_groups = given(request, "groups") != NULL;
     if (!number(request, "z", UINT64_MAX, &zoom) || !number(request, "i", 0, &index) ||
-        !number(request, "page", 0, &page) || zoom > TILE_ZOOM_MAX) {
-        refuse(response, 400, "a tile has a zoom z, an index i and a page of rows");
+        !number(request, of_groups ? "groups" : "page", 0, &page) || zoom > TILE_ZOOM_MAX) {
+        refuse(response, 400, "a tile has a zoom z, an index i and a page of rows (page) or groups (groups)");
         return;
     }
-    int r = api_add_tile(source, page, (unsigned)zoom, index, &text);
+    int r = of_groups ? api_add_groups_tile(source, page, (unsigned)zoom, index, &text)
+                      : api_add_tile(source, page, (unsigned)zoom, index, &text);
     if (r == 0) {
         take(response, &text, "application/octet-stream");
         response->immutable = given(request, "v") != NULL;

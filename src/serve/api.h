@@ -30,6 +30,9 @@ void api_add_rows(struct source *source, struct text *to);
  * returns. */
 int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
 
+/* The same of the page-th TILE_ROWS groups of rows. */
+int api_add_groups_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
+
 /* Appends the page with what a source has, as one file of at most about max_bytes: what does not fit is left
  * out, the overview and what findings name last. 0 or a negative errno. */
 int api_write_file(struct source *source, size_t max_bytes, struct text *to);

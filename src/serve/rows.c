@@ -14,14 +14,29 @@
 /* What attributes are called, and their order within a process. "%s" is the name of the attribute above. */
 static const struct {
     const char *top, *leaf, *name;
-} KINDS[] = {{"Node", "Phase", "event loop %s: phase"},
-             {"Node", "Ready", "event loop %s: callbacks ready"},
-             {"Node", "Operations", "thread pool: waiting or running"},
-             {"Node", "Done", "thread pool: done, not yet collected"},
+    bool counts, thread;
+} KINDS[] = {{"Node", "Phase", "event loop %s: phase", .thread = true},
+             {"Node", "Ready", "event loop %s: callbacks ready", .counts = true, .thread = true},
+             {"Node", "Operations", "thread pool: waiting or running", .counts = true},
+             {"Node", "Done", "thread pool: done, not yet collected", .counts = true},
              {"Redis", "Command", "command of client %s"},
-             {"Threads", "State", "thread %s"},
-             {"Threads", "System call", "thread %s: system call"},
+             {"Threads", "State", "thread %s", .thread = true},
+             {"Threads", "System call", "thread %s: system call", .thread = true},
              {"Processors", "Thread", "CPU %s: thread that runs"}};
+
+const char *const ROWS_QUIET[] = {
+    "blocked",         "poll",  "idle",  "ended",  "epoll_wait", "epoll_pwait", "futex", "nanosleep",
+    "clock_nanosleep", "wait4", "ppoll", "select", "pselect6",   NULL};
+
+bool rows_at_work(struct history_value value)
+{
+    if (value.type == HISTORY_INT)
+        return value.integer != 0;
+    for (const char *const *quiet = ROWS_QUIET; value.type == HISTORY_STRING && *quiet; quiet++)
+        if (strcmp(value.string, *quiet) == 0)
+            return false;
+    return value.type != HISTORY_NULL;
+}
 
 struct row_order {
     struct source_row row;
@@ -63,6 +78,7 @@ static void set_group(const struct naming *naming, const char *top, long long id
         const char *service = json_string_value(json_object_get(process, "service"));
         long long pid = json_integer_value(json_object_get(process, "process"));
         o->group = (unsigned)*place;
+        o->row.process = pid;
         o->main = o->number == pid;
         snprintf(o->row.group, sizeof(o->row.group), "%.40s %lld", service ? service : "process", pid);
     } else {
@@ -89,7 +105,9 @@ static bool name_row(const struct naming *naming, uint32_t quark, struct row_ord
                 o->kind = k;
                 o->number = atoll(above);
                 o->row.names = strcmp(leaf, "Thread") == 0;
+                o->row.counts = KINDS[k].counts;
                 snprintf(o->row.name, sizeof(o->row.name), KINDS[k].name, above);
+                o->row.thread = KINDS[k].thread ? o->number : 0;
                 set_group(naming, KINDS[k].top, atoll(names[top - 1]), o);
                 return true;
             }

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "profile/formats.h"
-#include "serve/rows.h"
 
 #define PREVIEW_NS        ((uint64_t)700000000) /* between looks at the findings of what is still being read */
 #define PREVIEW_MAX       ((size_t)64 << 20)
@@ -45,6 +44,7 @@ struct source {
     struct history *history;
     struct source_row *rows;
     size_t row_count;
+    struct groups *groups;
 };
 
 static void set_document(struct source *s, char *document)
@@ -122,7 +122,8 @@ static int choose_folder(struct source *s, struct problem *problem)
 
 static void remove_files(const struct source *s)
 {
-    static const char *const NAMES[] = {"key", "profile.json", "report.json", "requests", "spans", "states"};
+    static const char *const NAMES[] = {"groups",   "key",   "profile.json", "report.json",
+                                        "requests", "spans", "states"};
     for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++) {
         char path[PATH_MAX + 32];
         in_folder(s, NAMES[i], path);
@@ -295,6 +296,20 @@ static int read_recording(struct source *s, struct problem *problem)
     return r;
 }
 
+/* What the overview shows, from all rows or as it was kept. */
+static int list_rows(struct source *s, struct problem *problem)
+{
+    char path[PATH_MAX + 32];
+    in_folder(s, "groups", path);
+    int r = rows_list(s->document, s->history, &s->rows, &s->row_count);
+    if (r < 0 || !s->row_count || groups_read(path, s->history, s->rows, s->row_count, &s->groups) == 0)
+        return r;
+    r = groups_make(s->history, s->rows, s->row_count, &s->cancel, &s->groups, problem);
+    if (r >= 0 && s->keep && !s->temporary)
+        (void)groups_write(s->groups, path); /* else it is made again the next time */
+    return r;
+}
+
 static int read_profile(struct source *s, struct problem *problem)
 {
     _cleanup_(profile_freep) struct profile *profile = NULL;
@@ -335,7 +350,7 @@ static void *read_source(void *context)
         if (r < 0)
             r = read_recording(s, &problem);
         if (r >= 0)
-            r = rows_list(s->document, s->history, &s->rows, &s->row_count);
+            r = list_rows(s, &problem);
     }
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s: %s", s->path, strerror(-r));
@@ -382,6 +397,7 @@ void source_free(struct source *s)
     for (size_t i = 0; i < s->row_count; i++)
         free(s->rows[i].path);
     free(s->rows);
+    groups_free(s->groups);
     free(s->document);
     if (s->temporary) {
         remove_files(s);
@@ -465,4 +481,9 @@ const struct source_row *source_rows(struct source *s, size_t *ret_count)
 {
     *ret_count = is_ready(s) ? s->row_count : 0;
     return s->rows;
+}
+
+const struct groups *source_groups(struct source *s)
+{
+    return is_ready(s) ? s->groups : NULL;
 }

@@ -12,7 +12,9 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "history/history.h"
+#include "serve/groups.h"
 #include "serve/requests.h"
+#include "serve/rows.h"
 
 enum source_kind { SOURCE_RECORDING, SOURCE_PROFILE };
 enum source_state { SOURCE_READING, SOURCE_READY, SOURCE_FAILED, SOURCE_CANCELLED };
@@ -25,15 +27,6 @@ struct source_status {
     uint64_t version;                 /* changes whenever documents do */
     bool kept;                        /* it was read before */
     struct problem problem;           /* of SOURCE_FAILED */
-};
-
-/* A row of the view of states: one attribute of the history. */
-struct source_row {
-    uint32_t quark;
-    char group[64]; /* "orders 4711", "CPUs" */
-    char name[96];  /* "thread 4712: state" */
-    bool names;     /* its numbers are names (a thread's), not amounts */
-    char *path;
 };
 
 struct source;
@@ -63,5 +56,6 @@ void source_profile(struct source *source, struct text *to);
 const struct requests *source_requests(struct source *source);
 struct history *source_history(struct source *source);
 const struct source_row *source_rows(struct source *source, size_t *ret_count);
+const struct groups *source_groups(struct source *source);
 
 #endif

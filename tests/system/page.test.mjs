@@ -157,6 +157,38 @@ test('states: keys, rows, the table of what is drawn', { skip }, async (t) => {
     assert.deepEqual(page.trouble, []);
 });
 
+// What the window of the view of states shows, in words.
+const windowOf = (page) => page.locator('.filters > span:nth-of-type(2)').innerText();
+
+test('panning goes on however long it lasts, and the address follows', { skip }, async (t) => {
+    const { address } = await serve(t, trace), page = await open(t, `${address}#/states`);
+    await page.waitForSelector('.timeline canvas');
+    // More steps than a browser takes changes of the address: far in, to and fro, to the very beginning and then a little back.
+    await page.evaluate(async () => {
+        const press = async (key, times) => {
+            for (let i = 0; i < times; i++) {
+                document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+                await new Promise((resolve) => requestAnimationFrame(resolve));
+            }
+        };
+        await press('w', 6);
+        for (let i = 0; i < 120; i++) (await press('a', 1), await press('d', 1));
+        await press('a', 80);
+    });
+    await eventually('the beginning', async () => /^\+0\.?0* s to/.test(await windowOf(page)));
+    await page.evaluate(() => document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'd', bubbles: true })));
+    await eventually('a little later', async () => !/^\+0\.?0* s to/.test(await windowOf(page)));
+    const words = await windowOf(page);
+    await eventually('somebody who is given the address sees the same', async () => {
+        const other = await open(t, page.url());
+        await other.waitForSelector('.timeline canvas');
+        const seen = await windowOf(other);
+        await other.close();
+        return seen === words;
+    });
+    assert.deepEqual(page.trouble, []);
+});
+
 test('one file holds it all, and asks nobody', { skip }, async (t) => {
     const html = path.join(folder, 'report.html');
     execFileSync(SONDE, ['report', '--html', html, trace], { stdio: 'ignore' });
@@ -293,19 +325,23 @@ test('a file with fewer requests than there were says of how many', { skip }, as
     assert.equal(await status(), '60 requests here, of the slowest that this file holds of 54,321');
 });
 
-test('ten viewers at once get the same, and others may vanish meanwhile', async (t) => {
+test('ten viewers at once get the same, and those who vanish are forgotten', async (t) => {
     const { address, json } = await serve(t, trace), { zoom } = await json('s/0/rows'), { port } = new URL(address);
     const look = async () => Promise.all(['s/0/report', 's/0/requests?limit=50', `s/0/tile?z=${zoom}&i=0&page=0`, `s/0/tile?z=${zoom - 2}&i=1&page=1`].map(async (what) => Buffer.from(await (await fetch(`${address}api/v1/${what}`)).arrayBuffer()).toString('base64')));
     const [first, ...others] = await Promise.all(Array.from({ length: 10 }, look));
     assert.ok(first.every((text) => text.length > 100));
     for (const other of others) assert.deepEqual(other, first);
     // Half of them ask and go before the answer, half say only the beginning of what they want.
-    const sockets = await Promise.all(Array.from({ length: 60 }, (_, i) => new Promise((resolve, reject) => {
+    const sockets = await Promise.all(Array.from({ length: 200 }, (_, i) => new Promise((resolve, reject) => {
         const socket = net.connect(Number(port), '127.0.0.1', () => socket.write(`GET /api/v1/s/0/tile?z=${Math.max(0, zoom - (i % 8))}&i=0&page=0 HTTP/1.1\r\nHost: 127.0.0.1\r\n${i % 2 ? '\r\n' : 'X-'}`, () => resolve(socket)));
         socket.on('error', reject);
     })));
     for (const socket of sockets) (socket.on('error', () => {}), socket.destroy());
     assert.deepEqual(await look(), first, 'it goes on answering');
+    // Long before they would have been idle for too long.
+    const connections = async () => Number(/^sonde_http_connections (\d+)$/m.exec(await (await fetch(`${address}metrics`)).text())[1]);
+    const mine = 12; // at most those that fetch() keeps
+    await eventually('those who vanished are forgotten', async () => (await connections()) <= mine, 20_000);
 });
 
 test('the decoder of tiles takes what is one and refuses what is not', async (t) => {

@@ -8,8 +8,9 @@ const KNOWN: Record<string, Rgb> = {
     running: [0, 158, 115], runnable: [240, 200, 40], preempted: [230, 159, 0], blocked: [150, 160, 175], uninterruptible: [213, 94, 0], stopped: [90, 90, 90], ended: [60, 60, 60],
     poll: [150, 180, 210], timers: [230, 159, 0], check: [0, 158, 115], pending: [204, 121, 167], closing: [120, 94, 240], idle: [170, 180, 190], prepare: [86, 180, 233],
 };
-// Waiting for nothing in particular: drawn thin, so that work stands out.
-export const QUIET = new Set(['blocked', 'poll', 'idle', 'ended', 'epoll_wait', 'epoll_pwait', 'futex', 'nanosleep', 'clock_nanosleep', 'wait4', 'ppoll', 'select', 'pselect6']);
+// Waiting for nothing in particular: drawn pale, so that work stands out. The server knows which they are (src/serve/rows.c).
+export const QUIET = new Set<string>();
+export const learnQuiet = (values: string[]): void => values.forEach((value) => QUIET.add(value));
 
 export function hash(text: string): number {
     let h = 2166136261;

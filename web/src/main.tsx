@@ -98,7 +98,7 @@ function App() {
         if (source?.kind === 'recording' && source.version > 0) load<Report>(`s/${source.id}/report`, source.version).then(setReport, () => {});
     }, [source?.id, source?.version, source?.kind]);
     const views = source && all ? VIEWS.filter((view) => view.fits(source, all)) : VIEWS.filter((view) => view.id === 'regressions' && all?.regressions);
-    const first = source?.kind === 'profile' ? 'profile' : views[0]?.id, id = location.hash.length > 2 ? route.view : first, view = VIEWS.find((v) => v.id === id);
+    const first = source?.kind === 'profile' ? 'profile' : views[0]?.id, id = route.view || first, view = VIEWS.find((v) => v.id === id);
     const s = source && source.id > 0 ? source.id : undefined;
     const actions = useMemo<Action[]>(() => {
         const list: Action[] = views.map((v) => ({ words: v.title, hint: 'view', address: href(v.id, '', { s }) }));

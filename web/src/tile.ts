@@ -7,7 +7,7 @@ export const COLUMNS = 512, ROWS = 64, HEADER = 40, LINES = 5;
 export interface Tile {
     rows: number;
     zoom: number;
-    start_ns: number; // of the recording's clock
+    from_ns: number; // after the history's start: exact, whatever the clock (tiles.ts)
     values: Uint16Array; // by row and column: index into table
     shares: Uint8Array; // 0: nothing there; 255: it held the whole column
     changes: Uint8Array;
@@ -23,7 +23,7 @@ export function decode(data: ArrayBuffer): Tile {
     const rows = view.getUint16(4, true), columns = view.getUint16(6, true), cells = rows * columns, table = view.getUint32(20, true);
     if (columns !== COLUMNS || rows > ROWS || table !== HEADER + 7 * cells || table > data.byteLength) throw new Error('a damaged tile');
     const tile: Tile = {
-        rows, zoom: view.getUint32(16, true), start_ns: Number(view.getBigUint64(8, true)), values: new Uint16Array(data.slice(HEADER, HEADER + 2 * cells)),
+        rows, zoom: view.getUint32(16, true), from_ns: 0, values: new Uint16Array(data.slice(HEADER, HEADER + 2 * cells)),
         shares: bytes.slice(HEADER + 2 * cells, HEADER + 3 * cells), changes: bytes.slice(HEADER + 3 * cells, HEADER + 4 * cells),
         second_shares: bytes.slice(HEADER + 4 * cells, HEADER + 5 * cells), second: new Uint16Array(data.slice(HEADER + 5 * cells, table)), table: JSON.parse(new TextDecoder().decode(bytes.subarray(table))),
     };

@@ -1,7 +1,8 @@
 // The tiles that are at hand: asked for when they are to be drawn, given up when they are not any more.
 // SPDX-License-Identifier: Apache-2.0
 import { bytes, live, Missing } from './source';
-import { ROWS, type Tile } from './tile';
+import { COLUMNS, ROWS, type Tile } from './tile';
+import type { Rows } from './types';
 
 declare const WORKER_SOURCE: string;
 
@@ -23,7 +24,7 @@ export class Tiles {
     private tick = 0;
     private next = 1;
 
-    constructor(private source: number, private version: number, private heat: boolean[], private changed: () => void) {
+    constructor(private source: number, private version: number, private rows: Rows, private changed: () => void) {
         const address = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: 'text/javascript' }));
         this.worker = new Worker(address);
         URL.revokeObjectURL(address);
@@ -47,8 +48,9 @@ export class Tiles {
         this.queue = [];
     }
 
-    get(zoom: number, index: number, page: number): Tile | null {
-        const key = `z=${zoom}&i=${index}&page=${page}`;
+    // page: "page=3" of rows, "groups=0" of groups.
+    get(zoom: number, index: number, page: string): Tile | null {
+        const key = `z=${zoom}&i=${index}&${page}`;
         let entry = this.entries.get(key);
         if (!entry) {
             entry = { tile: null, missing: false, used: this.tick };
@@ -60,8 +62,8 @@ export class Tiles {
     }
 
     // What is there already, of this zoom or a coarser one.
-    have(zoom: number, index: number, page: number): Tile | null {
-        const entry = this.entries.get(`z=${zoom}&i=${index}&page=${page}`);
+    have(zoom: number, index: number, page: string): Tile | null {
+        const entry = this.entries.get(`z=${zoom}&i=${index}&${page}`);
         if (entry?.tile) entry.used = this.tick;
         return entry?.tile ?? null;
     }
@@ -97,11 +99,14 @@ export class Tiles {
 
     private async fetch(key: string, entry: Entry): Promise<void> {
         try {
-            const data = await bytes(`s/${this.source}/tile?${key}${live ? `&v=${this.version}` : ''}`, entry.stop!.signal), page = Number(/page=(\d+)/.exec(key)![1]), id = this.next++;
+            const data = await bytes(`s/${this.source}/tile?${key}${live ? `&v=${this.version}` : ''}`, entry.stop!.signal), id = this.next++;
+            const [, z, i, what, page] = /z=(\d+)&i=(\d+)&(\w+)=(\d+)/.exec(key)!, rows = this.rows.rows.slice(Number(page) * ROWS, (Number(page) + 1) * ROWS);
+            const heat = what === 'groups' ? new Array<boolean>(ROWS).fill(true) : rows.map((row) => !!row.counts);
             const tile = await new Promise<Tile | null>((resolve) => {
                 this.waiting.set(id, resolve);
-                this.worker.postMessage({ id, data, heat: this.heat.slice(page * ROWS, (page + 1) * ROWS) }, [data]);
+                this.worker.postMessage({ id, data, heat, quiet: this.rows.quiet }, [data]);
             });
+            if (tile) tile.from_ns = Number(i) * COLUMNS * 2 ** Number(z);
             entry.tile = tile;
             entry.missing = !tile;
             this.changed();

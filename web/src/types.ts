@@ -65,9 +65,19 @@ export interface Endpoint {
     p99_ns: number;
     worst_ns: number;
 }
+// Events of a thread (of a process, of all) that were lost between two times.
+export interface Lost {
+    from_ns: number;
+    to_ns: number;
+    process?: number;
+    thread?: number;
+    reason: string;
+    count: number;
+}
 export interface Report {
     findings: Finding[];
     losses: { reason: string; where?: string; count: number }[];
+    lost?: Lost[]; // where in time, as far as that is known
     overhead: Record<string, number>;
     missing: { what: string; why: string; remedy?: string }[];
     nothing?: string;
@@ -158,7 +168,9 @@ export interface Rows {
     end_ns: number;
     changes: number;
     zoom: number;
-    rows: { n: number; group: string; name: string; path: string }[];
+    groups_zoom: number; // the least zoom that tiles of groups have
+    quiet: string[]; // states in which nothing is done
+    rows: { n: number; group: string; name: string; path: string; counts?: boolean; process?: number; thread?: number }[];
 }
 
 export interface ProfileDocument {

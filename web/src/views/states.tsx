@@ -1,45 +1,43 @@
 // What happened together? Rows of the history of states over time, with requests and findings on the same axis.
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { colourOf, css, QUIET } from '../colour';
-import { count, duration, moment, percent, plural, step } from '../format';
+import { colourOf, css, learnQuiet } from '../colour';
+import { count, duration, moment, percent, plural } from '../format';
+import { AXIS, draw, GROUP, HEAD, lostIn, ROW, zoomOf, type Group, type Item, type Picture } from '../picture';
 import { alter, href } from '../route';
 import { live, load, requests } from '../source';
-import { COLUMNS, LINES, ROWS, type Tile } from '../tile';
+import { COLUMNS, ROWS } from '../tile';
 import { Tiles } from '../tiles';
 import type { Report, RequestRow, Rows } from '../types';
 import { Empty, Problem, quote, Terminal, useLoad, useWidth, type ViewProps } from '../ui';
 import { keys } from './findings';
 
-const ROW = 20, BAR = 15, GROUP = 24, HEAD = 74, AXIS = 20;
+const MANY = 300; // rows, from which on groups are closed at first
 
-interface Item {
-    y: number;
-    group?: string;
-    row?: Rows['rows'][number];
+function groupsOf(rows: Rows): Group[] {
+    const groups: Group[] = [];
+    for (const row of rows.rows) {
+        if (groups[groups.length - 1]?.name !== row.group) groups.push({ n: groups.length, name: row.group, rows: [] });
+        groups[groups.length - 1].rows.push(row);
+    }
+    return groups;
 }
-
-const isCount = (name: string): boolean => /callbacks ready|waiting or running|not yet collected/.test(name);
 
 // Groups with their rows below them: a finding's process first, then those that are to blame or serve requests. System calls
 // are shown when all rows are asked for, or these.
-function arrange(rows: Rows, filter: string, closed: Set<string>, first: string, report: Report, every: boolean): { items: Item[]; height: number } {
-    const groups = new Map<string, Rows['rows']>(), wanted = filter.toLowerCase();
-    for (const row of rows.rows)
-        if (wanted ? `${row.group} ${row.name} ${row.path}`.toLowerCase().includes(wanted) : every || !row.name.endsWith(': system call')) {
-            const group = groups.get(row.group);
-            if (group) group.push(row);
-            else groups.set(row.group, [row]);
-        }
+function arrange(groups: Group[], filter: string, open: (group: string) => boolean, first: string, report: Report, every: boolean): { items: Item[]; height: number } {
+    const wanted = filter.toLowerCase(), shown = (row: Rows['rows'][number]) => (wanted ? `${row.group} ${row.name} ${row.path}`.toLowerCase().includes(wanted) : every || !row.name.endsWith(': system call'));
     const blamed = new Set(report.findings.map((f) => `${f.where.service} ${f.where.process}`)), serving = new Set(report.endpoints?.map((e) => e.service));
     const rank = (group: string) => (group === first ? 0 : blamed.has(group) ? 1 : serving.has(group.replace(/ \d+$/, '')) ? 2 : 3);
-    const names = [...groups.keys()].sort((a, b) => rank(a) - rank(b)), items: Item[] = [];
+    const items: Item[] = [];
     let y = 0;
-    for (const group of names) {
+    for (const group of [...groups].sort((a, b) => rank(a.name) - rank(b.name))) {
+        const rows = group.rows.filter(shown);
+        if (!rows.length) continue;
         items.push({ y, group });
         y += GROUP;
-        if (closed.has(group)) continue;
-        for (const row of groups.get(group)!) {
+        if (!open(group.name)) continue;
+        for (const row of rows) {
             items.push({ y, row });
             y += ROW;
         }
@@ -58,126 +56,11 @@ function itemAt(items: Item[], y: number): number {
     return low;
 }
 
-interface Picture {
-    from: number; // ns after the recording's start
-    to: number;
-    width: number;
-    height: number;
-    scroll: number;
-    items: Item[]; // those near the window
-    rows: Rows;
-    report: Report;
-    requests: RequestRow[];
-    finding: number;
-    cursor: { x: number; y: number } | null;
-}
-
-// The zoom at which a column is at least a pixel.
-const zoomOf = (p: Picture, ratio: number): number => Math.max(0, Math.min(p.rows.zoom, Math.floor(Math.log2(Math.max(1, (p.to - p.from) / (p.width * ratio))))));
-
-function drawTile(g: CanvasRenderingContext2D, tile: Tile, row: number, p: Picture, y: number, from: number, to: number): void {
-    const width_ns = 2 ** tile.zoom, start = tile.start_ns - p.rows.start_ns, x = (ns: number) => ((ns - p.from) * p.width) / (p.to - p.from);
-    const first = Math.max(0, (from - start) / width_ns), last = Math.min(COLUMNS, (to - start) / width_ns);
-    if (tile.bitmap && last > first) g.drawImage(tile.bitmap, first, row * LINES, last - first, LINES, x(start + first * width_ns), y, x(start + last * width_ns) - x(start + first * width_ns), BAR);
-}
-
-// Names of states where there is room for them.
-function drawNames(g: CanvasRenderingContext2D, tile: Tile, row: number, p: Picture, y: number): void {
-    const width_ns = 2 ** tile.zoom, start = tile.start_ns - p.rows.start_ns, x = (ns: number) => ((ns - p.from) * p.width) / (p.to - p.from);
-    const first = Math.max(0, Math.floor((p.from - start) / width_ns)), last = Math.min(COLUMNS, Math.ceil((p.to - start) / width_ns));
-    for (let c = first; c < last;) {
-        const at = row * COLUMNS + c, value = tile.values[at];
-        let end = c + 1;
-        while (end < last && tile.values[row * COLUMNS + end] === value && tile.shares[row * COLUMNS + end] > 127) end++;
-        const left = Math.max(0, x(start + c * width_ns)), wide = Math.min(p.width, x(start + end * width_ns)) - left, text = String(tile.table[value] ?? '');
-        if (wide > 34 && text && !QUIET.has(text) && tile.shares[at] > 127 && g.measureText(text).width < wide - 8) g.fillText(text, left + 4, y + BAR / 2 + 0.5);
-        c = end;
-    }
-}
-
-function drawHead(g: CanvasRenderingContext2D, p: Picture, style: CSSStyleDeclaration): void {
-    const span = p.to - p.from, x = (ns: number) => ((ns - p.from) * p.width) / span, text = style.getPropertyValue('--text'), dim = style.getPropertyValue('--dim'), each = step(span, p.width / 120);
-    g.fillStyle = style.getPropertyValue('--back');
-    g.fillRect(0, 0, p.width, HEAD);
-    g.fillStyle = dim;
-    g.strokeStyle = style.getPropertyValue('--line');
-    g.beginPath();
-    for (let ns = Math.ceil(p.from / each) * each; ns < p.to; ns += each) {
-        g.fillText(moment(ns, each * 50), x(ns) + 4, AXIS / 2);
-        g.moveTo(Math.round(x(ns)) + 0.5, 0);
-        g.lineTo(Math.round(x(ns)) + 0.5, p.height);
-    }
-    g.stroke();
-    const start = p.report.from_ns;
-    p.report.findings.forEach((f, i) => {
-        const a = x(f.from_ns - start), b = x((f.to_ns ?? p.report.to_ns) - start);
-        g.fillStyle = i === p.finding ? style.getPropertyValue('--bad') : style.getPropertyValue('--mark');
-        g.globalAlpha = i === p.finding ? 1 : 0.55;
-        g.fillRect(Math.max(0, a), AXIS + 2 + (i % 3) * 5, Math.max(2, Math.min(p.width, b) - Math.max(0, a)), 3);
-        if (i === p.finding) {
-            g.globalAlpha = 0.08;
-            g.fillRect(a, AXIS, b - a, p.height);
-        }
-    });
-    g.globalAlpha = 1;
-    const top = AXIS + 20, high = HEAD - top - 4, most = Math.log10(Math.max(1e4, ...p.requests.map((r) => r.latency_ns))) - 3;
-    g.fillStyle = style.getPropertyValue('--accent');
-    g.globalAlpha = 0.7;
-    for (const r of p.requests) {
-        const a = x(r.start_ns - start), b = x(r.start_ns + r.latency_ns - start);
-        if (b < 0 || a > p.width) continue;
-        const tall = Math.max(2, (high * (Math.log10(Math.max(1e3, r.latency_ns)) - 3)) / most);
-        g.fillRect(a, top + high - tall, Math.max(1, b - a), Math.max(1.5, b - a > 3 ? 2 : tall));
-    }
-    g.globalAlpha = 1;
-    g.fillStyle = text;
-}
-
-function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void {
-    const ratio = devicePixelRatio || 1, g = canvas.getContext('2d')!, style = getComputedStyle(canvas);
-    if (canvas.width !== Math.round(p.width * ratio) || canvas.height !== Math.round(p.height * ratio)) {
-        canvas.width = Math.round(p.width * ratio);
-        canvas.height = Math.round(p.height * ratio);
-    }
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    g.clearRect(0, 0, p.width, p.height);
-    g.imageSmoothingEnabled = false;
-    g.font = '11px system-ui, sans-serif';
-    g.textBaseline = 'middle';
-    const zoom = zoomOf(p, ratio), tile_ns = COLUMNS * 2 ** zoom, names: [Tile, number, number][] = [];
-    tiles.begin();
-    for (const item of p.items) {
-        const y = HEAD + item.y - p.scroll;
-        if (!item.row || y > p.height || y + ROW < HEAD) continue;
-        const page = Math.floor(item.row.n / ROWS), row = item.row.n % ROWS;
-        g.fillStyle = style.getPropertyValue('--lane');
-        g.fillRect(0, y, p.width, BAR);
-        for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to && i * tile_ns < p.rows.end_ns - p.rows.start_ns; i++) {
-            const from = Math.max(p.from, i * tile_ns), to = Math.min(p.to, (i + 1) * tile_ns);
-            let tile = tiles.get(zoom, i, page);
-            if (tile && !isCount(item.row.name)) names.push([tile, row, y]);
-            for (let up = zoom + 1, j = i; !tile && up <= p.rows.zoom; up++) tile = tiles.have(up, (j = Math.floor(j / 2)), page) ?? (up === p.rows.zoom ? tiles.get(up, j, page) : null);
-            if (tile) drawTile(g, tile, row, p, y, from, to);
-        }
-    }
-    tiles.end();
-    g.fillStyle = style.getPropertyValue('--ink');
-    for (const [tile, row, y] of names) drawNames(g, tile, row, p, y);
-    drawHead(g, p, style);
-    if (p.cursor) {
-        g.strokeStyle = style.getPropertyValue('--text');
-        g.beginPath();
-        g.moveTo(Math.round(p.cursor.x) + 0.5, 0);
-        g.lineTo(Math.round(p.cursor.x) + 0.5, p.height);
-        g.stroke();
-    }
-}
-
 // Of the cells of a row within the window: how long each value held.
 function shares(p: Picture, tiles: Tiles, row: Rows['rows'][number], ratio: number): { value: string; ns: number; changes: number }[] {
     const sums = new Map<string, { value: string; ns: number; changes: number }>(), zoom = zoomOf(p, ratio), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
     for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to; i++) {
-        const tile = tiles.have(zoom, i, Math.floor(row.n / ROWS));
+        const tile = tiles.have(zoom, i, `page=${Math.floor(row.n / ROWS)}`);
         if (!tile) continue;
         for (let c = 0; c < COLUMNS; c++) {
             const at = (row.n % ROWS) * COLUMNS + c, ns = i * tile_ns + c * width_ns;
@@ -197,23 +80,44 @@ function shares(p: Picture, tiles: Tiles, row: Rows['rows'][number], ratio: numb
 function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slowest: RequestRow[] }) {
     const { route, source } = props, report = props.report!, whole = rows.end_ns - rows.start_ns;
     const [element, width] = useWidth<HTMLDivElement>(), canvas = useRef<HTMLCanvasElement>(null), scroller = useRef<HTMLDivElement>(null);
-    const [scroll, setScroll] = useState(0), [cursor, setCursor] = useState<{ x: number; y: number } | null>(null), [version, loaded] = useState(0), [table, setTable] = useState(false);
+    const [scroll, setScroll] = useState(0), [cursor, setCursor] = useState<{ x: number; y: number } | null>(null), [, loaded] = useState(0), [table, setTable] = useState(false);
     const finding = route.query.finding ? keys(report.findings).indexOf(route.query.finding) : -1, place = report.findings[finding]?.where;
     const first = place ? rows.rows.find((row) => row.group.endsWith(` ${place.process}`))?.group ?? '' : '';
-    const closed = useMemo(() => new Set((route.query.closed ?? '').split('|').filter(Boolean)), [route.query.closed]);
-    const { items, height } = useMemo(() => arrange(rows, route.query.q ?? '', closed, first, report, !!route.query.all), [rows, route.query.q, closed, first, report, route.query.all]);
-    const tiles = useMemo(() => new Tiles(source.id, source.version, rows.rows.map((row) => isCount(row.name)), () => loaded((n) => n + 1)), [rows]);
-    useEffect(() => () => tiles.close(), [tiles]);
+    const groups = useMemo(() => (learnQuiet(rows.quiet), groupsOf(rows)), [rows]);
+    // Of few rows all are open but those that were closed; of many those that were opened, and the finding's.
+    const many = rows.rows.length > MANY, chosen = useMemo(() => new Set((many ? route.query.open ?? first : route.query.closed ?? '').split('|').filter(Boolean)), [many, route.query.open, route.query.closed, first]);
+    const isOpen = (group: string) => !!route.query.q || chosen.has(group) === many;
+    const { items, height } = useMemo(() => arrange(groups, route.query.q ?? '', isOpen, first, report, !!route.query.all), [groups, route.query.q, chosen, first, report, route.query.all]);
+    const turn = (group: string) => {
+        const next = new Set(chosen);
+        if (!next.delete(group)) next.add(group);
+        alter(route, { [many ? 'open' : 'closed']: [...next].join('|') || undefined });
+    };
+    // One picture a frame, however many tiles come and keys are pressed meanwhile; what stands beside it follows when it is looked at.
+    const frame = useRef(0), beside = useRef(false);
+    const redraw = () => {
+        frame.current ||= requestAnimationFrame(() => {
+            frame.current = 0;
+            if (latest.current.width > 50 && canvas.current) draw(canvas.current, latest.current, tiles);
+        });
+    };
+    const tiles = useMemo(() => new Tiles(source.id, source.version, rows, () => (redraw(), beside.current && loaded((n) => n + 1))), [rows]);
+    useEffect(() => () => (tiles.close(), cancelAnimationFrame(frame.current)), [tiles]);
     const from = Math.max(0, Number(route.query.from ?? 0)), to = Math.min(whole, Math.max(from + 100, Number(route.query.to ?? whole)));
     const tall = Math.max(200, Math.min(HEAD + height + 4, innerHeight - 250)), plot = Math.max(50, width - labelWidth(width));
     // Only what is near the window is in the document, however many rows there are.
     const first_shown = Math.max(0, itemAt(items, scroll) - 20), last_shown = itemAt(items, scroll + tall) + 20;
-    const picture: Picture = { from, to, width: plot, height: tall, scroll, items: items.slice(first_shown, last_shown), rows, report, requests: slowest, finding, cursor };
+    const near = useMemo(() => items.slice(first_shown, last_shown), [items, first_shown, last_shown]);
+    const picture: Picture = { from, to, width: plot, height: tall, scroll, items: near, rows, report, requests: slowest, finding, cursor };
     const latest = useRef(picture);
     latest.current = picture;
+    beside.current = table || !!cursor;
+    useLayoutEffect(redraw, [from, to, width, tall, scroll, near, cursor, slowest, report]);
     useEffect(() => {
-        if (width && canvas.current) draw(canvas.current, picture, tiles);
-    }, [from, to, width, tall, scroll, items, cursor, version, slowest]);
+        const scheme = matchMedia('(prefers-color-scheme: dark)');
+        scheme.addEventListener('change', redraw);
+        return () => scheme.removeEventListener('change', redraw);
+    });
     const show = (a: number, b: number) => {
         const span = Math.max(100, Math.min(whole, b - a)), left = Math.max(0, Math.min(whole - span, a));
         alter(route, { from: Math.round(left) || undefined, to: span >= whole ? undefined : Math.round(left + span) });
@@ -257,8 +161,11 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
         node.addEventListener('pointermove', move);
         node.addEventListener('pointerup', up, { once: true });
     };
-    const ratio = typeof devicePixelRatio === 'number' ? devicePixelRatio : 1, hovered = cursor && items.find((item) => item.row && cursor.y >= HEAD + item.y - scroll && cursor.y < HEAD + item.y - scroll + ROW && cursor.y > HEAD);
+    const ratio = typeof devicePixelRatio === 'number' ? devicePixelRatio : 1, hovered = cursor && near.find((item) => item.row && cursor.y >= HEAD + item.y - scroll && cursor.y < HEAD + item.y - scroll + ROW && cursor.y > HEAD);
     const listed = table ? items.filter((item) => item.row).slice(0, 200).map((item) => ({ row: item.row!, all: shares(picture, tiles, item.row!, ratio) })) : [];
+    const latestTurn = useRef(turn);
+    latestTurn.current = turn;
+    const labels = useMemo(() => near.map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={isOpen(item.group.name)} onClick={() => latestTurn.current(item.group!.name)} title={`${item.group.name}: ${plural(item.group.rows.length, 'row')}; the darker, the more of them are at work`}>{isOpen(item.group.name) ? '▾' : '▸'} {item.group.name}{item.group.name === first && <span class="tag warn">finding</span>}</button> : <span class="rowlabel" style={{ top: `${HEAD + item.y}px` }} title={item.row!.path}>{item.row!.name}</span>)), [near, chosen, route.query.q, first]);
     return <div class="states" ref={element}>
         <div class="filters">
             <input type="search" id="search" placeholder="Rows: service, thread, name" aria-label="Show rows that contain" value={route.query.q ?? ''} onInput={(e) => alter(route, { q: e.currentTarget.value || undefined })} />
@@ -273,11 +180,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
                 <div style={{ height: `${HEAD + height}px`, position: 'relative' }}>
                     <div class="labels" style={{ width: `${labelWidth(width)}px` }}>
                         <div class="headlabels" style={{ height: `${HEAD}px` }}><span style={{ top: `${AXIS}px` }}>Findings</span><span style={{ top: `${AXIS + 22}px` }}>Requests</span></div>
-                        {items.slice(first_shown, last_shown).map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={!closed.has(item.group)} onClick={() => {
-                            const next = new Set(closed);
-                            if (!next.delete(item.group!)) next.add(item.group!);
-                            alter(route, { closed: [...next].join('|') || undefined });
-                        }}>{closed.has(item.group) ? '▸' : '▾'} {item.group}{item.group === first && <span class="tag warn">finding</span>}</button> : <span class="rowlabel" style={{ top: `${HEAD + item.y}px` }} title={item.row!.path}>{item.row!.name}</span>))}
+                        {labels}
                     </div>
                     <canvas ref={canvas} style={{ left: `${labelWidth(width)}px`, width: `${plot}px`, height: `${tall}px` }} onPointerDown={drag} onPointerMove={(e) => setCursor({ x: e.offsetX, y: e.offsetY })} onPointerLeave={() => setCursor(null)} aria-hidden="true" />
                 </div>
@@ -287,7 +190,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
         <p class="dim keys"><kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move, <kbd>F</kbd> {finding >= 0 ? 'finding or all' : 'all'}, drag to move, Shift and drag to zoom to a range, Ctrl and wheel to zoom</p>
         <details open={table} onToggle={(e) => setTable(e.currentTarget.open)}><summary>This window as a table</summary>
             {table && <div class="wide"><table class="list"><thead><tr><th>Process</th><th>Row</th><th>States and their share of the window</th><th class="n">Changes</th></tr></thead>
-                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></div>}
+                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}{lostIn(report, row).filter((l) => l.from_ns - rows.start_ns < to && l.to_ns - rows.start_ns > from).map((l) => <span class="state bad">⚠ {plural(l.count, 'event')} lost at {moment(l.to_ns - rows.start_ns)}</span>)}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></div>}
         </details>
         <Terminal command={`sonde trace states --from +${(from / 1e9).toFixed(6)}s --to +${(to / 1e9).toFixed(6)}s --columns 200 ${quote(source.path)}`} />
     </div>;
@@ -297,7 +200,7 @@ const labelWidth = (width: number): number => (width < 700 ? 120 : 250);
 
 function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; tiles: Tiles; item: Item; x: number; left: number; ratio: number }) {
     const zoom = zoomOf(p, ratio), ns = p.from + (x / p.width) * (p.to - p.from), width_ns = 2 ** zoom, index = Math.floor(ns / (COLUMNS * width_ns)), row = item.row!;
-    const tile = tiles.have(zoom, index, Math.floor(row.n / ROWS));
+    const tile = tiles.have(zoom, index, `page=${Math.floor(row.n / ROWS)}`);
     if (!tile) return null;
     const column = Math.floor((ns - index * COLUMNS * width_ns) / width_ns), at = (row.n % ROWS) * COLUMNS + column, value = tile.table[tile.values[at]];
     let first = column, last = column;
@@ -306,6 +209,7 @@ function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; ti
     return <div class="tip" style={{ left: `${Math.min(left + x + 14, left + p.width - 240)}px` }}>
         <b>{row.group}</b> {row.name}<br />{tile.shares[at] ? <><i class="key" style={{ background: value === null ? 'none' : css(colourOf(value)) }} /> {value === null ? 'nothing' : String(value)}{tile.shares[at] < 250 && ` for ${percent(tile.shares[at] / 255)} of ${duration(width_ns)}`}{tile.second_shares[at] > 0 && <><br /><i class="key" style={{ background: css(colourOf(tile.table[tile.second[at]] ?? '')) }} /> {String(tile.table[tile.second[at]] ?? 'nothing')} for {percent(tile.second_shares[at] / 255)}</>}</> : 'not recorded'}
         {tile.changes[at] > 1 && <><br />about {plural(2 ** (tile.changes[at] - 1), 'change')} here</>}
+        {lostIn(p.report, row).filter((l) => l.from_ns - p.rows.start_ns <= ns + width_ns && l.to_ns - p.rows.start_ns >= ns).map((l) => <><br /><b class="bad">⚠ {plural(l.count, 'event')} lost here</b>: {l.reason.replaceAll('-', ' ')}</>)}
         {tile.shares[at] >= 250 && last > first && <><br />for about {duration((last - first + 1) * width_ns)}</>}<br /><span class="dim">{moment(ns, p.to - p.from)}</span>
     </div>;
 }
