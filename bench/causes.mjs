@@ -2,7 +2,7 @@
 // attributes, before any version or slow-down is looked at; beside it the rule "largest ratio of two values' means".
 // Causes: public traces (SONDE_DATA) with a slow-down planted into one combination of attribute values of a new version;
 // beside it the rule that sonde prints too, the one value with the largest ratio.
-//   node bench/causes.mjs build/sonde [SEEDS]
+//   node bench/causes.mjs build/sonde [SEEDS [errors]]
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import os from 'node:os';
@@ -10,7 +10,7 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { files, publicSpans, randomFrom } from '../tests/system/spans.mjs';
 
-const [, , sonde, given = '10'] = process.argv, seeds = Number(given);
+const [, , sonde, given = '10', part] = process.argv, seeds = Number(given);
 const KEYS = { 'hardware.generation': 3, 'cloud.region': 4, 'tenant.shard': 8, 'deployment.zone': 3, 'feature.cache': 2, 'queue.class': 5 };
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const text = (value) => ({ stringValue: String(value) });
@@ -69,17 +69,19 @@ function measureAttributes() {
 
 // Every public trace `copies` times as version 1 and as version 2, with attributes by chance; requests of version 2 that have
 // all of `planted` take `factor` times as long.
-function plant(folder, seed, planted, factor, copies = 1) {
-    const random = randomFrom(seed), lines = [];
+// Or they fail with the probability `fails`; of all others, one of 200 does, and `everywhere` more of version 2.
+function plant(folder, seed, planted, factor, copies = 1, fails = 0, everywhere = 0) {
+    const random = randomFrom(seed), chance = randomFrom(seed * 7 + 1), lines = [];
     let number = 0;
     for (const version of ['1', '2'])
         for (const name of Array(copies).fill(files(folder, '.json')).flat()) {
             const { spans, processes } = JSON.parse(fs.readFileSync(name, 'utf8')).data[0];
             const values = valuesOf(random), host = `${version}-${number % 8}`, slow = version === '2' && Object.entries(planted).every(([key, value]) => values[key] === value);
-            const start = Math.min(...spans.map((s) => s.startTime)), scale = slow ? factor : 1, ids = new Map(spans.map((s, i) => [s.spanID, number * 4096 + i + 1]));
+            const start = Math.min(...spans.map((s) => s.startTime)), scale = slow && !fails ? factor : 1, ids = new Map(spans.map((s, i) => [s.spanID, number * 4096 + i + 1]));
+            const failed = (fails || everywhere) && chance() < (slow && fails ? fails : 0.005 + (version === '2' ? everywhere : 0));
             number++;
             const groups = Object.entries(processes).map(([id, process]) => group({ 'service.name': process.serviceName, 'service.version': version, 'host.name': host, ...values },
-                spans.filter((s) => s.processID === id).map((s) => span(number, ids.get(s.spanID), ids.get(s.references[0]?.spanID) || 0, s.operationName, 1, 1.7e15 + (version === '2' ? 3600e6 : 0) + number * 1e5 + (s.startTime - start) * scale, s.duration * scale))));
+                spans.filter((s) => s.processID === id).map((s) => span(number, ids.get(s.spanID), ids.get(s.references[0]?.spanID) || 0, s.operationName, 1, 1.7e15 + (version === '2' ? 3600e6 : 0) + number * 1e5 + (s.startTime - start) * scale, s.duration * scale)).map((s) => (failed && !s.parentSpanId ? { ...s, status: { code: 2 } } : s))));
             lines.push(JSON.stringify({ resourceSpans: groups }));
         }
     const file = path.join(scratch, 'planted.jsonl');
@@ -115,9 +117,34 @@ function measureCauses() {
     }
 }
 
+// The same for errors: a part of version 2's requests fails, or all of them more often.
+function measureErrorCauses() {
+    for (const set of ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8']) {
+        const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
+        if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
+        for (const [length, fails, copies] of [[0, 0, 1], [1, 0.2, 1], [2, 0.4, 1], [3, 0.8, 1], [3, 0.8, 4]]) {
+            let detected = 0, named = 0, exact = 0;
+            for (let seed = 1; seed <= seeds; seed++) {
+                const random = randomFrom(seed * 15485863 + length), planted = {};
+                const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
+                while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
+                const { findings } = diagnose(plant(folder, seed, planted, 1, copies, fails, length ? 0 : 0.08), '--minimum-requests', '40', '--bucket-by', 'none');
+                const truth = Object.entries(planted).map(([key, value]) => `${key}=${value}`).sort().join(' '), found = findings.find((f) => f.evidence.measure === 'errors');
+                if (!found) continue;
+                detected++;
+                named += Boolean(found.evidence.cause);
+                exact += normalise(found.evidence.cause || '') === truth;
+            }
+            if (!length) console.log(`causes of errors, ${set}, 8.5 % fail everywhere: ${detected} of ${seeds} detected, ${named} with a cause`);
+            else console.log(`causes of errors, ${set}, ${length} attribute${length > 1 ? 's' : ''}${copies > 1 ? `, every trace ${copies} times` : ''}, ${fails * 100} % of its requests fail, else 0.5 %: ${detected} of ${seeds} detected; of these named exactly ${exact} (F1 ${f1(exact, named, seeds)})`);
+        }
+    }
+}
+
 try {
-    measureAttributes();
-    measureCauses();
+    if (part !== 'errors') measureAttributes();
+    if (part !== 'errors') measureCauses();
+    measureErrorCauses();
 } finally {
     fs.rmSync(scratch, { recursive: true, force: true });
 }

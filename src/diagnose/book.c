@@ -200,7 +200,7 @@ static void count_cell_host(struct cell *cell, uint32_t host)
 }
 
 int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels, uint32_t host,
-                    uint64_t duration_ns)
+                    uint64_t duration_ns, bool failed)
 {
     uint32_t identity[3] = {type, combination, labels};
     uint64_t key = map_hash(identity, sizeof(identity));
@@ -216,6 +216,7 @@ int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint
         *slot = book->cells.count - 1;
     }
     count_cell_host(&book->cells.at[*slot], host);
+    book->cells.at[*slot].errors += failed;
     return sketch_add(&book->cells.at[*slot].latency, duration_ns);
 }
 

@@ -121,6 +121,7 @@ struct cell {
     struct {
         uint32_t host, entries;
     } hosts[BOOK_CELL_HOSTS];
+    uint64_t errors;
     struct sketch latency;
 };
 

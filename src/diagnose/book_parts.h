@@ -23,7 +23,7 @@ int book_put_combination(struct book *book, const struct service_version *list, 
 int book_put_bucket(struct book *book, const struct bucket *wanted, struct bucket **ret_bucket);
 int book_put_group(struct book *book, struct bucket *bucket, uint32_t combination, struct group **ret_group);
 int book_count_cell(struct book *book, uint32_t type, uint32_t combination, uint32_t labels, uint32_t host,
-                    uint64_t duration_ns);
+                    uint64_t duration_ns, bool failed);
 
 /* Counts one request or entry in its group: latency, error, times, vertices, exemplars. */
 int book_count_tree(struct book *book, struct group *group, const struct tree *tree);

@@ -291,7 +291,7 @@ static int count_placed(struct book *book, const struct tree *tree, const struct
     r = book_count_tree(book, group, tree);
     if (r == 0 && place->wanted.callee == NAMES_NONE)
         r = book_count_cell(book, place->wanted.type, combination, place->labels, place->host,
-                            part->end_ns - part->start_ns);
+                            part->end_ns - part->start_ns, part->error);
     if (r == 0 && place->whole_ns)
         r = sketch_add(&group->request, place->whole_ns);
     return r < 0 ? r : count_stratum(book, group, part, place->host, class);

@@ -9,7 +9,7 @@
 #define ROUNDS   8   /* of fitting the additive model */
 #define SHRINK   5.0 /* requests that a value's effect is held to zero by */
 
-static int side_of(const struct book *book, const struct excess_of *of, const struct cell *cell)
+int excess_side(const struct book *book, const struct excess_of *of, const struct cell *cell)
 {
     size_t count;
     if (cell->type != of->type || !cell->latency.count)
@@ -31,7 +31,7 @@ static int sum_older(const struct book *book, const struct excess_of *of, struct
     struct older all = {0};
     for (size_t i = 0; i < book->cells.count; i++) {
         const struct cell *cell = &book->cells.at[i];
-        if (side_of(book, of, cell) != 0)
+        if (excess_side(book, of, cell) != 0)
             continue;
         bool added;
         uint64_t *slot = map_put(index, cell->labels, &added);
@@ -108,7 +108,7 @@ static int fit(const struct book *book, const struct excess_of *of, double all, 
     p->all = all;
     for (size_t i = 0; r == 0 && i < book->cells.count; i++) {
         const struct cell *cell = &book->cells.at[i];
-        if (side_of(book, of, cell) != 0)
+        if (excess_side(book, of, cell) != 0)
             continue;
         double mean, variance, n = (double)cell->latency.count;
         sketch_log_moments(&cell->latency, &mean, &variance);
@@ -170,7 +170,7 @@ int excess_collect(const struct book *book, const struct excess_of *of, struct e
         r = fit(book, of, all.sum / all.n, &prediction);
     for (size_t i = 0; r == 0 && all.n >= CELL_MIN && i < book->cells.count; i++) {
         const struct cell *cell = &book->cells.at[i];
-        int side = side_of(book, of, cell);
+        int side = excess_side(book, of, cell);
         const uint64_t *slot = side == 1 ? map_get(&index, cell->labels) : NULL;
         if (side == 1)
             r = add_newer(book, cell, &prediction, slot ? &sums[*slot] : NULL, ret_list);

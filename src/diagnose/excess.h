@@ -30,6 +30,9 @@ struct excess_of {
     void *context;
 };
 
+/* A cell's side: 1 newer, 0 older, -1 neither, or of other entries. */
+int excess_side(const struct book *book, const struct excess_of *of, const struct cell *cell);
+
 /* Both sides, into an empty list; lists stay empty when the older side has hardly any requests. -ENOMEM. */
 int excess_collect(const struct book *book, const struct excess_of *of, struct excess_list *ret_list);
 void excess_done(struct excess_list *list);

@@ -111,7 +111,7 @@ static void say_chain(const struct book *book, const struct verdict *v, uint32_t
     book_path_chain(book, path, to);
 }
 
-static void say_errors(const struct verdict *v, struct text *to)
+static void say_errors(const struct book *book, const struct verdict *v, struct text *to)
 {
     const struct error_result *e = &v->errors;
     if (e->errors_newer + e->errors_older > 0)
@@ -121,6 +121,13 @@ static void say_errors(const struct verdict *v, struct text *to)
             "adjusted p = %.2g. ",
             e->errors_newer, (unsigned long long)v->result.newer_requests, e->errors_older,
             (unsigned long long)v->result.older_requests, e->ratio, e->low, e->high, e->adjusted_p);
+    if (v->error_cause.cause.length) {
+        text_add(to, "They are where ");
+        cause_words(book, &v->error_cause.cause, to);
+        text_addf(to, ": %.2f %% of the requests fail there (%.2f %% before), %.2f %% elsewhere. ",
+                  v->error_cause.share * 100, v->error_cause.share_older * 100,
+                  v->error_cause.share_outside * 100);
+    }
 }
 
 static void say_detail(const struct book *book, const struct verdict *v, struct finding *f)
@@ -128,7 +135,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
     struct text words = {0};
     const struct regress_result *r = &v->result;
     if (v->errors.more)
-        say_errors(v, &words);
+        say_errors(book, v, &words);
     if (judge_takes_longer(v) && v->change_count) {
         text_add(&words, "On the critical path, ");
         forest_change_words(book, &v->changes[0], &words);
@@ -270,6 +277,8 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "base_concurrency", c->concurrency_before);
     }
     const struct cause *cause = judge_takes_longer(v) ? named_cause(v) : NULL;
+    if (by_errors(v))
+        cause = v->error_cause.cause.length ? &v->error_cause.cause : NULL;
     if (cause) {
         cause_words(book, cause, &words);
         r |= finding_add_text(f, "cause", keep(f, &words));
@@ -601,6 +610,18 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
         json_array_append_new(causes, cause);
     }
     json_object_set_new(json, "causes", causes);
+    if (v->error_cause.cause.length) {
+        json_t *cause = json_object();
+        cause_words(book, &v->error_cause.cause, &words);
+        json_object_set_new(cause, "where", text_json(&words));
+        json_object_set_new(cause, "coverage", json_real(v->error_cause.cause.coverage));
+        json_object_set_new(cause, "errors", json_integer((json_int_t)v->error_cause.errors));
+        json_object_set_new(cause, "requests", json_integer((json_int_t)v->error_cause.cause.requests));
+        json_object_set_new(cause, "error_share", json_real(v->error_cause.share));
+        json_object_set_new(cause, "base_error_share", json_real(v->error_cause.share_older));
+        json_object_set_new(cause, "error_share_outside", json_real(v->error_cause.share_outside));
+        json_object_set_new(json, "error_cause", cause);
+    }
     text_done(&words);
     return json;
 }

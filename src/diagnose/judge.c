@@ -266,6 +266,14 @@ static int judge_one(const struct book *book, const struct judge_settings *setti
     return judge_sides(book, settings, spread, &verdict, judgement);
 }
 
+static int find_error_cause(const struct book *book, struct verdict *v)
+{
+    struct side_of side = {book, v};
+    struct excess_of of = {book->buckets.at[v->bucket].type, book->buckets.at[v->bucket].labels,
+                           side_of_combination, &side};
+    return error_cause_search(book, &of, v->errors.dispersion, &v->error_cause);
+}
+
 static int explain(const struct book *book, struct verdict *verdict)
 {
     struct forest before, after;
@@ -282,6 +290,8 @@ static int explain(const struct book *book, struct verdict *verdict)
         if (verdict->older_bucket == verdict->bucket && !verdict->of_callers)
             r = cause_search(book, book->buckets.at[verdict->bucket].type, side_of_combination, &side,
                              verdict->causes, JUDGE_CAUSES, &verdict->cause_count, &verdict->rule);
+        if (r == 0 && verdict->errors.more && verdict->older_bucket == verdict->bucket)
+            r = find_error_cause(book, verdict);
     }
     forest_done(&before);
     forest_done(&after);

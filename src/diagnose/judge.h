@@ -6,6 +6,7 @@
 
 #include "diagnose/cause.h"
 #include "diagnose/compare.h"
+#include "diagnose/error_cause.h"
 #include "diagnose/errors.h"
 #include "diagnose/sequential.h"
 #include "diagnose/subgroup.h"
@@ -79,6 +80,7 @@ struct verdict {
     struct cause causes[JUDGE_CAUSES];
     size_t cause_count;
     struct cause rule;
+    struct error_cause error_cause; /* of those that fail more often */
     double mean_before_ns, mean_after_ns;
 };
 

@@ -1,0 +1,142 @@
+/* Errors that a version adds for a part of the requests: the part is named, and none where there is none. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/error_cause.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "diagnose/diagnosis.h"
+#include "diagnose/judge.h"
+#include "diagnose/stats.h"
+#include "test.h"
+
+enum { REQUESTS = 4000, SEEDS = 5 };
+
+/* Requests have a region (4), a plan (3) and a shard (8), each by chance, and zone is another name of region.
+ * Those of the first `planted` of region=r1, plan=p2, shard=s3 fail with these probabilities; others with
+ * base, the newer ones with base + everywhere. */
+struct plan {
+    unsigned planted;
+    double newer_fails, older_fails;
+    double base, everywhere;
+    bool status; /* failures have an attribute that says so */
+};
+
+static void add_request(struct diagnosis *diagnosis, struct stats_random *random, const struct plan *plan,
+                        uint64_t i)
+{
+    bool newer = i % 2;
+    unsigned region = (unsigned)(stats_random_unit(random) * 4),
+             kind = (unsigned)(stats_random_unit(random) * 3),
+             shard = (unsigned)(stats_random_unit(random) * 8);
+    bool chosen = plan->planted > 0 && region == 1 && (plan->planted < 2 || kind == 2) &&
+                  (plan->planted < 3 || shard == 3);
+    double probability = chosen  ? newer ? plan->newer_fails : plan->older_fails
+                         : newer ? plan->base + plan->everywhere
+                                 : plan->base;
+    bool fails = stats_random_unit(random) < probability;
+    char values[4][16];
+    snprintf(values[0], sizeof(values[0]), "r%u", region);
+    snprintf(values[1], sizeof(values[1]), "p%u", kind);
+    snprintf(values[2], sizeof(values[2]), "s%u", shard);
+    snprintf(values[3], sizeof(values[3]), "%c%u", newer ? 'n' : 'o', (unsigned)(i / 2 % 6));
+    struct span_attribute attributes[] = {
+        {SLICE("region"), slice_of(values[0])},
+        {SLICE("plan"), slice_of(values[1])},
+        {SLICE("shard"), slice_of(values[2])},
+        {SLICE("http.response.status_code"), fails ? SLICE("500") : SLICE("200")}};
+    struct span_resource resource = {
+        .service = SLICE("shop"), .version = newer ? SLICE("2") : SLICE("1"), .host = slice_of(values[3])};
+    struct span span = {.trace_low = i + 1,
+                        .id = i + 1,
+                        .start_ns = (1000000 + i) * NS_PER_S,
+                        .end_ns = (1000000 + i) * NS_PER_S + NS_PER_S / 100,
+                        .name = SLICE("buy"),
+                        .kind = SPAN_KIND_SERVER,
+                        .error = fails,
+                        .resource = &resource,
+                        .attributes = attributes,
+                        .attribute_count = plan->status ? 4 : 3};
+    span_resource_conventions(&resource);
+    assert_int_equal(span_sink_put(diagnosis_sink(diagnosis), &span), 0);
+}
+
+/* Asserts that the newer version fails more often, and for which requests. */
+static void check_named(struct plan plan, const char *const *parts)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct diagnosis_settings settings = {0};
+        struct judge_settings judging = {0};
+        struct diagnosis *diagnosis;
+        struct judgement judgement;
+        struct stats_random random;
+        struct text words = {0};
+        stats_random_init(&random, seed);
+        assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
+        for (uint64_t i = 0; i < REQUESTS; i++)
+            add_request(diagnosis, &random, &plan, i);
+        assert_int_equal(diagnosis_flush(diagnosis, UINT64_MAX), 0);
+        assert_int_equal(judge(diagnosis_book(diagnosis), &judging, &judgement), 0);
+        assert_int_equal(judgement.verdicts.count, 1);
+        const struct verdict *v = &judgement.verdicts.at[0];
+        const struct error_cause *found = &v->error_cause;
+        assert_true(v->errors.more);
+        size_t count = 0;
+        cause_words(diagnosis_book(diagnosis), &found->cause, &words);
+        for (; parts[count]; count++)
+            assert_non_null(strstr(text_get(&words), parts[count]));
+        assert_int_equal(found->cause.length, count);
+        if (count) {
+            assert_true(found->cause.coverage > 0.6 && found->share > 3 * found->share_outside);
+            assert_true(found->share > found->share_older && found->errors <= found->cause.requests);
+        }
+        text_done(&words);
+        judgement_done(&judgement);
+        diagnosis_free(diagnosis);
+    }
+}
+
+static void one_attribute_is_named(void **state)
+{
+    check_named((struct plan){.planted = 1, .newer_fails = 0.1, .older_fails = 0.005, .base = 0.005},
+                (const char *const[]){"region=r1", NULL});
+}
+
+static void combinations_of_two_and_three_are_named(void **state)
+{
+    check_named((struct plan){.planted = 2, .newer_fails = 0.25, .older_fails = 0.005, .base = 0.005},
+                (const char *const[]){"region=r1", "plan=p2", NULL});
+    check_named((struct plan){.planted = 3, .newer_fails = 0.8, .base = 0.001},
+                (const char *const[]){"region=r1", "plan=p2", "shard=s3", NULL});
+}
+
+static void errors_everywhere_have_no_part(void **state)
+{
+    check_named((struct plan){.base = 0.01, .everywhere = 0.05}, (const char *const[]){NULL});
+}
+
+static void what_failed_before_is_not_named(void **state)
+{
+    check_named(
+        (struct plan){.planted = 1, .newer_fails = 0.2, .older_fails = 0.2, .base = 0.01, .everywhere = 0.06},
+        (const char *const[]){NULL});
+}
+
+/* An attribute that is a consequence of failing says nothing of where. */
+static void outcomes_are_no_causes(void **state)
+{
+    check_named((struct plan){.planted = 1, .newer_fails = 0.1, .base = 0.005, .status = true},
+                (const char *const[]){"region=r1", NULL});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_attribute_is_named),
+        cmocka_unit_test(combinations_of_two_and_three_are_named),
+        cmocka_unit_test(errors_everywhere_have_no_part),
+        cmocka_unit_test(what_failed_before_is_not_named),
+        cmocka_unit_test(outcomes_are_no_causes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
