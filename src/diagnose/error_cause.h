@@ -14,11 +14,15 @@ struct error_cause {
     double share, share_outside; /* errors to requests of the newer side, within and outside */
     double share_older;          /* of the older side, within */
     uint64_t errors;             /* of the newer side, within */
+    double low, high;            /* 95 % interval of cause.ratio */
+    double p; /* of the older side's share there, one-sided, for all the combinations that could have been
+                 chosen */
 };
 
-/* The combination that explains the newer side's additional errors best, among these entries. dispersion: how
- * much more the errors of hosts differ than chance would have it, at least 1. -ENOMEM. */
+/* The combination that explains the newer side's additional errors best, among these entries; and the part of
+ * them that fails most surely more often than before, and than the other entries do (length 0: none).
+ * dispersion: how much more the errors of hosts differ than chance would have it, at least 1. -ENOMEM. */
 int error_cause_search(const struct book *book, const struct excess_of *of, double dispersion,
-                       struct error_cause *ret_cause);
+                       struct error_cause *ret_cause, struct error_cause *ret_part);
 
 #endif

@@ -60,8 +60,28 @@ static uint32_t culprit_of(const struct book *book, const struct verdict *v)
 /* Whether errors are what the finding is about. */
 static bool by_errors(const struct verdict *v)
 {
-    return v->errors.more && !(v->result.slower && v->result.adjusted_p < v->errors.adjusted_p) &&
-           !v->subgroup.slower;
+    double p = v->errors.more ? v->errors.adjusted_p : v->error_part.adjusted_p;
+    return judge_fails_more(v) && !(v->result.slower && v->result.adjusted_p < p) && !v->subgroup.slower;
+}
+
+/* Where the errors are: what explains all that were added, or the part that fails more often. */
+static const struct error_cause *where_errors_are(const struct verdict *v)
+{
+    return v->error_part.more ? &v->error_part.where : &v->error_cause;
+}
+
+static const char *say_part_title(const struct book *book, const struct verdict *v, const char *bucket,
+                                  struct finding *f)
+{
+    const struct error_cause *where = &v->error_part.where;
+    struct text words = {0};
+    cause_words(book, &where->cause, &words);
+    const char *title =
+        finding_say(f, "%s fails in %.2f %% of its requests where %s instead of %.2f %% since %s %s", bucket,
+                    where->share * 100, text_get(&words), where->share_older * 100,
+                    names_get(book->names, v->service), names_get(book->names, v->since));
+    text_done(&words);
+    return title;
 }
 
 static const char *say_subgroup_title(const struct book *book, const struct verdict *v, const char *bucket,
@@ -82,7 +102,9 @@ static void say_title(const struct book *book, const struct verdict *v, struct f
     char before[24], after[24];
     const struct regress_result *r = &v->result;
     book_bucket_words(book, &book->buckets.at[v->bucket], &bucket);
-    if (by_errors(v))
+    if (by_errors(v) && v->error_part.more)
+        f->title = say_part_title(book, v, text_get(&bucket), f);
+    else if (by_errors(v))
         f->title = finding_say(f, "%s fails in %.2f %% of its requests instead of %.2f %% since %s %s",
                                text_get(&bucket), v->errors.rate_newer * 100, v->errors.rate_older * 100,
                                names_get(book->names, v->service), names_get(book->names, v->since));
@@ -121,12 +143,16 @@ static void say_errors(const struct book *book, const struct verdict *v, struct 
             "adjusted p = %.2g. ",
             e->errors_newer, (unsigned long long)v->result.newer_requests, e->errors_older,
             (unsigned long long)v->result.older_requests, e->ratio, e->low, e->high, e->adjusted_p);
-    if (v->error_cause.cause.length) {
-        text_add(to, "They are where ");
-        cause_words(book, &v->error_cause.cause, to);
-        text_addf(to, ": %.2f %% of the requests fail there (%.2f %% before), %.2f %% elsewhere. ",
-                  v->error_cause.share * 100, v->error_cause.share_older * 100,
-                  v->error_cause.share_outside * 100);
+    const struct error_cause *where = where_errors_are(v);
+    if (where->cause.length) {
+        text_add(to, v->error_part.more ? "More are where " : "They are where ");
+        cause_words(book, &where->cause, to);
+        text_addf(to, ": %.2f %% of the %llu requests fail there (%.2f %% before), %.2f %% elsewhere",
+                  where->share * 100, (unsigned long long)where->cause.requests, where->share_older * 100,
+                  where->share_outside * 100);
+        if (v->error_part.more)
+            text_addf(to, "; adjusted p = %.2g", v->error_part.adjusted_p);
+        text_add(to, ". ");
     }
 }
 
@@ -134,7 +160,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
 {
     struct text words = {0};
     const struct regress_result *r = &v->result;
-    if (v->errors.more)
+    if (judge_fails_more(v))
         say_errors(book, v, &words);
     if (judge_takes_longer(v) && v->change_count) {
         text_add(&words, "On the critical path, ");
@@ -222,7 +248,11 @@ static int add_numbers(const struct verdict *v, double e_value, struct finding *
     const struct subgroup *part = &v->subgroup;
     double ratio = result->ratio[result->measure], low = result->low[result->measure],
            high = result->high[result->measure], p = result->p, adjusted = result->adjusted_p;
-    if (by_errors(v)) {
+    if (by_errors(v) && v->error_part.more) {
+        p = v->error_part.where.p, adjusted = v->error_part.adjusted_p;
+        ratio = v->error_part.where.cause.ratio, low = v->error_part.where.low,
+        high = v->error_part.where.high;
+    } else if (by_errors(v)) {
         ratio = errors->ratio, low = errors->low, high = fmin(errors->high, 1e9);
         p = errors->p, adjusted = errors->adjusted_p;
     } else if (part->slower) {
@@ -278,7 +308,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
     }
     const struct cause *cause = judge_takes_longer(v) ? named_cause(v) : NULL;
     if (by_errors(v))
-        cause = v->error_cause.cause.length ? &v->error_cause.cause : NULL;
+        cause = where_errors_are(v)->cause.length ? &where_errors_are(v)->cause : NULL;
     if (cause) {
         cause_words(book, cause, &words);
         r |= finding_add_text(f, "cause", keep(f, &words));
@@ -550,7 +580,7 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
     json_object_set_new(json, "base_version", json_string(names_get(book->names, v->base)));
     json_object_set_new(json, "verdict", json_string(judge_outcome_name(v->outcome)));
     json_object_set_new(json, "slower", json_boolean(r->slower));
-    json_object_set_new(json, "more_errors", json_boolean(v->errors.more));
+    json_object_set_new(json, "more_errors", json_boolean(judge_fails_more(v)));
     json_object_set_new(json, "error_share", json_real(v->errors.rate_newer));
     json_object_set_new(json, "base_error_share", json_real(v->errors.rate_older));
     json_object_set_new(json, "errors_p_value", json_real(v->errors.p));
@@ -610,16 +640,17 @@ static json_t *verdict_json(const struct book *book, const struct verdict *v)
         json_array_append_new(causes, cause);
     }
     json_object_set_new(json, "causes", causes);
-    if (v->error_cause.cause.length) {
+    const struct error_cause *where = where_errors_are(v);
+    if (where->cause.length) {
         json_t *cause = json_object();
-        cause_words(book, &v->error_cause.cause, &words);
+        cause_words(book, &where->cause, &words);
         json_object_set_new(cause, "where", text_json(&words));
-        json_object_set_new(cause, "coverage", json_real(v->error_cause.cause.coverage));
-        json_object_set_new(cause, "errors", json_integer((json_int_t)v->error_cause.errors));
-        json_object_set_new(cause, "requests", json_integer((json_int_t)v->error_cause.cause.requests));
-        json_object_set_new(cause, "error_share", json_real(v->error_cause.share));
-        json_object_set_new(cause, "base_error_share", json_real(v->error_cause.share_older));
-        json_object_set_new(cause, "error_share_outside", json_real(v->error_cause.share_outside));
+        json_object_set_new(cause, "coverage", json_real(where->cause.coverage));
+        json_object_set_new(cause, "errors", json_integer((json_int_t)where->errors));
+        json_object_set_new(cause, "requests", json_integer((json_int_t)where->cause.requests));
+        json_object_set_new(cause, "error_share", json_real(where->share));
+        json_object_set_new(cause, "base_error_share", json_real(where->share_older));
+        json_object_set_new(cause, "error_share_outside", json_real(where->share_outside));
         json_object_set_new(json, "error_cause", cause);
     }
     text_done(&words);

@@ -217,6 +217,21 @@ static int find_subgroup(const struct book *book, const struct judge_settings *s
     return subgroup_search(book, &of, spread, &v->subgroup);
 }
 
+/* Where errors have become more. Cells are of entries, over all time. */
+static int find_error_cause(const struct book *book, const struct judge_settings *settings, struct verdict *v)
+{
+    struct side_of side = {book, v};
+    struct excess_of of = {book->buckets.at[v->bucket].type, book->buckets.at[v->bucket].labels,
+                           side_of_combination, &side};
+    v->error_part.where.p = 1;
+    if (v->of_callers || v->older_bucket != v->bucket || v->errors.errors_newer < 1)
+        return 0;
+    int r = error_cause_search(book, &of, v->errors.dispersion, &v->error_cause, &v->error_part.where);
+    if (settings->sequential)
+        v->error_part.where = (struct error_cause){.p = 1};
+    return r;
+}
+
 /* Finds the groups of a verdict's versions, tests them, appends it. */
 static int judge_sides(const struct book *book, const struct judge_settings *settings, double spread,
                        struct verdict *planned, struct judgement *judgement)
@@ -236,6 +251,8 @@ static int judge_sides(const struct book *book, const struct judge_settings *set
     set_times(&sides, &verdict);
     if (r == 0)
         r = find_subgroup(book, settings, spread, &verdict);
+    if (r == 0)
+        r = find_error_cause(book, settings, &verdict);
     /* What is above a service changes for other reasons, too: only the same time tells. */
     bool told = !verdict.of_callers || verdict.concurrent;
     if (r == 0 && told)
@@ -266,14 +283,6 @@ static int judge_one(const struct book *book, const struct judge_settings *setti
     return judge_sides(book, settings, spread, &verdict, judgement);
 }
 
-static int find_error_cause(const struct book *book, struct verdict *v)
-{
-    struct side_of side = {book, v};
-    struct excess_of of = {book->buckets.at[v->bucket].type, book->buckets.at[v->bucket].labels,
-                           side_of_combination, &side};
-    return error_cause_search(book, &of, v->errors.dispersion, &v->error_cause);
-}
-
 static int explain(const struct book *book, struct verdict *verdict)
 {
     struct forest before, after;
@@ -290,8 +299,6 @@ static int explain(const struct book *book, struct verdict *verdict)
         if (verdict->older_bucket == verdict->bucket && !verdict->of_callers)
             r = cause_search(book, book->buckets.at[verdict->bucket].type, side_of_combination, &side,
                              verdict->causes, JUDGE_CAUSES, &verdict->cause_count, &verdict->rule);
-        if (r == 0 && verdict->errors.more && verdict->older_bucket == verdict->bucket)
-            r = find_error_cause(book, verdict);
     }
     forest_done(&before);
     forest_done(&after);
@@ -301,6 +308,7 @@ static int explain(const struct book *book, struct verdict *verdict)
 static double evidence_of(const struct verdict *v)
 {
     double p = fmin(v->result.adjusted_p, v->errors.adjusted_p);
+    p = v->error_part.more ? fmin(p, v->error_part.adjusted_p) : p;
     return v->subgroup.slower ? fmin(p, v->subgroup.adjusted_p) : p;
 }
 
@@ -488,8 +496,9 @@ static int select_slower(const struct judge_settings *settings, struct judgement
 static int select_subgroups(const struct judge_settings *settings, struct judgement *j)
 {
     size_t n = j->verdicts.count, tested = 0;
-    _cleanup_(freep) double *values = calloc(2 * n + 1, sizeof(*values));
-    _cleanup_(freep) bool *selected = calloc(n + 1, sizeof(*selected));
+    size_t room = 2 * n; /* latency and errors */
+    _cleanup_(freep) double *values = calloc(2 * room + 1, sizeof(*values));
+    _cleanup_(freep) bool *selected = calloc(room + 1, sizeof(*selected));
     double q = settings->regress.false_discovery_rate > 0 ? settings->regress.false_discovery_rate : 0.02;
     double least = fmax(SUBGROUP_RATIO_MIN, settings->regress.minimum_ratio);
     if (!values || !selected)
@@ -497,15 +506,31 @@ static int select_subgroups(const struct judge_settings *settings, struct judgem
     array_foreach (&j->verdicts, v)
         if (v->subgroup.tested)
             values[tested++] = v->subgroup.p;
-    stats_benjamini_hochberg(values, tested, SUBGROUPS_RATE * q, selected, values + n);
+    array_foreach (&j->verdicts, v)
+        if (v->error_part.where.cause.length)
+            values[tested++] = v->error_part.where.p;
+    stats_benjamini_hochberg(values, tested, SUBGROUPS_RATE * q, selected, values + room);
     tested = 0;
     array_foreach (&j->verdicts, v) {
         if (!v->subgroup.tested)
             continue;
-        v->subgroup.adjusted_p = values[n + tested];
+        v->subgroup.adjusted_p = values[room + tested];
         v->subgroup.slower = selected[tested++] && !v->result.slower && v->subgroup.cause.ratio >= least;
     }
+    array_foreach (&j->verdicts, v) {
+        struct error_part *part = &v->error_part;
+        if (!part->where.cause.length)
+            continue;
+        part->adjusted_p = values[room + tested];
+        part->more = selected[tested++] && !v->errors.more && part->where.cause.ratio >= SUBGROUP_RATIO_MIN &&
+                     part->where.share - part->where.share_older >= ERRORS_MINIMUM_SHARE;
+    }
     return 0;
+}
+
+bool judge_fails_more(const struct verdict *v)
+{
+    return v->errors.more || v->error_part.more;
 }
 
 bool judge_takes_longer(const struct verdict *v)
@@ -528,7 +553,7 @@ static void find_outcome(const struct judge_settings *settings, struct verdict *
         settings->regress.minimum_requests ? settings->regress.minimum_requests : REGRESS_MINIMUM_REQUESTS;
     uint64_t fewer = MIN(v->older.count, v->newer.count);
     bool suspicious = r->adjusted_p <= SUSPICIOUS_P && r->ratio[r->measure] >= SUSPICIOUS_RATIO;
-    if (judge_takes_longer(v) || v->errors.more) {
+    if (judge_takes_longer(v) || judge_fails_more(v)) {
         v->outcome = OUTCOME_SLOWER;
     } else if (r->method != METHOD_NONE && !suspicious && r->high[MEASURE_MIDDLE] <= JUDGE_TOLERANCE) {
         v->outcome = OUTCOME_NOT_SLOWER;
@@ -564,7 +589,7 @@ static void find_cost(const struct judgement *j, struct verdict *v)
 static void find_consequences(const struct book *book, struct judgement *j)
 {
     array_foreach (&j->verdicts, v) {
-        if (!judge_takes_longer(v) || (v->errors.more && !v->of_callers))
+        if (!judge_takes_longer(v) || (judge_fails_more(v) && !v->of_callers))
             continue;
         bool there =
             v->change_count && v->changes[0].share >= FOLLOWS_SHARE && v->changes[0].kind == CHANGE_SLOWER;

@@ -49,6 +49,13 @@ struct verdict {
     uint32_t older_bucket; /* the older side's: another one where the newer version renamed the operation */
     struct regress_result result;
     struct error_result errors;
+    struct error_cause error_cause; /* of what fails more often */
+    struct error_part {
+        struct error_cause where; /* p: for the choice; length 0: none */
+        double adjusted_p;        /* over all parts of all contrasts */
+        bool
+            more; /* it fails more often, where all requests together hardly do; not in sequential verdicts */
+    } error_part;
     struct sequential_result sequential;
     struct subgroup
         subgroup; /* slower there only, where all requests together are not; not in sequential verdicts */
@@ -80,7 +87,6 @@ struct verdict {
     struct cause causes[JUDGE_CAUSES];
     size_t cause_count;
     struct cause rule;
-    struct error_cause error_cause; /* of those that fail more often */
     double mean_before_ns, mean_after_ns;
 };
 
@@ -110,6 +116,9 @@ void judge_mix_words(const struct book *book, const struct verdict *verdict, str
 
 /* Slower, as a whole or in a subgroup (else it is slower for its errors). */
 bool judge_takes_longer(const struct verdict *verdict);
+
+/* Fails more often, as a whole or in a part. */
+bool judge_fails_more(const struct verdict *verdict);
 
 const char *judge_outcome_name(enum outcome outcome); /* "slower", "not-slower", "cannot-tell" */
 

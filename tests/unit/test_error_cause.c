@@ -10,7 +10,7 @@
 #include "diagnose/stats.h"
 #include "test.h"
 
-enum { REQUESTS = 4000, SEEDS = 5 };
+enum { REQUESTS = 4000, MANY = 12000, SEEDS = 5 };
 
 /* Requests have a region (4), a plan (3) and a shard (8), each by chance, and zone is another name of region.
  * Those of the first `planted` of region=r1, plan=p2, shard=s3 fail with these probabilities; others with
@@ -19,7 +19,10 @@ struct plan {
     unsigned planted;
     double newer_fails, older_fails;
     double base, everywhere;
-    bool status; /* failures have an attribute that says so */
+    uint64_t first_seed; /* of five: chance alone may make all requests of one fail more often */
+    bool many;           /* MANY requests */
+    bool one_host;       /* serves all of region r1, of the newer side */
+    bool status;         /* failures have an attribute that says so */
 };
 
 static void add_request(struct diagnosis *diagnosis, struct stats_random *random, const struct plan *plan,
@@ -39,7 +42,10 @@ static void add_request(struct diagnosis *diagnosis, struct stats_random *random
     snprintf(values[0], sizeof(values[0]), "r%u", region);
     snprintf(values[1], sizeof(values[1]), "p%u", kind);
     snprintf(values[2], sizeof(values[2]), "s%u", shard);
-    snprintf(values[3], sizeof(values[3]), "%c%u", newer ? 'n' : 'o', (unsigned)(i / 2 % 6));
+    snprintf(values[3], sizeof(values[3]), "%c%u", newer ? 'n' : 'o',
+             !plan->one_host ? (unsigned)(i / 2 % 6)
+             : region == 1   ? 6
+                             : (unsigned)(i / 2 % 5));
     struct span_attribute attributes[] = {
         {SLICE("region"), slice_of(values[0])},
         {SLICE("plan"), slice_of(values[1])},
@@ -61,10 +67,12 @@ static void add_request(struct diagnosis *diagnosis, struct stats_random *random
     assert_int_equal(span_sink_put(diagnosis_sink(diagnosis), &span), 0);
 }
 
-/* Asserts that the newer version fails more often, and for which requests. */
-static void check_named(struct plan plan, const char *const *parts)
+enum expected { NOTHING, WHOLE, PART };
+
+/* Asserts whether the newer version fails more often, as a whole or in a part, and for which requests. */
+static void check(struct plan plan, enum expected expected, const char *const *parts)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = plan.first_seed; seed < plan.first_seed + SEEDS; seed++) {
         struct diagnosis_settings settings = {0};
         struct judge_settings judging = {0};
         struct diagnosis *diagnosis;
@@ -73,21 +81,25 @@ static void check_named(struct plan plan, const char *const *parts)
         struct text words = {0};
         stats_random_init(&random, seed);
         assert_int_equal(diagnosis_new(&settings, &diagnosis), 0);
-        for (uint64_t i = 0; i < REQUESTS; i++)
+        for (uint64_t i = 0; i < (plan.many ? MANY : REQUESTS); i++)
             add_request(diagnosis, &random, &plan, i);
         assert_int_equal(diagnosis_flush(diagnosis, UINT64_MAX), 0);
         assert_int_equal(judge(diagnosis_book(diagnosis), &judging, &judgement), 0);
         assert_int_equal(judgement.verdicts.count, 1);
         const struct verdict *v = &judgement.verdicts.at[0];
-        const struct error_cause *found = &v->error_cause;
-        assert_true(v->errors.more);
+        const struct error_cause *found = expected == PART ? &v->error_part.where : &v->error_cause;
+        assert_true(v->errors.more == (expected == WHOLE));
+        assert_int_equal(v->error_part.more, expected == PART);
         size_t count = 0;
+
         cause_words(diagnosis_book(diagnosis), &found->cause, &words);
-        for (; parts[count]; count++)
+        for (; expected && parts[count]; count++)
             assert_non_null(strstr(text_get(&words), parts[count]));
-        assert_int_equal(found->cause.length, count);
+        if (expected)
+            assert_int_equal(found->cause.length, count);
         if (count) {
-            assert_true(found->cause.coverage > 0.6 && found->share > 3 * found->share_outside);
+            assert_true((expected == PART || found->cause.coverage > 0.6) &&
+                        found->share > 3 * found->share_outside);
             assert_true(found->share > found->share_older && found->errors <= found->cause.requests);
         }
         text_done(&words);
@@ -98,35 +110,55 @@ static void check_named(struct plan plan, const char *const *parts)
 
 static void one_attribute_is_named(void **state)
 {
-    check_named((struct plan){.planted = 1, .newer_fails = 0.1, .older_fails = 0.005, .base = 0.005},
-                (const char *const[]){"region=r1", NULL});
+    check((struct plan){.planted = 1, .newer_fails = 0.1, .older_fails = 0.005, .base = 0.005}, WHOLE,
+          (const char *const[]){"region=r1", NULL});
 }
 
 static void combinations_of_two_and_three_are_named(void **state)
 {
-    check_named((struct plan){.planted = 2, .newer_fails = 0.25, .older_fails = 0.005, .base = 0.005},
-                (const char *const[]){"region=r1", "plan=p2", NULL});
-    check_named((struct plan){.planted = 3, .newer_fails = 0.8, .base = 0.001},
-                (const char *const[]){"region=r1", "plan=p2", "shard=s3", NULL});
+    check((struct plan){.planted = 2, .newer_fails = 0.25, .older_fails = 0.005, .base = 0.005}, WHOLE,
+          (const char *const[]){"region=r1", "plan=p2", NULL});
+    check((struct plan){.planted = 3, .newer_fails = 0.8, .base = 0.001}, WHOLE,
+          (const char *const[]){"region=r1", "plan=p2", "shard=s3", NULL});
 }
 
 static void errors_everywhere_have_no_part(void **state)
 {
-    check_named((struct plan){.base = 0.01, .everywhere = 0.05}, (const char *const[]){NULL});
+    check((struct plan){.base = 0.01, .everywhere = 0.05}, WHOLE, (const char *const[]){NULL});
 }
 
 static void what_failed_before_is_not_named(void **state)
 {
-    check_named(
+    check(
         (struct plan){.planted = 1, .newer_fails = 0.2, .older_fails = 0.2, .base = 0.01, .everywhere = 0.06},
-        (const char *const[]){NULL});
+        WHOLE, (const char *const[]){NULL});
+}
+
+static void a_part_that_all_together_hardly_show_is_found(void **state)
+{
+    check((struct plan){.planted = 3, .newer_fails = 0.4, .base = 0.04, .many = true, .first_seed = 1}, PART,
+          (const char *const[]){"region=r1", "plan=p2", "shard=s3", NULL});
+}
+
+static void chance_is_no_part(void **state)
+{
+    check((struct plan){.base = 0.01, .first_seed = 16}, NOTHING, NULL);
+    check((struct plan){.planted = 3, .newer_fails = 0.7, .older_fails = 0.7, .base = 0.01, .first_seed = 16},
+          NOTHING, NULL);
+}
+
+/* A region that only one newer host serves: the host may be what fails. */
+static void a_host_is_no_part(void **state)
+{
+    check((struct plan){.planted = 3, .newer_fails = 0.5, .base = 0.01, .one_host = true, .first_seed = 16},
+          NOTHING, NULL);
 }
 
 /* An attribute that is a consequence of failing says nothing of where. */
 static void outcomes_are_no_causes(void **state)
 {
-    check_named((struct plan){.planted = 1, .newer_fails = 0.1, .base = 0.005, .status = true},
-                (const char *const[]){"region=r1", NULL});
+    check((struct plan){.planted = 1, .newer_fails = 0.1, .base = 0.005, .status = true}, WHOLE,
+          (const char *const[]){"region=r1", NULL});
 }
 
 int main(void)
@@ -137,6 +169,9 @@ int main(void)
         cmocka_unit_test(errors_everywhere_have_no_part),
         cmocka_unit_test(what_failed_before_is_not_named),
         cmocka_unit_test(outcomes_are_no_causes),
+        cmocka_unit_test(a_part_that_all_together_hardly_show_is_found),
+        cmocka_unit_test(chance_is_no_part),
+        cmocka_unit_test(a_host_is_no_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
