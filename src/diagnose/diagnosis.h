@@ -42,6 +42,9 @@ size_t diagnosis_held_bytes(const struct diagnosis *diagnosis);
 int diagnosis_report(const struct diagnosis *diagnosis, const struct judge_settings *settings,
                      struct report *report, struct judgement *ret_judgement);
 
+/* The "diagnosis" member. Owned by the caller; members are missing when memory is short. */
+json_t *diagnosis_document(const struct diagnosis *diagnosis, const struct judgement *judgement);
+
 /* One verdict as a finding of the report. e_value: of the sequential test, or 0. */
 int diagnosis_add_finding(const struct book *book, const struct verdict *verdict, double e_value,
                           struct report *report, struct finding **ret_finding);

@@ -120,6 +120,10 @@ bool judge_takes_longer(const struct verdict *verdict);
 /* Fails more often, as a whole or in a part. */
 bool judge_fails_more(const struct verdict *verdict);
 
+/* Where the errors are: what explains all that were added, or the part that fails more often. Length 0:
+ * nowhere in particular. */
+const struct error_cause *judge_error_cause(const struct verdict *verdict);
+
 const char *judge_outcome_name(enum outcome outcome); /* "slower", "not-slower", "cannot-tell" */
 
 int judge(const struct book *book, const struct judge_settings *settings, struct judgement *ret_judgement);
