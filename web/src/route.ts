@@ -28,7 +28,7 @@ export function href(view: string, part = '', query: Record<string, string | num
 
 // Browsers take no more than 200 changes of the address in ten seconds (Chromium; Safari 100 in 30) and ignore the rest, which
 // panning makes in three. So the address is kept here, and what comes faster is written a little later.
-const AT_ONCE = 12, PERIOD_MS = 10_000, LATER_MS = 600;
+const AT_ONCE = 12, SETTLED = 60, PERIOD_MS = 10_000, LATER_MS = 600;
 let current = location.hash, period = 0, written = 0, later = 0;
 
 function write(): void {
@@ -56,7 +56,15 @@ export function go(address: string, replace = false): void {
     }
 }
 
+// A key that is let go ends a change: typing is in the address at once, holding an arrow down is not.
+function settle(): void {
+    if (!later || written >= SETTLED) return;
+    written++;
+    write();
+}
+
 // What the address is by then is written before a link, a reload or another page takes it away.
+addEventListener('keyup', settle, true);
 addEventListener('click', write, true);
 addEventListener('pagehide', write);
 
