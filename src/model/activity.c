@@ -26,6 +26,8 @@ enum {
 enum { CALL_FUTEX = 202 };
 
 static const uint64_t LINK_NS = NS_PER_MS;
+/* Between the pieces of a wait that a look interrupts. */
+static const uint64_t AT_ONCE_NS = 100 * NS_PER_US;
 
 /* Sums of all waits until then. */
 struct wait_sums {
@@ -171,25 +173,73 @@ static void call_event(struct analysis *a, struct thread *none, const struct eve
                                    .outcome = (uint8_t)U(e, sys_call_outcome)};
 }
 
+static uint64_t blocked_ns(const struct activity_wait *w)
+{
+    return w->end_ns - w->runnable_ns - w->start_ns;
+}
+
+/* The other thread of its process that ended a wait for a futex; NULL: nobody, or somebody else. */
+static const struct thread *waker_of(const struct thread *thread, const struct activity_wait *w)
+{
+    bool own = w->call == CALL_FUTEX && w->waker_pid == thread->process->pid && w->waker_tid != thread->tid &&
+               w->reason != SONDE_off_reason_stopped && w->reason != SONDE_off_reason_uninterruptible;
+    const uint64_t *slot = own ? map_get(&thread->process->threads, (uint64_t)w->waker_tid) : NULL;
+    return slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+}
+
+/* Of the wait without what it was runnable, the part in which that thread had no processor. What is shorter
+ * than LINK_NS is not worth it. */
+static uint64_t held_by_ns(const struct thread *waker, const struct activity_wait *w)
+{
+    struct activity_times its = {0};
+    if (waker && blocked_ns(w) >= LINK_NS)
+        activity_times(waker, w->start_ns, w->end_ns - w->runnable_ns, &its);
+    return its.runnable_ns + its.held_ns;
+}
+
 /* The wait without what it was runnable, if all of that is the machine's doing; or the part of it in which
- * who woke the thread, another one of its process, had no processor. What is shorter than LINK_NS is not
- * worth it. */
+ * who woke the thread had no processor. */
 static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
 {
-    uint64_t ready_ns = w->end_ns - w->runnable_ns, blocked_ns = ready_ns - w->start_ns;
     if (w->reason == SONDE_off_reason_stopped) /* by a look into it, or a debugger */
-        return blocked_ns;
+        return blocked_ns(w);
     if (w->reason == SONDE_off_reason_uninterruptible)
-        return maps_memory(w->call) ? blocked_ns : 0;
-    const uint64_t *slot =
-        blocked_ns >= LINK_NS && w->call == CALL_FUTEX && w->waker_pid == thread->process->pid
-            ? map_get(&thread->process->threads, (uint64_t)w->waker_tid)
-            : NULL;
-    const struct thread *waker = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
-    struct activity_times its = {0};
-    if (waker && waker != thread)
-        activity_times(waker, w->start_ns, ready_ns, &its);
-    return its.runnable_ns + its.held_ns;
+        return maps_memory(w->call) ? blocked_ns(w) : 0;
+    return held_by_ns(waker_of(thread, w), w);
+}
+
+/* A look wakes the thread for a moment, and it waits on: who ends the last piece of such a wait is who the
+ * pieces before it were waiting for, too. */
+static void hold_pieces(struct thread *thread)
+{
+    enum { PIECES_MAX = 256 };
+    struct ring *waits = &thread->activity->waits, *marks = &thread->activity->marks;
+    size_t last = waits->count - 1, first = last;
+    const struct wait_kept *next = ring_at(waits, sizeof(*next), last);
+    const struct thread *waker = waker_of(thread, &next->wait);
+    while (waker && first > ring_oldest(waits) && last - first < PIECES_MAX) {
+        const struct wait_kept *piece = ring_at(waits, sizeof(*piece), first - 1);
+        const struct activity_wait *w = &piece->wait;
+        bool stopped = w->reason == SONDE_off_reason_stopped;
+        if (w->call != CALL_FUTEX || next->wait.start_ns > w->end_ns + AT_ONCE_NS ||
+            (!stopped && (w->reason != SONDE_off_reason_blocked || w->waker_pid == thread->process->pid)))
+            break;
+        next = piece;
+        first--;
+    }
+    for (size_t i = first; i < last; i++) {
+        struct wait_kept *piece = ring_at(waits, sizeof(*piece), i);
+        piece->wait.held_ns = MAX(piece->wait.held_ns, held_by_ns(waker, &piece->wait));
+        struct wait_kept *after = ring_at(waits, sizeof(*after), i + 1);
+        after->before = sums_after(piece);
+        for (size_t mark = marks->count; mark > ring_oldest(marks); mark--) {
+            struct wait_mark *told = ring_at(marks, sizeof(*told), mark - 1);
+            if (told->end_ns == piece->wait.end_ns)
+                told->sums = after->before;
+            if (told->end_ns <= piece->wait.end_ns)
+                break;
+        }
+    }
 }
 
 static void add_call_of_wait(struct analysis *a, struct thread *thread, const struct activity_wait *wait)
@@ -231,6 +281,7 @@ static void wait_event(struct analysis *a, struct thread *none, const struct eve
                                         .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
                                .before = sums_after(&last)};
     kept->wait.held_ns = held_ns(thread, &kept->wait);
+    hold_pieces(thread);
     if (!thread->process->has_calls && kept->wait.call != SONDE_SYSCALL_NONE)
         add_call_of_wait(a, thread, &kept->wait);
     if (waits->count % MARK_WAITS)

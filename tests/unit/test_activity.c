@@ -166,6 +166,32 @@ static void who_waits_for_a_thread_without_a_processor_waits_for_the_machine(voi
     feed_done(&feed);
 }
 
+/* A look stops the thread for a moment in the middle of such a wait, which its call then goes on with. */
+static void a_wait_in_pieces_is_one(void **state)
+{
+    (void)state;
+    enum { HOLDER = 12, LOOKER = 900, SHORT = 70 };
+    struct feed feed;
+    begin(&feed);
+    for (uint64_t i = 0; i < SHORT; i++) /* marks of old waits stand between */
+        off(&feed, US(10 * i + 10), US(10 * i + 15), US(10 * i + 15), BLOCKED);
+    FEED(&feed, sched_switch, 1, 1, US(8000), US(6000), .pid = PROGRAM, .tid = WORKER, .reason = BLOCKED,
+         .call = FUTEX, .waker_pid = LOOKER, .waker_tid = LOOKER);
+    FEED(&feed, sched_switch, 1, 1, US(8030), US(20), .pid = PROGRAM, .tid = WORKER,
+         .reason = SONDE_off_reason_stopped, .call = FUTEX, .waker_pid = LOOKER, .waker_tid = LOOKER);
+    FEED(&feed, sched_switch, 1, 1, US(11000), US(9000), .pid = PROGRAM, .tid = HOLDER,
+         .runnable_ns = US(9000));
+    FEED(&feed, sched_switch, 1, 1, US(12040), US(4000), .pid = PROGRAM, .tid = WORKER, .reason = BLOCKED,
+         .call = FUTEX, .waker_pid = PROGRAM, .waker_tid = HOLDER);
+    off(&feed, US(12100), US(12101), US(12102), BLOCKED);
+    /* Of 6000, 20 and 4000 us the holder ran in the last 1040. */
+    struct activity_times times;
+    assert_true(activity_times(worker(&feed), US(2000), US(12040), &times));
+    assert_int_equal(times.blocked_ns, US(10020));
+    assert_int_equal(times.held_ns, US(10020 - 1040));
+    feed_done(&feed);
+}
+
 static void disk_requests(void **state)
 {
     (void)state;
@@ -240,6 +266,7 @@ int main(void)
         cmocka_unit_test(the_sums_of_a_long_time_are_kept),
         cmocka_unit_test(being_stopped_is_not_its_own_time),
         cmocka_unit_test(who_waits_for_a_thread_without_a_processor_waits_for_the_machine),
+        cmocka_unit_test(a_wait_in_pieces_is_one),
         cmocka_unit_test(disk_requests),
         cmocka_unit_test(threads_of_unknown_processes_are_not_made),
         cmocka_unit_test(waits_stand_for_calls),
