@@ -160,8 +160,9 @@ struct pool_op {
     uint32_t span;
     uint8_t kind; /* uv_kind */
     uint8_t known;
-    uint8_t told;          /* known from a context's number, and from nothing else */
-    uint8_t waited_behind; /* the thread that ran it had just ended other work */
+    uint8_t told;           /* known from a context's number, and from nothing else */
+    uint8_t waited_behind;  /* the thread that ran it had just ended other work */
+    struct pool_op *before; /* has run, and its completion submitted this one with the same key; NULL */
 };
 
 /* A finished run on a pool thread, for the question who held the pool. */

@@ -61,6 +61,34 @@ static void operation_has_its_times(void **state)
     feed_done(&feed);
 }
 
+/* The callback of a compression's step submits the next step with the same key. */
+static void submitted_again_by_its_completion(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    submit(&feed, 30, "/a", 1, KIND_WORK, MS(1));
+    run(&feed, POOL_THREAD, 1, KIND_WORK, MS(2), MS(10));
+    FEED(&feed, uv_submit, API, API, MS(11) + US(1), 0, .request = 1, .kind = KIND_WORK, .fd = -1);
+    run(&feed, POOL_THREAD, 1, KIND_WORK, MS(11) + US(2), MS(11) + US(4));
+    FEED(&feed, node_callback, API, API, MS(11) + US(5), US(4), .async_id = 5001);
+    FEED(&feed, uv_done, API, API, MS(11) + US(6), US(6), .request = 1, .kind = KIND_WORK);
+    done(&feed, 1, KIND_WORK, MS(20));
+    feed_finish(&feed);
+    const struct request *request = feed_kept(&feed, "/a");
+    const struct vspan *ops[2] = {0};
+    size_t count = 0;
+    array_foreach (&request->spans, span)
+        if (span->kind == VSPAN_pool && count < 2)
+            ops[count++] = span;
+    assert_int_equal(count, 2);
+    assert_int_equal(ops[0]->work_end_ns, MS(10));
+    assert_int_equal(ops[0]->end_ns, MS(11));
+    assert_int_equal(ops[1]->start_ns, MS(11) + US(1));
+    assert_int_equal(ops[1]->work_end_ns, MS(11) + US(4));
+    assert_int_equal(ops[1]->end_ns, MS(20));
+    feed_done(&feed);
+}
+
 /* Four hashes hold the pool; a read waits behind one of them. */
 static void starved_by_hashes(void **state)
 {
@@ -181,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operation_has_its_times),
+        cmocka_unit_test(submitted_again_by_its_completion),
         cmocka_unit_test(starved_by_hashes),
         cmocka_unit_test(submitter_is_known_from_elsewhere),
         cmocka_unit_test(late_wake_up_is_no_starvation),

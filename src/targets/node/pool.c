@@ -9,8 +9,10 @@ enum { OCCUPANTS_MAX = 32, KIND_READ = 3, KIND_WORK = 64, KIND_GETADDRINFO = 65,
 
 void pool_op_free(struct pool_op *op)
 {
-    if (op)
-        free(op->calls);
+    if (!op)
+        return;
+    pool_op_free(op->before);
+    free(op->calls);
     free(op);
 }
 
@@ -40,7 +42,14 @@ static struct pool_op *pool_add(struct analysis *a, struct process *process, uin
         free(op);
         return NULL;
     }
-    pool_op_free((struct pool_op *)(uintptr_t)*place); /* its completion was not seen */
+    struct pool_op *before = (struct pool_op *)(uintptr_t)*place;
+    if (before && before->run_end_ns) { /* its completion is going on, as those of compression do */
+        pool_op_free(before->before);
+        before->before = NULL;
+        op->before = before;
+    } else {
+        pool_op_free(before); /* its completion was not seen */
+    }
     *place = (uint64_t)(uintptr_t)op;
     op->request = request;
     op->kind = kind;

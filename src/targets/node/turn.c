@@ -42,12 +42,19 @@ void turn_flush(struct analysis *a, struct thread *thread)
     read_roots(a, thread, PHASE_UNKNOWN);
 }
 
+/* What was submitted since the completion began is another operation of the same key. */
 static void take_done(struct thread *thread, struct item *item, uint64_t request)
 {
     uint64_t *known = map_get(&thread->process->pool, request);
-    if (!known)
+    struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
+    if (!op)
         return;
-    item->pointer = (void *)(uintptr_t)*known;
+    if (op->submit_ns >= item->start_ns && op->submit_ns) {
+        item->pointer = op->before;
+        op->before = NULL;
+        return;
+    }
+    item->pointer = op;
     map_remove(&thread->process->pool, request);
 }
 
