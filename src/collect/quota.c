@@ -135,7 +135,9 @@ bool quota_read(struct quota *quota, const struct proc *proc, uint64_t now_ns,
     for (unsigned i = 0; i < quota->count; i++) {
         char text[1024];
         ssize_t n = pread(quota->stat_fds[i], text, sizeof(text) - 1, 0);
-        text[MAX(n, 0)] = '\0';
+        if (n <= 0)
+            return false; /* the group is gone */
+        text[n] = '\0';
         (void)quota_parse_stat(text, &counts);
     }
     if (quota->told && counts.throttled_ns == quota->told_ns)
@@ -144,6 +146,13 @@ bool quota_read(struct quota *quota, const struct proc *proc, uint64_t now_ns,
     quota->told_ns = counts.throttled_ns;
     *ret_counts = counts;
     return true;
+}
+
+bool quota_read_last(struct quota *quota, const struct proc *proc, struct quota_counts *ret_counts)
+{
+    quota->find_next_ns = UINT64_MAX;
+    quota->read_next_ns = 0;
+    return quota_read(quota, proc, UINT64_MAX - 1, ret_counts);
 }
 
 void quota_done(struct quota *quota)

@@ -33,6 +33,9 @@ struct quota_counts {
 bool quota_read(struct quota *quota, const struct proc *proc, uint64_t now_ns,
                 struct quota_counts *ret_counts);
 
+/* The same when the process has ended, whose last time without a CPU the kernel counted then. */
+bool quota_read_last(struct quota *quota, const struct proc *proc, struct quota_counts *ret_counts);
+
 void quota_done(struct quota *quota);
 
 /* For tests: what a cpu.stat says is added to *counts; false when it does not tell of throttling. */

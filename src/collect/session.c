@@ -261,6 +261,7 @@ void session_end_program(struct session *session, struct program *program, bool 
         session_note(session, "%s (%d): not seen: %s: %s", program->name, program->pid, what, why);
     session_tell_open(session, program, true);
     session_tell_losses(session, program);
+    session_tell_quota(session, program, clock_monotonic_ns(), true);
     program->ended_ns = clock_monotonic_ns();
     if (gone) {
         tell_exit(session, program);

@@ -91,6 +91,8 @@ void session_tell_start(struct session *session, const struct program *program);
 
 /* Every 10 ms or so: processor time of threads, callbacks open too long. */
 void session_tend(struct session *session, uint64_t now_ns);
+/* What its CPU quota took, when it is due; last: the program has ended. */
+void session_tell_quota(struct session *session, struct program *program, uint64_t now_ns, bool last);
 
 /* Spans that are open now, into the trace. final: the process is gone or recording stops. */
 void session_tell_open(struct session *session, struct program *program, bool final);

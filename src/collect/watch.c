@@ -73,10 +73,11 @@ static void tell_memory(struct session *session, struct program *program, uint64
 
 /* ---- CPU quotas ---- */
 
-static void tell_quota(struct session *session, struct program *program, uint64_t now_ns)
+void session_tell_quota(struct session *session, struct program *program, uint64_t now_ns, bool last)
 {
     struct quota_counts counts;
-    if (!quota_read(&program->quota, program->proc, now_ns, &counts))
+    if (!(last ? quota_read_last(&program->quota, program->proc, &counts)
+               : quota_read(&program->quota, program->proc, now_ns, &counts)))
         return;
     struct record_cgroup_cpu record = {.throttled_ns = counts.throttled_ns,
                                        .periods = counts.periods,
@@ -451,7 +452,8 @@ void session_tend(struct session *session, uint64_t now_ns)
         if (program->ended_ns)
             continue;
         watch_filters(session, program, now_ns);
-        tell_quota(session, program, now_ns); /* before the threads' times, which are judged with it */
+        session_tell_quota(session, program, now_ns,
+                            false); /* before the threads' times, which are judged with it */
         if (program->midway && runs_callbacks(program))
             watch_unseen(session, program, now_ns);
         if (runs_callbacks(program))

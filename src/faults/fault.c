@@ -193,7 +193,7 @@ static void merge_times(struct fault *fault, const struct thread *thread, const 
     uint64_t took_ns = s->end_ns - s->start_ns;
     fault->count++;
     fault->total_ns += took_ns;
-    fault->run_queue_ns += run_queue_ns;
+    fault->run_queue_ns += run_queue_ns - MIN(s->throttled_ns, run_queue_ns);
     fault->net_ns += took_ns - run_queue_ns;
     fault->gc_ns += s->gc_ns;
     fault->from_ns = MIN(fault->from_ns, s->start_ns);
@@ -505,7 +505,7 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
         return;
     uint64_t worst_ns = fault->worst_ns;
     merge_times(fault, thread, s, run_queue_ns);
-    fault->worst_ns = MAX(worst_ns, run_queue_ns);
+    fault->worst_ns = MAX(worst_ns, run_queue_ns - s->throttled_ns);
     merge_victims(a, fault, s, share);
 }
 
@@ -611,12 +611,13 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     /* Of the time without a processor, what the quota took is told apart; the rest is the machine's. */
-    uint64_t throttled_ns = throttled(a, thread, s, run_queue_ns);
-    if ((net_ns < limit_ns || mostly_waited) && !s->unfinished && throttled_ns * 2 >= run_queue_ns &&
-        throttled_ns)
+    s->throttled_ns = throttled(a, thread, s, run_queue_ns);
+    uint64_t machine_ns = run_queue_ns - s->throttled_ns;
+    bool waited = (net_ns < limit_ns || mostly_waited) && !s->unfinished;
+    if (waited && s->throttled_ns && machine_ns < MAX(s->throttled_ns, limit_ns))
         return;
-    if ((net_ns < limit_ns || mostly_waited) && !s->unfinished)
-        waited_for_processor(a, thread, s, run_queue_ns, 1 - share);
+    if (waited)
+        waited_for_processor(a, thread, s, run_queue_ns, (double)machine_ns / (double)MAX(took_ns, 1u));
     else if (s->what == STRETCH_TURN)
         blocked_turn(a, thread, s, run_queue_ns, share);
     else if (s->what == STRETCH_COMMAND)

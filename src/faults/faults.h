@@ -17,6 +17,7 @@ struct stretch {
     uint8_t first;      /* the first request of its endpoint, or the process's first work */
     uint64_t start_ns, end_ns;
     uint64_t gc_ns, sync_ns, encode_ns;
+    uint64_t throttled_ns; /* of it, kept from running by a CPU quota (quota.c) */
     uint8_t sync_kind, encode_what;
     const char *callback; /* type of the longest callback in it */
     const char *route;    /* "GET /x" whose callback it was; NULL */

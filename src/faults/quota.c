@@ -15,7 +15,8 @@ static const uint64_t LATE_NS = 60 * NS_PER_MS;
 static const uint64_t THROTTLED_MIN_NS = 10 * NS_PER_MS;
 
 struct quota_sample {
-    uint64_t time_ns, throttled_ns; /* throttled_ns: since the sample before it */
+    uint64_t since_ns, time_ns, throttled_ns; /* throttled_ns: counted since the sample before it; the time
+                                                 that it is of ended between since_ns and time_ns */
 };
 
 /* The newest at count - 1, modulo. */
@@ -29,6 +30,18 @@ struct quota_watch {
 void quota_forget(struct process *process)
 {
     free(process->quota);
+}
+
+/* The recorder reads a thread's times together with the quota's; where it was late itself, that was long ago.
+ */
+static uint64_t read_before_ns(const struct process *process, uint64_t time_ns)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)process->pid);
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    uint64_t before_ns = time_ns - MIN(LATE_NS, time_ns);
+    return thread && thread->sched_count
+               ? MIN(before_ns, thread->sched[(thread->sched_count - 1) % SCHED_KEPT].time_ns)
+               : before_ns;
 }
 
 static void cpu_event(struct analysis *a, struct thread *none, const struct event *e)
@@ -51,8 +64,8 @@ static void cpu_event(struct analysis *a, struct thread *none, const struct even
         q->first_periods = q->periods;
         q->first_throttled = q->throttled;
     } else if (throttled_ns > q->last_throttled_ns) {
-        q->samples[q->count++ % SAMPLES_KEPT] =
-            (struct quota_sample){e->time_ns, throttled_ns - q->last_throttled_ns};
+        q->samples[q->count++ % SAMPLES_KEPT] = (struct quota_sample){
+            read_before_ns(process, e->time_ns), e->time_ns, throttled_ns - q->last_throttled_ns};
     }
     q->last_throttled_ns = throttled_ns;
 }
@@ -70,7 +83,7 @@ static uint64_t throttled_ns(const struct process *process, uint64_t start_ns, u
         const struct quota_sample *s = &q->samples[(i - 1) % SAMPLES_KEPT];
         if (s->time_ns <= start_ns)
             break;
-        if (s->time_ns <= end_ns + LATE_NS)
+        if (s->since_ns <= end_ns)
             sum_ns += s->throttled_ns;
     }
     return MIN(sum_ns, most_ns);

@@ -95,6 +95,23 @@ static void no_more_than_the_thread_waited(void **state)
     feed_done(&feed);
 }
 
+/* Of what a thread stood without a CPU, the quota took a part, and other programs the rest. */
+static void the_machine_is_blamed_for_the_rest_only(void **state)
+{
+    struct feed feed;
+    stands(&feed, MS(90));
+    const struct finding *f = feed_finding(&feed, FINDING_cpu_throttled);
+    assert_int_equal(finding_get_evidence(f, "throttled_ns")->count, MS(90));
+    f = feed_finding(&feed, FINDING_run_queue_wait);
+    assert_non_null(f);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, MS(170), MS(185));
+    feed_done(&feed);
+
+    stands(&feed, MS(235)); /* what is left is too little to be told */
+    assert_null(feed_finding(&feed, FINDING_run_queue_wait));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +119,7 @@ int main(void)
         cmocka_unit_test(groups_of_both_versions),
         cmocka_unit_test(a_quota_is_told_from_a_busy_machine),
         cmocka_unit_test(no_more_than_the_thread_waited),
+        cmocka_unit_test(the_machine_is_blamed_for_the_rest_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
