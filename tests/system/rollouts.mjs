@@ -247,6 +247,7 @@ export const SCENARIOS = {
     // ---- errors ----
     'errors of the new version': { plan: (f) => pair(f, { error: ({ isNewer }) => f.random() < (isNewer ? 0.08 : 0.005) }), expect: slower({ measure: 'errors' }) },
     'exceptions of the new version, its spans without a status': { plan: (f) => pair(f, { statusUnset: true, error: ({ isNewer }) => f.random() < (isNewer ? 0.08 : 0.005) }), expect: slower({ measure: 'errors' }) },
+    'errors of the new version in one region for one plan': { plan: (f) => pair(f, { attributes: ({ i }) => ({ 'cloud.region': `r${i % 4}`, 'tenant.plan': ['free', 'team', 'firm'][Math.floor(i / 4) % 3] }), error: ({ isNewer, i }) => f.random() < (isNewer && i % 4 === 1 && Math.floor(i / 4) % 3 === 2 ? 0.3 : 0.01) }), expect: slower({ measure: 'errors', cause: /^(cloud.region=r1 and tenant.plan=firm|tenant.plan=firm and cloud.region=r1)$/ }) },
     'errors of both alike': { expect: notSlower(), plan: (f) => void pair(f, { error: () => f.random() < 0.05 }) },
     // ---- names ----
     'unique names of roots': { plan: (f) => pair(f, { bare: true, factor: () => 1.5, name: ({ i }) => `GET /orders/${1000000 + i * 7}` }), expect: slower() },
