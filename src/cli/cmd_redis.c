@@ -1,273 +1,28 @@
-/* `sonde redis`: what the Redis servers in a recording did, who sent it, and who waited behind what. */
+/* `sonde redis`: what Redis servers did, who sent it, and who waited behind what: in a recording, or of a
+ * server that runs, which is recorded first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/folder.h"
 #include "base/clock.h"
+#include "base/proc.h"
+#include "base/text.h"
 #include "cli/cli.h"
+#include "cli/follow.h"
 #include "cli/progress.h"
 #include "cli/reading.h"
+#include "cli/recording.h"
+#include "cli/redis_live.h"
+#include "cli/redis_text.h"
+#include "collect/listening.h"
 #include "targets/redis/summary.h"
 #include "trace/trace.h"
-
-enum { ROWS = 12, DURATION = 32, BYTES = 24 };
-
-/* ---- text ---- */
-
-static const char *say_ns(uint64_t ns, char text[static DURATION])
-{
-    return clock_format_duration(ns, text, DURATION);
-}
-
-static const char *say_bytes(uint64_t bytes, char text[static BYTES])
-{
-    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1000 && unit + 1 < ARRAY_SIZE(UNITS)) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(text, BYTES, unit && value < 10 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
-    return text;
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct redis_command *x = *(struct redis_command *const *)a, *y = *(struct redis_command *const *)b;
-    return x->time_ns == y->time_ns ? strcmp(x->name, y->name) : x->time_ns > y->time_ns ? -1 : 1;
-}
-
-static int by_caller_time(const void *a, const void *b)
-{
-    const struct redis_caller *x = a, *y = b;
-    return x->time_ns == y->time_ns ? strcmp(x->name, y->name) : x->time_ns > y->time_ns ? -1 : 1;
-}
-
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
-static void add_rest(struct text *to, size_t count, const char *what)
-{
-    if (count > ROWS)
-        text_addf(to, "   ... and %zu more %s (--json lists all)\n", count - ROWS, what);
-}
-
-static void add_commands(struct text *to, struct redis_server *server, double seconds,
-                         const struct prose_style *style)
-{
-    char p50[DURATION], p99[DURATION], worst[DURATION], bytes[BYTES];
-    if (!server->commands.count)
-        return;
-    qsort(server->commands.at, server->commands.count, sizeof(*server->commands.at), by_time);
-    text_addf(to, "\n   %s%-20s %10s %10s %8s %9s %9s %9s %10s%s\n", style->dim, "command", "calls",
-              "calls/s", "time", "p50", "p99", "worst", "arguments", style->none);
-    for (size_t i = 0; i < MIN(server->commands.count, (size_t)ROWS); i++) {
-        const struct redis_command *c = server->commands.at[i];
-        char name[21];
-        size_t n = 0;
-        for (; c->name[n] && n < sizeof(name) - 1; n++)
-            name[n] = (char)(c->name[n] == '|' ? ' ' : toupper((unsigned char)c->name[n]));
-        name[n] = '\0';
-        text_addf(to, "   %-20s %10" PRIu64 " %10.0f %6.1f %% %9s %9s %9s %10s\n", name, c->calls,
-                  seconds > 0 ? (double)c->calls / seconds : 0, share(c->time_ns, server->command_ns),
-                  say_ns((uint64_t)sketch_quantile(&c->latency, 0.5), p50),
-                  say_ns((uint64_t)sketch_quantile(&c->latency, 0.99), p99), say_ns(c->worst_ns, worst),
-                  say_bytes(c->argument_bytes, bytes));
-    }
-    add_rest(to, server->commands.count, "commands");
-}
-
-static void add_callers(struct text *to, struct redis_server *server, const struct prose_style *style)
-{
-    char bytes[BYTES];
-    if (!server->callers.count)
-        return;
-    qsort(server->callers.at, server->callers.count, sizeof(*server->callers.at), by_caller_time);
-    text_addf(to, "\n   %s%-36s %12s %10s %8s %10s%s\n", style->dim, "caller", "connections", "commands",
-              "time", "arguments", style->none);
-    for (size_t i = 0; i < MIN(server->callers.count, (size_t)ROWS); i++) {
-        const struct redis_caller *c = &server->callers.at[i];
-        char name[64];
-        snprintf(name, sizeof(name), "%s%s", c->name, c->traced ? "" : " (not traced)");
-        text_addf(to, "   %-36s %12" PRIu64 " %10" PRIu64 " %6.1f %% %10s\n", name, c->clients, c->commands,
-                  share(c->time_ns, server->command_ns), say_bytes(c->argument_bytes, bytes));
-    }
-    add_rest(to, server->callers.count, "callers");
-}
-
-static void add_loop(struct text *to, const struct redis_server *server, uint64_t took_ns)
-{
-    char longest[DURATION];
-    if (!server->iterations)
-        return;
-    text_addf(to,
-              "\n   Event loop: %" PRIu64
-              " iterations with work, busy %.0f %% of the time, the longest %s. Connections ready an "
-              "iteration:\n   half %.0f at most, 99 %% %.0f at most, most %.0f.\n",
-              server->iterations, share(server->busy_ns, took_ns), say_ns(server->longest_ns, longest),
-              sketch_quantile(&server->ready, 0.5), sketch_quantile(&server->ready, 0.99),
-              sketch_quantile(&server->ready, 1));
-}
-
-static void add_threads(struct text *to, const struct redis_server *server, const struct prose_style *style)
-{
-    char read[DURATION], reply[DURATION], command[DURATION];
-    if (server->thread_count < 2)
-        return;
-    text_addf(to, "\n   %s%-10s %10s %9s %10s %9s %10s %9s%s\n", style->dim, "thread", "reads", "time",
-              "replies", "time", "commands", "time", style->none);
-    for (unsigned i = 0; i < server->thread_count; i++) {
-        const struct redis_thread *t = &server->threads[i];
-        text_addf(to, "   %-10" PRId64 " %10" PRIu64 " %9s %10" PRIu64 " %9s %10" PRIu64 " %9s\n", t->tid,
-                  t->reads, say_ns(t->read_ns, read), t->replies, say_ns(t->reply_ns, reply), t->commands,
-                  say_ns(t->command_ns, command));
-    }
-}
-
-static void add_bus(struct text *to, const struct redis_server *server, const struct prose_style *style)
-{
-    enum { PUBLISH = 4 };
-    char sent[BYTES], received[BYTES];
-    bool any = false;
-    for (unsigned type = 0; type < REDIS_BUS_TYPES; type++) {
-        const struct redis_traffic *t = &server->bus[type];
-        if (!t->sent && !t->received)
-            continue;
-        if (!any)
-            text_addf(to, "\n   %s%-22s %10s %10s %10s %10s%s\n", style->dim, "cluster bus", "sent", "bytes",
-                      "received", "bytes", style->none);
-        any = true;
-        text_addf(to, "   %-22s %10" PRIu64 " %10s %10" PRIu64 " %10s\n", redis_bus_type(type), t->sent,
-                  say_bytes(t->sent_bytes, sent), t->received, say_bytes(t->received_bytes, received));
-    }
-    if (server->publish_bytes && server->bus[PUBLISH].sent_bytes)
-        text_addf(to, "   PUBLISH put %.1f times its arguments on the bus.\n",
-                  (double)server->bus[PUBLISH].sent_bytes / (double)server->publish_bytes);
-}
-
-static void add_sum(struct text *to, const char *what, const struct redis_sum *sum, const char *more)
-{
-    char took[DURATION], worst[DURATION];
-    if (sum->count)
-        text_addf(to, "   %-28s %10" PRIu64 " %10s %10s  %s\n", what, sum->count, say_ns(sum->time_ns, took),
-                  say_ns(sum->worst_ns, worst), more);
-}
-
-static void add_volume(struct text *to, const char *what, const struct redis_volume *volume)
-{
-    char in[BYTES], out[BYTES], wire_in[BYTES], wire_out[BYTES];
-    if (!volume->in && !volume->out)
-        return;
-    text_addf(to, "   %-10s in %s, out %s", what, say_bytes(volume->in, in), say_bytes(volume->out, out));
-    if (volume->wire_in != volume->in || volume->wire_out != volume->out)
-        text_addf(to, "; with TLS in %s, out %s on the wire", say_bytes(volume->wire_in, wire_in),
-                  say_bytes(volume->wire_out, wire_out));
-    text_add(to, "\n");
-}
-
-static void add_bytes(struct text *to, const struct redis_server *server)
-{
-    const struct redis_work *w = &server->work;
-    char in[BYTES], out[BYTES];
-    if (w->clients.in || w->clients.out || w->replicas.out || w->bus_in || w->bus_out)
-        text_add(to, "\n");
-    add_volume(to, "Clients:", &w->clients);
-    add_volume(to, "Replicas:", &w->replicas);
-    if (w->bus_in || w->bus_out)
-        text_addf(to, "   %-10s in %s, out %s\n", "Bus:", say_bytes(w->bus_in, in),
-                  say_bytes(w->bus_out, out));
-}
-
-static void add_work(struct text *to, const struct redis_server *server, const struct prose_style *style)
-{
-    const struct redis_work *w = &server->work;
-    char bytes[BYTES], more[96];
-    struct redis_sum blocked = {0};
-    array_foreach (&server->commands, command) {
-        blocked.count += (*command)->blocked.count;
-        blocked.time_ns += (*command)->blocked.time_ns;
-        blocked.worst_ns = MAX(blocked.worst_ns, (*command)->blocked.worst_ns);
-    }
-    uint64_t keys = w->expired + w->expired_on_access + w->expired_unseen + w->evicted;
-    if (!w->forks.count && !w->syncs.count && !w->background_syncs.count && !w->aof_writes.count && !keys &&
-        !blocked.count)
-        return;
-    text_addf(to, "\n   %s%-28s %10s %10s %10s%s\n", style->dim, "beside commands", "times", "in all",
-              "longest", style->none);
-    snprintf(more, sizeof(more), "the server had %s", say_bytes(w->fork_memory_bytes, bytes));
-    add_sum(to, "forks", &w->forks, more);
-    snprintf(more, sizeof(more), "%s", say_bytes(w->aof_bytes, bytes));
-    add_sum(to, "append-only file written", &w->aof_writes, more);
-    add_sum(to, "fdatasync on the main thread", &w->syncs, "");
-    add_sum(to, "fdatasync in the background", &w->background_syncs, "");
-    snprintf(more, sizeof(more), "%" PRIu64 " keys, and %" PRIu64 " when they were asked for", w->expired,
-             w->expired_on_access);
-    if (w->expired || w->expired_on_access)
-        add_sum(to, "expired keys", &w->expiry, more);
-    snprintf(more, sizeof(more), "%" PRIu64 " keys", w->evicted);
-    if (w->expired_unseen)
-        text_addf(to, "   %-28s %10" PRIu64 "\n", "keys expired", w->expired_unseen);
-    add_sum(to, "evictions", &w->evictions, more);
-    add_sum(to, "clients blocked", &blocked, "");
-}
-
-static void add_server(struct text *to, struct redis_server *server, const struct prose_style *style)
-{
-    const struct redis_model *model = server->model;
-    uint64_t from = MAX(server->started_ns, model->first_ns);
-    uint64_t until = server->ended_ns ? server->ended_ns : model->last_ns;
-    uint64_t took_ns = until > from ? until - from : 0;
-    double seconds = (double)took_ns / 1e9;
-    char took[DURATION], ran[DURATION];
-    text_addf(to, "\n%s%s%s (process %" PRId64 "): ", style->bold, server->name, style->none, server->pid);
-    prose_count(to, server->commands_count, "command");
-    text_add(to, " from ");
-    prose_count(to, server->clients_count, "connection");
-    text_addf(to, " in %s; executing took %s, %.1f %% of the time.\n", say_ns(took_ns, took),
-              say_ns(server->command_ns, ran), share(server->command_ns, took_ns));
-    if (server->lost) {
-        text_add(to, "   ");
-        prose_count(to, server->lost, "event");
-        text_add(to, " of this server were lost: every figure here is too small by what they held.\n");
-    }
-    add_commands(to, server, seconds, style);
-    add_callers(to, server, style);
-    add_loop(to, server, took_ns);
-    add_threads(to, server, style);
-    add_work(to, server, style);
-    add_bytes(to, server);
-    add_bus(to, server, style);
-}
-
-static void print_text(struct redis_model *model, const struct report *report)
-{
-    const struct prose_style *style = reading_style(1);
-    unsigned width = reading_width(1);
-    struct text out = {0}, limits = {0};
-    struct report seen = *report;
-    if (model->list.count)
-        prose_findings(&out, report, style, width);
-    else
-        text_addf(&out, "No Redis server is in this recording. Record one with `sonde run -- redis-server "
-                        "...`, or attach to "
-                        "the\nprocess of one that runs: `sonde attach PID`.\n");
-    array_foreach (&model->list, server)
-        add_server(&out, *server, style);
-    seen.overhead.count = 0;
-    prose_limits(&limits, &seen, style, width);
-    if (limits.length)
-        text_addf(&out, "\n%s", text_get(&limits));
-    cli_put(stdout, text_get(&out));
-    text_done(&out);
-    text_done(&limits);
-}
 
 /* ---- reading ---- */
 
@@ -314,65 +69,292 @@ static int read_model(const char *folder, const struct analyze_options *options,
     return 0;
 }
 
-/* ---- the command ---- */
-
-#define AT(member) offsetof(struct reading_options, member)
-
-/* Of the options of all reading commands those that concern Redis. */
-static const struct option_row OPTION_ROWS[] = {
-    {"json", .text = "print one JSON document: findings, servers", .type = OPTION_FLAG, .at = AT(json)},
-    {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
-     .type = OPTION_MS, .at = AT(analyze.slow_command_ns)},
-    {NULL},
-};
-
-static const struct option_group OPTIONS[] = {{OPTION_ROWS, 0}, {NULL, 0}};
-
-static int run(const struct command *self, int argc, char **argv)
+/* Prints the report of a recording; returns the exit status. */
+static int report_folder(const struct reading_options *options, bool followed)
 {
     _cleanup_(redis_model_freep) struct redis_model *model = NULL;
-    struct reading_options options = {.analyze = ANALYZE_DEFAULTS};
     struct report report = {0};
     struct problem problem = {0};
-    int first, r = options_parse(self, argc, argv, &options, &first);
-    if (r < 0)
-        r = reading_operand(self, argc, argv, first, &options);
-    if (r >= 0)
-        return r;
-    r = read_model(options.folder, &options.analyze, &problem, &model, &report);
+    int r = read_model(options->folder, &options->analyze, &problem, &model, &report);
     if (r < 0) {
         report_done(&report);
         return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     }
     int status = reading_status(&report);
-    if (options.json) {
+    if (options->json) {
         report.extra = json_pack("{s:o}", "servers", redis_summary_json(model));
-        if (!report.extra || reading_print_json(report_json(&report)) < 0) {
+        json_t *document = report.extra ? report_json(&report) : NULL;
+        if (!document || reading_print_end(document, followed) < 0) {
             problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
             status = cli_fail(EXIT_FAILED, &problem);
         }
     } else {
-        print_text(model, &report);
+        redis_print(model, &report);
     }
     report_done(&report);
     return status;
 }
 
+/* ---- a server that runs ---- */
+
+static bool is_number(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isdigit((unsigned char)*c))
+            return false;
+    return text[0] != '\0';
+}
+
+static bool listens(const struct proc *proc, unsigned port)
+{
+    enum { PORTS = 64 };
+    uint16_t ports[PORTS];
+    size_t count = listening_ports(proc, ports, PORTS);
+    for (size_t i = 0; i < MIN(count, (size_t)PORTS); i++)
+        if (ports[i] == port)
+            return true;
+    return false;
+}
+
+/* The process that listens on a TCP port. 1 with *ret_proc (the caller's), 0: none does; -EUSERS: several, as
+ * in containers of their own; *pids names them. */
+static int find_listener(unsigned port, struct text *pids, struct proc **ret_proc)
+{
+    _cleanup_(proc_unrefp) struct proc *found = NULL;
+    unsigned count = 0;
+    DIR *list = opendir("/proc");
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        _cleanup_(proc_unrefp) struct proc *proc = NULL;
+        if (!is_number(entry->d_name) || proc_open(atoi(entry->d_name), &proc) < 0 || !listens(proc, port))
+            continue;
+        text_addf(pids, "%s%s", count ? ", " : "", entry->d_name);
+        if (!count++)
+            found = proc_ref(proc);
+    }
+    if (list)
+        closedir(list);
+    if (count > 1)
+        return -EUSERS;
+    *ret_proc = found;
+    found = NULL;
+    return (int)count;
+}
+
+/* ":6379" is a port, "pid:4711" a process; "6379" is a port when somebody listens on it, else a process.
+ * EXIT_DONE with *ret_proc, or an exit status once it was said why. */
+static int find_server(const struct command *self, const char *said, struct proc **ret_proc)
+{
+    _cleanup_(text_done) struct text pids = {0};
+    bool port_only = said[0] == ':', pid_only = strncmp(said, "pid:", 4) == 0;
+    const char *digits = said + (port_only ? 1 : pid_only ? 4 : 0);
+    double number = 0;
+    if (!is_number(digits) || !cli_number(digits, 1, port_only ? 65535 : 4194304, &number))
+        return cli_usage(self, "'%s' is neither a port nor a process", said);
+    int r = pid_only || number > 65535 ? 0 : find_listener((unsigned)number, &pids, ret_proc);
+    if (r > 0)
+        return EXIT_DONE;
+    if (r == 0 && !port_only)
+        return cli_open_process((pid_t)number, ret_proc);
+    struct problem problem = {0};
+    if (r == 0) {
+        problem_set(&problem, -ESRCH, "no process that sonde may look at listens on port %s", digits);
+        problem_remedy(&problem, "Run sonde as the server's user or as root, or give the server's PID.");
+    } else {
+        problem_set(&problem, r, "several processes listen on port %s: %s", digits, text_get(&pids));
+        problem_remedy(&problem, "Give the PID of the one that you mean: pid:NUMBER.");
+    }
+    return cli_fail(EXIT_FAILED, &problem);
+}
+
+/* ---- the command ---- */
+
+struct redis_command_line {
+    struct reading_options reading;
+    struct recording recording;
+    struct redis_live_options live;
+    bool follow;
+    double seconds; /* 0: until Ctrl-C */
+};
+
+#define AT(member) offsetof(struct redis_command_line, member)
+
+static int take_each(const char *value, void *into, struct problem *problem)
+{
+    struct redis_each *each = into;
+    each->wanted = true;
+    each->name = value;
+    return 0;
+}
+
+static const struct option_row EACH_ROWS[] = {
+    {"each", .value = "[=COMMAND]",
+     .text = "with --follow: print commands one by one, as MONITOR does, with their execution times and "
+             "clients; all, or those of one name",
+     .type = OPTION_CALL, .take = take_each},
+    {"client", .value = "CLIENT",
+     .text = "with --each: only those of a client: its id, its address, or "
+             "ADDRESS:PORT",
+     .type = OPTION_TEXT, .at = offsetof(struct redis_each, client)},
+    {"least-ms", .value = "MS", .text = "with --each: only those that executed for at least MS",
+     .type = OPTION_MS, .at = offsetof(struct redis_each, least_ns)},
+    {NULL},
+};
+
+/* Of the options of all reading and recording commands those that concern Redis. */
+static const struct option_row OPTION_ROWS[] = {
+    {"follow", 'f',
+     .text = "show commands, waits, event loop and cluster bus while they are recorded, and "
+             "findings as they appear",
+     .type = OPTION_FLAG, .at = AT(follow)},
+    {"interval", .value = "SECONDS", .text = "with --follow: from one view to the next (1)",
+     .type = OPTION_SECONDS, .at = AT(live.interval_s)},
+    {"json", .text = "print one JSON document: findings, servers; with --follow a document a line",
+     .type = OPTION_FLAG, .at = AT(reading.json)},
+    {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
+     .type = OPTION_MS, .at = AT(reading.analyze.slow_command_ns)},
+    {"duration", 'd', "SECONDS", "of a server: end by itself after this time", OPTION_SECONDS,
+     .at = AT(seconds)},
+    {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
+     .at = AT(recording.folder)},
+    {"budget", .value = "PERCENT,MB",
+     .text = "of a server: limit tracing to PERCENT CPU and MB of memory (5,128)", .type = OPTION_TEXT,
+     .at = AT(recording.budget)},
+    {"quiet", 'q', .text = "no notes on stderr while it is recorded", .type = OPTION_FLAG,
+     .at = AT(recording.quiet)},
+    {NULL},
+};
+
+static const struct option_group OPTIONS[] = {{OPTION_ROWS, 0}, {EACH_ROWS, AT(live.each)}, {NULL, 0}};
+
+static int follow_folder(struct redis_command_line *said)
+{
+    said->live.folder = said->reading.folder;
+    said->live.json = said->reading.json;
+    said->live.slow_command_ns = said->reading.analyze.slow_command_ns;
+    int r = redis_live_run(&said->live);
+    return r != EXIT_DONE ? r : report_folder(&said->reading, true);
+}
+
+/* The follower gets what was said to us; a number as text has to live until it has been started. */
+struct follower_words {
+    char slow[48], interval[48], least[48], each[160], client[160];
+    const char *list[FOLLOW_ARGUMENTS + 1];
+};
+
+static void follower_words(const struct redis_command_line *said, struct follower_words *to)
+{
+    const struct redis_each *each = &said->live.each;
+    size_t n = 0;
+    snprintf(to->slow, sizeof(to->slow), "--slow-command-ms=%.6f",
+             (double)said->reading.analyze.slow_command_ns / 1e6);
+    snprintf(to->interval, sizeof(to->interval), "--interval=%.6f", said->live.interval_s);
+    to->list[n++] = "redis";
+    to->list[n++] = "--follow";
+    to->list[n++] = to->slow;
+    to->list[n++] = to->interval;
+    if (said->reading.json)
+        to->list[n++] = "--json";
+    if (each->wanted) {
+        snprintf(to->each, sizeof(to->each), "--each%s%s", each->name ? "=" : "",
+                 each->name ? each->name : "");
+        to->list[n++] = to->each;
+    }
+    if (each->client) {
+        snprintf(to->client, sizeof(to->client), "--client=%s", each->client);
+        to->list[n++] = to->client;
+    }
+    if (each->least_ns) {
+        snprintf(to->least, sizeof(to->least), "--least-ms=%.6f", (double)each->least_ns / 1e6);
+        to->list[n++] = to->least;
+    }
+    to->list[n] = NULL;
+}
+
+static int record(struct redis_command_line *said, struct proc *server)
+{
+    enum { WRITTEN_EVERY_MS = 100 };
+    struct recording *recording = &said->recording;
+    struct follower_words words;
+    struct problem problem = {0};
+    int ignored = 0;
+    if (said->follow) {
+        follower_words(said, &words);
+        recording->follow = recording->report = true;
+        recording->follow_by = words.list;
+        recording->written_every_ns = WRITTEN_EVERY_MS * NS_PER_MS;
+    }
+    int r = recording_open(recording, &problem);
+    recording_hold_signals();
+    if (r >= 0)
+        r = session_attach(recording->session, server, &problem);
+    uint64_t deadline_ns = 0;
+    if (said->seconds > 0)
+        deadline_ns = clock_monotonic_ns() + (uint64_t)(said->seconds * (double)NS_PER_S);
+    if (r >= 0 && !recording->quiet)
+        fprintf(stderr, "sonde: attached to process %d; %s\n", server->pid,
+                deadline_ns ? "Ctrl-C ends earlier" : "Ctrl-C ends and reports");
+    if (r >= 0)
+        r = recording_loop(recording, 0, deadline_ns, &ignored, &problem);
+    bool recorded = r >= 0;
+    r = recording_close(recording, r, 0, &problem);
+    if (!recorded || said->follow || (r != EXIT_DONE && r != EXIT_LOST))
+        return r;
+    said->reading.folder = recording->folder;
+    return report_folder(&said->reading, false);
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct redis_command_line said = {.reading.analyze = ANALYZE_DEFAULTS,
+                                      .recording.request_context = SONDE_CONTEXT_AUTO,
+                                      .live.interval_s = 1};
+    int first, r = options_parse(self, argc, argv, &said, &first);
+    if (r >= 0)
+        return r;
+    if (said.live.each.wanted && !said.follow)
+        return cli_usage(self, "--each needs --follow");
+    if ((said.live.each.client || said.live.each.least_ns) && !said.live.each.wanted)
+        return cli_usage(self, "--client and --least-ms choose among what --each prints");
+    const char *operand = first + 1 == argc ? argv[first] : NULL;
+    bool server = operand && access(operand, F_OK) < 0 &&
+                  (is_number(operand) || operand[0] == ':' || strncmp(operand, "pid:", 4) == 0);
+    if (first == argc)
+        return cli_usage(self, "which server or recording? Give a port, a PID or a directory");
+    if (!server && (said.seconds > 0 || said.recording.folder || said.recording.budget))
+        return cli_usage(self, "--duration, --output and --budget are for a server, by its port or PID");
+    if (!server) {
+        r = reading_operand(self, argc, argv, first, &said.reading);
+        return r >= 0 ? r : said.follow ? follow_folder(&said) : report_folder(&said.reading, false);
+    }
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    r = find_server(self, operand, &proc);
+    return r != EXIT_DONE ? r : record(&said, proc);
+}
+
 const struct command command_redis = {
     .name = "redis",
-    .arguments = "[OPTION...] DIR",
-    .summary = "Show what Redis servers did: commands, callers, queueing, threads, cluster bus",
-    .help = "Findings come first: slow commands with the connections that waited behind them, connections "
-            "that two\n"
-            "threads came to own, servers ended by a signal. Then, for each server in the recording, its "
-            "commands,\n"
-            "the callers behind them (traced services by name, others by address), the event loop, the work "
-            "of its\n"
-            "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
-            "with 4\n"
-            "when events were lost, else 0.\n",
+    .arguments = "[OPTION...] PORT|PID|DIR",
+    .summary = "Show what Redis servers do: commands, callers, queueing, threads, cluster bus",
+    .help =
+        "Of a recording, or of a server that runs on this host: it is attached to, recorded until Ctrl-C or "
+        "for\n"
+        "--duration, and left as it was. A number is the port that it listens on, or else its PID; :6379 "
+        "and\n"
+        "pid:4711 say which.\n\n"
+        "Findings come first: slow commands with the connections that waited behind them, connections "
+        "that two\n"
+        "threads came to own, servers ended by a signal. Then, for each server in the recording, its "
+        "commands,\n"
+        "the callers behind them (traced services by name, others by address), the event loop, the work "
+        "of its\n"
+        "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
+        "with 4\n"
+        "when events were lost, else 0.\n",
     .options = OPTIONS,
-    .examples = "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
+    .examples = "  sonde redis --duration 10 6379\n"
+                "  sonde redis --follow 6379\n"
+                "  sonde redis --follow --each --least-ms 1 6379\n"
+                "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
                 "  sonde redis /tmp/trace\n"
                 "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n",
     .run = run,

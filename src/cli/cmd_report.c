@@ -325,13 +325,7 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
         json_array_append_new(report->requests, vertical_json(requests[i], analysis_samples(analysis)));
     if (folder_extend(report, analysis) < 0)
         return -ENOMEM;
-    if (!compact)
-        return reading_print_json(report_json(report));
-    json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", report_json(report));
-    int r = line ? json_dumpf(line, stdout, JSON_COMPACT) : -1;
-    json_decref(line);
-    putchar('\n');
-    return r < 0 ? -ENOMEM : 0;
+    return reading_print_end(report_json(report), compact);
 }
 
 /* ---- the command ---- */

@@ -15,20 +15,15 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/telling.h"
 #include "trace/trace.h"
 
-enum { INTERVAL_MS = 1000, SHOWN_MAX = 12, TELL_AGAIN = 2 };
+enum { INTERVAL_MS = 1000, SHOWN_MAX = 12 };
 
-/* The recorder writes what it has every half second; what is younger may not all be there. */
+/* How old what was recorded must be to be read, where the recorder does not say how often it writes; else how
+ * many times that. */
 static const uint64_t SETTLED_NS = 1500 * NS_PER_MS;
-
-struct told {
-    char *key;   /* kind, service and place: what stays the same while it goes on */
-    char *title; /* as it was told last */
-    char *severity;
-    json_int_t cost_ns; /* then */
-    bool there;         /* in the newest look */
-};
+enum { SETTLED_TIMES = 3 };
 
 struct follower {
     const struct reading_options *options;
@@ -37,7 +32,7 @@ struct follower {
     bool complete;    /* the recorder has ended */
     bool terminal;
     unsigned lines; /* on the terminal, to be replaced */
-    ARRAY(struct told) told;
+    struct telling telling;
 };
 
 static volatile sig_atomic_t stopped;
@@ -48,8 +43,12 @@ static void stop(int number)
     stopped = 1;
 }
 
-/* A signal that whoever started us has us ignore stays ignored. */
-static void catch_signals(void)
+bool follow_stopped(void)
+{
+    return stopped;
+}
+
+void follow_catch_signals(void)
 {
     static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < ARRAY_SIZE(SIGNALS); i++) {
@@ -61,15 +60,19 @@ static void catch_signals(void)
 
 /* ---- the trace as it grows ---- */
 
-static bool is_complete(const char *folder)
+bool follow_look(const char *folder, uint64_t *ret_settled_ns)
 {
     char path[4096];
     snprintf(path, sizeof(path), "%s/manifest.json", folder);
     _cleanup_(freep) char *text = NULL;
+    *ret_settled_ns = SETTLED_NS;
     if (file_read(path, 64 << 20, &text, NULL) < 0)
         return false;
     json_t *manifest = json_loads(text, 0, NULL);
     bool complete = !manifest || !json_is_false(json_object_get(manifest, "complete"));
+    json_int_t written_ms = json_integer_value(json_object_get(manifest, "written_every_ms"));
+    if (written_ms > 0 && written_ms < 60000)
+        *ret_settled_ns = SETTLED_TIMES * (uint64_t)written_ms * NS_PER_MS;
     json_decref(manifest);
     return complete;
 }
@@ -79,8 +82,9 @@ static int read_news(struct follower *f, struct problem *problem)
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
     const struct event *event;
-    f->complete = is_complete(f->options->folder);
-    uint64_t until_ns = f->complete ? UINT64_MAX : clock_monotonic_ns() - SETTLED_NS;
+    uint64_t settled_ns;
+    f->complete = follow_look(f->options->folder, &settled_ns);
+    uint64_t until_ns = f->complete ? UINT64_MAX : clock_monotonic_ns() - settled_ns;
     int r = trace_open(f->options->folder, NULL, problem, &trace);
     if (r == -ENOENT && !f->complete)
         return 0; /* nothing is written yet */
@@ -139,93 +143,7 @@ static json_t *findings_now(struct follower *f)
     return findings;
 }
 
-/* ---- telling ---- */
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static void make_key(char *to, size_t size, const json_t *finding)
-{
-    static const char *const IDENTITY[] = {"pattern", "command",   "occupied_by",
-                                           "called",  "operation", "peer"};
-    const json_t *where = json_object_get(finding, "where"), *source = json_object_get(where, "source");
-    const json_t *evidence = json_object_get(finding, "evidence");
-    int n = snprintf(to, size, "%s|%s|%s|%s", text_of(finding, "kind"), text_of(where, "service"),
-                     text_of(source, "function"), text_of(source, "file"));
-    for (size_t i = 0; i < ARRAY_SIZE(IDENTITY) && n > 0 && (size_t)n < size; i++)
-        n += snprintf(to + n, size - (size_t)n, "|%s", text_of(evidence, IDENTITY[i]));
-}
-
-static struct told *told_get(struct follower *f, const char *key)
-{
-    array_foreach (&f->told, known)
-        if (strcmp(known->key, key) == 0)
-            return known;
-    struct told fresh = {.key = strdup(key)};
-    return !fresh.key || array_add(&f->told, fresh) < 0 ? NULL : &f->told.at[f->told.count - 1];
-}
-
-static void tell(const struct follower *f, const char *state, const json_t *finding)
-{
-    char time_text[16];
-    time_t now = time(NULL);
-    if (f->options->json) {
-        json_t *line = json_pack("{s:s, s:I, s:O}", "state", state, "read_to_ns", (json_int_t)f->read_ns,
-                                 "finding", finding);
-        json_dumpf(line, stdout, JSON_COMPACT);
-        json_decref(line);
-        putchar('\n');
-    } else {
-        strftime(time_text, sizeof(time_text), "%H:%M:%S", localtime(&now));
-        printf("%s %-5s %s %s: %s\n", time_text, state, text_of(finding, "severity"),
-               text_of(finding, "kind"), text_of(finding, "title"));
-    }
-    fflush(stdout);
-}
-
-/* New ones, those that became severe, those that cost twice as much, and those that are gone. */
-static void tell_changes(struct follower *f, const json_t *findings)
-{
-    size_t i;
-    json_t *finding;
-    array_foreach (&f->told, known)
-        known->there = false;
-    json_array_foreach (findings, i, finding) {
-        char key[2048];
-        make_key(key, sizeof(key), finding);
-        struct told *known = told_get(f, key);
-        if (!known)
-            return;
-        json_int_t cost_ns = json_integer_value(json_object_get(finding, "cost_ns"));
-        bool fresh = !known->title;
-        bool worse = !fresh && (strcmp(known->severity, text_of(finding, "severity")) != 0 ||
-                                cost_ns >= known->cost_ns * TELL_AGAIN + (json_int_t)NS_PER_MS);
-        known->there = true;
-        if (!fresh && !worse)
-            continue;
-        tell(f, fresh ? "new" : "more", finding);
-        free(known->title);
-        free(known->severity);
-        known->title = strdup(text_of(finding, "title"));
-        known->severity = strdup(text_of(finding, "severity"));
-        known->cost_ns = cost_ns;
-    }
-    for (i = 0; i < f->told.count; i++) {
-        struct told gone = f->told.at[i];
-        if (gone.there || !gone.title)
-            continue;
-        json_t *said =
-            json_pack("{s:s, s:s, s:s}", "severity", gone.severity, "kind", "no longer", "title", gone.title);
-        tell(f, "gone", said);
-        json_decref(said);
-        free(gone.title);
-        free(gone.severity);
-        f->told.at[i].title = f->told.at[i].severity = NULL;
-    }
-}
+/* ---- on a terminal ---- */
 
 static void erase(struct follower *f)
 {
@@ -248,14 +166,14 @@ static void show_in_place(struct follower *f, const json_t *findings)
     if (!json_array_size(findings))
         text_add(&out, "no finding so far\n");
     json_array_foreach (findings, i, finding) {
-        const char *severity = text_of(finding, "severity");
+        const char *severity = telling_text(finding, "severity");
         bool loud = strcmp(severity, "info") != 0;
         if (i == SHOWN_MAX)
             text_addf(&out, "and %zu more\n", json_array_size(findings) - i);
         if (i >= SHOWN_MAX)
             break;
         text_addf(&out, "%s%-8s%s ", loud ? style->red : style->dim, severity, style->none);
-        const char *title = text_of(finding, "title");
+        const char *title = telling_text(finding, "title");
         int room = (int)width - 10;
         text_addf(&out, "%.*s%s\n", room, title, (int)strlen(title) > room ? "…" : "");
     }
@@ -268,7 +186,7 @@ static void show_in_place(struct follower *f, const json_t *findings)
 
 /* ---- the whole ---- */
 
-static void wait_ms(unsigned ms)
+void follow_pause_ms(unsigned ms)
 {
     const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&pause, NULL);
@@ -285,33 +203,29 @@ static int follow(struct follower *f, struct problem *problem)
         if (findings && f->terminal)
             show_in_place(f, findings);
         else if (findings)
-            tell_changes(f, findings);
+            telling_changes(&f->telling, f->read_ns, findings);
         json_decref(findings);
         if (f->complete || stopped || getppid() != parent)
             return 0;
-        wait_ms(INTERVAL_MS);
+        follow_pause_ms(INTERVAL_MS);
     }
 }
 
 int follow_run(const struct reading_options *options)
 {
     struct problem problem = {0};
-    struct follower f = {.options = options, .terminal = !options->json && isatty(1)};
+    struct follower f = {
+        .options = options, .terminal = !options->json && isatty(1), .telling.json = options->json};
     struct analyze_options analyze = options->analyze;
     analyze.folder = options->folder;
     int r = analysis_new(&analyze, &f.analysis);
-    catch_signals();
+    follow_catch_signals();
     if (r >= 0)
         r = follow(&f, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s: %s", options->folder, strerror(-r));
     erase(&f);
-    array_foreach (&f.told, told) {
-        free(told->key);
-        free(told->title);
-        free(told->severity);
-    }
-    array_done(&f.told);
+    telling_done(&f.telling);
     analysis_free(f.analysis);
     return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
                  : EXIT_DONE;
@@ -319,8 +233,13 @@ int follow_run(const struct reading_options *options)
 
 /* ---- beside a recording ---- */
 
-int follow_start(const char *folder, bool json)
+int follow_start(const char *folder, const char *const arguments[])
 {
+    const char *argv[FOLLOW_ARGUMENTS + 3] = {"sonde"};
+    size_t count = 1;
+    for (; *arguments && count <= FOLLOW_ARGUMENTS; arguments++)
+        argv[count++] = *arguments;
+    argv[count] = folder;
     pid_t recorder = getpid(), pid = fork();
     if (pid < 0)
         return -errno;
@@ -333,8 +252,7 @@ int follow_start(const char *folder, bool json)
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    execl("/proc/self/exe", "sonde", "report", "--follow", json ? "--json" : folder, json ? folder : NULL,
-          NULL);
+    execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
     _exit(EXIT_FAILED);
 }
 

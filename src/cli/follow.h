@@ -14,9 +14,21 @@
  * each, with json a document in a line each. EXIT_DONE, or an exit status after saying what went wrong. */
 int follow_run(const struct reading_options *options);
 
-/* Starts `sonde report --follow` on a folder in a process of its own; its pid or a negative errno. It prints
- * the full report when the recording is complete. */
-int follow_start(const char *folder, bool json);
+/* What a follower of a recording needs. Looks whether the recording is complete; *ret_settled_ns: what ended
+ * longer ago has been written. */
+bool follow_look(const char *folder, uint64_t *ret_settled_ns);
+void follow_pause_ms(unsigned ms);
+
+/* Ctrl-C and its kin are remembered from now on. A signal that whoever started us has us ignore stays
+ * ignored. */
+void follow_catch_signals(void);
+bool follow_stopped(void);
+
+/* Starts `sonde ARGUMENT... FOLDER` in a process of its own, which follows the recording until it is complete
+ * and prints its report then; its pid or a negative errno. arguments ends with NULL and has at most
+ * FOLLOW_ARGUMENTS. */
+enum { FOLLOW_ARGUMENTS = 12 };
+int follow_start(const char *folder, const char *const arguments[]);
 
 /* Waits for it; returns its exit status. */
 int follow_wait(int pid);

@@ -98,3 +98,14 @@ int reading_print_json(json_t *document)
     putchar('\n');
     return r < 0 ? -ENOMEM : 0;
 }
+
+int reading_print_end(json_t *document, bool followed)
+{
+    if (!followed)
+        return reading_print_json(document);
+    json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", document);
+    int r = line ? json_dumpf(line, stdout, JSON_COMPACT) : -1;
+    json_decref(line);
+    putchar('\n');
+    return r < 0 ? -ENOMEM : 0;
+}

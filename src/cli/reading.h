@@ -37,4 +37,7 @@ int reading_status(const struct report *report);
 /* Prints a document to stdout and releases it. 0 or -ENOMEM. */
 int reading_print_json(json_t *document);
 
+/* The same for a report's document; followed: as the last of those that --follow printed, in one line. */
+int reading_print_end(json_t *document, bool followed);
+
 #endif

@@ -190,6 +190,7 @@ int recording_open(struct recording *recording, struct problem *problem)
                                       .level = level,
                                       .families = families,
                                       .no_kernel = recording->no_kernel,
+                                      .written_every_ns = recording->written_every_ns,
                                       .request_context = recording->request_context,
                                       .budget = budget,
                                       .user = user,
@@ -197,8 +198,10 @@ int recording_open(struct recording *recording, struct problem *problem)
                                       .context = recording};
     memcpy(options.functions, recording->functions, sizeof(options.functions));
     int r = session_new(&options, &recording->session, problem);
+    const char *const report[] = {"report", "--follow", recording->json ? "--json" : NULL, NULL};
     if (r >= 0 && recording->follow &&
-        (recording->follower = follow_start(recording->folder, recording->json)) < 0)
+        (recording->follower =
+             follow_start(recording->folder, recording->follow_by ? recording->follow_by : report)) < 0)
         return problem_set(problem, recording->follower, "no process to follow the trace: %s",
                            strerror(-recording->follower));
     return r;

@@ -18,10 +18,12 @@ struct recording {
     const char *level;  /* how much is recorded; NULL: the usual */
     const char *kernel; /* families of kernel events asked for; NULL or "": the usual ones */
     bool no_kernel;
-    const char *user;   /* whom the command runs as; NULL: who called sudo, or sonde's own */
-    const char *budget; /* "PERCENT,MB"; NULL: the usual */
-    bool follow;        /* findings while it goes on (follow.h) */
-    int follower;       /* its process; 0: none */
+    const char *user;             /* whom the command runs as; NULL: who called sudo, or sonde's own */
+    const char *budget;           /* "PERCENT,MB"; NULL: the usual */
+    bool follow;                  /* findings while it goes on (follow.h) */
+    const char *const *follow_by; /* the arguments of who shows them; NULL: `sonde report --follow` */
+    uint64_t written_every_ns;    /* as session_options' */
+    int follower;                 /* its process; 0: none */
     enum sonde_context request_context;
     bool context_chosen;
     char functions[SONDE_FUNCTIONS_BYTES]; /* as session_options' */

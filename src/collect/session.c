@@ -84,6 +84,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     session->idle_us = IDLE_MAX_US;
     if (!session->options.stall_ns)
         session->options.stall_ns = 20 * NS_PER_MS;
+    if (!session->options.written_every_ns)
+        session->options.written_every_ns = NS_PER_S / 2;
     session->probe_path = realpath(options->probe_path, NULL);
     if (!session->probe_path) {
         int r = problem_set(problem, -errno, "%s: the probe cannot be opened: %s", options->probe_path,
@@ -398,7 +400,7 @@ int session_step(struct session *session, int *ret_status)
         session_tend(session, now);
     }
     session_overhead_tick(session, now);
-    if (now - session->flushed_ns > NS_PER_S / 2) {
+    if (now - session->flushed_ns > session->options.written_every_ns) {
         session->flushed_ns = now;
         flush_all(session);
         array_foreach (&session->programs, p)

@@ -28,7 +28,8 @@ struct session_options {
     /* JavaScript functions whose calls are to be seen, each on a line: "checkout", "Class.method",
      * "file.js:checkout"; "" for none. */
     char functions[SONDE_FUNCTIONS_BYTES];
-    uid_t user; /* the command runs as; 0: as sonde itself */
+    uint64_t written_every_ns; /* what was recorded is written so often; 0: every half second */
+    uid_t user;                /* the command runs as; 0: as sonde itself */
     /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
     void (*note)(void *context, const char *line);
     void *context;

@@ -246,7 +246,12 @@
     KIND(server_killed, "server-killed", "A traced server was ended by a signal.",                            \
          EVIDENCE("signal", "the signal, \"SIGABRT\"")                                                        \
          EVIDENCE("ended_ns", "when"))                                                                        \
-    KIND(redis_queueing, "redis-queueing", "Commands waited in Redis longer than they ran.", )                \
+    KIND(redis_queueing, "redis-queueing", "Requests waited in Redis for others that were each quick.",       \
+         EVIDENCE("requests_count", "requests that were ready at the same time as others")                    \
+         EVIDENCE("mean_wait_ns", "how long one waited until it was read, on average")                        \
+         EVIDENCE("longest_wait_ns", "the longest")                                                           \
+         EVIDENCE("delay_ns", "their waiting together")                                                       \
+         EVIDENCE("busy_share", "of the recording, in which the event loop worked, 0 to 1"))                  \
     KIND(redis_big_reply, "redis-big-reply", "A reply is so large that sending it is the cost.", \
          EVIDENCE("command", "the command") \
          EVIDENCE("reply_bytes", "the largest reply") \
@@ -297,10 +302,19 @@
          EVIDENCE("waiting_clients_count", "clients that had a request waiting when the longest wait ended")  \
          EVIDENCE("longest_wait_ns", "the longest of their waits, at most")                                   \
          EVIDENCE("delay_ns", "their waiting together")) \
-    KIND(redis_bus_overload, "redis-bus-overload", "The cluster bus carries more than the clients send.", )   \
+    KIND(redis_bus_overload, "redis-bus-overload", "The cluster bus takes much of the event loop's time.",    \
+         EVIDENCE("bus_bytes", "read and written on the bus")                                                 \
+         EVIDENCE("client_bytes", "read from and written to clients")                                         \
+         EVIDENCE("took_ns", "time in reading and writing the bus")                                           \
+         EVIDENCE("time_share", "of the recording, 0 to 1"))                                                  \
     KIND(redis_publish_amplification, "redis-publish-amplification",                                          \
-         "A published message is sent to every node of the cluster.", )                                       \
-    KIND(redis_tls_cost, "redis-tls-cost", "TLS takes much of the time.", )                                   \
+         "Published messages take many times their size on the cluster bus.",                                 \
+         EVIDENCE("messages_count", "published by clients of this server")                                    \
+         EVIDENCE("published_bytes", "channels and messages as clients sent them")                            \
+         EVIDENCE("bus_bytes", "sent to other nodes for them")                                                \
+         EVIDENCE("amplification", "the second to the first")                                                 \
+         EVIDENCE("copies", "to how many nodes one message was sent: the broadcast")                          \
+         EVIDENCE("envelope_bytes", "of one copy beside channel and message"))                                \
     KIND(hot_function, "hot-function", "A function takes a large share of the processors.",                   \
          EVIDENCE("function", "the function, of the application where one is on the stack")                   \
          EVIDENCE("language", "what it is written in, or runs in")                                            \

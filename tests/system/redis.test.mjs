@@ -3,17 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import net from 'node:net';
 import path from 'node:path';
-import tls from 'node:tls';
 import { eventually, finish, freePort, kill, outline, reportOf, sonde, SONDE, start, temporary } from './helper.mjs';
-
-const VERSION = /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString())[1];
-const AFFECTED = /^7\.[0-4]\./.test(VERSION);
-
-const command = (...words) => Buffer.concat([Buffer.from(`*${words.length}\r\n`),
-    ...words.flatMap((word) => [Buffer.from(`$${Buffer.byteLength(word)}\r\n`), Buffer.from(word), Buffer.from('\r\n')])]);
+import { AFFECTED, VERSION, command, halfClose, tlsOptions } from './redis-tls.mjs';
 
 // A connection on which one call waits for its reply (the whole reply in one piece of text that ends).
 async function connect(t, port) {
@@ -44,34 +37,10 @@ async function redisOf(folder, allowed = [0, 4]) {
 
 async function tlsServer(t, folder, ...options) {
     const [port, plain] = [await freePort(), await freePort()];
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'key.pem', '-out', 'certificate.pem', '-days', '2', '-subj', '/CN=localhost'], { cwd: folder, stdio: 'ignore' });
-    const file = (name) => path.join(folder, name);
-    const run = sonde(t, 'run', '--quiet', '-o', file('trace'), '--', 'redis-server', '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--tls-port', port, '--port', plain,
-        '--tls-cert-file', file('certificate.pem'), '--tls-key-file', file('key.pem'), '--tls-ca-cert-file', file('certificate.pem'), '--tls-auth-clients', 'no', '--io-threads', 4, ...options);
+    const trace = path.join(folder, 'trace');
+    const run = sonde(t, 'run', '--quiet', '-o', trace, '--', 'redis-server', '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--port', plain, ...tlsOptions(folder, port), '--io-threads', 4, ...options);
     await listens(plain);
-    return { run, port, plain, trace: file('trace') };
-}
-
-// Ends the value in one TLS record together with the beginning of the next, sends one more record, and closes its
-// half: what is left in the TLS buffer and the readable socket both make the server read it.
-async function halfClose(t, port) {
-    const value = 40000, one = command('SET', 'big', 'x'.repeat(value)), data = Buffer.concat([one, one]), cut = one.length - 3649;
-    const socket = tls.connect({ port, host: '127.0.0.1', rejectUnauthorized: false, allowHalfOpen: true });
-    socket.on('error', () => {});
-    t.after(() => socket.destroy());
-    // A half-open socket whose other end is gone does not close by itself.
-    const gone = new Promise((_, reject) => { for (const event of ['end', 'close']) socket.once(event, () => reject(new Error(event))); });
-    gone.catch(() => {});
-    const until = (event) => Promise.race([gone, new Promise((resolve) => socket.once(event, resolve))]);
-    await until('secureConnect');
-    socket.setNoDelay(true);
-    const send = (piece) => Promise.race([gone, new Promise((resolve) => socket.write(piece, resolve))]);
-    socket.write('PING\r\n');
-    await until('data');
-    for (let at = 0; at < cut; at += 16000) await send(data.subarray(at, Math.min(at + 16000, cut)));
-    await send(data.subarray(cut, cut + 13616));
-    await send(data.subarray(cut + 13616, cut + 13616 + 14000));
-    socket.end();
+    return { run, port, plain, trace };
 }
 
 test('a connection that two threads come to own is found before the server crashes of it', { skip: !AFFECTED && `redis-server ${VERSION} does not have the fault` }, async (t) => {

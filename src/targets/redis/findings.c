@@ -189,7 +189,8 @@ int redis_model_report(const struct redis_model *model, struct report *report)
         if (killed_by_fault(server) && report_killed(server, report) < 0)
             return -ENOMEM;
     }
-    return redis_model_report_work(model, report);
+    int r = redis_model_report_work(model, report);
+    return r < 0 ? r : redis_model_report_load(model, report);
 }
 
 /* ---- slow commands ---- */

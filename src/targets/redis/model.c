@@ -254,7 +254,8 @@ struct redis_command *redis_command_get(struct redis_server *server, uint64_t na
     command->name = name;
     command->replicates = strcmp(name, "psync") == 0 || strcmp(name, "sync") == 0;
     *place = (uint64_t)(uintptr_t)command;
-    return command;
+    server->recent_name = name_id;
+    return server->recent_command = command;
 }
 
 /* ---- processes and connections ---- */
@@ -379,7 +380,12 @@ static int command_event(struct redis_server *server, const struct event *e)
         client->last_command = command;
         client->replica |= command->replicates;
     }
+    server->turn.longest_command_ns = MAX(server->turn.longest_command_ns, duration);
     int r = sketch_add(&command->latency, duration);
+    if (r == 0 && server->model->options.windows) {
+        command->recent_worst_ns = MAX(command->recent_worst_ns, duration);
+        r = sketch_add(&command->recent, duration);
+    }
     if (r == 0 && duration >= server->model->options.slow_command_ns)
         r = redis_queue_slow(
             server, &(struct redis_slow){.name = command->name,
@@ -413,6 +419,8 @@ static int access_event(struct redis_server *server, const struct event *e, uint
         redis_work_reply(server, client, e);
     } else {
         client->reads++;
+        if (e->tid == server->loop_tid && array_add(&server->turn.reads, access.start_ns) < 0)
+            return -ENOMEM;
         redis_work_read(server, client, I(e, redis_read_query_bytes), I(e, redis_read_query_wire_bytes));
     }
     return redis_conflict_access(server, client, &access);
@@ -447,14 +455,23 @@ static int ssl_event(struct redis_server *server, const struct event *e)
 static int loop_event(struct redis_server *server, const struct event *e)
 {
     uint64_t duration = e->values[0].u, start_ns = e->time_ns - duration;
+    uint64_t ready = (uint64_t)MAX(I(e, redis_loop_phase_ready), 0);
+    int r = 0;
     server->busy_ns += duration;
     server->loop_tid = e->tid;
-    if (U(e, redis_loop_phase_phase) == PHASE_BEFORE_SLEEP)
-        return 0;
+    if (U(e, redis_loop_phase_phase) != PHASE_BEFORE_SLEEP)
+        r = redis_queue_turn(server, start_ns, duration);
+    array_clear(&server->turn.reads);
+    server->turn.longest_command_ns = 0;
+    if (r < 0 || U(e, redis_loop_phase_phase) == PHASE_BEFORE_SLEEP)
+        return r;
     server->iterations++;
     server->iteration_ns = start_ns;
     server->longest_ns = MAX(server->longest_ns, duration);
-    int r = sketch_add(&server->ready, (uint64_t)MAX(I(e, redis_loop_phase_ready), 0));
+    server->recent_longest_ns = MAX(server->recent_longest_ns, duration);
+    r = sketch_add(&server->ready, ready);
+    if (r == 0 && server->model->options.windows)
+        r = sketch_add(&server->recent_ready, ready);
     return r < 0 ? r : redis_queue_iteration(server, start_ns, e->time_ns);
 }
 
@@ -500,6 +517,14 @@ static int server_event(struct redis_server *server, const struct event *e)
         return 0;
     }
     return redis_work_event(server, e);
+}
+
+void redis_model_missed(struct redis_model *model, uint64_t events)
+{
+    array_foreach (&model->list, server) {
+        (*server)->lost += events;
+        redis_conflict_lost(*server, model->last_ns);
+    }
 }
 
 static void loss_event(struct redis_model *model, const struct event *e)
@@ -624,6 +649,7 @@ static void server_free(struct redis_server *server)
     }
     array_foreach (&server->commands, command) {
         sketch_done(&(*command)->latency);
+        sketch_done(&(*command)->recent);
         free(*command);
     }
     array_done(&server->commands);
@@ -635,6 +661,9 @@ static void server_free(struct redis_server *server)
     map_done(&server->by_fd);
     map_done(&server->caller_of);
     sketch_done(&server->ready);
+    sketch_done(&server->recent_ready);
+    sketch_done(&server->turn.recent);
+    array_done(&server->turn.reads);
     redis_queue_done(&server->queue);
     free(server);
 }

@@ -35,6 +35,7 @@ enum {
 
 struct redis_options {
     uint64_t slow_command_ns; /* a command that takes longer is examined for those that queue behind it */
+    bool windows;             /* window.h is used */
 };
 #define REDIS_DEFAULTS ((struct redis_options){.slow_command_ns = 10000000})
 
@@ -51,6 +52,11 @@ struct redis_command {
     struct redis_sum blocked;             /* clients that waited in it (BLPOP, WAIT) */
     uint64_t replies, reply_bytes;        /* of requests of one command */
     uint64_t largest_reply_bytes, largest_reply_client, largest_reply_at_ns;
+    struct sketch recent; /* as latency, since the newest window began; only with windows */
+    uint64_t recent_worst_ns;
+    struct {
+        uint64_t calls, time_ns, argument_bytes, refused;
+    } before; /* what the older windows had */
 };
 
 struct redis_client {
@@ -98,6 +104,22 @@ struct redis_early {
     char peer[64];
 };
 
+/* Requests that were ready when the poll returned, and are read one after the other: each waits for those
+ * before it. */
+struct redis_turn {
+    ARRAY(uint64_t) reads;       /* when those of the iteration that goes on began */
+    uint64_t longest_command_ns; /* of that iteration */
+    struct redis_sum waits;      /* of requests, from the poll to their reading */
+    struct redis_sum crowded;    /* those of iterations in which no command took a tenth of the time */
+    struct sketch recent;        /* as waits; only with windows */
+};
+
+/* What was counted before the newest window, in those units. */
+struct redis_counts {
+    uint64_t commands, command_ns, iterations, busy_ns, connections, refused, in_bytes, out_bytes, bus_sent,
+        bus_sent_bytes, bus_received, bus_received_bytes, lost;
+};
+
 /* A traced process of any runtime. Its first events may come before the one that says what it is. */
 struct redis_process {
     int64_t pid;
@@ -135,7 +157,11 @@ struct redis_server {
     ARRAY(struct redis_conflict) conflicts;
     struct redis_queue queue;
     struct redis_work work;
-    int64_t loop_tid; /* the thread of the event loop; 0 unknown */
+    struct redis_turn turn;
+    struct redis_counts before; /* the newest window */
+    struct sketch recent_ready; /* as ready, since the newest window began; only with windows */
+    uint64_t recent_longest_ns; /* iteration */
+    int64_t loop_tid;           /* the thread of the event loop; 0 unknown */
     /* What the newest event was about: the next one is of the same as a rule. NULL: look it up. */
     struct redis_client *recent_client;
     struct redis_command *recent_command;
@@ -174,9 +200,24 @@ struct pass redis_model_pass(struct redis_model *model);
  * or -ENOMEM. */
 int redis_model_report(const struct redis_model *model, struct report *report);
 
+/* Events that ended before the newest one came late and may have been left out: two additions to a list then
+ * prove no conflict. */
+void redis_model_missed(struct redis_model *model, uint64_t events);
+
 /* Adds what the server did beside commands, and how its clients use it: forks, fsync, evictions, expiry,
  * large replies, slow clients, a hot connection. 0 or -ENOMEM. */
 int redis_model_report_work(const struct redis_model *model, struct report *report);
+
+/* Adds how the server is loaded: requests that wait for each other, the cluster bus. 0 or -ENOMEM. */
+int redis_model_report_load(const struct redis_model *model, struct report *report);
+
+/* A finding about the server, of its process and the thread of its event loop; NULL when memory is exhausted.
+ */
+struct finding *redis_finding(struct report *report, const struct redis_server *server,
+                              enum finding_kind kind, enum finding_severity severity);
+
+/* How long the server was recorded. */
+uint64_t redis_recorded_ns(const struct redis_server *server);
 
 /* Findings of `sonde redis` alone: slow commands with the clients that queued behind them, callers or not. 0
  * or -ENOMEM. */

@@ -101,6 +101,23 @@ int redis_queue_iteration(struct redis_server *server, uint64_t start_ns, uint64
     return close_now(queue);
 }
 
+int redis_queue_turn(struct redis_server *server, uint64_t start_ns, uint64_t took_ns)
+{
+    struct redis_turn *turn = &server->turn;
+    bool crowded = turn->longest_command_ns < took_ns / 10;
+    int r = 0;
+    array_foreach (&turn->reads, began) {
+        if (*began < start_ns)
+            continue;
+        redis_sum_add(&turn->waits, *began - start_ns, *began);
+        if (crowded)
+            redis_sum_add(&turn->crowded, *began - start_ns, *began);
+        if (r == 0 && server->model->options.windows)
+            r = sketch_add(&turn->recent, *began - start_ns);
+    }
+    return r;
+}
+
 int redis_queue_finish(struct redis_server *server)
 {
     return close_now(&server->queue);

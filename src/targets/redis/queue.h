@@ -53,6 +53,8 @@ int redis_queue_slow(struct redis_server *server, const struct redis_slow *slow)
 int redis_queue_read(struct redis_server *server, const struct redis_client *client, uint64_t start_ns);
 /* An iteration over ready descriptors ended. 0 or -ENOMEM. */
 int redis_queue_iteration(struct redis_server *server, uint64_t start_ns, uint64_t end_ns);
+/* The same: how long the requests that were read in it waited for those before them. 0 or -ENOMEM. */
+int redis_queue_turn(struct redis_server *server, uint64_t start_ns, uint64_t took_ns);
 /* Nothing more comes. 0 or -ENOMEM. */
 int redis_queue_finish(struct redis_server *server);
 void redis_queue_done(struct redis_queue *queue);

@@ -207,9 +207,11 @@ int redis_work_event(struct redis_server *server, const struct event *e)
         return 0;
     case SONDE_EVENT_redis_bus_read:
         work->bus_in += (uint64_t)MAX(I(e, redis_bus_read_bytes), 0);
+        redis_sum_add(&work->bus_reads, took_ns, e->time_ns);
         return 0;
     case SONDE_EVENT_redis_bus_write:
         work->bus_out += (uint64_t)MAX(I(e, redis_bus_write_bytes), 0);
+        redis_sum_add(&work->bus_writes, took_ns, e->time_ns);
         return 0;
     }
     return -ENOENT;

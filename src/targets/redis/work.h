@@ -24,6 +24,7 @@ struct redis_volume {
 struct redis_work {
     struct redis_volume clients, replicas;
     uint64_t bus_in, bus_out;
+    struct redis_sum bus_reads, bus_writes;
     uint64_t unknown_bytes; /* reads and writes whose bytes are not known */
     struct redis_sum forks;
     uint64_t fork_memory_bytes; /* the server's, at the longest */

@@ -22,7 +22,7 @@ static const uint64_t TAKING_NS = 1000000000; /* a reply that takes so long to b
 static const double SYNC_SHARE = 0.05, EVICTION_SHARE = 0.1, EXPIRY_SHARE = 0.1, HOT_SHARE = 0.5,
                     BUSY_SHARE = 0.5;
 
-static uint64_t recorded_ns(const struct redis_server *server)
+uint64_t redis_recorded_ns(const struct redis_server *server)
 {
     uint64_t from = MAX(server->started_ns, server->model->first_ns);
     uint64_t to = server->ended_ns ? server->ended_ns : server->model->last_ns;
@@ -34,8 +34,8 @@ static double part(uint64_t of, uint64_t whole)
     return whole ? (double)of / (double)whole : 0;
 }
 
-static struct finding *begin(struct report *report, const struct redis_server *server, enum finding_kind kind,
-                             enum finding_severity severity)
+struct finding *redis_finding(struct report *report, const struct redis_server *server,
+                              enum finding_kind kind, enum finding_severity severity)
 {
     struct finding *f = report_add_finding(report, kind, severity);
     if (f)
@@ -104,8 +104,8 @@ static int report_fork(const struct redis_server *server, struct report *report)
     const struct redis_slow *slow = waits(server, REDIS_STRETCH_FORK, &waited_ns);
     if (!slow)
         return 0;
-    struct finding *f =
-        begin(report, server, FINDING_redis_fork_stall, slow->waiters ? SEVERITY_WARNING : SEVERITY_INFO);
+    struct finding *f = redis_finding(report, server, FINDING_redis_fork_stall,
+                                      slow->waiters ? SEVERITY_WARNING : SEVERITY_INFO);
     char worst[DURATION];
     if (!f)
         return -ENOMEM;
@@ -125,14 +125,14 @@ static int report_fork(const struct redis_server *server, struct report *report)
 static int report_fsync(const struct redis_server *server, struct report *report)
 {
     const struct redis_work *work = &server->work;
-    double share = part(work->syncs.time_ns, recorded_ns(server));
+    double share = part(work->syncs.time_ns, redis_recorded_ns(server));
     uint64_t waited_ns;
     const struct redis_slow *slow = waits(server, REDIS_STRETCH_FILE, &waited_ns);
     if (!slow && (share < SYNC_SHARE || !work->aof_writes.count))
         return 0;
     bool syncs = share >= SYNC_SHARE || (slow && work->syncs.worst_ns * 2 >= slow->end_ns - slow->start_ns);
     const struct redis_sum *sum = syncs ? &work->syncs : &work->aof_writes;
-    struct finding *f = begin(report, server, FINDING_redis_fsync_stall, SEVERITY_WARNING);
+    struct finding *f = redis_finding(report, server, FINDING_redis_fsync_stall, SEVERITY_WARNING);
     char worst[DURATION], all[DURATION];
     if (!f)
         return -ENOMEM;
@@ -147,12 +147,12 @@ static int report_fsync(const struct redis_server *server, struct report *report
     f->cost_ns = sum->time_ns;
     f->detail = finding_say(
         f, "That is %.0f %% of the time that was recorded; the longest took %s. %s%s" NOT_IN_SLOWLOG,
-        100 * part(sum->time_ns, recorded_ns(server)), worst, say_waits(f, slow, waited_ns, &r),
+        100 * part(sum->time_ns, redis_recorded_ns(server)), worst, say_waits(f, slow, waited_ns, &r),
         syncs ? "" : "A write waits while another thread forces the file to the disk. ");
     f->remedy =
         "With appendfsync everysec a thread of its own does it, and a crash of the machine may cost the last "
         "second; or use a faster disk, or keep the append-only file on a replica.";
-    return finding_add_real(f, "time_share", part(sum->time_ns, recorded_ns(server))) < 0 ? -ENOMEM : r;
+    return finding_add_real(f, "time_share", part(sum->time_ns, redis_recorded_ns(server))) < 0 ? -ENOMEM : r;
 }
 
 static int report_eviction(const struct redis_server *server, struct report *report)
@@ -164,7 +164,7 @@ static int report_eviction(const struct redis_server *server, struct report *rep
     if (!slow && (work->evicted < STORM_KEYS ||
                   (share < EVICTION_SHARE && work->evicted * 10 < server->commands_count)))
         return 0;
-    struct finding *f = begin(report, server, FINDING_redis_eviction_storm, SEVERITY_WARNING);
+    struct finding *f = redis_finding(report, server, FINDING_redis_eviction_storm, SEVERITY_WARNING);
     char all[DURATION], worst[DURATION];
     if (!f)
         return -ENOMEM;
@@ -190,10 +190,10 @@ static int report_expiry(const struct redis_server *server, struct report *repor
     uint64_t waited_ns;
     const struct redis_slow *slow = waits(server, REDIS_STRETCH_EXPIRY, &waited_ns);
     if (work->expired < STORM_KEYS ||
-        (!slow && part(work->expiry.time_ns, recorded_ns(server)) < EXPIRY_SHARE))
+        (!slow && part(work->expiry.time_ns, redis_recorded_ns(server)) < EXPIRY_SHARE))
         return 0;
-    struct finding *f = begin(report, server, FINDING_redis_expiry_storm,
-                              slow && slow->waiters ? SEVERITY_WARNING : SEVERITY_INFO);
+    struct finding *f = redis_finding(report, server, FINDING_redis_expiry_storm,
+                                      slow && slow->waiters ? SEVERITY_WARNING : SEVERITY_INFO);
     char all[DURATION], worst[DURATION];
     if (!f)
         return -ENOMEM;
@@ -228,7 +228,7 @@ static int report_reply(const struct redis_server *server, const struct redis_co
 {
     if (command->largest_reply_bytes < BIG_REPLY_BYTES)
         return 0;
-    struct finding *f = begin(report, server, FINDING_redis_big_reply, SEVERITY_INFO);
+    struct finding *f = redis_finding(report, server, FINDING_redis_big_reply, SEVERITY_INFO);
     char name[64];
     if (!f)
         return -ENOMEM;
@@ -265,7 +265,7 @@ static int report_slow_clients(const struct redis_server *server, struct report 
     }
     if (!slowest && !closed)
         return 0;
-    struct finding *f = begin(report, server, FINDING_redis_slow_client, SEVERITY_WARNING);
+    struct finding *f = redis_finding(report, server, FINDING_redis_slow_client, SEVERITY_WARNING);
     char took[DURATION] = "";
     if (!f)
         return -ENOMEM;
@@ -309,9 +309,9 @@ static int report_hot(const struct redis_server *server, struct report *report)
     }
     if (!hottest || clients < HOT_CLIENTS_LEAST || hottest->commands < STORM_KEYS ||
         part(hottest->time_ns, server->command_ns) < HOT_SHARE ||
-        part(server->busy_ns, recorded_ns(server)) < BUSY_SHARE)
+        part(server->busy_ns, redis_recorded_ns(server)) < BUSY_SHARE)
         return 0;
-    struct finding *f = begin(report, server, FINDING_redis_hot_connection, SEVERITY_INFO);
+    struct finding *f = redis_finding(report, server, FINDING_redis_hot_connection, SEVERITY_INFO);
     if (!f)
         return -ENOMEM;
     double share = part(hottest->time_ns, server->command_ns);
@@ -323,7 +323,7 @@ static int report_hot(const struct redis_server *server, struct report *report)
                             "Client %" PRIu64 "%s%s sent %" PRIu64 " of %" PRIu64
                             " commands, and the event loop was busy for %.0f %% of the time.",
                             hottest->id, hottest->peer[0] ? ", " : "", hottest->peer, hottest->commands,
-                            server->commands_count, 100 * part(server->busy_ns, recorded_ns(server)));
+                            server->commands_count, 100 * part(server->busy_ns, redis_recorded_ns(server)));
     f->remedy =
         "Spread its load over replicas or other servers, or slow it down: the others share what it leaves.";
     return finding_add_count(f, "client_id", hottest->id) < 0 ||

@@ -1,0 +1,333 @@
+/* See redis_live.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/redis_live.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/follow.h"
+#include "cli/redis_text.h"
+#include "cli/telling.h"
+#include "targets/redis/event.h"
+#include "targets/redis/window.h"
+#include "trace/trace.h"
+
+enum { TICK_MS = 200, SHOWN_COMMANDS = 10, SHOWN_IN_LINE = 4, SHOWN_FINDINGS = 8, DURATION = 32 };
+
+/* What was read last is read once more: events that were written too late are counted so. */
+static const uint64_t AGAIN_NS = 400 * NS_PER_MS;
+
+struct live {
+    const struct redis_live_options *options;
+    struct trace *trace; /* NULL: nothing is written yet */
+    struct redis_model *model;
+    struct telling telling;
+    uint64_t read_ns;    /* everything up to here was read */
+    uint64_t read_again; /* how many events of the newest AGAIN_NS of it there were */
+    uint64_t window_ns;  /* where the window began; 0: not yet */
+    bool complete;       /* the recorder has ended */
+    bool terminal;
+    unsigned lines; /* on the terminal, to be replaced */
+};
+
+static const char *say_ns(double ns, char text[static DURATION])
+{
+    return clock_format_duration((uint64_t)ns, text, DURATION);
+}
+
+static void print_line(json_t *document)
+{
+    if (document)
+        json_dumpf(document, stdout, JSON_COMPACT);
+    json_decref(document);
+    putchar('\n');
+}
+
+/* ---- command by command ---- */
+
+static bool is_client(const struct redis_client *client, uint64_t id, const char *wanted)
+{
+    char *end;
+    unsigned long long number = strtoull(wanted, &end, 10);
+    if (!*end)
+        return number == id;
+    size_t length = strlen(wanted);
+    return client && strncmp(client->peer, wanted, length) == 0 &&
+           (!client->peer[length] || client->peer[length] == ':');
+}
+
+static bool passes(const struct redis_each *each, const struct redis_client *client, uint64_t id,
+                   const char *name, uint64_t took_ns)
+{
+    return took_ns >= each->least_ns && (!each->name || strcasecmp(each->name, name) == 0) &&
+           (!each->client || is_client(client, id, each->client));
+}
+
+static void show_command(const struct live *live, const struct event *e)
+{
+    const struct redis_server *server = live->model->recent ? live->model->recent->server : NULL;
+    const uint64_t id = U(e, redis_command_client_id), took_ns = e->values[FIELD_DURATION].u;
+    if (!server || !server->recent_command || U(e, redis_command_depth))
+        return;
+    const uint64_t *known = map_get(&server->clients, id);
+    const struct redis_client *client = known ? (const struct redis_client *)(uintptr_t)*known : NULL;
+    const char *peer = client && client->peer[0] ? client->peer : "unknown address";
+    char name[64], took[DURATION], bytes[REDIS_BYTES];
+    redis_say_command(server->recent_command->name, name, sizeof(name));
+    if (!passes(&live->options->each, client, id, name, took_ns))
+        return;
+    if (live->options->json)
+        print_line(json_pack("{s:{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I}}", "command", "time_ns",
+                             (json_int_t)e->time_ns, "server", server->name, "pid", (json_int_t)server->pid,
+                             "client_id", (json_int_t)id, "peer", peer, "name", name, "executed_ns",
+                             (json_int_t)took_ns, "arguments_count",
+                             (json_int_t)I(e, redis_command_argument_count), "argument_bytes",
+                             (json_int_t)U(e, redis_command_bytes)));
+    else
+        cli_printf(stdout, "%12.6f %s client %" PRIu64 " (%s) %s %s, %s\n",
+                   (double)(e->time_ns - live->model->first_ns) / 1e9, server->name, id, peer, name,
+                   say_ns((double)took_ns, took), redis_say_bytes(U(e, redis_command_bytes), bytes));
+}
+
+/* ---- the trace as it grows ---- */
+
+static int open_trace(struct live *live, struct problem *problem)
+{
+    if (live->trace)
+        return (int)MIN(trace_refresh(live->trace), (int64_t)0);
+    int r = trace_open(live->options->folder, NULL, problem, &live->trace);
+    return r == -ENOENT && !live->complete ? 0 : r;
+}
+
+/* Feeds what came since the last time and is settled. */
+static int read_news(struct live *live, struct problem *problem)
+{
+    const struct event *e;
+    uint64_t settled_ns, again = 0, kept = 0;
+    live->complete = follow_look(live->options->folder, &settled_ns);
+    uint64_t until_ns = live->complete ? UINT64_MAX : clock_monotonic_ns() - settled_ns;
+    int r = open_trace(live, problem);
+    if (r >= 0 && live->trace)
+        r = trace_seek_ns(live->trace, live->read_ns - MIN(AGAIN_NS - 1, live->read_ns));
+    while (r >= 0 && live->trace && (r = trace_next(live->trace, &e)) > 0 && e->time_ns <= until_ns) {
+        kept += e->time_ns > until_ns - AGAIN_NS;
+        if (e->time_ns <= live->read_ns) {
+            again++;
+            continue;
+        }
+        r = redis_model_event(live->model, e);
+        if (r >= 0 && e->id == SONDE_EVENT_redis_command && live->options->each.wanted)
+            show_command(live, e);
+    }
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", live->options->folder, strerror(-r));
+    if (again > live->read_again)
+        redis_model_missed(live->model, again - live->read_again);
+    live->read_again = kept;
+    live->read_ns = live->complete ? live->model->last_ns : until_ns;
+    return 0;
+}
+
+/* ---- windows ---- */
+
+static void add_line(struct text *to, const struct redis_window *w)
+{
+    const struct redis_counts *c = &w->counts;
+    double seconds = (double)(w->to_ns - w->from_ns) / 1e9;
+    char time_text[16], name[24], p99[DURATION], wait[DURATION], in[REDIS_BYTES], out[REDIS_BYTES];
+    time_t now = time(NULL);
+    strftime(time_text, sizeof(time_text), "%H:%M:%S", localtime(&now));
+    text_addf(to, "%s %s (process %" PRId64 "): %.0f commands/s, %" PRIu64 " connections", time_text,
+              w->server->name, w->server->pid, (double)c->commands / seconds, w->connections);
+    if (w->blocked)
+        text_addf(to, " (%" PRIu64 " blocked)", w->blocked);
+    text_addf(to, ", loop busy %.0f %%, waits p99 %s", 100 * (double)c->busy_ns / 1e9 / seconds,
+              say_ns(w->wait_p99_ns, wait));
+    if (c->bus_sent || c->bus_received)
+        text_addf(to, ", bus out %s in %s", redis_say_bytes(c->bus_sent_bytes, out),
+                  redis_say_bytes(c->bus_received_bytes, in));
+    if (c->lost)
+        text_addf(to, ", %" PRIu64 " events lost", c->lost);
+    for (size_t i = 0; i < MIN(w->commands.count, (size_t)SHOWN_IN_LINE); i++) {
+        const struct redis_window_command *command = &w->commands.at[i];
+        redis_say_command(command->name, name, sizeof(name));
+        text_addf(to, "%s %s %.0f/s p99 %s", i ? "," : ";", name, (double)command->calls / seconds,
+                  say_ns((double)command->p99_ns, p99));
+    }
+    text_add(to, "\n");
+}
+
+static void add_table(struct text *to, const struct redis_window *w, const struct prose_style *style)
+{
+    const struct redis_counts *c = &w->counts;
+    double seconds = (double)(w->to_ns - w->from_ns) / 1e9;
+    char name[21], p50[DURATION], p99[DURATION], worst[DURATION], in[REDIS_BYTES], out[REDIS_BYTES];
+    text_addf(to,
+              "%s%s%s (process %" PRId64 "): %.0f commands/s, %" PRIu64 " connections, %" PRIu64
+              " blocked; in %s/s, out %s/s\n",
+              style->bold, w->server->name, style->none, w->server->pid, (double)c->commands / seconds,
+              w->connections, w->blocked, redis_say_bytes((uint64_t)((double)c->in_bytes / seconds), in),
+              redis_say_bytes((uint64_t)((double)c->out_bytes / seconds), out));
+    text_addf(to, "   %s%-20s %10s %8s %9s %9s %9s%s\n", style->dim, "command", "calls/s", "time", "p50",
+              "p99", "worst", style->none);
+    for (size_t i = 0; i < MIN(w->commands.count, (size_t)SHOWN_COMMANDS); i++) {
+        const struct redis_window_command *command = &w->commands.at[i];
+        redis_say_command(command->name, name, sizeof(name));
+        text_addf(to, "   %-20s %10.0f %6.1f %% %9s %9s %9s\n", name, (double)command->calls / seconds,
+                  100 * (double)command->time_ns / 1e9 / seconds, say_ns((double)command->p50_ns, p50),
+                  say_ns((double)command->p99_ns, p99), say_ns((double)command->worst_ns, worst));
+    }
+    text_addf(to, "   waits: half %s at most, 99 %% %s, longest %s\n", say_ns(w->wait_p50_ns, p50),
+              say_ns(w->wait_p99_ns, p99), say_ns(w->wait_worst_ns, worst));
+    text_addf(
+        to, "   loop: busy %.0f %%, %.0f iterations/s, longest %s; ready: half %.0f, 99 %% %.0f, most %.0f\n",
+        100 * (double)c->busy_ns / 1e9 / seconds, (double)c->iterations / seconds,
+        say_ns((double)w->longest_iteration_ns, worst), w->ready_p50, w->ready_p99, w->ready_most);
+    if (c->bus_sent || c->bus_received)
+        text_addf(to, "   bus: out %.0f messages/s, %s/s; in %.0f messages/s, %s/s\n",
+                  (double)c->bus_sent / seconds,
+                  redis_say_bytes((uint64_t)((double)c->bus_sent_bytes / seconds), out),
+                  (double)c->bus_received / seconds,
+                  redis_say_bytes((uint64_t)((double)c->bus_received_bytes / seconds), in));
+    if (c->lost)
+        text_addf(to, "   %s%" PRIu64 " events were lost%s\n", style->yellow, c->lost, style->none);
+}
+
+static void add_findings(struct text *to, const json_t *findings, const struct prose_style *style)
+{
+    size_t i;
+    json_t *finding;
+    int room = (int)reading_width(1) - 10;
+    json_array_foreach (findings, i, finding) {
+        const char *severity = telling_text(finding, "severity"), *title = telling_text(finding, "title");
+        bool loud = strcmp(severity, "info") != 0;
+        if (i == SHOWN_FINDINGS) {
+            text_addf(to, "and %zu more\n", json_array_size(findings) - i);
+            break;
+        }
+        text_addf(to, "%s%-8s%s %.*s%s\n", loud ? style->red : style->dim, severity, style->none, room, title,
+                  (int)strlen(title) > room ? "…" : "");
+    }
+}
+
+static void erase(struct live *live)
+{
+    if (live->lines)
+        printf("\033[%uA\033[J", live->lines);
+    live->lines = 0;
+}
+
+static void put(struct live *live, struct text *out)
+{
+    for (const char *c = text_get(out); live->terminal && *c; c++)
+        live->lines += *c == '\n';
+    cli_put(stdout, text_get(out));
+    text_done(out);
+}
+
+/* One view of all servers. 0 or -ENOMEM. */
+static int show_windows(struct live *live, const json_t *findings)
+{
+    const struct prose_style *style = reading_style(1);
+    struct text out = {0};
+    json_t *servers = json_array();
+    int r = 0;
+    erase(live);
+    if (live->terminal)
+        text_addf(&out, "%sCtrl-C ends and reports%s\n", style->dim, style->none);
+    array_foreach (&live->model->list, server) {
+        struct redis_window window;
+        if ((r = redis_window_take(*server, live->window_ns, live->read_ns, &window)) < 0)
+            break;
+        if (live->options->json)
+            json_array_append_new(servers, redis_window_json(&window));
+        else if (live->terminal)
+            add_table(&out, &window, style);
+        else
+            add_line(&out, &window);
+        redis_window_done(&window);
+    }
+    if (live->terminal)
+        add_findings(&out, findings, style);
+    if (live->options->json)
+        print_line(json_pack("{s:I, s:I, s:O}", "from_ns", (json_int_t)live->window_ns, "to_ns",
+                             (json_int_t)live->read_ns, "servers", servers));
+    json_decref(servers);
+    put(live, &out);
+    return r;
+}
+
+/* ---- the whole ---- */
+
+/* A new reference, or NULL when it could not be made this time. */
+static json_t *findings_now(const struct live *live)
+{
+    struct report report = {0};
+    json_t *document = NULL;
+    if (redis_model_report(live->model, &report) == 0 && redis_model_report_slow(live->model, &report) == 0) {
+        report_sort(&report);
+        document = report_json(&report);
+    }
+    json_t *findings = json_incref(json_object_get(document, "findings"));
+    json_decref(document);
+    report_done(&report);
+    return findings;
+}
+
+static int look(struct live *live, struct problem *problem)
+{
+    const uint64_t interval_ns = (uint64_t)(live->options->interval_s * (double)NS_PER_S);
+    int r = read_news(live, problem);
+    if (r < 0 || !live->model->first_ns)
+        return r;
+    json_t *findings = findings_now(live);
+    if (findings && !live->terminal)
+        telling_changes(&live->telling, live->read_ns, findings);
+    live->window_ns = live->window_ns ? live->window_ns : live->model->first_ns;
+    if (live->read_ns > live->window_ns &&
+        (live->complete || live->read_ns - live->window_ns >= interval_ns)) {
+        r = live->options->each.wanted ? 0 : show_windows(live, findings);
+        live->window_ns = live->read_ns;
+    }
+    json_decref(findings);
+    fflush(stdout);
+    return r;
+}
+
+static int follow(struct live *live, struct problem *problem)
+{
+    pid_t parent = getppid();
+    for (;;) {
+        int r = look(live, problem);
+        if (r < 0 || live->complete || follow_stopped() || getppid() != parent)
+            return r;
+        follow_pause_ms(TICK_MS);
+    }
+}
+
+int redis_live_run(const struct redis_live_options *options)
+{
+    struct problem problem = {0};
+    struct live live = {.options = options,
+                        .telling.json = options->json,
+                        .terminal = !options->json && !options->each.wanted && isatty(1)};
+    int r = redis_model_new(&(struct redis_options){options->slow_command_ns, .windows = true}, &live.model);
+    follow_catch_signals();
+    if (r >= 0)
+        r = follow(&live, &problem);
+    if (r < 0 && !problem.what[0])
+        problem_set(&problem, r, "%s: %s", options->folder, strerror(-r));
+    erase(&live);
+    telling_done(&live.telling);
+    trace_close(live.trace);
+    redis_model_free(live.model);
+    return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
+                 : EXIT_DONE;
+}
