@@ -20,7 +20,7 @@
 #include "cli/recording.h"
 #include "cli/redis_live.h"
 #include "cli/redis_text.h"
-#include "collect/listening.h"
+#include "attach/listening.h"
 #include "targets/redis/summary.h"
 #include "trace/trace.h"
 

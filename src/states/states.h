@@ -15,7 +15,8 @@
  *   Processors/N/Frequency    in kHz
  *   IRQs/N/Processors         how many handle it; .../Name: the device. Softirqs/NAME/Processors
  *   Disks/MAJOR:MINOR/Waiting requests in the queue; .../In flight: at the device; .../Name
- *   Redis/PID/Connections/CLIENT/Command    the command that executes for this connection
+ *   Redis/PID/Connections/CLIENT/Command    the command that executes for this connection, and much more
+ *                             of connections, requests, threads, loop and bus (targets/redis/states.c)
  *   Node/PID/Loops/TID/Phase  "timers", "pending", "idle", "prepare", "poll", "check", "closing"
  *   Node/PID/Loops/TID/Ready  during a poll: callbacks of streams, the pool and ports that were ready in it
  *   Node/PID/Thread pool/Operations    in the pool, waiting or at work

@@ -41,14 +41,6 @@ const char *redis_intern(struct redis_model *model, const char *string, size_t l
     }
 }
 
-const char *redis_bus_type(unsigned type)
-{
-    static const char *const TYPES[REDIS_BUS_TYPES] = {
-        "PING",   "PONG",    "MEET",   "FAIL",        "PUBLISH", "FAILOVER_AUTH_REQUEST", "FAILOVER_AUTH_ACK",
-        "UPDATE", "MFSTART", "MODULE", "PUBLISHSHARD"};
-    return type < REDIS_BUS_TYPES && TYPES[type] ? TYPES[type] : "other";
-}
-
 /* ---- servers and clients ---- */
 
 static struct redis_process *process_known(const struct redis_model *model, int64_t pid)
@@ -477,8 +469,7 @@ static int loop_event(struct redis_server *server, const struct event *e)
 
 static void bus_event(struct redis_server *server, uint64_t type, uint64_t bytes, bool sent)
 {
-    enum { LIGHT = 0x8000 }; /* Valkey's messages with a short header */
-    struct redis_traffic *traffic = &server->bus[MIN(type & ~(uint64_t)LIGHT, (uint64_t)REDIS_BUS_TYPES - 1)];
+    struct redis_traffic *traffic = &server->bus[redis_bus_number(type)];
     if (sent)
         traffic->sent++, traffic->sent_bytes += bytes;
     else

@@ -21,6 +21,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "event/catalogue.h"
+#include "event/redis_bus.h"
 #include "finding/report.h"
 #include "targets/redis/conflict.h"
 #include "targets/redis/queue.h"
@@ -29,8 +30,7 @@
 #include "trace/pass.h"
 
 enum {
-    REDIS_BUS_TYPES = 16, /* CLUSTERMSG_TYPE_*; the last one counts all that are unknown */
-    REDIS_THREADS = 64    /* threads told apart; more are counted with the last */
+    REDIS_THREADS = 64 /* threads told apart; more are counted with the last */
 };
 
 struct redis_options {
@@ -232,9 +232,6 @@ static inline void redis_model_freep(struct redis_model **model)
 /* A copy of the string that lives as long as the model, the same pointer for equal strings; "" when memory is
  * exhausted (then the model's next call fails). */
 const char *redis_intern(struct redis_model *model, const char *string, size_t length);
-
-/* "PUBLISH", "PING", ... of a CLUSTERMSG_TYPE_*; "other" for the last one. */
-const char *redis_bus_type(unsigned type);
 
 /* The client of that id, created when it is new (attached in mid-traffic); NULL when id is 0 or memory is
  * exhausted. */
