@@ -222,10 +222,7 @@ static void add_work(struct text *to, const struct redis_server *server, const s
 
 static void add_server(struct text *to, struct redis_server *server, const struct prose_style *style)
 {
-    const struct redis_model *model = server->model;
-    uint64_t from = MAX(server->started_ns, model->first_ns);
-    uint64_t until = server->ended_ns ? server->ended_ns : model->last_ns;
-    uint64_t took_ns = until > from ? until - from : 0;
+    uint64_t took_ns = redis_recorded_ns(server);
     double seconds = (double)took_ns / 1e9;
     char took[DURATION], ran[DURATION];
     text_addf(to, "\n%s%s%s (process %" PRId64 "): ", style->bold, server->name, style->none, server->pid);

@@ -3,14 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { eventually, finish, freePort, kill, sonde, SONDE, start, temporary } from './helper.mjs';
-import { AFFECTED, VERSION, halfClose, tlsOptions } from './redis-tls.mjs';
+import { AFFECTED, VERSION, answers, cli, halfClose, lines, tlsOptions } from './redis.mjs';
 
-const cli = (port, args, input) => execFileSync('redis-cli', ['-p', port, ...args], { encoding: 'utf8', input, timeout: 60_000, stdio: ['pipe', 'pipe', 'ignore'] });
-const answers = (port) => eventually('the server answers', () => { try { return cli(port, ['ping']).includes('PONG'); } catch { return false; } });
-const lines = (count, line) => Array.from({ length: count }, (_, n) => line(n)).join('\n') + '\n';
 const documents = (text) => text.trim().split('\n').map((line) => JSON.parse(line));
 
 async function serverOf(t, folder, ...options) {

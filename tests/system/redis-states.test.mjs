@@ -2,17 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { eventually, finish, freePort, sonde, SONDE, start, temporary } from './helper.mjs';
+import { answers, cli, lines } from './redis.mjs';
 
-const cli = (port, args, input) => execFileSync('redis-cli', ['-p', port, ...args], { encoding: 'utf8', input, timeout: 60_000, stdio: ['pipe', 'pipe', 'ignore'] });
-const lines = (count, line) => Array.from({ length: count }, (_, n) => line(n)).join('\n') + '\n';
 
 test('connections, requests, threads, event loop and memory over time', async (t) => {
     const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
     const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder);
-    await eventually('the server answers', () => { try { return cli(port, ['ping']).includes('PONG'); } catch { return false; } });
+    await answers(port);
     cli(port, [], lines(50, (n) => `set key${n} value`) + lines(20, () => 'lpush list value') + 'zadd scores 1 one\nconfig get port\n');
     const waiting = start(t, 'redis-cli', ['-p', port, 'blpop', 'queue', '30']);
     await eventually('a client is blocked', () => /^blocked_clients:1/m.test(cli(port, ['info', 'clients'])));

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import net from 'node:net';
 import path from 'node:path';
 import { eventually, finish, freePort, kill, outline, reportOf, sonde, SONDE, start, temporary } from './helper.mjs';
-import { AFFECTED, VERSION, command, halfClose, tlsOptions } from './redis-tls.mjs';
+import { AFFECTED, VERSION, command, halfClose, tlsOptions } from './redis.mjs';
 
 // A connection on which one call waits for its reply (the whole reply in one piece of text that ends).
 async function connect(t, port) {

@@ -583,7 +583,11 @@ int redis_model_event(struct redis_model *model, const struct event *e)
     default:
         process = e->id < SONDE_EVENT_COUNT && model->of_servers[e->id] ? process_get(model, e->pid) : NULL;
         server = process ? server_get(model, process) : NULL;
-        r = server ? server_event(server, e) : 0;
+        if (!server)
+            break;
+        server->first_ns = server->first_ns ? server->first_ns : e->time_ns;
+        server->last_ns = e->time_ns;
+        r = server_event(server, e);
     }
     return r < 0 ? r : model->failed ? -ENOMEM : 0;
 }

@@ -134,7 +134,8 @@ struct redis_server {
     int64_t pid;
     const char *name;
     uint64_t started_ns, ended_ns;
-    int status; /* wait status, -1 unknown or still running */
+    uint64_t first_ns, last_ns; /* its own first and newest event: attaching and detaching take a while */
+    int status;                 /* wait status, -1 unknown or still running */
 
     struct redis_process *process;
     struct map clients; /* client id to struct redis_client *, those that were not freed */
@@ -216,7 +217,7 @@ int redis_model_report_load(const struct redis_model *model, struct report *repo
 struct finding *redis_finding(struct report *report, const struct redis_server *server,
                               enum finding_kind kind, enum finding_severity severity);
 
-/* How long the server was recorded. */
+/* How long the server was recorded: from its first event to its last. */
 uint64_t redis_recorded_ns(const struct redis_server *server);
 
 /* Findings of `sonde redis` alone: slow commands with the clients that queued behind them, callers or not. 0

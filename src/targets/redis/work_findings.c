@@ -24,9 +24,7 @@ static const double SYNC_SHARE = 0.05, EVICTION_SHARE = 0.1, EXPIRY_SHARE = 0.1,
 
 uint64_t redis_recorded_ns(const struct redis_server *server)
 {
-    uint64_t from = MAX(server->started_ns, server->model->first_ns);
-    uint64_t to = server->ended_ns ? server->ended_ns : server->model->last_ns;
-    return to > from ? to - from : 0;
+    return server->last_ns - server->first_ns;
 }
 
 static double part(uint64_t of, uint64_t whole)

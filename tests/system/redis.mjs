@@ -1,11 +1,18 @@
-// A Redis server with TLS, and the client that brings those of version 7.0 to 7.4 into a conflict between two threads.
+// What the tests of Redis share: asking a server, TLS, and the client that brings versions 7.0 to 7.4 into a conflict between
+// two threads.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import tls from 'node:tls';
+import { eventually } from './helper.mjs';
 
 export const VERSION = /v=(\S+)/.exec(execFileSync('redis-server', ['--version']).toString())[1];
 export const AFFECTED = /^7\.[0-4]\./.test(VERSION);
+
+// redis-cli, with commands as arguments or a line each in input.
+export const cli = (port, args, input) => execFileSync('redis-cli', ['-p', port, ...args], { encoding: 'utf8', input, timeout: 60_000, stdio: ['pipe', 'pipe', 'ignore'] });
+export const answers = (port) => eventually('the server answers', () => { try { return cli(port, ['ping']).includes('PONG'); } catch { return false; } });
+export const lines = (count, line) => Array.from({ length: count }, (_, n) => line(n)).join('\n') + '\n';
 
 export const command = (...words) => Buffer.concat([Buffer.from(`*${words.length}\r\n`),
     ...words.flatMap((word) => [Buffer.from(`$${Buffer.byteLength(word)}\r\n`), Buffer.from(word), Buffer.from('\r\n')])]);
