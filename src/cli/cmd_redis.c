@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyze/folder.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
@@ -105,27 +106,44 @@ static bool is_number(const char *text)
     return text[0] != '\0';
 }
 
-static bool listens(const struct proc *proc, unsigned port)
+/* The sockets that listen on a port in one network namespace: each is asked once, however many processes it
+ * has. */
+struct listeners {
+    char namespace[32]; /* "net:[4026531992]" */
+    uint64_t inodes[8];
+    size_t count;
+};
+
+struct namespaces {
+    ARRAY(struct listeners) list;
+};
+
+static bool listens(const struct proc *proc, uint16_t port, struct namespaces *known)
 {
-    enum { PORTS = 64 };
-    uint16_t ports[PORTS];
-    size_t count = listening_ports(proc, ports, PORTS);
-    for (size_t i = 0; i < MIN(count, (size_t)PORTS); i++)
-        if (ports[i] == port)
-            return true;
-    return false;
+    struct listeners listeners = {.count = 0};
+    if (proc_read_link(proc, "ns/net", listeners.namespace, sizeof(listeners.namespace)) <= 0)
+        return false;
+    array_foreach (&known->list, k)
+        if (strcmp(k->namespace, listeners.namespace) == 0)
+            return listening_holds(proc, k->inodes, k->count);
+    size_t count = listening_sockets(proc, port, listeners.inodes, ARRAY_SIZE(listeners.inodes));
+    listeners.count = MIN(count, ARRAY_SIZE(listeners.inodes));
+    return array_add(&known->list, listeners) == 0 &&
+           listening_holds(proc, listeners.inodes, listeners.count);
 }
 
 /* The process that listens on a TCP port. 1 with *ret_proc (the caller's), 0: none does; -EUSERS: several, as
  * in containers of their own; *pids names them. */
-static int find_listener(unsigned port, struct text *pids, struct proc **ret_proc)
+static int find_listener(uint16_t port, struct text *pids, struct proc **ret_proc)
 {
     _cleanup_(proc_unrefp) struct proc *found = NULL;
+    struct namespaces namespaces = {0};
     unsigned count = 0;
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && (entry = readdir(list));) {
         _cleanup_(proc_unrefp) struct proc *proc = NULL;
-        if (!is_number(entry->d_name) || proc_open(atoi(entry->d_name), &proc) < 0 || !listens(proc, port))
+        if (!is_number(entry->d_name) || proc_open(atoi(entry->d_name), &proc) < 0 ||
+            !listens(proc, port, &namespaces))
             continue;
         text_addf(pids, "%s%s", count ? ", " : "", entry->d_name);
         if (!count++)
@@ -133,6 +151,7 @@ static int find_listener(unsigned port, struct text *pids, struct proc **ret_pro
     }
     if (list)
         closedir(list);
+    array_done(&namespaces.list);
     if (count > 1)
         return -EUSERS;
     *ret_proc = found;
@@ -150,7 +169,7 @@ static int find_server(const struct command *self, const char *said, struct proc
     double number = 0;
     if (!is_number(digits) || !cli_number(digits, 1, port_only ? 65535 : 4194304, &number))
         return cli_usage(self, "'%s' is neither a port nor a process", said);
-    int r = pid_only || number > 65535 ? 0 : find_listener((unsigned)number, &pids, ret_proc);
+    int r = pid_only || number > 65535 ? 0 : find_listener((uint16_t)number, &pids, ret_proc);
     if (r > 0)
         return EXIT_DONE;
     if (r == 0 && !port_only)

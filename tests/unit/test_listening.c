@@ -51,6 +51,25 @@ static void own_sockets(void **state)
     assert_int_equal(found[0], 7);
 }
 
+/* Who listens on a port is found through its sockets. */
+static void sockets_of_a_port(void **state)
+{
+    uint16_t port, other;
+    uint64_t inodes[4] = {0}, others[4] = {0};
+    int first = listen_on(AF_INET, &port), second = listen_on(AF_INET, &other);
+    assert_true(first >= 0 && second >= 0);
+    assert_int_equal(listening_sockets(held(getpid()), port, inodes, 4), 1);
+    assert_int_equal(listening_sockets(held(getpid()), other, others, 4), 1);
+    assert_true(inodes[0] && inodes[0] != others[0]);
+    assert_true(listening_holds(held(getpid()), inodes, 1));
+    assert_false(listening_holds(held(getpid()), inodes, 0));
+    close(first);
+    assert_false(listening_holds(held(getpid()), inodes, 1));
+    assert_true(listening_holds(held(getpid()), others, 1));
+    assert_int_equal(listening_sockets(held(getpid()), port, inodes, 4), 0);
+    close(second);
+}
+
 static void nobody(void **state)
 {
     uint16_t port;
@@ -64,6 +83,7 @@ static void nobody(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(own_sockets), cmocka_unit_test(nobody)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own_sockets), cmocka_unit_test(sockets_of_a_port),
+                                       cmocka_unit_test(nobody)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
