@@ -351,6 +351,15 @@ static int command_event(struct redis_server *server, const struct event *e)
     }
     struct redis_client *client = redis_client_get(server, id, (int32_t)I(e, redis_command_fd), e->time_ns);
     struct redis_thread *thread = thread_of(server, e->tid);
+    if (redis_work_again(server, client, command)) {
+        thread->command_ns += duration;
+        command->time_ns += duration;
+        server->command_ns += duration;
+        client->time_ns += duration;
+        client->executed_ns = e->time_ns;
+        return 0;
+    }
+    server->turn.commands++;
     thread->commands++;
     thread->command_ns += duration;
     command->calls++;
@@ -411,6 +420,7 @@ static int access_event(struct redis_server *server, const struct event *e, uint
         redis_work_reply(server, client, e);
     } else {
         client->reads++;
+        client->woken_in = NULL;
         if (e->tid == server->loop_tid && array_add(&server->turn.reads, access.start_ns) < 0)
             return -ENOMEM;
         redis_work_read(server, client, I(e, redis_read_query_bytes), I(e, redis_read_query_wire_bytes));
@@ -454,7 +464,8 @@ static int loop_event(struct redis_server *server, const struct event *e)
     if (U(e, redis_loop_phase_phase) != PHASE_BEFORE_SLEEP)
         r = redis_queue_turn(server, start_ns, duration);
     array_clear(&server->turn.reads);
-    server->turn.longest_command_ns = 0;
+    server->turn.longest_command_ns = server->turn.commands = 0;
+    server->turn.phase++;
     if (r < 0 || U(e, redis_loop_phase_phase) == PHASE_BEFORE_SLEEP)
         return r;
     server->iterations++;

@@ -77,6 +77,8 @@ struct redis_client {
     uint64_t taking_ns, taking_bytes; /* how long it took to take replies, in all; the largest */
     uint64_t blocked_ns;              /* since when; 0 it is not */
     struct redis_command *blocked_by;
+    struct redis_command *woken_in; /* it was blocked in, when somebody's command woke it ... */
+    uint64_t woken_phase;           /* ... in that part of the loop, and nothing was read from it since */
     struct redis_io io;
 };
 
@@ -109,6 +111,7 @@ struct redis_early {
 struct redis_turn {
     ARRAY(uint64_t) reads;       /* when those of the iteration that goes on began */
     uint64_t longest_command_ns; /* of that iteration */
+    uint64_t phase, commands;    /* which part of the loop goes on, and the commands executed in it */
     struct redis_sum waits;      /* of requests, from the poll to their reading */
     struct redis_sum crowded;    /* those of iterations in which no command took a tenth of the time */
     struct sketch recent;        /* as waits; only with windows */

@@ -91,9 +91,21 @@ static int block_event(struct redis_server *server, const struct event *e)
         client->blocked_by = command;
     } else if (client->blocked_ns) {
         redis_sum_add(&client->blocked_by->blocked, e->time_ns - client->blocked_ns, e->time_ns);
+        client->woken_in = server->turn.commands ? client->blocked_by : NULL; /* else its time was over */
+        client->woken_phase = server->turn.phase;
         client->blocked_ns = 0;
     }
     return 0;
+}
+
+bool redis_work_again(const struct redis_server *server, struct redis_client *client,
+                      const struct redis_command *command)
+{
+    if (!client || !client->woken_in)
+        return false;
+    bool again = client->woken_in == command && client->woken_phase == server->turn.phase;
+    client->woken_in = NULL;
+    return again;
 }
 
 static int answered_event(struct redis_server *server, const struct event *e)

@@ -9,6 +9,7 @@
 
 struct event;
 struct redis_client;
+struct redis_command;
 struct redis_server;
 
 /* How often something happened and how long it took. worst_at_ns: when the longest ended. */
@@ -48,6 +49,13 @@ void redis_work_reply(struct redis_server *server, struct redis_client *client, 
 
 /* The client sends another request, or is gone: its last reply is complete. */
 void redis_work_replied(struct redis_server *server, struct redis_client *client);
+
+/* Since 7.2 a command that blocked is executed a second time when its key is there: at once, before the loop
+ * goes on. It is one call, for commandstats too. Older servers answer without executing it; what such a
+ * client has sent behind it is executed in the next part of the loop.
+ * Is this execution one of those? Asked once for each. */
+bool redis_work_again(const struct redis_server *server, struct redis_client *client,
+                      const struct redis_command *command);
 
 /* Takes one of the events of work; 0, -ENOMEM, or -ENOENT when it is none of them. */
 int redis_work_event(struct redis_server *server, const struct event *event);
