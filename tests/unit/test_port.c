@@ -119,11 +119,80 @@ static void a_message_taken_in_the_turn_of_another(void **state)
     }
 }
 
+/* A pool of two threads gives tasks of its queue in the callbacks of others, and takes the answer of one in
+ * the turn of the other's: the requests that are answered there waited for them, in that order. before: the
+ * callback in which they are given is known to be a request's. */
+static void two_answers_in_one_turn(bool before)
+{
+    enum { OTHER = 13 };
+    const uint64_t ours[] = {0x1068, 0x1168}, theirs[] = {0x2068, 0x2168};
+    struct feed feed;
+    feed_init(&feed);
+    feed_process(&feed, API, 1, "api", US(1));
+    for (int i = 0; i < 2 + before; i++) {
+        FEED_TEXT(&feed, i == 2 ? "/before" : i ? "/second" : "/first");
+        FEED(&feed, http_request, API, API, MS(1) + MS((uint64_t)i), 0, .fd = 30 + i, .generation = 1,
+             .method = 1);
+        FEED(&feed, node_callback, API, API, MS(1) + MS((uint64_t)i) + US(20), US(30), .async_id = 900);
+        FEED(&feed, uv_io, API, API, MS(1) + MS((uint64_t)i) + US(30), US(50), .fd = 30 + i, .generation = 1,
+             .events = 1);
+    }
+    if (before) {
+        post(&feed, API, ours[0], theirs[0], MS(10));
+        FEED(&feed, node_callback, API, API, MS(11), MS(2), .async_id = 901);
+        FEED(&feed, uv_phase, API, API, MS(11) + US(1), MS(3), .phase = 0);
+        receive(&feed, WORKER, theirs[0], MS(12));
+        post(&feed, WORKER, theirs[0], ours[0], MS(40));
+        receive(&feed, API, ours[0], MS(49));
+        FEED(&feed, http_response, API, API, MS(49) + US(500), 0, .fd = 32, .generation = 1, .status = 200,
+             .header_bytes = 100, .content_length = 0);
+        FEED(&feed, uv_write, API, API, MS(49) + US(500), 0, .fd = 32, .generation = 1, .bytes = 100,
+             .result = 100);
+    }
+    post(&feed, API, ours[0], theirs[0], MS(50));
+    post(&feed, API, ours[1], theirs[1], MS(51));
+    if (before) {
+        end_turn(&feed, API, ours[0], MS(48), MS(52));
+    } else {
+        FEED(&feed, node_callback, API, API, MS(52), MS(3), .async_id = 901);
+        FEED(&feed, uv_phase, API, API, MS(52) + US(1), MS(4), .phase = 0);
+    }
+    receive(&feed, WORKER, theirs[0], MS(53));
+    receive(&feed, OTHER, theirs[1], MS(53));
+    post(&feed, WORKER, theirs[0], ours[0], MS(150));
+    post(&feed, OTHER, theirs[1], ours[1], MS(155));
+    receive(&feed, API, ours[0], MS(160));
+    for (int i = 0; i < 2; i++)
+        FEED(&feed, http_response, API, API, MS(161) + US((uint64_t)i), 0, .fd = 30 + i, .generation = 1,
+             .status = 200, .header_bytes = 100, .content_length = 0);
+    end_turn(&feed, API, ours[0], MS(160), MS(162));
+    receive(&feed, API, ours[1], MS(162) + US(1));
+    end_turn(&feed, API, ours[1], MS(162) + US(1), MS(162) + US(5));
+    feed_finish(&feed);
+    const struct vspan *first = feed_span(feed_kept(&feed, "/first"), VSPAN_ipc),
+                       *second = feed_span(feed_kept(&feed, "/second"), VSPAN_ipc);
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_int_equal(first->start_ns, MS(50));
+    assert_int_equal(first->work_end_ns, MS(150));
+    assert_int_equal(second->start_ns, MS(51));
+    assert_int_equal(second->work_end_ns, MS(155));
+    assert_int_equal(second->end_ns, MS(160));
+    feed_done(&feed);
+}
+
+static void answers_of_two_threads_in_one_turn(void **state)
+{
+    two_answers_in_one_turn(false);
+    two_answers_in_one_turn(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_waits_for_a_threads_answer),
         cmocka_unit_test(a_message_taken_in_the_turn_of_another),
+        cmocka_unit_test(answers_of_two_threads_in_one_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -581,6 +581,48 @@ static void read_ipc_write(struct turn *t, const struct item *item, const struct
     t->write_wrap = 0;
 }
 
+/* The requests but one whose responses are written in this part of the turn, in their order. */
+static size_t answered_all(const struct turn *t, const struct item *item, const struct request *except,
+                           struct request **list, size_t count, uint64_t *last_ns)
+{
+    foreach_child_of(t->thread, item, child)
+    {
+        if (child->event != SONDE_EVENT_http_response || child->small != SONDE_side_server) {
+            count = answered_all(t, child, except, list, count, last_ns);
+            continue;
+        }
+        struct request *request = request_open(t->a, child->id);
+        bool known = !request || request == except;
+        for (size_t i = 0; i < count && !known; i++)
+            known = list[i] == request;
+        if (known || count == PORT_ANSWERS_MAX)
+            continue;
+        list[count++] = request;
+        *last_ns = child->start_ns;
+    }
+    return count;
+}
+
+/* Whose answer it was is known since the message was posted, or shows in who is answered in the turn. A pool
+ * may take the answers of its other threads in the same turn: then as many requests are answered, in that
+ * order. */
+static void read_receive(struct turn *t, const struct item *item, struct context *c)
+{
+    struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL, *list[PORT_ANSWERS_MAX];
+    struct channel *own = owner ? NULL : item->pointer;
+    uint64_t last_ns = 0;
+    size_t first = own != NULL, count = 0;
+    *c = owner ? decided(owner, KNOWN_INFERRED, item->count) : UNDECIDED;
+    if (item->fd == 1 && (owner || own))
+        count = answered_all(t, item_at(t, t->port_turn), owner, list, 0, &last_ns);
+    if (count < first || (count > first && !ports_claim_taken(t->a, t->thread, own, item->start_ns, last_ns,
+                                                              list + first, count - first)))
+        return;
+    uint32_t span = own ? port_claim(t->a, own, list[0]) : VSPAN_NONE;
+    if (span != VSPAN_NONE)
+        *c = decided(list[0], KNOWN_INFERRED, span);
+}
+
 void read_item(struct turn *t, uint32_t index, struct context *c)
 {
     const struct item *item = item_at(t, index);
@@ -613,18 +655,9 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
         port_owned(t->a, item->pointer, item->trigger, whose.owner, (enum known)whose.known, whose.parent);
         break;
     }
-    case SONDE_EVENT_port_receive: {
-        bool several = false;
-        struct request *owner = item->fd == 1 ? request_open(t->a, item->id) : NULL;
-        if (!owner && item->fd == 1 && item->pointer &&
-            (owner = answered_in(t->a, t->thread, item_at(t, t->port_turn), &several))) {
-            uint32_t span = port_claim(t->a, item->pointer, owner);
-            *c = span == VSPAN_NONE ? UNDECIDED : decided(owner, KNOWN_INFERRED, span);
-            break;
-        }
-        *c = owner ? decided(owner, KNOWN_INFERRED, item->count) : UNDECIDED;
+    case SONDE_EVENT_port_receive:
+        read_receive(t, item, c);
         break;
-    }
     case SONDE_EVENT_ws_message:
         if (item->small == MESSAGE_SENT)
             read_calls(t, item, c);

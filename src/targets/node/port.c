@@ -195,6 +195,47 @@ static void answered(struct analysis *a, const struct process *process, struct c
     drop(c, (size_t)(m - c->messages.at));
 }
 
+/* The oldest answer on its way, of a message whose owner is not known (or over: it only was posted in that
+ * one's callback); NULL: there is none. */
+static struct port_message *untold_answer(const struct analysis *a, const struct channel *c,
+                                          uint64_t before_ns)
+{
+    for (size_t i = 0; c->back && i < c->messages.count && c->messages.at[i].sent_ns < before_ns; i++) {
+        struct port_message *m = &c->messages.at[i];
+        const struct port_message *question = m->answer ? oldest_question(c->back, m->sent_ns) : NULL;
+        if (question)
+            return span_of(a, question) ? NULL : m;
+    }
+    return NULL;
+}
+
+bool ports_claim_taken(struct analysis *a, const struct thread *thread, const struct channel *except,
+                       uint64_t taken_ns, uint64_t before_ns, struct request **owners, size_t count)
+{
+    struct channel *found[PORT_ANSWERS_MAX];
+    size_t n = 0;
+    array_foreach (&thread->process->channels, place) {
+        struct channel *c = *place;
+        if (c->to_tid != thread->tid || c->back == except || !untold_answer(a, c, before_ns))
+            continue;
+        if (n == count)
+            return false;
+        found[n++] = c;
+    }
+    if (n != count)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        struct channel *c = found[i];
+        struct port_message *m = untold_answer(a, c, before_ns);
+        struct item item = {0};
+        c->receipts++;
+        answered(a, thread->process, c->back, m->sent_ns, MAX(taken_ns, m->sent_ns), &item);
+        drop(c, (size_t)(m - c->messages.at));
+        (void)port_claim(a, c->back, owners[i]);
+    }
+    return true;
+}
+
 static void received(struct analysis *a, struct thread *thread, struct channel *c, struct item *item)
 {
     c->to_tid = thread->tid;

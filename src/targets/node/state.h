@@ -155,6 +155,12 @@ void port_owned(struct analysis *a, struct channel *channel, uint64_t number, st
 void port_received(struct analysis *a, struct thread *thread, const struct event *e);
 /* Its last answer was this request's; the span's index. */
 uint32_t port_claim(struct analysis *a, struct channel *channel, struct request *owner);
+/* Answers of other threads that this one took without telling, of messages whose owners are not known: the
+ * requests', when there are as many. Claims each and returns true, or does nothing. except: a channel whose
+ * answer is told of. */
+enum { PORT_ANSWERS_MAX = 32 };
+bool ports_claim_taken(struct analysis *a, const struct thread *thread, const struct channel *except,
+                       uint64_t taken_ns, uint64_t before_ns, struct request **owners, size_t count);
 void ports_stalled(struct analysis *a, const struct thread *thread, struct stretch *stretch);
 /* Adds an object for each message port that was posted to. */
 void ports_json(const struct analysis *a, json_t *array);
