@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort, kill, outline, SONDE, start, temporary } from '../system/helper.mjs';
@@ -27,8 +28,9 @@ const COMMANDS = {
     nest: ['nest/dist/main.js'],
     esbuild: ['dist/bundle.js'],
     tsx: ['--import', 'tsx', 'bundle.ts'],
+    got: ['got.mjs'],
 };
-const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`${application}.js`]).map((part) => (/\.[jt]s$/.test(part) ? path.join(APPS, part) : part))];
+const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`${application}.js`]).map((part) => (/\.m?[jt]s$/.test(part) ? path.join(APPS, part) : part))];
 
 /* ---- load ---- */
 
@@ -40,15 +42,25 @@ function ask(port, path, agent) {
     });
 }
 
+// A client of socket.io.
+async function connected(port) {
+    const { io } = createRequire(import.meta.url)('socket.io-client');
+    const socket = io(`http://127.0.0.1:${port}`, { transports: ['websocket'], forceNew: true });
+    await new Promise((resolve, reject) => socket.on('connect', resolve).on('connect_error', reject));
+    return socket;
+}
+
 // allowed: answers that are part of what is planted, besides 200.
 async function putLoad(port, streams, allowed = []) {
     const agent = new http.Agent({ keepAlive: true }), statuses = new Map();
-    const client = async ({ path, count, pause }) => {
+    const client = async ({ path, event, count, pause }) => {
+        const socket = event && (await connected(port));
         for (let i = 0; i < count; i++) {
-            const status = await ask(port, path, agent);
+            const status = socket ? await socket.emitWithAck(event).then(() => 200) : await ask(port, path, agent);
             statuses.set(status, (statuses.get(status) || 0) + 1);
             if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
         }
+        socket?.disconnect();
     };
     await Promise.all(streams.flatMap((stream) => Array.from({ length: stream.clients }, () => client(stream))));
     agent.destroy();

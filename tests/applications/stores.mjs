@@ -48,7 +48,7 @@ const STORES = {
     },
     async redis(t, folder) {
         const port = await freePort();
-        return { port, command: ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder] };
+        return { port, command: ['redis-server', '--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, '--enable-debug-command', 'local'] };
     },
     async memcached(t) {
         const port = await freePort();

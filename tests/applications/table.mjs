@@ -2,7 +2,7 @@
 // tests/system/applications.test.mjs the quickest.
 //   program   below apps/; built (build.mjs) where it is TypeScript
 //   store     what it asks: postgres, mariadb, redis, upstream
-//   load      requests at once: path, clients that ask one after the other, how often each, pause between
+//   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
 //             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
 //             evidence: values that it must have, or functions that accept them
@@ -80,6 +80,34 @@ export const ROWS = [
         expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 100e6] }], also: ['slow-peer'] },
     { application: 'axios', store: 'upstream', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
         expected: [{ kind: 'slow-peer', peer: true, victims: ['/price'], amount: ['waited_ns', 'price', 'ns'] }] },
+
+    healthy('undici', [QUICK, { path: '/price', clients: 4, count: 20, pause: 10 }], { store: 'upstream' }),
+    { application: 'undici', store: 'upstream', trouble: 'pool', load: [QUICK, { path: '/price', clients: 8, count: 5, pause: 0 }],
+        expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 100e6] }], also: ['slow-peer'] },
+    { application: 'undici', store: 'upstream', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'slow-peer', peer: true, victims: ['/price'], amount: ['waited_ns', 'price', 'ns'] }] },
+
+    healthy('got', [QUICK, { path: '/price', clients: 4, count: 20, pause: 10 }], { store: 'upstream' }),
+    { application: 'got', store: 'upstream', trouble: 'sockets', load: [QUICK, { path: '/price', clients: 9, count: 5, pause: 0 }],
+        expected: [{ kind: 'connection-pool-starved', lanes: 3, peer: true, victims: ['/price'], amount: ['waited_ns', 'price', (book) => book.price.ns - book.price.count * 120e6] }], also: ['slow-peer'] },
+    { application: 'got', store: 'upstream', trouble: 'retries', answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],
+        expected: [{ kind: 'retry-storm', peer: true, victims: ['/price'], evidence: { most_count: 4 } }, { kind: 'server-errors', peer: true, evidence: { errors_count: 10 } }] },
+
+    healthy('socketio', [{ event: 'hello', clients: 2, count: 40, pause: 10 }, { event: 'name', clients: 1, count: 20, pause: 20 }, { event: 'rank', clients: 1, count: 20, pause: 20 }]),
+    { application: 'socketio', trouble: 'rank', load: [{ event: 'hello', clients: 2, count: 40, pause: 10 }, { event: 'rank', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'socketio.js rank', amount: ['cpu_ns', 'rank', 'cpu_ns'] }] },
+    { application: 'socketio', trouble: 'name', load: [{ event: 'hello', clients: 2, count: 40, pause: 10 }, { event: 'name', clients: 1, count: 4, pause: 50 }],
+        expected: [{ kind: 'blocking-regexp', at: 'socketio.js name', amount: ['cpu_ns', 'name', 'cpu_ns'] }] },
+
+    healthy('bullmq', [{ path: '/job/work', clients: 2, count: 20, pause: 10 }, { path: '/job/count', clients: 1, count: 20, pause: 20 }, { path: '/size', clients: 2, count: 30, pause: 10 }], { store: 'redis' }),
+    { application: 'bullmq', store: 'redis', trouble: 'job', load: [{ path: '/job/work', clients: 1, count: 8, pause: 30 }, { path: '/size', clients: 2, count: 40, pause: 10 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'bullmq.js job', victims: ['/size'], amount: ['cpu_ns', 'job', 'cpu_ns'] }] },
+
+    healthy('cluster', [QUICK, { path: '/score', clients: 1, count: 20, pause: 20 }, { path: '/basket', clients: 1, count: 20, pause: 20 }]),
+    { application: 'cluster', trouble: 'score', load: [{ path: '/score', clients: 1, count: 8, pause: 30 }, { path: '/quick', clients: 4, count: 40, pause: 10 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'cluster.js score', victims: ['/score', '/quick'], amount: ['cpu_ns', 'score', 'cpu_ns'] }] },
+    { application: 'cluster', trouble: 'exits', answers: ['ECONNRESET', 'ECONNREFUSED'], load: [{ path: '/basket', clients: 1, count: 1, pause: 0 }, { path: '/quick', clients: 1, count: 10, pause: 10 }],
+        expected: [{ kind: 'server-exited', victims: ['/basket'], evidence: { exit_status: '1' } }] },
 
     healthy('failing', [QUICK, { path: '/price', clients: 2, count: 20, pause: 10 }, { path: '/basket', clients: 2, count: 20, pause: 10 }], { store: 'upstream' }),
     { application: 'failing', store: 'upstream', trouble: 'refused', quick: true, answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],

@@ -9,7 +9,7 @@ const redis = new Redis(Number(process.env.DB_PORT), '127.0.0.1');
 const app = express();
 app.get('/item', async (request, response) => {
     const end = begin('item');
-    const value = await redis.get('item:1');
+    const value = await redis.get('key:1');
     end();
     response.json({ value });
 });
@@ -21,10 +21,6 @@ app.get('/report', async (request, response) => {
     response.json({ found });
 });
 const server = app.listen(0, '127.0.0.1', async () => {
-    for (let at = 0; at < (trouble === 'keys' ? 500_000 : 1000); at += 1000) {
-        const pipeline = redis.pipeline();
-        for (let i = at; i < at + 1000; i++) pipeline.set(`item:${i}`, 'x');
-        await pipeline.exec();
-    }
+    await redis.call('DEBUG', 'POPULATE', trouble === 'keys' ? 500_000 : 1000);
     ready(server);
 });

@@ -1,0 +1,31 @@
+// BullMQ: requests wait for jobs that a worker in the same process does, and a job computes.
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+const express = require('express');
+const Redis = require('ioredis');
+const { Queue, QueueEvents, Worker } = require('bullmq');
+const { begin, ready, trouble } = require('./truth.js');
+
+const connection = { port: Number(process.env.DB_PORT), host: '127.0.0.1' };
+const redis = new Redis({ ...connection });
+const queue = new Queue('jobs', { connection }), events = new QueueEvents('jobs', { connection });
+
+async function work() { // planted job
+    const end = begin('job');
+    let n = 0;
+    for (let i = 0; i < (trouble === 'job' ? 150_000_000 : 1000); i++) n += i % 7;
+    end();
+    return n;
+} // end job
+const worker = new Worker('jobs', async (job) => (job.name === 'count' ? redis.dbsize() : work()), { connection, concurrency: 4 });
+
+const app = express();
+app.get('/job/:name', async (request, response) => {
+    const job = await queue.add(request.params.name, {});
+    response.json({ result: await job.waitUntilFinished(events) });
+});
+app.get('/size', async (request, response) => response.json({ size: await redis.dbsize() }));
+const server = app.listen(0, '127.0.0.1', async () => {
+    await Promise.all([worker.waitUntilReady(), events.waitUntilReady()]);
+    ready(server);
+});
