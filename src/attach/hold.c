@@ -297,16 +297,22 @@ static bool is_unstoppable(const struct proc *proc, pid_t tid)
     return proc_read_stat(proc, tid, &stat) == 0 && stat.state == 'D';
 }
 
-static uint64_t times_run(const struct proc *proc, pid_t tid)
+/* How long a thread has run, and how often; zeros: the kernel does not say. */
+struct runs {
+    unsigned long long ns, times;
+};
+
+static struct runs runs_of(const struct proc *proc, pid_t tid)
 {
     char name[48];
     _cleanup_(freep) char *text = NULL;
-    unsigned long long run, wait, times = 0;
+    struct runs runs = {0};
+    unsigned long long wait;
     snprintf(name, sizeof(name), "task/%d/schedstat", tid);
     if (proc_read(proc, name, 256, &text, NULL) < 0 ||
-        sscanf(text, "%llu %llu %llu", &run, &wait, &times) != 3)
-        return 0;
-    return times;
+        sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) != 3)
+        return (struct runs){0};
+    return runs;
 }
 
 /* Is it asleep in a system call? *ret_at: where it will go on. */
@@ -329,10 +335,10 @@ static bool is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
 static int interrupt_one(struct hold *hold, pid_t tid)
 {
     struct hold_asleep asleep = {.tid = tid};
-    uint64_t times = times_run(hold->proc, tid);
+    uint64_t times = runs_of(hold->proc, tid).times;
     bool sleeps = times && is_asleep(hold->proc, tid, &asleep.at);
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    return sleeps && times_run(hold->proc, tid) == times ? array_add(&hold->asleep, asleep) : 0;
+    return sleeps && runs_of(hold->proc, tid).times == times ? array_add(&hold->asleep, asleep) : 0;
 }
 
 static bool sleeps(const struct hold *hold, pid_t tid)
@@ -493,6 +499,14 @@ static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_
            is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
 }
 
+/* Has it not run since it was let go? With more programs than CPUs its turn may be far, and until then it is
+ * where it was: who interrupts it sees nothing new, and keeps it there. */
+static bool still_waits(const struct proc *proc, pid_t pid, const struct runs *before)
+{
+    struct runs runs = runs_of(proc, pid);
+    return runs.times && runs.times == before->times && runs.ns == before->ns;
+}
+
 /* To a safe point: from system call to system call until one that waits for events returns, or wherever it
  * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
  * of the processor would find a function without stepping from call to call, but the kernel leaves them in
@@ -502,18 +516,19 @@ static int run_to_safe_point(const struct proc *proc, const struct modules *modu
 {
     const pid_t pid = proc->pid;
     int deliver = 0;
-    for (uint64_t look_ns = in_ms(LOOK_MS);;) {
+    for (uint64_t free_ns = in_ms(LOOK_MS);;) {
         struct user_regs_struct regs;
         uint64_t at;
         int status = 0, r;
         /* Who makes one call after the other is let run for a moment, to be met between two. */
-        bool looks = clock_monotonic_ns() >= look_ns;
-        if (looks)
-            look_ns = in_ms(WAKE_MS);
-        if (ptrace(looks ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
+        bool runs_freely = clock_monotonic_ns() >= free_ns;
+        uint64_t look_ns = runs_freely ? in_ms(WAKE_MS) : free_ns;
+        const struct runs before = runs_of(proc, pid);
+        if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
             return -errno;
         while ((r = hold_wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
-               clock_monotonic_ns() < deadline_ns && is_asleep(proc, pid, &at))
+               clock_monotonic_ns() < deadline_ns &&
+               (still_waits(proc, pid, &before) || is_asleep(proc, pid, &at)))
             look_ns = in_ms(WAKE_MS);
         bool interrupted = r == -ETIMEDOUT;
         if (interrupted) {
@@ -531,7 +546,7 @@ static int run_to_safe_point(const struct proc *proc, const struct modules *modu
                 return 0;
             if (clock_monotonic_ns() >= deadline_ns)
                 return -ETIMEDOUT;
-            look_ns = in_ms(LOOK_MS);
+            free_ns = in_ms(LOOK_MS);
             deliver = 0;
             continue;
         }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,12 @@ static void wait_for(volatile uint64_t *value, uint64_t more_than)
 static void end_child(pid_t pid)
 {
     board->leave = true;
+    waitpid(pid, NULL, 0);
+}
+
+static void kill_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
 
@@ -342,6 +349,64 @@ static void test_calls_wherever_the_main_thread_is(void **state)
     end_child(pid);
 }
 
+static void stay_on_one_cpu(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* Many system calls, and only then code that was generated: a tenth of a CPU is left to it. */
+static pid_t start_crowded_out(int cpu)
+{
+    static const uint8_t JUMP_TO_ITSELF[] = {0xeb, 0xfe};
+    enum { CALLS = 50000 };
+    memset(board, 0, sizeof(*board));
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    stay_on_one_cpu(cpu);
+    void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, JUMP_TO_ITSELF, sizeof(JUMP_TO_ITSELF));
+    (void)!nice(10);
+    board->turns[0] = 1;
+    for (int i = 0; i < CALLS; i++)
+        (void)getppid();
+    ((void (*)(void))code)();
+    _exit(0);
+}
+
+static void test_a_thread_that_seldom_gets_a_cpu(void **state)
+{
+    int cpu = sched_getcpu();
+    pid_t rival = fork();
+    if (rival == 0) {
+        stay_on_one_cpu(cpu);
+        for (;;)
+            ;
+    }
+    pid_t pid = start_crowded_out(cpu);
+    struct problem problem = {0};
+    struct modules modules;
+    struct hold hold;
+    wait_for(&board->turns[0], 0);
+    if (!may_trace(pid)) {
+        kill_child(rival);
+        kill_child(pid);
+        skip();
+    }
+    int memory = memory_of(pid);
+    assert_int_equal(modules_read(held(pid), &modules, &problem), 0);
+    assert_int_equal(hold_main(held(pid), &modules, memory, NULL, 60 * NS_PER_S, &hold, &problem), 0);
+    hold_release(&hold);
+    modules_done(&modules);
+    close(memory);
+    kill_child(rival);
+    kill_child(pid);
+}
+
 static int take_end(pid_t pid)
 {
     int status, r;
@@ -440,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_do_not_stop),
         cmocka_unit_test(test_a_call_in_the_main_thread),
         cmocka_unit_test(test_calls_wherever_the_main_thread_is),
+        cmocka_unit_test(test_a_thread_that_seldom_gets_a_cpu),
         cmocka_unit_test(test_a_stop_is_no_end),
         cmocka_unit_test(test_an_end_while_traced),
     };
