@@ -1,0 +1,35 @@
+/* What the kernel says of a process's control groups, whose names a container chooses: the group that has its
+ * CPU quota, and the counts of a quota. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/quota.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char *text_of(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    if (!text)
+        abort();
+    memcpy(text, data, size);
+    text[size] = '\0';
+    return text;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct quota_counts counts = {0};
+    bool version_1 = false;
+    char *text = text_of(data, size);
+    (void)quota_parse_stat(text, &counts);
+    const char *group = quota_parse_group(text, &version_1); /* writes into the text */
+    /* It is appended to the control groups' directory, and must not lead out of it. */
+    if (group && (group < text || group > text + size || group[0] != '/' || strstr(group, "/../")))
+        abort();
+    free(text);
+    return 0;
+}
