@@ -71,5 +71,6 @@ test('root reads the recording of another user as that user', { skip: !isRoot &&
     assert.match(status, /^Gid:\t65534\t65534\t65534\t65534$/m);
     assert.match(status, /^CapEff:\t0+$/m);
     assert.match(status, /^NoNewPrivs:\t1$/m);
+    await eventually('it can do nothing but read', () => /^Seccomp:\t2$/m.test(fs.readFileSync(`/proc/${reading.pid}/status`, 'utf8')));
     assert.match(status, /^Groups:\t ?$/m);
 });
