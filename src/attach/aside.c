@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/macro.h"
 
 enum {
     LEAVE_AFTER_MS = 200, /* since we were seen to be asked to end */
-    KILL_AFTER_MS = 400,
+    KILL_AFTER_MS = 200,  /* it was told to leave */
+    KILL_LATE_MS = 30,    /* the same of one that was begun when we were to end already */
+    MOMENT_MS = 250,      /* stopping threads takes so long at most, on a busy machine */
     LOOK_MS = 2,
 };
 
@@ -46,17 +49,45 @@ static long call_system(long number, long a, long b, long c, long d, long e)
     return result;
 }
 
+/* When it was seen that we are to end; 0: we are not. Of what is long over the deadline is not kept: somebody
+ * had more time, as a command that was to end first has. */
+static uint64_t asked_ns;
+static bool ends;
+
+static void note_asked(void)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!asked_ns || now_ns - asked_ns > ASIDE_END_NS)
+        asked_ns = now_ns;
+}
+
+void aside_end(void)
+{
+    ends = true;
+    note_asked();
+}
+
 bool aside_is_ending(void)
 {
     uint64_t pending = 0;
     (void)call_system(SYS_rt_sigpending, (long)(uintptr_t)&pending, sizeof(pending), 0, 0, 0);
-    return pending & (1ull << (SIGINT - 1) | 1ull << (SIGTERM - 1) | 1ull << (SIGHUP - 1));
+    if (!(pending & (1ull << (SIGINT - 1) | 1ull << (SIGTERM - 1) | 1ull << (SIGHUP - 1))))
+        return ends;
+    note_asked();
+    return true;
+}
+
+uint64_t aside_deadline_ns(uint64_t patience_ns)
+{
+    uint64_t deadline_ns = clock_monotonic_ns() + patience_ns;
+    return ends ? MIN(deadline_ns, asked_ns + ASIDE_END_NS) : deadline_ns;
 }
 
 /* Waits until the child has ended, which is told to leave when we are to end. */
 static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void *), void *context)
 {
-    uint64_t asked_ns = 0;
+    const bool late = ends;
+    uint64_t leave_ns = late ? MAX(asked_ns + ASIDE_END_NS, clock_monotonic_ns() + MOMENT_MS * NS_PER_MS) : 0;
     int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
     while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
         struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -64,11 +95,11 @@ static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void 
         struct timespec timeout = look; /* the kernel writes what is left */
         (void)call_system(SYS_ppoll, (long)(uintptr_t)&ended, fd >= 0, (long)(uintptr_t)&timeout, 0, 0);
         uint64_t now_ns = clock_monotonic_ns();
-        if (!asked_ns && aside_is_ending())
-            asked_ns = now_ns;
-        if (asked_ns && now_ns - asked_ns > LEAVE_AFTER_MS * NS_PER_MS)
+        if (!leave_ns && aside_is_ending())
+            leave_ns = now_ns + LEAVE_AFTER_MS * NS_PER_MS;
+        if (leave_ns && now_ns > leave_ns)
             *leave = true;
-        if (asked_ns && now_ns - asked_ns > KILL_AFTER_MS * NS_PER_MS)
+        if (leave_ns && now_ns > leave_ns + (late ? KILL_LATE_MS : KILL_AFTER_MS) * NS_PER_MS)
             (void)call_system(SYS_kill, child, SIGKILL, 0, 0, 0);
         if (meanwhile)
             meanwhile(context);

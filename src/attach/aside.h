@@ -5,14 +5,18 @@
  * The child is also what can be ended when a process cannot be let go: one that a freezer cgroup holds
  * reaches no stop, and its tracer no end, until it is thawed. With its tracer's end the kernel lets it go,
  * and a call inside it comes to its end alone (attach/call.h). So once we are asked to end (SIGINT, SIGTERM
- * or SIGHUP is blocked and pending), the child has a moment; then it is told to leave, and then it is killed.
- */
+ * or SIGHUP is blocked and pending, or aside_end() was called), the child has a moment; then it is told to
+ * leave, and then it is killed. Children that are made later (to take hooks out) have until ASIDE_END_NS
+ * after we were asked, all together, and those that are made after that a moment each. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTACH_ASIDE_H
 #define ATTACH_ASIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
 
 /* Runs work(context) in a child and returns its result. -ECHILD when the child was killed, -EINTR when it
  * left or was killed because we are to end, -ENOMEM, -EAGAIN when there can be none.
@@ -35,5 +39,14 @@ bool aside_leaves(void);
 
 /* Outside: are we asked to end? */
 bool aside_is_ending(void);
+
+/* We end, also when the signal has been taken, or there was none: what is still to be done aside has little
+ * time. */
+void aside_end(void);
+
+/* Until when one may try again and again what needs somebody else's cooperation, CLOCK_MONOTONIC: patience_ns
+ * from now, and after aside_end() not longer than ASIDE_END_NS after we were first asked. */
+#define ASIDE_END_NS (700 * NS_PER_MS)
+uint64_t aside_deadline_ns(uint64_t patience_ns);
 
 #endif

@@ -77,6 +77,18 @@ int owner_open(const char *path, int flags)
     return AS_OWNER(open(path, flags | O_CLOEXEC, 0600));
 }
 
+int owner_append(const char *path)
+{
+    const struct rights rights = take_rights();
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : fd;
+    if (rights.changed) {
+        (void)setfsuid(0);
+        (void)setfsgid(0);
+    }
+    return r;
+}
+
 int owner_mkdir(const char *path)
 {
     return AS_OWNER(mkdir(path, 0700));

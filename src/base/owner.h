@@ -11,7 +11,11 @@
  * added. */
 int owner_open(const char *path, int flags);
 
-/* The same of mkdir(2), rename(2) and unlink(2): 0 or a negative errno. */
+/* A file to add lines to, made when there is none: never with more rights than the caller's, who may choose
+ * the path but not have root write there. Links are not followed. */
+int owner_append(const char *path);
+
+/* mkdir(2), rename(2) and unlink(2) as the owner: 0 or a negative errno. */
 int owner_mkdir(const char *path);
 int owner_rename(const char *from, const char *to);
 int owner_unlink(const char *path);

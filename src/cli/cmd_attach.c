@@ -152,6 +152,8 @@ static int attach_all(struct recording *recording, const struct attach_options *
 static int attach(struct recording *recording, const struct attach_options *options)
 {
     struct problem problem = {0};
+    if (options->seconds > 0)
+        recording->until_ns = clock_realtime_ns() + (uint64_t)(options->seconds * (double)NS_PER_S);
     int ignored = 0, attached = 0, r = recording_open(recording, &problem);
     recording_hold_signals();
     if (r >= 0)
@@ -179,6 +181,11 @@ static const struct option_row ROWS[] = {
     {"duration", 'd', "SECONDS", "end by itself after this time", OPTION_SECONDS, .at = AT(options.seconds)},
     {"all", 'a', .text = "every node and redis-server on this host", .type = OPTION_FLAG,
      .at = AT(options.all)},
+    {"audit", .value = "FILE",
+     .text =
+         "append a line about each attachment (who, whom, what, until when) to FILE (default: journald or "
+         "syslog)",
+     .type = OPTION_TEXT, .at = AT(recording.audit)},
     {NULL},
 };
 

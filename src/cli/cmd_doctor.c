@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "broker/sandbox.h"
 #include "cli/options.h"
+#include "collect/audit.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
 #include "symbol/demangle.h"
@@ -233,6 +234,20 @@ static void check_workers(struct answer *answer)
     }
     because(check, "by a process with few system calls%s%s%s", walls.own_user ? ", a user of its own" : "",
             walls.namespaces ? ", an empty file system" : "", walls.landlock ? ", Landlock" : "");
+}
+
+static void check_audit(struct answer *answer)
+{
+    struct check *check = add(answer, "attachments are written down");
+    struct audit audit;
+    if (audit_open(NULL, &audit, NULL) < 0)
+        return;
+    const char *place = audit_place(&audit);
+    if (place)
+        because(check, "in %s", place);
+    else
+        because(check, "nowhere: no system log takes lines here; sonde attach --audit FILE does");
+    audit_close(&audit);
 }
 
 /* Which process of a sonde that runs holds what: those are named so (prctl(2), PR_SET_NAME). */
@@ -527,6 +542,7 @@ static int run(const struct command *self, int argc, char **argv)
     check_hidden_processes(&answer);
     check_memfd(&answer);
     check_workers(&answer);
+    check_audit(&answer);
     check_running(&answer);
     check_schedstat(&answer);
     check_bpf(&answer);

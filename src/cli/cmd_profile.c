@@ -197,6 +197,10 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
         }
     if (*separator == ',')
         fputc('\n', stderr);
+    if (c->missed)
+        fprintf(stderr,
+                "sonde: the kernel skipped the sampler's programs %llu times while they ran already\n",
+                (unsigned long long)c->missed);
     if (c->announcements_lost)
         fprintf(stderr,
                 "sonde: %llu of the kernel's announcements were lost: some processes could not be named\n",

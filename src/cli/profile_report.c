@@ -189,10 +189,11 @@ static json_t *quality_json(const struct sampler_counts *c)
         if (c->ends[i] && *sampler_end_text((enum sampler_end)i))
             json_object_set_new(truncated, sampler_end_text((enum sampler_end)i),
                                 json_integer((json_int_t)c->ends[i]));
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "stacks_count", (json_int_t)c->stacks,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "stacks_count", (json_int_t)c->stacks,
                      "complete_count", (json_int_t)c->complete, "lost_count", (json_int_t)c->lost,
-                     "folded_processes_count", (json_int_t)c->folded, "files_too_large_count",
-                     (json_int_t)c->too_large, "runtimes", runtimes, "truncated_count", truncated);
+                     "programs_missed_count", (json_int_t)c->missed, "folded_processes_count",
+                     (json_int_t)c->folded, "files_too_large_count", (json_int_t)c->too_large, "runtimes",
+                     runtimes, "truncated_count", truncated);
 }
 
 static int fill(struct report *report, const struct profile *p, const struct business_rules *rules,
@@ -219,6 +220,8 @@ static int fill(struct report *report, const struct profile *p, const struct bus
     free(outliers);
     if (counts && counts->lost)
         (void)report_add_loss(report, "ring-full", NULL, counts->lost);
+    if (counts && counts->missed)
+        (void)report_add_loss(report, "kernel-program-missed", NULL, counts->missed);
     if (!report->findings.count)
         report->nothing = p->nodes.count > 1
                               ? "no function of the application takes a fifth, and no instance stands out"

@@ -15,8 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/aside.h"
 #include "base/clock.h"
 #include "cli/follow.h"
+#include "cli/reading.h"
 #include "collect/level.h"
 
 /* ---- options ---- */
@@ -193,6 +195,8 @@ int recording_open(struct recording *recording, struct problem *problem)
                                       .written_every_ns = recording->written_every_ns,
                                       .request_context = recording->request_context,
                                       .budget = budget,
+                                      .audit_file = recording->audit,
+                                      .until_ns = recording->until_ns,
                                       .user = user,
                                       .note = note,
                                       .context = recording};
@@ -277,6 +281,7 @@ int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_n
         if (give_up(&interruption, command)) {
             if (command)
                 fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", command);
+            aside_end();
             break;
         }
     }
@@ -355,6 +360,8 @@ int recording_close(struct recording *recording, int status, int child_status, c
     int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
     if (recording->report) {
         fflush(stderr);
+        if (recording->follower <= 0 && reading_confine(recording->folder, &end_problem) < 0)
+            return cli_fail(EXIT_FAILED, &end_problem);
         int reported = recording->follower > 0 ? follow_wait(recording->follower)
                                                : cli_report(recording->folder, recording->json);
         exit_status = exit_status == EXIT_DONE ? reported : exit_status;

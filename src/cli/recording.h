@@ -20,6 +20,8 @@ struct recording {
     bool no_kernel;
     const char *user;             /* whom the command runs as; NULL: who called sudo, or sonde's own */
     const char *budget;           /* "PERCENT,MB"; NULL: the usual */
+    const char *audit;            /* file for lines about attachments; NULL: the system's log */
+    uint64_t until_ns;            /* wall clock, when it is to end; 0: unknown */
     bool follow;                  /* findings while it goes on (follow.h) */
     const char *const *follow_by; /* the arguments of who shows them; NULL: `sonde report --follow` */
     uint64_t written_every_ns;    /* as session_options' */

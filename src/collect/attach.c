@@ -11,6 +11,7 @@
 #include "attach/loaded.h"
 #include "attach/owner.h"
 #include "attach/syscall_filter.h"
+#include "collect/level.h"
 #include "collect/session_internal.h"
 
 #include <dirent.h>
@@ -135,6 +136,14 @@ static int pay_visit(struct visit *visit, struct stops *stops, struct problem *p
     return r;
 }
 
+/* Asked between steps: reading symbols takes a while. */
+static int go_on(const struct proc *proc, struct problem *problem)
+{
+    if (!aside_is_ending())
+        return 0;
+    return problem_set(problem, -EINTR, "process %d was not attached to: interrupted", proc->pid);
+}
+
 /* Loads the probe unless it is there already. */
 static int load_probe(struct session *session, struct proc *proc, struct stops *stops,
                       struct problem *problem)
@@ -151,6 +160,8 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
         return -ENOTSUP;
     }
     r = syscall_filter_check(proc, problem);
+    if (r >= 0)
+        r = go_on(proc, problem);
     if (r < 0)
         return r;
     if (inject_find_probe(target, session->probe_path, &probe, NULL) == 0) {
@@ -286,22 +297,32 @@ static int change_held(void *context)
     return r;
 }
 
+/* -EAGAIN when a thread does not stop. */
+static int try_to_change(struct change *change)
+{
+    int r = freezer_check(change->target->proc, change->problem);
+    return r == 0 ? aside_share(change_held, change) : r;
+}
+
 /* A thread that does not stop is left alone for a while: nobody else waits for it. */
-static int change_program(struct change *change, uint64_t patience_ns)
+static void pause_and_drain(struct session *session)
 {
     const struct timespec pause = {.tv_nsec = NS_PER_MS};
     enum { PAUSES = 20 };
-    uint64_t deadline_ns = clock_monotonic_ns() + patience_ns;
+    for (int i = 0; i < PAUSES; i++) {
+        drain_others(session);
+        nanosleep(&pause, NULL);
+    }
+}
+
+static int change_program(struct change *change)
+{
+    uint64_t deadline_ns = clock_monotonic_ns() + ATTACH_PATIENCE_NS;
     for (;;) {
-        int r = freezer_check(change->target->proc, change->problem);
-        if (r == 0)
-            r = aside_share(change_held, change);
+        int r = try_to_change(change);
         if (r != -EAGAIN || clock_monotonic_ns() > deadline_ns || aside_is_ending())
             return r;
-        for (int i = 0; i < PAUSES; i++) {
-            drain_others(change->stops->session);
-            nanosleep(&pause, NULL);
-        }
+        pause_and_drain(change->stops->session);
     }
 }
 
@@ -312,10 +333,8 @@ static int clean_up(struct target *target, const struct target_module *probe, st
     struct patch_set left = {0};
     int r = patch_leftover(target, probe, &left);
     if (r >= 0 && left.patches.count)
-        r = change_program(
-            &(struct change){
-                .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem},
-            ATTACH_PATIENCE_NS);
+        r = change_program(&(struct change){
+            .target = target, .set = &left, .make = take_out, .stops = stops, .problem = problem});
     if (r >= 0)
         r = (int)left.patches.count;
     patch_set_done(&left);
@@ -344,8 +363,7 @@ static int patch_running(const struct session *session, struct target *target,
                                             .make = put_in,
                                             .attached = &prepared->attached,
                                             .stops = stops,
-                                            .problem = problem},
-                           ATTACH_PATIENCE_NS);
+                                            .problem = problem});
     return r;
 }
 
@@ -356,8 +374,7 @@ static int keep(struct target *target, struct patch_set *patches, const struct p
     int r = program_new(target, patches, prepared->rings, prepared->attached.live, ret_program);
     if (r < 0)
         (void)change_program(
-            &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops},
-            ATTACH_PATIENCE_NS);
+            &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops});
     return r;
 }
 
@@ -463,7 +480,11 @@ static int try_to_attach(struct session *session, struct proc *proc, struct targ
 {
     int r = load_probe(session, proc, stops, problem);
     if (r >= 0)
+        r = go_on(proc, problem);
+    if (r >= 0)
         r = target_open(proc, &session->files, target, problem);
+    if (r >= 0)
+        r = go_on(proc, problem);
     return r < 0 ? r : attach(session, target, stops, ret_program, problem);
 }
 
@@ -477,6 +498,40 @@ static int let_others_finish(void *proc)
     return r;
 }
 
+static void disown(struct session *session, struct program *program)
+{
+    struct target_module probe;
+    if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
+        return;
+    owner_release(program->target, &probe);
+    elf_free(probe.elf);
+}
+
+/* Takes its hooks out if all its threads stop now; -EAGAIN when one does not. */
+static int try_to_detach(struct session *session, struct program *program, struct problem *problem)
+{
+    int r = try_to_change(&(struct change){.target = program->target,
+                                           .set = &program->patches,
+                                           .make = take_out,
+                                           .stops = &program->stops,
+                                           .problem = problem});
+    if (r >= 0)
+        disown(session, program);
+    return r;
+}
+
+static void write_down(struct session *session, const struct program *program)
+{
+    char what[160];
+    snprintf(what, sizeof(what), "level %s%s%s", level_name(session->level),
+             session->kernel ? ", kernel events" : "",
+             session->options.functions[0] ? ", calls of chosen functions" : "");
+    int r = audit_attached(&session->audit, program->proc, program->name, what, session->options.until_ns);
+    if (r < 0)
+        session_note(session, "%s (%d): %s takes no line about the attachment: %s", program->name,
+                     program->pid, audit_place(&session->audit), strerror(-r));
+}
+
 int session_attach_within(struct session *session, struct proc *proc, uint64_t timeout_ns,
                           struct problem *problem)
 {
@@ -486,9 +541,9 @@ int session_attach_within(struct session *session, struct proc *proc, uint64_t t
     struct stops stops = {.session = session, .patience_ns = timeout_ns};
     if (is_traced(session, pid))
         return problem_set(problem, -EALREADY, "process %d is traced already", pid);
-    if (aside_is_ending())
-        return problem_set(problem, -EINTR, "process %d was not attached to: interrupted", pid);
-    int r = freezer_check(proc, problem);
+    int r = go_on(proc, problem);
+    if (r >= 0)
+        r = freezer_check(proc, problem);
     if (r >= 0)
         r = try_to_attach(session, proc, &target, &stops, &program, problem);
     for (int again = 0; r == -ESTALE && again < 3; again++)
@@ -502,11 +557,13 @@ int session_attach_within(struct session *session, struct proc *proc, uint64_t t
     program->stops = stops;
     r = array_add(&session->programs, program);
     if (r < 0) {
-        session_detach(session, program);
+        program_silence(program);
+        (void)try_to_detach(session, program, problem);
         program_free(program);
         return r;
     }
     program->midway = program->attached = true;
+    write_down(session, program);
     session_tell_start(session, program);
     session->manifest_wanted = true;
     return 0;
@@ -523,28 +580,41 @@ bool session_may_attach(struct session *session, struct proc *proc)
     return target_open(proc, &session->files, &target, NULL) == 0 && target->kind;
 }
 
-static void disown(struct session *session, struct program *program)
+static void note_left(struct session *session, const struct program *program, int error,
+                      const struct problem *problem)
 {
-    struct target_module probe;
-    if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
-        return;
-    owner_release(program->target, &probe);
-    elf_free(probe.elf);
+    if (error < 0 && error != -ESRCH)
+        session_note(session, "%s (%d): its hooks stay in place and pass through: %s", program->name,
+                     program->pid, problem->what[0] ? problem->what : strerror(-error));
 }
 
-void session_detach(struct session *session, struct program *program)
+/* One deadline for all of them: first each that can be left at once is, then the others have what is left of
+ * it. */
+void session_detach_all(struct session *session)
 {
-    struct problem problem = {0};
-    program_silence(program);
-    int r = change_program(&(struct change){.target = program->target,
-                                            .set = &program->patches,
-                                            .make = take_out,
-                                            .stops = &program->stops,
-                                            .problem = &problem},
-                           DETACH_PATIENCE_NS);
-    if (r >= 0)
-        disown(session, program);
-    if (r < 0 && r != -ESRCH)
-        session_note(session, "%s (%d): its hooks stay in place and pass through: %s", program->name,
-                     program->pid, problem.what[0] ? problem.what : strerror(-r));
+    ARRAY(struct program *) left = {0};
+    array_foreach (&session->programs, p) {
+        if ((*p)->ended_ns || proc_has_ended((*p)->proc))
+            continue;
+        program_silence(*p);
+        if (array_add(&left, *p) < 0)
+            session_note(session, "%s (%d): its hooks stay in place: no memory", (*p)->name, (*p)->pid);
+    }
+    uint64_t deadline_ns = aside_deadline_ns(DETACH_PATIENCE_NS);
+    for (bool again = true; again && left.count;) {
+        size_t kept = 0;
+        again = clock_monotonic_ns() < deadline_ns;
+        array_foreach (&left, p) {
+            struct problem problem = {0};
+            int r = try_to_detach(session, *p, &problem);
+            if (r == -EAGAIN && again)
+                left.at[kept++] = *p;
+            else
+                note_left(session, *p, r, &problem);
+        }
+        left.count = kept;
+        if (kept)
+            pause_and_drain(session);
+    }
+    array_done(&left);
 }

@@ -1,9 +1,15 @@
 /* TSC ticks to CLOCK_MONOTONIC nanoseconds: a line through anchors, taken anew every second, without jumps.
- * Ticks keep the time they were given once, so that what lies in a span does so however long it lasts. */
+ * Ticks keep the time they were given once, so that what lies in a span does so however long it lasts.
+ *
+ * A suspend or a migration to another host can set the counter forward or back against the clock. Then a new
+ * epoch begins: new lines from there on. Ticks from before it keep their times, and none is later than its
+ * beginning. After a step back only the last line of the epoch before is kept; ticks that both epochs have
+ * had are taken for the new one's. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLLECT_CLOCK_FIT_H
 #define COLLECT_CLOCK_FIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,13 +26,21 @@ struct clock_fit {
     size_t count;                         /* of lines ever; the newest is the last */
     uint64_t first_ticks, first_ns;
     double error_ns_worst; /* distance of a new anchor from the line so far */
+    uint64_t jumps;
+    bool went_back;           /* the counter, once at least */
+    struct clock_line before; /* the last line of the epoch before that, which ended at ... */
+    uint64_t before_end_ns;
 };
 
 /* Takes the first anchors; needs a few milliseconds to learn the slope. */
 void clock_fit_init(struct clock_fit *fit);
 
-/* Takes an anchor; call about once a second. */
-void clock_fit_anchor(struct clock_fit *fit);
+/* Takes an anchor; call about once a second, and when clock_fit_is_off(). Returns how far the counter has
+ * jumped ahead of the clock, in ns (negative: it fell behind), or 0 when it is where it was expected. */
+int64_t clock_fit_anchor(struct clock_fit *fit);
+
+/* Does the counter seem to have jumped? Cheap; before anything that is drained is given a time. */
+bool clock_fit_is_off(const struct clock_fit *fit);
 
 uint64_t clock_fit_ns(const struct clock_fit *fit, uint64_t ticks);
 

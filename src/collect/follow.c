@@ -32,8 +32,11 @@ uint8_t session_kernel_loss_reason(uint32_t count)
 #define F(ident, name, level, text) [SONDE_FAMILY_##ident] = SONDE_loss_reason_kernel_ring_full_##ident,
         SONDE_FAMILIES(F)
 #undef F
+            [SONDE_COUNT_NOT_FOLLOWED] = SONDE_loss_reason_kernel_not_followed,
+        [SONDE_COUNT_THREADS_LOST] = SONDE_loss_reason_kernel_not_followed,
+        [SONDE_COUNT_MISSED_RUNS] = SONDE_loss_reason_kernel_program_missed,
     };
-    return count < SONDE_FAMILY_COUNT ? REASONS[count] : SONDE_loss_reason_kernel_not_followed;
+    return REASONS[count];
 }
 
 void session_kernel_tell_losses(struct session *session)

@@ -14,6 +14,7 @@
 #include "activity.skel.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "bpf/missed.h"
 
 #include <asm/unistd.h>
 
@@ -474,6 +475,7 @@ void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static 
             ret_counts[i] += parts[k];
     }
     free(parts);
+    ret_counts[SONDE_COUNT_MISSED_RUNS] = bpf_missed_runs(kernel->bpf->obj);
 }
 
 uint32_t kernel_families(const struct kernel_side *kernel)

@@ -29,10 +29,10 @@ static json_t *host_object(void)
 
 static json_t *clock_object(const struct session *session)
 {
-    return json_pack("{s:s, s:I, s:f, s:f}", "name", "CLOCK_MONOTONIC", "realtime_offset_ns",
+    return json_pack("{s:s, s:I, s:f, s:f, s:I}", "name", "CLOCK_MONOTONIC", "realtime_offset_ns",
                      (json_int_t)(clock_realtime_ns() - clock_monotonic_ns()), "tsc_ticks_per_ns",
-                     clock_fit_ticks_per_ns(&session->fit), "fit_error_ns_worst",
-                     session->fit.error_ns_worst);
+                     clock_fit_ticks_per_ns(&session->fit), "fit_error_ns_worst", session->fit.error_ns_worst,
+                     "jumps", (json_int_t)session->fit.jumps);
 }
 
 static void missing_contexts(json_t *missing, const struct sonde_shared *shared)

@@ -169,12 +169,10 @@ static void stop(struct session *session)
     session_kernel_finish(session);
     if (session->kernel)
         kernel_stop(session->kernel);
-    array_foreach (&session->programs, p) {
-        if ((*p)->ended_ns)
-            continue;
-        session_detach(session, *p);
-        session_end_program(session, *p, false);
-    }
+    session_detach_all(session);
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns)
+            session_end_program(session, *p, false);
 }
 
 /* Whether what is concluded from the programs' events rests on this family. */

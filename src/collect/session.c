@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <math.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -80,7 +81,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (!session)
         return -ENOMEM;
     session->options = *options;
-    session->listener = session->child_pidfd = -1;
+    session->listener = session->child_pidfd = session->audit.file = session->audit.socket = -1;
     session->idle_us = IDLE_MAX_US;
     if (!session->options.stall_ns)
         session->options.stall_ns = 20 * NS_PER_MS;
@@ -94,7 +95,10 @@ int session_new(const struct session_options *options, struct session **ret_sess
                                              : "Build it with `make build`, or name it in SONDE_PROBE.");
         return r;
     }
-    int r = ctf_writer_create(options->folder, &session->writer, problem);
+    int r = audit_open(options->audit_file, &session->audit, problem);
+    if (r < 0)
+        return r;
+    r = ctf_writer_create(options->folder, &session->writer, problem);
     if (r < 0)
         return r;
     r = listen_for_probes(session, problem);
@@ -150,6 +154,7 @@ void session_free(struct session *session)
         unlink(session->socket_path);
     if (session->socket_folder[0])
         rmdir(session->socket_folder);
+    audit_close(&session->audit);
     free(session->probe_path);
     free(session);
 }
@@ -346,6 +351,16 @@ static void wait_for_news(struct session *session)
     }
 }
 
+static void take_anchor(struct session *session)
+{
+    struct record_clock_jump record = {.ahead_ns = clock_fit_anchor(&session->fit)};
+    if (!record.ahead_ns)
+        return;
+    ctf_stream_write(session->own, SONDE_EVENT_clock_jump, clock_monotonic_ns(), 0, &record, NULL);
+    session_note(session, "the processors' counter went %s by %.3f s (a suspend, a migration?)",
+                 record.ahead_ns > 0 ? "ahead" : "back", fabs((double)record.ahead_ns) / (double)NS_PER_S);
+}
+
 static bool has_living_program(const struct session *session)
 {
     array_foreach (&session->programs, p)
@@ -376,8 +391,8 @@ int session_step(struct session *session, int *ret_status)
 {
     wait_for_news(session);
     uint64_t now = clock_monotonic_ns();
-    if (now - session->anchored_ns > NS_PER_S) {
-        clock_fit_anchor(&session->fit);
+    if (now - session->anchored_ns > NS_PER_S || clock_fit_is_off(&session->fit)) {
+        take_anchor(session);
         session->anchored_ns = now;
     }
     unsigned fullest = session_kernel_drain(session);
@@ -423,12 +438,11 @@ int session_finish(struct session *session, struct problem *problem)
     if (session->finished)
         return 0;
     session->finished = true;
+    session_detach_all(session);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
         bool gone = proc_has_ended((*p)->proc);
-        if (!gone)
-            session_detach(session, *p);
         if (!gone && session->command_ended_ns)
             session_note(session, "%s (%d) runs on, untraced; `sonde attach %d` traces it again", (*p)->name,
                          (*p)->pid, (*p)->pid);

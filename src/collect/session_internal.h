@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/array.h"
+#include "collect/audit.h"
 #include "collect/kernel.h"
 #include "event/families.h"
 #include "collect/program.h"
@@ -41,6 +42,7 @@ struct session {
     char *probe_path;
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
+    struct audit audit;
     struct rlimit descriptors; /* the limit we were given */
     pid_t child;               /* the command; 0 when it has ended, or there is none */
     int command_status;
@@ -145,8 +147,8 @@ void session_add_dropped(const struct session *session, json_t *missing);
 void session_apply_families(struct session *session);
 void session_apply_families_to(const struct session *session, struct program_thread *thread);
 
-/* Takes the hooks out of a program that lives on. */
-void session_detach(struct session *session, struct program *program);
+/* Takes the hooks out of all programs that live on. */
+void session_detach_all(struct session *session);
 
 int session_write_manifest(struct session *session, bool complete);
 

@@ -174,7 +174,9 @@
     L(e, kernel_not_followed, 11,                                                                         \
       "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */           \
     L(e, profile_samples_unread, 12, "profile-samples-unread") /* beyond those that the analysis keeps */ \
-    L(e, kernel_ring_full_connect, 13, "kernel-ring-full-connect")
+    L(e, kernel_ring_full_connect, 13, "kernel-ring-full-connect")                                        \
+    L(e, kernel_program_missed, 14,                                                                       \
+      "kernel-program-missed") /* a BPF program was due while it ran: an upper bound, of all threads */
 #define SONDE_ENUM_call_outcome(L, e)    \
     L(e, ok, 0, "ok")                    \
     L(e, error, 1, "error")              \
@@ -711,6 +713,10 @@ enum sonde_meaning {
     F(e, u64, period_us, none, "... in so many microseconds")                                             \
     F(e, u32, pid, none, "the process")
 
+#define SONDE_FIELDS_clock_jump(F, e) \
+    F(e, i64, ahead_ns, none,         \
+      "nanoseconds that the processors' counter went ahead of the clock; negative: back")
+
 /* ---- the events ---- */
 
 /* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text). New ones go to the end: recordings
@@ -792,6 +798,8 @@ enum sonde_meaning {
     E(redis_bus_write, "redis:bus_write", SPAN, PROBE, "a cluster bus link is written")                     \
     E(cgroup_cpu, "cgroup:cpu", INSTANT, COLLECTOR,                                                         \
       "how long a process was kept from running by its CPU quota")                                          \
+    E(clock_jump, "clock:jump", INSTANT, COLLECTOR,                                                         \
+      "the processors' counter was set (a suspend, a migration): times are right on both sides of it")      \
     SONDE_TARGET_EVENTS(E)
 
 /* Catalogue numbers; 0 is no event. Traces carry names, but for span:open. */

@@ -52,6 +52,7 @@ struct sonde_kernel_runs {
 enum {
     SONDE_COUNT_NOT_FOLLOWED = SONDE_FAMILY_COUNT, /* connections and disk requests beyond those kept */
     SONDE_COUNT_THREADS_LOST,                      /* threads that no memory was there for */
+    SONDE_COUNT_MISSED_RUNS, /* of programs that were running already; the kernel counts them */
     SONDE_KERNEL_COUNTS
 };
 

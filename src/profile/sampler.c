@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/proc.h"
+#include "bpf/missed.h"
 #include "profile/busiest.h"
 #include "profile/family.h"
 #include "profile/kernel_names.h"
@@ -974,5 +975,6 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     add_program_time(s->bpf->progs.on_tick, &c);
     if (s->options.off_cpu)
         add_program_time(s->bpf->progs.on_switch, &c);
+    c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;
 }

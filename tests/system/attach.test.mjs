@@ -186,6 +186,25 @@ test('a second sonde is told of the first; what a killed one left is taken out b
     assert.equal(codeOf(node.pid), before, 'the code is as before');
 });
 
+test('each attachment is written down: who, whom, what, until when', async (t) => {
+    const folder = temporary(t), audit = path.join(folder, 'audit'), script = path.join(folder, 'service.js');
+    fs.writeFileSync(script, `setInterval(() => {}, 1000); console.log('up');`);
+    const nodes = [start(t, process.execPath, [script]), start(t, process.execPath, [script])];
+    for (const node of nodes) await node.until(/up/, { stream: 'stdout' });
+    const { status, stderr } = await finish(t, SONDE, ['attach', '-q', '--no-kernel', '--audit', audit, '-o', path.join(folder, 'trace'), '--duration', '1', ...nodes.map((node) => node.pid)]);
+    assert.equal(status, 0, stderr);
+    const lines = fs.readFileSync(audit, 'utf8').trimEnd().split('\n'), uid = process.getuid();
+    assert.equal(lines.length, nodes.length, lines.join('\n'));
+    nodes.forEach((node, i) => {
+        assert.match(lines[i], new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[\\d:]+Z sonde \\d+ of user ${uid}\\b.* traces \\S+ \\(${node.pid}\\) of user ${uid}: level usual; until \\d{4}-.*Z$`));
+        kill(node.pid, 'SIGKILL');
+    });
+    const refused = await finish(t, SONDE, ['attach', '--audit', path.join(folder, 'nowhere', 'audit'), '-o', path.join(folder, 'other'), '--duration', '1', process.pid]);
+    assert.equal(refused.status, 1);
+    assert.match(refused.stderr, /the audit file cannot be written/);
+    assert.equal(fs.existsSync(path.join(folder, 'other')), false, 'nothing was begun');
+});
+
 test('what cannot be attached to is explained', async (t) => {
     const folder = temporary(t);
     const sleeper = start(t, 'sleep', [1000]);

@@ -112,13 +112,59 @@ static void test_our_memory_is_shared(void **state)
     assert_int_equal(aside_share(be_killed, &errand), -ECHILD);
 }
 
+static int wait_to_be_told(void *context)
+{
+    (void)context;
+    while (!aside_leaves())
+        usleep(1000);
+    return 0;
+}
+
+static int wait_for_ever(void *context)
+{
+    (void)context;
+    for (;;)
+        pause();
+    return 0;
+}
+
+/* In a child, since who ends does so for good: 0 when all is as it should be. */
+static int end_with_one_deadline(void)
+{
+    struct errand errand = {0};
+    uint64_t before_ns = clock_monotonic_ns();
+    if (aside_is_ending() || aside_deadline_ns(60 * NS_PER_S) < before_ns + 60 * NS_PER_S)
+        return 1;
+    aside_end();
+    uint64_t deadline_ns = aside_deadline_ns(60 * NS_PER_S);
+    if (!aside_is_ending() || deadline_ns > clock_monotonic_ns() + ASIDE_END_NS)
+        return 2;
+    /* One after the other: nobody asks them to end but we, and none adds to the deadline. */
+    if (aside_share(wait_for_ever, &errand) != -EINTR || aside_share(wait_to_be_told, &errand) != 0 ||
+        aside_run(wait_for_ever, &errand, sizeof(errand), NULL, NULL) != -EINTR)
+        return 3;
+    if (aside_deadline_ns(60 * NS_PER_S) != deadline_ns)
+        return 4;
+    /* What still works does so after it, too. */
+    return aside_share(double_it, &errand) == 0 ? 0 : 5;
+}
+
+static void test_one_deadline_for_all(void **state)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(end_with_one_deadline());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results_come_back),
-        cmocka_unit_test(test_a_killed_child_is_told),
-        cmocka_unit_test(test_our_memory_is_shared),
-        cmocka_unit_test(test_it_ends_what_it_has_begun),
+        cmocka_unit_test(test_results_come_back),    cmocka_unit_test(test_a_killed_child_is_told),
+        cmocka_unit_test(test_our_memory_is_shared), cmocka_unit_test(test_it_ends_what_it_has_begun),
+        cmocka_unit_test(test_one_deadline_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

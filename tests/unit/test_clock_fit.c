@@ -4,6 +4,7 @@
 #include <x86intrin.h>
 
 #include "base/clock.h"
+#include "base/macro.h"
 #include "test.h"
 
 /* Times never go back, over anchors too, and a reading lies between two of the clock's own. */
@@ -60,10 +61,56 @@ static void old_ticks_keep_their_time(void **state)
     assert_in_range(clock_fit_ns(&fit, ticks[0]), ns[0] - NS_PER_MS, ns[0] + NS_PER_MS);
 }
 
+/* The counter against the lines so far: as if it had been set forward (or back). */
+static void set_counter(struct clock_fit *fit, int64_t ticks)
+{
+    for (size_t i = 0; i < MIN(fit->count, (size_t)CLOCK_LINES); i++)
+        fit->lines[i].ticks -= (uint64_t)ticks;
+    fit->first_ticks -= (uint64_t)ticks;
+}
+
+static void assert_follows(const struct clock_fit *fit)
+{
+    uint64_t before = clock_monotonic_ns(), ticks = __rdtsc(), after = clock_monotonic_ns();
+    uint64_t ns = clock_fit_ns(fit, ticks);
+    assert_true(ns + 20000 > before && ns < after + 20000);
+}
+
+/* What lay before the jump keeps its time, in order; what comes after it has the clock's, at once. */
+static void a_jump_begins_an_epoch(void **state)
+{
+    static const double SECONDS[] = {7, 3600 * 24, -5, -3600};
+    for (size_t i = 0; i < ARRAY_SIZE(SECONDS); i++) {
+        struct clock_fit fit;
+        clock_fit_init(&fit);
+        assert_int_equal(clock_fit_anchor(&fit), 0);
+        assert_false(clock_fit_is_off(&fit));
+        double jump = SECONDS[i] * (double)NS_PER_S * clock_fit_ticks_per_ns(&fit);
+        uint64_t ticks = __rdtsc(), ns = clock_fit_ns(&fit, ticks);
+        set_counter(&fit, (int64_t)jump);
+        ticks -= (uint64_t)(int64_t)jump; /* of a record that is still in its ring */
+        assert_true(clock_fit_is_off(&fit));
+        int64_t jumped = clock_fit_anchor(&fit);
+        double expected = SECONDS[i] * (double)NS_PER_S;
+        assert_true((double)jumped > expected - 1e6 && (double)jumped < expected + 1e6);
+        assert_int_equal(fit.jumps, 1);
+        assert_false(clock_fit_is_off(&fit));
+        assert_follows(&fit);
+        assert_in_range(clock_fit_ns(&fit, ticks), ns - 1000, ns + 1000);
+        assert_true(clock_fit_ns(&fit, ticks) < clock_fit_ns(&fit, __rdtsc()));
+        /* A span that began before it, and ends now, does not last longer than the clock says. */
+        uint64_t end = __rdtsc(), duration_ns = clock_fit_duration_ns(&fit, end, end - ticks);
+        assert_true(duration_ns < clock_monotonic_ns() - ns + NS_PER_MS);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(clock_fit_anchor(&fit), 0);
+        assert_follows(&fit);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(follows_the_clock),
-                                       cmocka_unit_test(durations_are_differences),
-                                       cmocka_unit_test(old_ticks_keep_their_time)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follows_the_clock), cmocka_unit_test(durations_are_differences),
+        cmocka_unit_test(old_ticks_keep_their_time), cmocka_unit_test(a_jump_begins_an_epoch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
