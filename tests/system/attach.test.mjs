@@ -79,7 +79,8 @@ async function cycles(t, pid, folder, event, load) {
     await load.stop();
     assert.equal(load.errors, 0, String(load.lastError));
     assert.ok(load.answers > 100);
-    assert.equal(descriptors(pid), opened, 'no descriptor is left behind');
+    // Under load some files and connections were open for the moment, fewer than attachments: one for each would show.
+    assert.ok(descriptors(pid) <= opened, `no descriptor is left behind: ${descriptors(pid)} instead of ${opened}`);
     assert.equal(mappings(pid), mapped, 'mappings do not grow');
     const { stdout } = await finish(t, SONDE, ['trace', 'events', '--name', event, path.join(folder, `trace-${CYCLES - 1}`)]);
     assert.ok(stdout.split('\n').length > 10, `the last attachment recorded ${event}`);
