@@ -11,6 +11,7 @@
 #include "diagnose/stats.h"
 #include "profile/windows.h"
 #include "steer/certainty.h"
+#include "steer/pooling.h"
 #include "steer/rate.h"
 
 static int argument_count;
@@ -394,12 +395,168 @@ static void stopping(struct stats_random *random)
            all ? (double)held / (double)all : 0);
 }
 
+/* ---- a rate that follows the load ---- */
+
+/* The two mixes of steer_target.c. */
+enum { MIXED = 8 };
+static const double MIXES[2][MIXED] = {{40, 20, 15, 10, 6, 4, 3, 2}, {3, 5, 2, 20, 10, 30, 12, 18}};
+
+struct followed {
+    struct profile *profile;
+    uint32_t nodes[MIXED];
+};
+
+static struct followed new_followed(void)
+{
+    struct followed f;
+    char name[16];
+    if (profile_new(&f.profile) < 0)
+        die("out of memory");
+    for (int i = 0; i < MIXED; i++) {
+        snprintf(name, sizeof(name), "work_%d", i);
+        f.nodes[i] = profile_child(f.profile, 0, profile_named_frame(f.profile, name, FRAME_NATIVE));
+    }
+    return f;
+}
+
+/* The share of the second mix in a stretch of time. */
+static double second_mix(double from, double length, double phase)
+{
+    double sum = 0;
+    enum { PARTS = 20 };
+    for (int i = 0; i < PARTS && phase > 0; i++)
+        sum += (long)((from + length * (i + 0.5) / PARTS) / phase) % 2;
+    return sum / PARTS;
+}
+
+static double sample_stretch(struct followed *f, struct stats_random *random, double from, double length,
+                             double rate, double phase, bool windows)
+{
+    double other = second_mix(from, length, phase);
+    long count = (long)(length * rate + stats_random_unit(random));
+    for (long i = 0; i < count; i++) {
+        const double *mix = MIXES[stats_random_unit(random) < other];
+        double pick = stats_random_unit(random) * 100;
+        int at = 0;
+        while (at < MIXED - 1 && pick >= mix[at])
+            pick -= mix[at++];
+        profile_count(f->profile, f->nodes[at], 1, (uint64_t)(1e9 / rate));
+        if (windows)
+            profile_windows_add(f->profile, f->nodes[at], (uint64_t)(1e9 / rate),
+                                (uint64_t)((from + 1) * 1e9));
+    }
+    return (double)count;
+}
+
+struct quality {
+    double error;       /* of the shares, in the mean, in points */
+    int held, narrower; /* shares that their interval holds; whose error is within that of `with` */
+};
+
+static struct quality quality_of(struct profile *p, const double *truth, struct profile *with)
+{
+    struct quality q = {0};
+    char name[16];
+    if (certainty_measure(p) < 0 || (with && certainty_measure(with) < 0))
+        die("out of memory");
+    for (int i = 0; i < MIXED; i++) {
+        snprintf(name, sizeof(name), "work_%d", i);
+        const struct profile_interval *own =
+                                          profile_interval_of(p, profile_named_frame(p, name, FRAME_NATIVE)),
+                                      *other = with ? profile_interval_of(
+                                                          with, profile_named_frame(with, name, FRAME_NATIVE))
+                                                    : own;
+        q.error += 100 * fabs(own->self - truth[i]) / MIXED;
+        q.held += own->self_low <= truth[i] && truth[i] <= own->self_high;
+        q.narrower += fabs(own->self - truth[i]) <= (other->self_high - other->self_low) / 2;
+    }
+    return q;
+}
+
+/* Two mixes in turn (phase seconds), or one (0): the error at a rate that follows and at the fixed one. */
+static void follow(struct stats_random *random)
+{
+    int runs = (int)number("runs", 20), held = 0, narrower = 0, fixed_held = 0;
+    double seconds = number("seconds", 600), phase = number("phase", 60), error = 0, fixed_error = 0,
+           equal_error = 0, taken = 0, all = 0, changes = 0;
+    for (int run = 0; run < runs; run++) {
+        struct rate_options options;
+        struct rate *rate = new_rate(&options);
+        struct rate_decision d = {.next = options.most};
+        struct followed whole = new_followed(), fixed = new_followed(), equal = new_followed();
+        struct pool *pool;
+        double truth[MIXED], second = second_mix(0, seconds, 0), steps = 2000, mine = 0;
+        options.window_s = number("window", options.window_s);
+        rate_free(rate);
+        if (rate_new(&options, options.most, &rate) < 0 || profile_windows_begin(whole.profile) < 0 ||
+            profile_windows_begin(fixed.profile) < 0 || pool_new(whole.profile, 1000, &pool) < 0)
+            die("out of memory");
+        for (int i = 0; i < steps; i++)
+            second += second_mix(seconds * i / steps, seconds / steps, phase) / steps;
+        for (int i = 0; i < MIXED; i++)
+            truth[i] = (MIXES[0][i] * (1 - second) + MIXES[1][i] * second) / 100;
+        double late = number("late", 0); /* the first window is longer or shorter, so that windows drift */
+        for (double at = 0; at < seconds; at += options.window_s + late) {
+            struct followed w = new_followed();
+            struct distribution functions = {0};
+            double length = fmin(options.window_s, seconds - at);
+            double hz = round(d.next);
+            for (double s = 0; s < length - 1e-9; s += 0.1)
+                mine += sample_stretch(&w, random, at + s, fmin(0.1, length - s), hz, phase, false);
+            if (distribution_add_profile(&functions, w.profile) < 0 ||
+                rate_window(rate, &functions, &d) < 0 || pool_add(pool, d.regime, d.fresh, w.profile) < 0)
+                die("out of memory");
+            changes += d.changed;
+            if (number("show", 0) > 0)
+                fprintf(stderr, "%6.0f s %4.0f Hz -> %4.0f regime %zu%s%s excess %.2f dispersion %.2f\n", at,
+                        hz, d.next, d.regime, d.changed ? " changed" : "",
+                        d.fresh   ? " fresh"
+                        : d.known ? " known"
+                                  : "",
+                        d.excess, d.dispersion);
+            distribution_done(&functions);
+            profile_free(w.profile);
+        }
+        for (double at = 0; at < seconds; at += 0.1)
+            all += sample_stretch(&fixed, random, at, 0.1, options.most, phase, true);
+        for (double at = 0; at < seconds; at += 0.1)
+            sample_stretch(&equal, random, at, 0.1, mine / seconds, phase, false);
+        if (pool_finish(pool, whole.profile) < 0)
+            die("out of memory");
+        struct quality f = quality_of(fixed.profile, truth, NULL),
+                       q = quality_of(whole.profile, truth, fixed.profile),
+                       e = quality_of(equal.profile, truth, NULL);
+        error += q.error / runs;
+        fixed_error += f.error / runs;
+        equal_error += e.error / runs;
+        held += q.held;
+        fixed_held += f.held;
+        narrower += q.narrower;
+        taken += mine;
+        pool_free(pool);
+        rate_free(rate);
+        profile_free(whole.profile);
+        profile_free(fixed.profile);
+        profile_free(equal.profile);
+    }
+    printf(
+        "\"runs\": %d, \"error_points\": %.4f, \"fixed_error_points\": %.4f, \"equal_error_points\": %.4f, "
+        "\"samples_of_fixed\": %.4f, \"coverage\": %.4f, \"fixed_coverage\": %.4f, \"within_fixed\": %.4f, "
+        "\"changes\": %.1f",
+        runs, error, fixed_error, equal_error, taken / all, held / (double)(MIXED * runs),
+        fixed_held / (double)(MIXED * runs), narrower / (double)(MIXED * runs), changes / runs);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(struct stats_random *random);
-    } CASES[] = {{"steady", steady}, {"change", change}, {"coverage", coverage}, {"stopping", stopping}};
+    } CASES[] = {{"steady", steady},
+                 {"change", change},
+                 {"coverage", coverage},
+                 {"stopping", stopping},
+                 {"follow", follow}};
     struct stats_random random;
     argument_count = argc;
     arguments = argv;

@@ -133,7 +133,7 @@ static int end_window(struct run *run, uint64_t now_ns)
     if (r == 0)
         r = rate_window(run->rate, &functions, &d);
     if (r == 0)
-        r = pool_add(run->pool, d.regime, d.fresh, d.worth, run->window);
+        r = pool_add(run->pool, d.regime, d.fresh, run->window);
     distribution_done(&functions);
     profile_free(run->window);
     run->window = NULL;

@@ -53,17 +53,28 @@ static uint64_t name_key(const struct profile *p, uint32_t frame)
     return key ? key : 1;
 }
 
-int distribution_add_profile(struct distribution *into, const struct profile *p)
+static int add_profile(struct distribution *into, const struct profile *p, bool by_weight, double factor)
 {
     double *own = calloc(p->frames.count + 1, sizeof(*own));
     int r = own ? 0 : -ENOMEM;
     for (size_t i = 1; r == 0 && i < p->nodes.count; i++)
-        own[p->nodes.at[i].frame] += (double)p->nodes.at[i].count;
+        own[p->nodes.at[i].frame] +=
+            factor * (double)(by_weight ? p->nodes.at[i].weight : p->nodes.at[i].count);
     for (size_t i = 1; r == 0 && i < p->frames.count; i++)
         if (own[i] > 0)
             r = distribution_add(into, name_key(p, (uint32_t)i), own[i]);
     free(own);
     return r;
+}
+
+int distribution_add_profile(struct distribution *into, const struct profile *p)
+{
+    return add_profile(into, p, false, 1);
+}
+
+int distribution_add_weights(struct distribution *into, const struct profile *p, double factor)
+{
+    return add_profile(into, p, true, factor);
 }
 
 /* ---- divergence ---- */

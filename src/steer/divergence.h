@@ -32,12 +32,15 @@ int distribution_merge(struct distribution *into, const struct distribution *fro
 /* Adds the functions of a profile, by their own samples. 0 or -ENOMEM. */
 int distribution_add_profile(struct distribution *into, const struct profile *profile);
 
+/* The same by their own weights, times factor. */
+int distribution_add_weights(struct distribution *into, const struct profile *profile, double factor);
+
 enum { DIVERGENCE_CELLS = 65 };
 
 struct divergence {
     double nats;    /* Jensen-Shannon with equal weights: 0 to ln 2 */
     double scale;   /* 8 / (1/n + 1/m): nats * scale is chi-squared with cells - 1 degrees of freedom, if
-                     * samples are   independent draws of one distribution */
+                     * samples are independent draws of one distribution */
     unsigned cells; /* functions and, behind them, all others together */
     struct {
         uint64_t key; /* 0: all others */

@@ -24,7 +24,13 @@ static const unsigned LENGTH[LENGTHS] = {1, 3, 9, 27, LONGEST};
 #define FREEDOM_MOST  150.0 /* tails are heavier than those of a normal distribution */
 #define LEARNERS_MOST 8192
 enum { FREEDOMS = 152, HALVES = 2 * DIVERGENCE_CELLS };
-#define SAME_AGAIN 0.01 /* a regime is met again when it diverges by no more than this chance */
+#define SAME_AGAIN   0.01  /* a regime is met again when it diverges by no more than this chance */
+#define FITS_BETTER  10.0  /* by so much chi-squared, a window belongs to another known regime */
+#define LARGE_CHANGE 0.05  /* nats: no program's windows wander so far (the paper's smaller threshold) */
+#define TELL         40.0  /* chi-squared by which regimes are told apart even by an unlucky window */
+#define TELL_LEAST   100.0 /* samples: of fewer, only the hottest functions can be compared */
+#define VARIES_MORE  2.0   /* dispersion, and variance between windows over that of one sample, above which */
+#define VARIES_LARGE 0.001 /* windows do not speak for each other: a share of 30 % is off by 1.5 points */
 
 const struct rate_options RATE_USUAL = {
     .top = 20, .lambda = 0.5, .quiet = 3, .false_per_hour = 0.01, .window_s = 10, .least = 20, .most = 999};
@@ -230,7 +236,9 @@ static int compare(struct rate *r, const struct distribution *block, const struc
     all = &r->learners.at[place];
     expect_samples(all, block->samples);
     double alike = fmin(freedom, sum * sum / squares);
-    double theta = scale_of(all) * freedom * limit_of_all(r, alike, freedom_of(all)) / d.scale;
+    double unit = scale_of(all) * freedom / d.scale, theta = unit * limit_of_all(r, alike, freedom_of(all)),
+           large = fmax(LARGE_CHANGE, unit * limit_of_all(r, alike, FREEDOM_MOST));
+    theta = fmin(theta, large);
     if (!length) {
         decision->divergence = d.nats;
         decision->theta = theta;
@@ -244,7 +252,7 @@ static int compare(struct rate *r, const struct distribution *block, const struc
         decision->length = length;
         decision->key = key;
     }
-    if (!may_learn)
+    if (!may_learn || d.nats > large) /* that is how far regimes are apart, not how much windows vary */
         return 0;
     learn(all, d.nats * d.scale / freedom, bounded_mean(freedom));
     double mean = bounded_mean(1);
@@ -282,28 +290,63 @@ static int compare_block(struct rate *r, const struct distribution *window, unsi
 
 /* ---- regimes ---- */
 
-/* The known regime that the window fits best; RATE_REGIMES: none. */
-static int find_regime(struct rate *r, const struct distribution *window, size_t *ret_regime)
+/* How far the window is from a regime, as chi-squared, and what it may be at most to belong to it. */
+static int distance(struct rate *r, const struct distribution *window, size_t regime, double *ret_distance,
+                    double *ret_limit)
 {
-    double best = INFINITY;
+    struct divergence d;
+    int e = divergence_of(window, &r->regimes[regime].pool, r->options.top, &d);
+    struct learner *all = e == 0 ? learner_of(r, 0, 1) : NULL;
+    if (!all)
+        return -ENOMEM;
+    double freedom = d.cells - 1.0;
+    *ret_distance = d.cells < 2 ? INFINITY : d.nats * d.scale;
+    *ret_limit =
+        d.cells < 2 ? 0 : scale_of(all) * freedom * stats_f_quantile(SAME_AGAIN, freedom, freedom_of(all));
+    return 0;
+}
+
+/* The known regime beside the present one that the window fits best, closer than `within`; RATE_REGIMES:
+ * none. */
+static int find_regime(struct rate *r, const struct distribution *window, double within, size_t *ret_regime)
+{
+    double best = within;
     *ret_regime = RATE_REGIMES;
     for (size_t i = 0; i < RATE_REGIMES; i++) {
-        struct divergence d;
+        double far, limit;
         if (i == r->regime || !r->regimes[i].windows)
             continue;
-        int e = divergence_of(window, &r->regimes[i].pool, r->options.top, &d);
-        struct learner *all = e == 0 ? learner_of(r, 0, 1) : NULL;
-        if (!all)
-            return -ENOMEM;
-        if (d.cells < 2)
-            continue;
-        double freedom = d.cells - 1,
-               limit = scale_of(all) * freedom * stats_f_quantile(SAME_AGAIN, freedom, freedom_of(all));
-        if (d.nats * d.scale < limit && d.nats * d.scale < best) {
-            best = d.nats * d.scale;
+        int e = distance(r, window, i, &far, &limit);
+        if (e < 0)
+            return e;
+        if (far < limit && far < best) {
+            best = far;
             *ret_regime = i;
         }
     }
+    return 0;
+}
+
+/* A window that fits another known regime clearly better than the present one is that regime's: what is known
+ * needs less evidence than what is new. */
+static int recognise(struct rate *r, const struct distribution *window, struct rate_decision *d)
+{
+    double far, limit;
+    size_t found;
+    if (!r->regimes[r->regime].windows)
+        return 0;
+    int e = distance(r, window, r->regime, &far, &limit);
+    if (e < 0 || !(far < INFINITY))
+        return e;
+    struct learner *all = learner_of(r, 0, 1);
+    if (!all)
+        return -ENOMEM;
+    e = find_regime(r, window, far - FITS_BETTER * scale_of(all), &found);
+    if (e < 0 || found == RATE_REGIMES)
+        return e;
+    r->regime = found;
+    r->recent_count = 0;
+    d->changed = d->known = true;
     return 0;
 }
 
@@ -340,7 +383,7 @@ static int change_regime(struct rate *r, const struct distribution *window, stru
     size_t found = RATE_REGIMES;
     int e = leave(r, d->length);
     if (e == 0 && !r->options.previous_only)
-        e = find_regime(r, window, &found);
+        e = find_regime(r, window, INFINITY, &found);
     if (e < 0)
         return e;
     d->known = found < RATE_REGIMES;
@@ -349,28 +392,80 @@ static int change_regime(struct rate *r, const struct distribution *window, stru
     return 0;
 }
 
-int rate_window(struct rate *r, const struct distribution *window, struct rate_decision *ret_decision)
+/* How many samples a window needs so that the known regime that is nearest to the present one would be told
+ * from it. */
+static int samples_to_tell(struct rate *r, double dispersion, double *ret_samples)
+{
+    double samples = 0;
+    for (size_t i = 0; i < RATE_REGIMES && !r->options.previous_only; i++) {
+        struct divergence d;
+        if (i == r->regime || r->regimes[i].windows <= r->options.quiet)
+            continue;
+        int e = divergence_of(&r->regimes[r->regime].pool, &r->regimes[i].pool, r->options.top, &d);
+        if (e < 0)
+            return e;
+        if (d.nats > 0)
+            samples = fmax(samples, fmax(TELL_LEAST, TELL * dispersion / (8 * d.nats)));
+    }
+    *ret_samples = samples;
+    return 0;
+}
+
+/* The next window's rate. It rises while what is hot is not known, and falls only while windows speak for
+ * each other: what few samples say of one window is then said by the many of others. samples: of this window;
+ * learnt_of: of those that the dispersion is of. */
+static int set_frequency(struct rate *r, const struct rate_decision *d, double samples, double learnt_of)
 {
     const struct rate_options *o = &r->options;
-    struct rate_decision d = {.dispersion = 1, .worth = 1};
+    double least;
+    int e = samples_to_tell(r, d->dispersion, &least);
+    if (e < 0)
+        return e;
+    bool unknown = d->changed && !(d->known && r->regimes[r->regime].windows > o->quiet);
+    bool varies =
+        !o->previous_only && d->dispersion > VARIES_MORE && d->dispersion - 1 > VARIES_LARGE * learnt_of;
+    r->quiet = unknown ? 0 : r->quiet + 1;
+    if (unknown)
+        r->frequency /= o->lambda;
+    else if (r->quiet > o->quiet && !varies && samples * o->lambda >= least &&
+             (o->theta > 0 || r->window >= LEARNING))
+        r->frequency *= o->lambda;
+    r->frequency = fmin(fmax(r->frequency, o->least), o->most);
+    return 0;
+}
+
+/* The window's change, by the paper's rule or by ours. */
+static int judge(struct rate *r, const struct distribution *window, struct rate_decision *d)
+{
+    const struct rate_options *o = &r->options;
     const struct distribution *before = r->window ? &r->recent[(r->window - 1) % LONGEST] : NULL;
     int e = 0;
     if (before && o->theta > 0) {
         struct divergence divergence;
         e = divergence_of(window, before, o->top, &divergence);
-        if (e == 0) {
-            d.divergence = divergence.nats;
-            d.theta = o->theta;
-            d.excess = divergence.nats / o->theta;
-        }
-    } else if (before) {
-        e = compare(r, window, before, 0, true, &d);
+        if (e < 0)
+            return e;
+        d->divergence = divergence.nats;
+        d->theta = o->theta;
+        d->excess = divergence.nats / o->theta;
     }
+    if (!o->previous_only)
+        e = recognise(r, window, d);
+    if (e == 0 && before && !(o->theta > 0) && !d->changed)
+        e = compare(r, window, before, 0, true, d);
     for (int i = 0; e == 0 && i < LENGTHS && !o->previous_only; i++)
-        e = compare_block(r, window, LENGTH[i], &d);
-    d.changed = d.excess > 1;
-    if (e == 0 && d.changed)
-        e = change_regime(r, window, &d);
+        e = compare_block(r, window, LENGTH[i], d);
+    if (e == 0 && d->excess > 1) {
+        d->changed = true;
+        e = change_regime(r, window, d);
+    }
+    return e;
+}
+
+int rate_window(struct rate *r, const struct distribution *window, struct rate_decision *ret_decision)
+{
+    struct rate_decision d = {.dispersion = 1};
+    int e = judge(r, window, &d);
     struct regime *regime = &r->regimes[r->regime];
     struct distribution *kept = &r->recent[r->window % LONGEST];
     distribution_done(kept);
@@ -383,21 +478,12 @@ int rate_window(struct rate *r, const struct distribution *window, struct rate_d
     regime->windows++;
     regime->last = ++r->window;
     r->recent_count = MIN(r->recent_count + 1, (size_t)LONGEST);
-    /* What is known well already needs no more samples than before. */
-    r->quiet = d.changed ? 0 : r->quiet + 1;
-    if (d.changed && !(d.known && regime->windows > o->quiet))
-        r->frequency /= o->lambda;
-    else if (r->quiet > o->quiet && (o->theta > 0 || r->window >= LEARNING))
-        r->frequency *= o->lambda;
-    r->frequency = fmin(fmax(r->frequency, o->least), o->most);
-    struct learner *all = learner_of(r, 0, 1);
-    if (all && !o->previous_only) {
+    struct learner *all = r->options.previous_only ? NULL : learner_of(r, 0, 1);
+    if (all)
         d.dispersion = scale_of(all);
-        /* Variances of windows: what sampling makes shrinks with their samples, what differs between them
-         * stays (DerSimonian and Laird, Controlled Clinical Trials 7, 1986). */
-        if (all->samples > 0)
-            d.worth = 1 / (1 + window->samples * (scale_of(all) - 1) / all->samples);
-    }
+    e = set_frequency(r, &d, window->samples, all ? all->samples : 0);
+    if (e < 0)
+        return e;
     d.regime = r->regime;
     d.next = r->frequency;
     *ret_decision = d;

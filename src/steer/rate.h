@@ -51,7 +51,6 @@ struct rate_decision {
     size_t regime;     /* of this window: below RATE_REGIMES */
     bool fresh;        /* that number begins anew: what was pooled under it is another's */
     double dispersion; /* learnt: variance of windows over that of independent samples */
-    double worth;      /* of the window's samples, in independent ones: 0 to 1 */
     double next;       /* samples a second from now on */
 };
 
