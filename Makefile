@@ -4,7 +4,7 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build page demo test applications bench rollouts rollout-demo verdicts lint fuzz soak suites docs picture install clean
+.PHONY: help deps build page demo test applications bench rollouts rollout-demo verdicts lint fuzz soak suites docs picture prometheus install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -54,6 +54,9 @@ lint: ## formatting and dependency rules
 
 fuzz: ## run every fuzz target for a minute
 	@tools/run-fuzz
+
+prometheus: build ## what profiles tell Prometheus, checked and scraped by Debian's (a minute; unpacks its package into a cache)
+	@tools/try-prometheus $(BUILD)/sonde
 
 soak: build ## twenty runs of the healthy shop, none of which may warn
 	@tools/soak

@@ -1,6 +1,7 @@
 /* A program whose functions' CPU time is known: eight functions of 100 us or more, each between two readings
  * of its thread's clock, in two mixes that alternate or in one. On its end it writes "NAME SECONDS" lines to
- * stderr. steer_target SECONDS PHASE-SECONDS (0: steady) */
+ * stderr. With a third argument it begins when a line comes on stdin, so that profilers are there before.
+ * steer_target SECONDS PHASE-SECONDS (0: steady) [wait] */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ FUNCTION(0) FUNCTION(1) FUNCTION(2) FUNCTION(3) FUNCTION(4) FUNCTION(5) FUNCTION
     static void (*const functions[8])(long) = {work_0, work_1, work_2, work_3,
                                                work_4, work_5, work_6, work_7};
     static const double mixes[2][8] = {{40, 20, 15, 10, 6, 4, 3, 2}, {3, 5, 2, 20, 10, 30, 12, 18}};
+    if (argc > 3)
+        getchar();
     double seconds = argc > 1 ? atof(argv[1]) : 10, phase = argc > 2 ? atof(argv[2]) : 0,
            start = now(CLOCK_MONOTONIC), at;
     while ((at = now(CLOCK_MONOTONIC) - start) < seconds) {

@@ -65,6 +65,14 @@ static pid_t start_command(char **command, int *ret_gate)
     return child;
 }
 
+/* The port may have been chosen by the kernel. */
+static void print_metrics_address(const char *address, uint16_t port)
+{
+    const char *colon = strrchr(address, ':');
+    fprintf(stderr, "sonde: metrics at http://%.*s:%u/metrics\n", colon ? (int)(colon - address) : 9,
+            colon ? address : "127.0.0.1", port);
+}
+
 /* ---- reports ---- */
 
 static const char *weight_text(const struct profile *p, uint64_t weight, char *buffer, size_t size)
@@ -353,13 +361,13 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
 
 static int run_profile(const struct command *self, int argc, char **argv)
 {
-    struct profile_options o = {.sampler = {.frequency = 99,
-                                            .kernel = true,
-                                            .inlined = true,
-                                            .by_process = true,
-                                            .on_cpu = true,
-                                            .off_cpu_min_ns = NS_PER_MS},
-                                .top = 30};
+    _cleanup_(profile_options_done) struct profile_options o = {.sampler = {.frequency = 99,
+                                                                            .kernel = true,
+                                                                            .inlined = true,
+                                                                            .by_process = true,
+                                                                            .on_cpu = true,
+                                                                            .off_cpu_min_ns = NS_PER_MS},
+                                                                .top = 30};
     uint64_t start = clock_monotonic_ns();
     const char *unit = "nanoseconds";
     int r = profile_options_parse(self, argc, argv, &o, &unit);
@@ -381,6 +389,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     _cleanup_(profile_freep) struct profile *profile = NULL;
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     _cleanup_(ctf_writer_freep) struct ctf_writer *trace = NULL;
+    _cleanup_(profile_metrics_freep) struct profile_metrics *metrics = NULL;
     struct problem problem = {0};
     int gate = -1;
     if (profile_new(&profile) < 0)
@@ -414,10 +423,15 @@ static int run_profile(const struct command *self, int argc, char **argv)
         if (child < 0)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
-    r = sampler_open(&o.sampler, &sampler, &problem);
+    r = o.metrics ? profile_metrics_start(o.metrics, &metrics, &problem) : 0;
+    if (r == 0 && metrics)
+        print_metrics_address(o.metrics, profile_metrics_port(metrics));
+    if (r == 0)
+        r = sampler_open(&o.sampler, &sampler, &problem);
     struct profile_sampling sampling = {.options = &o,
                                         .sampler = sampler,
                                         .profile = profile,
+                                        .metrics = metrics,
                                         .interrupted = &interrupted,
                                         .child = child,
                                         .gate = gate};
@@ -506,6 +520,9 @@ const struct command command_profile = {
     "Hz unless\n"
     "                          --frequency says otherwise; sonde diff --since compares them\n"
     "      --store-quota MB    remove the oldest windows when all take more than this (1074)\n"
+    "      --metrics ADDRESS   tell Prometheus at http://ADDRESS/metrics (127.0.0.1:9477) what the hottest "
+    "functions of\n"
+    "                          each service took, with --store\n"
     "      --tune[=PERCENT]    say what to set for what is sampled: how far --prune may go for an error of "
     "PERCENT (1),\n"
     "                          what a change of the hot functions is, and whether they change periodically\n"
@@ -554,6 +571,7 @@ const struct command command_profile = {
     "  sonde profile --trace /tmp/trace -d 10 4711\n"
     "  sonde profile --error 5%@1% -d 600 --process java\n"
     "  sonde profile --all --store /var/lib/sonde/profiles\n"
+    "  sonde profile --all --store /var/lib/sonde/profiles --metrics 127.0.0.1:9477\n"
     "  sonde profile --tune -F 499 -d 300 --process java\n"
     "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
     "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"

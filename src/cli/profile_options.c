@@ -25,6 +25,11 @@ static int read_rules(const struct command *self, struct profile_options *o, con
     return r < 0 ? cli_usage(self, "%s: %s", path, problem.what) : 0;
 }
 
+void profile_options_done(struct profile_options *o)
+{
+    business_rules_done(&o->rules);
+}
+
 /* What is no option at optind: a process, or a file to merge; else it begins the command. */
 static bool is_operand(const struct profile_options *o, char **argv)
 {
@@ -93,6 +98,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         TARGET,
         STORE,
         QUOTA,
+        METRICS,
         TUNE,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
@@ -125,6 +131,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"error", required_argument, NULL, TARGET},
                                          {"store", required_argument, NULL, STORE},
                                          {"store-quota", required_argument, NULL, QUOTA},
+                                         {"metrics", required_argument, NULL, METRICS},
                                          {"tune", optional_argument, NULL, TUNE},
                                          {0}};
     const char *event = "cpu";
@@ -251,6 +258,9 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                 return cli_usage(self, "--store-quota takes megabytes, not '%s'", optarg);
             o->retention.quota_bytes = (uint64_t)(number * 1e6);
             break;
+        case METRICS:
+            o->metrics = optarg;
+            break;
         case WINDOW:
             if (!cli_number(optarg, 1, 3600, &window_s))
                 return cli_usage(self, "--window takes seconds (1 to 3600), not '%s'", optarg);
@@ -290,6 +300,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
         return cli_usage(self,
                          "--store keeps windows in a folder, at one rate: it goes with no other output");
+    if (o->metrics && (!o->store || strcmp(event, "cpu") != 0))
+        return cli_usage(self, "--metrics tells what --store keeps of --event cpu");
     if (o->tune > 0 &&
         (o->merge || o->adaptive || o->store || o->target.error > 0 || o->prune > 0 || o->output))
         return cli_usage(self, "--tune samples at one rate and only says what to set: no other output or way "

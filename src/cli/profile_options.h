@@ -25,6 +25,7 @@ struct profile_options {
     double tune;       /* the acceptable error in per cent: recommend what to set; 0: no */
     const char *store; /* windows are kept there; NULL: nowhere */
     struct store_options retention;
+    const char *metrics;            /* the address where functions are told to Prometheus; NULL: nowhere */
     struct certainty_target target; /* to be reached; error 0: none */
     unsigned top;
     bool business, runtimes, quiet, merge, json, by_service;
@@ -37,6 +38,8 @@ struct profile_options {
 /* 0, or the exit status of what was wrong and said. ret_unit: of the event's weights. */
 int profile_options_parse(const struct command *self, int argc, char **argv, struct profile_options *options,
                           const char **ret_unit);
+
+void profile_options_done(struct profile_options *options);
 
 /* A container's name becomes what its processes' cgroups are called. The same. */
 int profile_options_find_container(struct profile_options *options);

@@ -87,6 +87,15 @@ static int sum_up(struct run *run, const struct rate_decision *d, uint64_t now_n
     return 0;
 }
 
+static void tell_counts(struct profile_sampling *s)
+{
+    struct sampler_counts counts;
+    if (!s->metrics)
+        return;
+    sampler_counts(s->sampler, &counts);
+    profile_metrics_set(s->metrics, s->kept.windows, s->kept.failed, counts.lost);
+}
+
 /* The window goes into the store, by service: processes come and go for weeks. One that cannot be written is
  * a gap, and sampling goes on: somebody may free some space. */
 static int keep_window(struct run *run, uint64_t now_ns)
@@ -102,6 +111,8 @@ static int keep_window(struct run *run, uint64_t now_ns)
         return out_of_memory(run);
     profile_free(run->window);
     run->window = NULL;
+    if (s->metrics && profile_metrics_add(s->metrics, services, &s->options->rules) < 0)
+        return out_of_memory(run);
     int r = store_add(s->options->store, services, start_s, length_s, &problem);
     s->kept.windows += r == 0;
     if (r == 0 && now_ns - run->tidied_ns > TIDY_STORE_NS) {
@@ -110,6 +121,7 @@ static int keep_window(struct run *run, uint64_t now_ns)
     } else if (r < 0) {
         s->kept.failed++;
     }
+    tell_counts(s);
     if (r == -ENOMEM)
         return out_of_memory(run);
     if ((r < 0) != run->store_fails) {

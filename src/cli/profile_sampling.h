@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include "cli/profile_metrics.h"
 #include "cli/profile_options.h"
 #include "steer/rate.h"
 
@@ -23,6 +24,7 @@ struct profile_sampling {
     const struct profile_options *options;
     struct sampler *sampler;
     struct profile *profile;
+    struct profile_metrics *metrics; /* is told of the windows of a store; NULL: nobody is */
     const volatile sig_atomic_t *interrupted;
     pid_t child;                     /* that is sampled, and waited for; 0: none */
     int gate;                        /* lets it begin; -1: there is none */

@@ -220,6 +220,33 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
     }
 });
 
+test('functions of services are told to Prometheus, in its own eyes without fault, and their sum is what was sampled', { skip: compiler }, async () => {
+    const store = path.join(folder, 'told-windows'), program = build('told', `
+int main(void) { for (;;) { hot(300000); cold(100000); } }`);
+    const sampling = spawn(sonde, ['profile', '--store', store, '--window', '1', '-F', '997', '--metrics', '127.0.0.1:0', '--', program], { stdio: ['ignore', 'ignore', 'pipe'] });
+    let words = '', text = '';
+    sampling.stderr.on('data', (part) => (words += part));
+    after(() => sampling.kill('SIGKILL'));
+    assert.ok(await until(() => /metrics at http:\S+/.test(words)), words);
+    const url = /metrics at (http:\S+)/.exec(words)[1], get = async () => (text = await (await fetch(url)).text());
+    const seconds = (name) => Number(new RegExp(`^sonde_function_cpu_seconds_total{service="told",function="${name}"} (\\S+)$`, 'm').exec(text)?.[1] ?? 0);
+    const kept = async () => Number(/^sonde_profile_windows_total{result="kept"} (\d+)$/m.exec(await get())[1]);
+    for (let left = 300; left > 0 && (await kept()) < 3; left--) await new Promise((done) => setTimeout(done, 100));
+    assert.ok(seconds('hot') > seconds('cold') && seconds('cold') > 0, text);
+    assert.match(text, /^sonde_business_function_cpu_seconds_total{service="told",function="hot"} \d/m);
+    assert.equal((await fetch(url.replace('/metrics', '/'))).status, 404);
+    if (have('promtool')) {
+        const checked = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
+        assert.equal(checked.status, 0, checked.stdout + checked.stderr);
+    }
+    sampling.kill('SIGINT');
+    assert.ok([0, 4].includes(await new Promise((done) => sampling.on('exit', done))), words);
+    // What was told is no more than what is kept, of which the last window may not have been told.
+    const all = [...text.matchAll(/^sonde_function_cpu_seconds_total{.*} (\S+)$/gm)].reduce((sum, [, s]) => sum + Number(s), 0);
+    const files = fs.readdirSync(`${store}/windows`).map((name) => `${store}/windows/${name}`);
+    assert.ok(all > 0 && all * 1e9 <= json('--merge', ...files).profile.total + 1e3, text);
+});
+
 test('options that do not go together are refused with the reason', { skip: false }, () => {
     for (const [options, words] of [
         [['--adaptive=fast', 'true'], /--adaptive takes usual, paper or paper-fine, not 'fast'/],
@@ -229,6 +256,7 @@ test('options that do not go together are refused with the reason', { skip: fals
         [['--error', '5%', '--adaptive', 'true'], /not with --adaptive/],
         [['--store', '/tmp/x', '-o', 'x.html', '1'], /--store keeps windows in a folder/],
         [['--store', '/tmp/x', '--window', '3', '1'], /windows of a store are of 1, 2, 5 or 10/],
+        [['--metrics', '127.0.0.1:0', '--all'], /--metrics tells what --store keeps/],
         [['--prune=101', 'true'], /--prune takes the percentage/],
     ]) {
         const r = run(...options);

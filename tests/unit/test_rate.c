@@ -124,6 +124,50 @@ static void regimes_are_met_again(void **state)
     rate_free(rate);
 }
 
+/* Windows of a second of a program that does two things for four seconds each, from the start: what changes
+ * is known when it comes again, nothing of it is learnt as chance, and the rate falls only as far as it still
+ * shows. */
+static void two_things_in_turn(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d = {.next = RATE_USUAL.most};
+    struct stats_random random;
+    size_t regime[2] = {0};
+    int fresh = 0;
+    stats_random_init(&random, 8);
+    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+    for (int i = 0; i < 80; i++) {
+        int now = i / 4 % 2;
+        window(rate, &random, d.next, now ? 1 : 20, &d);
+        fresh += d.fresh;
+        assert_true(i < 8 || d.regime == regime[now]);
+        assert_true(d.next >= 99); /* samples that tell them apart */
+        regime[now] = d.regime;
+    }
+    assert_int_equal(fresh, 1);
+    assert_true(regime[0] != regime[1]);
+    assert_true(d.next < RATE_USUAL.most && d.dispersion < 2);
+    rate_free(rate);
+}
+
+/* No window says what the next one is: each has to be sampled itself. */
+static void windows_that_differ_keep_the_rate(void **state)
+{
+    (void)state;
+    struct rate *rate;
+    struct rate_decision d = {.next = RATE_USUAL.most};
+    struct stats_random random;
+    stats_random_init(&random, 9);
+    assert_int_equal(rate_new(&RATE_USUAL, RATE_USUAL.most, &rate), 0);
+    for (int i = 0; i < 60; i++) {
+        window(rate, &random, 2000, 4 * exp(0.5 * stats_random_normal(&random)), &d);
+        assert_true(d.next > RATE_USUAL.most / 3); /* once or not at all, before it is known */
+    }
+    assert_true(d.dispersion > 2);
+    rate_free(rate);
+}
+
 /* A function of some 8 % becomes a fifth larger. */
 static void small_changes_are_seen(void **state)
 {
@@ -168,9 +212,13 @@ static void empty_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_papers_rule),       cmocka_unit_test(a_steady_load_costs_little),
-        cmocka_unit_test(regimes_are_met_again), cmocka_unit_test(small_changes_are_seen),
+        cmocka_unit_test(the_papers_rule),
+        cmocka_unit_test(a_steady_load_costs_little),
+        cmocka_unit_test(regimes_are_met_again),
+        cmocka_unit_test(small_changes_are_seen),
         cmocka_unit_test(empty_windows),
+        cmocka_unit_test(two_things_in_turn),
+        cmocka_unit_test(windows_that_differ_keep_the_rate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
