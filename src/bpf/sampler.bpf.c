@@ -140,6 +140,26 @@ struct {
     __uint(max_entries, 1);
 } waiting SEC(".maps");
 
+/* Who woke them, until they run. */
+struct wake {
+    u64 ready_ns;
+    struct sampler_waker by;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __type(key, u32);
+    __type(value, struct wake);
+    __uint(max_entries, 1);
+} wakes SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, u32);
+    __type(value, struct wake);
+    __uint(max_entries, 1);
+} wake_scratch SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __type(key, u32);
@@ -632,6 +652,7 @@ static __always_inline void begin(struct sampler_sample *head, u32 kind, u64 wei
     head->tid = (u32)id;
     head->kind = kind;
     head->end = END_COMPLETE;
+    head->ready_ns = 0;
     head->kernel_words = head->user_words = head->python_words = 0;
     head->cpu = bpf_get_smp_processor_id();
     bpf_get_current_comm(head->name, sizeof(head->name));
@@ -815,6 +836,17 @@ int on_tick(struct bpf_perf_event_data *ctx)
 
 /* ---- off the CPU ---- */
 
+/* Puts the waker behind the sample's words, where there is room; how many words. */
+static __always_inline u32 add_waker(struct sample *sample, const struct wake *wake, u32 words)
+{
+    u64 at = words;
+    HIDE(at);
+    if (at > SAMPLER_WORDS - sizeof(wake->by) / 8)
+        return 0;
+    HIDE(at);
+    return bpf_probe_read_kernel(&sample->words[at], sizeof(wake->by), &wake->by) ? 0 : sizeof(wake->by) / 8;
+}
+
 SEC("raw_tp/sched_switch")
 int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
 {
@@ -834,6 +866,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
                 send_copy(ctx, &user, 0, 0, now_ns, slot);
                 sample->head.end = END_GONE;
             }
+            bpf_map_delete_elem(&wakes, &tid);
             bpf_map_update_elem(&waiting, &tid, sample, BPF_ANY);
         }
     }
@@ -843,15 +876,42 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     struct sample *sample = bpf_map_lookup_elem(&waiting, &tid);
     if (!sample)
         return 0;
-    u64 waited = bpf_ktime_get_ns() - sample->head.time_ns;
+    u64 now_ns = bpf_ktime_get_ns(), waited = now_ns - sample->head.time_ns;
+    struct wake *wake = bpf_map_lookup_elem(&wakes, &tid);
     if (waited >= off_cpu_min_ns) {
         sample->head.weight = waited;
+        /* What nobody woke did not sleep: it was preempted, or gave way to others. */
+        sample->head.ready_ns = wake ? now_ns - wake->ready_ns : waited;
         u32 words = sample->head.kernel_words + sample->head.user_words + sample->head.python_words;
         if (words > SAMPLER_WORDS)
             words = SAMPLER_WORDS;
-        send(sample, sizeof(struct sampler_sample) + words * 8);
+        send(sample,
+             sizeof(struct sampler_sample) + (words + (wake ? add_waker(sample, wake, words) : 0)) * 8);
     }
     bpf_map_delete_elem(&waiting, &tid);
+    if (wake)
+        bpf_map_delete_elem(&wakes, &tid);
+    return 0;
+}
+
+/* Not sched_wakeup, which may come in an interrupt of the processor that the thread goes to. */
+SEC("raw_tp/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+    u32 tid = BPF_CORE_READ(task, pid), slot = 0;
+    if (!bpf_map_lookup_elem(&waiting, &tid))
+        return 0;
+    struct wake *wake = bpf_map_lookup_elem(&wake_scratch, &slot);
+    if (!wake)
+        return 0;
+    u64 id = bpf_get_current_pid_tgid();
+    wake->ready_ns = bpf_ktime_get_ns();
+    wake->by.pid = id >> 32;
+    wake->by.tid = (u32)id;
+    bpf_get_current_comm(wake->by.name, sizeof(wake->by.name));
+    __builtin_memset(wake->by.frames, 0, sizeof(wake->by.frames));
+    bpf_get_stack(ctx, wake->by.frames, sizeof(wake->by.frames), 0);
+    bpf_map_update_elem(&wakes, &tid, wake, BPF_NOEXIST); /* the first made it ready */
     return 0;
 }
 

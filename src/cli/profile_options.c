@@ -99,6 +99,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         STORE,
         QUOTA,
         METRICS,
+        WAKERS,
         TUNE,
     };
     static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
@@ -131,6 +132,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                                          {"error", required_argument, NULL, TARGET},
                                          {"store", required_argument, NULL, STORE},
                                          {"store-quota", required_argument, NULL, QUOTA},
+                                         {"wakers", no_argument, NULL, WAKERS},
                                          {"metrics", required_argument, NULL, METRICS},
                                          {"tune", optional_argument, NULL, TUNE},
                                          {0}};
@@ -258,6 +260,9 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
                 return cli_usage(self, "--store-quota takes megabytes, not '%s'", optarg);
             o->retention.quota_bytes = (uint64_t)(number * 1e6);
             break;
+        case WAKERS:
+            o->sampler.wakers = true;
+            break;
         case METRICS:
             o->metrics = optarg;
             break;
@@ -285,6 +290,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     o->sampler.by_thread |= o->prune > 0;
     if (!profile_event_set(event, &o->sampler, ret_unit))
         return cli_usage(self, "'%s' is not an event", event);
+    if (o->sampler.wakers && !o->sampler.off_cpu)
+        return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");
     if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     if (window_s > 0)

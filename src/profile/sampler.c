@@ -33,6 +33,7 @@
 #include "profile/sideband.h"
 #include "profile/tables.h"
 #include "profile/ticks.h"
+#include "profile/waits.h"
 #include "profile/windows.h"
 #include "sampler.skel.h"
 
@@ -341,7 +342,8 @@ static uint32_t switch_frames(struct sampler *s, const uint64_t *kernel, uint32_
 }
 
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
-                      const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end)
+                      const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
+                      const struct sampler_waker *waker)
 {
     uint32_t node = group_frames(s, profile, process, sample);
     char text[96];
@@ -366,10 +368,10 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
         node = profile_child(profile, node,
                              profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));
     }
-    profile_count(profile, node, 1, sample->weight);
-    profile_windows_add(profile, node, sample->weight, sample->time_ns);
-    struct profile_sample kept = {sample->time_ns, sample->weight, sample->pid, sample->tid, node};
-    profile_keep(profile, &kept);
+    if (sample->kind == SAMPLE_OFF)
+        waits_count(profile, sample, node, waker, s->options.wakers ? s->kernel : NULL);
+    else
+        waits_count_at(profile, sample, node, 1, sample->weight);
     if (s->options.threads)
         note_thread(s, profile, sample, end == END_COMPLETE);
     if (!s->first_ns)
@@ -382,7 +384,9 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
     s->polled++;
 }
 
-static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
+/* waker: NULL when it is not known who ended the wait. */
+static void on_stack(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words,
+                     const struct sampler_waker *waker)
 {
     struct profile *profile = sample->kind == SAMPLE_OFF ? s->off : s->on;
     pid_t pid = (pid_t)sample->pid;
@@ -406,7 +410,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     } else if (sample->user_words) {
         s->stack->end = END_GONE;
     }
-    add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end);
+    add_stack(s, profile, process, sample, words, (enum sampler_end)sample->end, waker);
 }
 
 /* A process that the kernel's half does not know: this sample is walked here. */
@@ -433,7 +437,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
     } else {
         end = process ? END_NO_MEMORY : END_GONE;
     }
-    add_stack(s, s->on, process, sample, words + sample->user_words, end);
+    add_stack(s, s->on, process, sample, words + sample->user_words, end, NULL);
 }
 
 /* Code was mapped: the process is read again before its next stack is named. */
@@ -465,10 +469,13 @@ static int on_event(void *context, void *data, size_t size)
     size_t count = (size - sizeof(*sample)) / 8;
     switch (sample->kind) {
     case SAMPLE_CPU:
-    case SAMPLE_OFF:
-        if ((uint64_t)sample->kernel_words + sample->user_words + sample->python_words <= count)
-            on_stack(s, sample, words);
+    case SAMPLE_OFF: {
+        uint64_t own = (uint64_t)sample->kernel_words + sample->user_words + sample->python_words;
+        bool woken = sample->kind == SAMPLE_OFF && own + sizeof(struct sampler_waker) / 8 <= count;
+        if (own <= count)
+            on_stack(s, sample, words, woken ? (const struct sampler_waker *)(words + own) : NULL);
         break;
+    }
     case SAMPLE_COPY:
         if (sample->user_words >= 3 && (uint64_t)sample->user_words + sample->kernel_words <= count)
             on_copy(s, sample, words);
@@ -687,7 +694,9 @@ static void configure(struct sampler *s)
     bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
     bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
     bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
     bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
+    bpf_program__set_autoload(s->bpf->progs.on_waking, o->off_cpu);
 }
 
 static int load(struct sampler *s, struct problem *problem)
@@ -847,7 +856,8 @@ int sampler_start(struct sampler *s, struct problem *problem)
     if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
         !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
         !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
-        (s->options.off_cpu && !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch))))
+        (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
+                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
         return refused(problem, -errno, "cannot watch processes");
     if (s->family && (r = add_newborn(s)) < 0)
         return problem_set(problem, r, "out of memory");
@@ -975,6 +985,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     add_program_time(s->bpf->progs.on_tick, &c);
     if (s->options.off_cpu)
         add_program_time(s->bpf->progs.on_switch, &c);
+    if (s->options.off_cpu)
+        add_program_time(s->bpf->progs.on_waking, &c);
     c.missed = bpf_missed_runs(s->bpf->obj);
     *ret_counts = c;
 }

@@ -25,6 +25,7 @@ struct sampler_options {
     uint64_t event_period; /* 0: by frequency */
     bool on_cpu, off_cpu;
     uint64_t off_cpu_min_ns;
+    bool wakers;      /* the innermost frame of a wait says who ended it */
     bool kernel;      /* kernel frames, too */
     bool by_process;  /* the first frame is the process */
     bool by_thread;   /* and the second the thread */

@@ -20,6 +20,7 @@ typedef unsigned int sampler_u32;
 #define SAMPLER_WINDOW      64  /* words of the stack that are read at once */
 #define SAMPLER_KERNEL_NAME 128 /* bytes, with the end; the kernel prints at most 512 */
 #define SAMPLER_RED_ZONE    128 /* a copy begins with the page of what lies so far below the stack pointer */
+#define SAMPLER_WAKER       32  /* kernel frames of who woke a thread, the innermost */
 #define SAMPLER_COPY_STEP   4096
 #define SAMPLER_COPY_STEPS  7
 #define SAMPLER_COPY_BYTES \
@@ -99,6 +100,13 @@ enum sampler_end {
     END_REASONS = 10,
 };
 
+/* Behind the words of SAMPLE_OFF, when something woke the thread: who did. */
+struct sampler_waker {
+    sampler_u32 tid, pid; /* what ran there: in an interrupt it has nothing to do with it */
+    char name[16];
+    sampler_u64 frames[SAMPLER_WAKER]; /* the kernel's, 0 behind the last */
+};
+
 /* Before the words of a sample. words: kernel addresses, then user frames, then Python frames.
  * A user frame is its pc; with SAMPLER_V8 in the top bits, four words follow: *(fp-8), *(fp-16), *(fp-32),
  * *(fp-40); with SAMPLER_JAVA two: method and bytecode pointer. A Python frame is: code, instruction, 1 when
@@ -107,6 +115,7 @@ enum sampler_end {
 struct sampler_sample {
     sampler_u64 time_ns; /* CLOCK_MONOTONIC */
     sampler_u64 weight;
+    sampler_u64 ready_ns; /* SAMPLE_OFF: of its weight, when it could have run; the last part of it */
     sampler_u32 pid, tid;
     sampler_u32 kind; /* enum sampler_kind */
     sampler_u32 end;  /* enum sampler_end */

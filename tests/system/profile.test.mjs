@@ -311,6 +311,48 @@ function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } i
     assert.ok(idle.every(([f]) => !/bpf/.test(f.at(-1))), 'the sampler itself is in the stacks');
 });
 
+test('who ended a wait, and how long a thread that could run had no processor', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
+    const source = path.join(folder, 'waits.c'), program = path.join(folder, 'waits');
+    fs.writeFileSync(source, `
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int turn;
+__attribute__((noinline)) void awaits_turn(void) { pthread_mutex_lock(&mutex); while (!turn) pthread_cond_wait(&condition, &mutex); turn = 0; pthread_mutex_unlock(&mutex); }
+static void *worker(void *x) { for (int i = 0; i < 20; i++) awaits_turn(); return x; }
+static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+__attribute__((noinline)) void contends(void) { double began = cpu(); while (cpu() - began < 0.3) ; }
+static void *spinner(void *x) { contends(); return x; }
+int main(void)
+{
+    pthread_t first, second;
+    cpu_set_t one;
+    pthread_create(&first, 0, worker, 0);
+    for (int i = 0; i < 20; i++) { usleep(50000); pthread_mutex_lock(&mutex); turn = 1; pthread_cond_signal(&condition); pthread_mutex_unlock(&mutex); }
+    pthread_join(first, 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof(one), &one); /* of both threads that are started now */
+    pthread_create(&first, 0, spinner, 0);
+    pthread_create(&second, 0, spinner, 0);
+    pthread_join(first, 0);
+    pthread_join(second, 0);
+}`);
+    execFileSync('cc', ['-O1', '-g', '-pthread', '-o', program, source]);
+    const { stacks } = profile([program], ['--event', 'off-cpu', '--wakers']), ends = (text) => (f) => f.at(-1).startsWith(text);
+    // Two threads of 0.3 s each on one processor: while one runs the other could.
+    assert.ok(weight(stacks, (f) => f.includes('contends') && ends('[waiting for a processor]')(f)) > 200e6, JSON.stringify(stacks));
+    assert.equal(weight(stacks, (f) => f.includes('contends') && ends('[woken')(f)), 0, 'it never slept');
+    const turns = stacks.filter(([f]) => f.includes('awaits_turn') && ends('[woken by ')(f));
+    assert.ok(weight(turns) > 200e6, JSON.stringify(stacks));
+    assert.ok(turns.every(([f]) => ends('[woken by waits (')(f)), JSON.stringify(turns));
+    assert.ok(weight(stacks, (f) => f.some((x) => /nanosleep/.test(x)) && ends('[woken by a timer]')(f)) > 200e6, JSON.stringify(stacks));
+});
+
 test("the kernel's own threads, and the kernel's part of a process' first stacks", { skip: skip || (process.getuid() !== 0 && 'needs root') }, () => {
     // Every switch of a thread happens in the kernel; processes of milliseconds have few others than their first.
     const args = ['profile', '--all', '-e', 'context-switches', '-f', 'folded', '--', 'sh', '-c', 'for i in $(seq 20); do sleep 0.02; done'];

@@ -1,0 +1,69 @@
+/* See waits.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/waits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macro.h"
+#include "profile/windows.h"
+
+#define SHORT_READY_NS (100 * NS_PER_US)
+
+void waits_count_at(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                    uint64_t count, uint64_t weight)
+{
+    struct profile_sample kept = {sample->time_ns, weight, sample->pid, sample->tid, node};
+    profile_count(profile, node, count, weight);
+    profile_windows_add(profile, node, weight, sample->time_ns);
+    profile_keep(profile, &kept);
+}
+
+/* Whether frames of the kernel are those of an interrupt: then what it interrupted woke nobody. "": no */
+static const char *interrupt_of(struct kernel_names *names, const struct sampler_waker *waker)
+{
+    const char *found = waker->tid ? "" : "an interrupt"; /* the idle thread wakes nobody by itself */
+    for (int i = 0; i < SAMPLER_WAKER && waker->frames[i]; i++) {
+        const char *name = kernel_names_at(names, waker->frames[i] - 1);
+        if (name && (strcmp(name, "hrtimer_wakeup") == 0 || strcmp(name, "process_timeout") == 0))
+            return "a timer";
+        if (name && (strncmp(name, "sysvec_", 7) == 0 || strncmp(name, "asm_sysvec_", 11) == 0 ||
+                     strncmp(name, "common_interrupt", 16) == 0 || strcmp(name, "handle_softirqs") == 0 ||
+                     strcmp(name, "__do_softirq") == 0))
+            found = "an interrupt";
+    }
+    return found;
+}
+
+/* The frame that says who ended a wait. */
+static uint32_t waker_frame(struct kernel_names *names, struct profile *profile,
+                            const struct sampler_waker *waker)
+{
+    char text[64];
+    const char *interrupt = interrupt_of(names, waker);
+    if (*interrupt)
+        snprintf(text, sizeof(text), "[woken by %s]", interrupt);
+    else
+        snprintf(text, sizeof(text), "[woken by %.16s (%u)]", waker->name, waker->pid);
+    return profile_named_frame(profile, text, FRAME_KERNEL);
+}
+
+void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                 const struct sampler_waker *waker, struct kernel_names *names)
+{
+    uint64_t ready = MIN(sample->ready_ns, sample->weight), blocked = sample->weight - ready;
+    if (ready < SHORT_READY_NS && ready < sample->weight / 20) {
+        blocked = sample->weight;
+        ready = 0;
+    }
+    if (ready)
+        waits_count_at(profile, sample,
+                       profile_child(profile, node, profile_named_frame(profile, WAITS_READY, FRAME_KERNEL)),
+                       !blocked, ready);
+    if (!blocked)
+        return;
+    if (waker && names)
+        node = profile_child(profile, node, waker_frame(names, profile, waker));
+    waits_count_at(profile, sample, node, 1, blocked);
+}

@@ -1,0 +1,26 @@
+/* A wait of a thread as the sampler's kernel half sends it: how much of it passed until something woke the
+ * thread, how much then until it had a processor, and who woke it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_WAITS_H
+#define PROFILE_WAITS_H
+
+#include <stdint.h>
+
+#include "profile/kernel_names.h"
+#include "profile/profile.h"
+#include "unwind/sampler.h"
+
+/* The frame of the time in which a thread could have run and had no processor. */
+#define WAITS_READY "[waiting for a processor]"
+
+/* Counts a part of a sample's weight at a node, also in windows and kept samples. */
+void waits_count_at(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                    uint64_t count, uint64_t weight);
+
+/* Counts a wait: below the node, the stack that waited, what passed until the thread was woken; below a frame
+ * of its own what passed then, unless that is hardly more than switching takes. names: the innermost frame of
+ * the former says who woke it; NULL: it does not. waker: NULL when it is not known. */
+void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+                 const struct sampler_waker *waker, struct kernel_names *names);
+
+#endif
