@@ -85,7 +85,7 @@ static void open_span_event(struct analysis *a, struct thread *none, const struc
                                 .argument = U(e, open_span_argument),
                                 .pid = (int64_t)U(e, open_span_pid),
                                 .tid = (int64_t)U(e, open_span_tid),
-                                .event = (uint32_t)U(e, open_span_event),
+                                .event = event_recorded_as(e, U(e, open_span_event)),
                                 .name = (uint32_t)U(e, open_span_name),
                                 .depth = (uint8_t)U(e, open_span_depth)});
 }

@@ -719,8 +719,8 @@ enum sonde_meaning {
 
 /* ---- the events ---- */
 
-/* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text). New ones go to the end: recordings
- * have the numbers of spans that were open (span:open), and are read for ever. */
+/* EVENT(ident, "name", SPAN or INSTANT, PROBE, COLLECTOR or KERNEL, text). Recordings carry the
+ * names of all of them: their order is free. */
 #define SONDE_EVENTS(E)                                                                                     \
     E(probe_name, "probe:name", INSTANT, PROBE, "gives a number a text")                                    \
     E(net_connection, "net:connection", INSTANT, PROBE, "first use of a descriptor: its two addresses")     \
@@ -802,7 +802,7 @@ enum sonde_meaning {
       "the processors' counter was set (a suspend, a migration): times are right on both sides of it")      \
     SONDE_TARGET_EVENTS(E)
 
-/* Catalogue numbers; 0 is no event. Traces carry names, but for span:open. */
+/* Catalogue numbers; 0 is no event. Traces carry names; span:open refers to those. */
 enum sonde_event_id {
     SONDE_EVENT_none,
 #define E(ident, name, shape, origin, text) SONDE_EVENT_##ident,

@@ -5,6 +5,19 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "trace/metadata.h"
+
+enum sonde_event_id event_recorded_as(const struct event *event, uint64_t number)
+{
+    const struct event_meta *own = event->class ? event->class->reader : NULL;
+    if (!own) /* it comes from this very program */
+        return number < SONDE_EVENT_COUNT ? (enum sonde_event_id)number : SONDE_EVENT_none;
+    for (const struct event_meta *e = own->stream->events; e; e = e->next)
+        if (e->has_id && e->id == number)
+            return e->public->id == EVENT_FOREIGN ? SONDE_EVENT_none : (enum sonde_event_id)e->public->id;
+    return SONDE_EVENT_none;
+}
+
 int event_class_find(const struct event_class *class, const char *name)
 {
     int found = -1;

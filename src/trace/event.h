@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "event/catalogue.h"
+
 #ifndef EVENT_FOREIGN
 #define EVENT_FOREIGN UINT16_MAX /* struct event.id of a class that sonde's catalogue does not have */
 #endif
@@ -103,6 +105,11 @@ static inline const struct value *event_element(const struct event *event, const
 {
     return event->values + array->first + (uint64_t)index * field->element_count + member;
 }
+
+/* The catalogue number of the event that the trace's own writer gave this number, as it stands in a
+ * span:open; SONDE_EVENT_none: of none. A recording names all the events that it numbers, so that a later
+ * catalogue may have others between them. */
+enum sonde_event_id event_recorded_as(const struct event *event, uint64_t number);
 
 /* The index of a field by its flattened name, payload first; -1 when there is none. */
 int event_class_find(const struct event_class *class, const char *name);

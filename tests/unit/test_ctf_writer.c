@@ -102,6 +102,37 @@ static void a_second_writer_joins(void **state)
     assert_int_equal(ctf_writer_join(folder, &first, &problem), -EPROTO);
 }
 
+/* A recorder whose catalogue numbers events in another way: its metadata says how. */
+static void open_spans_are_named_by_their_recording(void **state)
+{
+    struct ctf_writer *writer;
+    struct ctf_stream *stream;
+    struct problem problem = {0};
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 2, &stream), 0);
+    struct record_open_span record = {.since_ns = 5, .event = SONDE_EVENT_uv_submit};
+    ctf_stream_write(stream, SONDE_EVENT_open_span, 1000, 0, &record, NULL);
+    ctf_stream_free(stream);
+    ctf_writer_free(writer);
+    char command[TEST_PATH + 256];
+    snprintf(command, sizeof(command),
+             "sed -i 's/\"http:end\"/\"x\"/; s/\"http:trace\"/\"http:end\"/; s/\"uv:submit\"/\"y:y\"/' "
+             "%s/ctf/metadata",
+             folder);
+    assert_int_equal(system(command), 0);
+    struct trace *trace;
+    const struct event *event;
+    if (trace_open(folder, NULL, &problem, &trace) < 0)
+        fail_msg("%s", problem.what);
+    assert_int_equal(trace_next(trace, &event), 1);
+    assert_int_equal(event->id, SONDE_EVENT_open_span);
+    assert_int_equal(event_recorded_as(event, SONDE_EVENT_http_trace), SONDE_EVENT_http_end);
+    assert_int_equal(event_recorded_as(event, SONDE_EVENT_http_request), SONDE_EVENT_http_request);
+    assert_int_equal(event_recorded_as(event, event->values[FIELD_open_span_event].u), SONDE_EVENT_none);
+    assert_int_equal(event_recorded_as(event, SONDE_EVENT_COUNT + 5), SONDE_EVENT_none);
+    trace_close(trace);
+}
+
 static void what_is_written_is_read(void **state)
 {
     struct ctf_writer *writer;
@@ -195,6 +226,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {T(a_second_writer_joins),
+                                       T(open_spans_are_named_by_their_recording),
                                        T(what_is_written_is_read),
                                        T(a_folder_with_a_trace_is_refused),
                                        T(an_unwritable_place_is_explained),
