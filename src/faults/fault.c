@@ -393,7 +393,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     else
         s->sync_ns = 0;
     /* Where collections are measured and were short, looks that saw one saw the function that allocates. */
-    if (place.cause == SONDE_stall_cause_gc && thread->gc && s->gc_ns * 4 < net_ns && is_placed(&place))
+    if (place.cause == SONDE_stall_cause_gc && thread->collects && s->gc_ns * 4 < net_ns && is_placed(&place))
         place.cause = SONDE_stall_cause_javascript, place.detail = NULL;
     enum finding_kind kind =
         place.cause == SONDE_stall_cause_regexp ? FINDING_blocking_regexp

@@ -19,6 +19,9 @@ struct analyzer {
     const char *name;
     uint8_t runtime; /* of the processes that are its own: enum sonde_runtime; 0: none are */
     const struct event_reading *events;
+    /* What it keeps of each process and thread, in their own[runtime]: zeroed when they are first seen, freed
+     * after process_free() and thread_free(). 0: nothing. */
+    size_t process_bytes, thread_bytes;
 
     /* The addresses of a connection of such a process are known. true: its protocol is this target's own
      * business, and the process's program connects to nobody that way. */

@@ -165,14 +165,7 @@ struct pool_op {
     struct pool_op *before; /* has run, and its completion submitted this one with the same key; NULL */
 };
 
-/* A finished run on a pool thread, for the question who held the pool. */
-struct pool_run {
-    uint64_t start_ns, end_ns;
-    int64_t tid;
-    const char *type, *route;
-    uint8_t kind;
-};
-enum { POOL_RUNS_KEPT = 256, SEVERAL_SUBMITTERS = 1 };
+enum { SEVERAL_SUBMITTERS = 1 };
 
 struct item {
     uint64_t start_ns, end_ns;
@@ -248,16 +241,13 @@ enum { LOOKS_MAX = 64 };
 struct thread {
     struct process *process;
     int64_t tid;
+    void *own[SONDE_RUNTIMES]; /* what each target keeps of it (struct analyzer) */
     struct activity *activity; /* NULL until the kernel tells of it */
     /* turn.c */
     ARRAY(struct item) items;
     ARRAY(uint32_t) roots;
-    struct map contexts; /* number of a request's context -> its serial */
-    struct map async;    /* async id -> async_pack() */
-    uint64_t newest_id;  /* the highest async id created in a turn that was read */
-    const char *last_type;
-    uint64_t last_type_ns;
-    struct async_type *types; /* TYPES_KEPT of them, by async id modulo: the newest of each; NULL: none */
+    struct map contexts;      /* number of a request's context -> its serial */
+    struct map async;         /* async id -> async_pack() */
     ARRAY(uint64_t) answered; /* serials whose response was written in the open turn */
     ARRAY(struct request *) open;
     uint64_t last_turn_end_ns;
@@ -269,32 +259,22 @@ struct thread {
     ARRAY(struct stretch *) stretches; /* not judged yet */
     struct stretch *last_stretch;      /* still collecting who waited for it; in stretches */
     uint32_t polls_since_stretch;      /* poll phases that ended since last_stretch did */
-    uint64_t pool_busy_until_ns;       /* pool thread: end of its last run */
-    struct loop_watch *loop;           /* NULL until its loop ran */
     uint64_t loops_since_ns;           /* when its event loop first ran; 0: it did not */
-    struct gc_watch *gc;               /* NULL until it collected */
     struct long_turn long_turns[LONG_TURNS];
     size_t long_turn_count;         /* ever; the last LONG_TURNS are kept */
     struct short_turn *short_turns; /* SHORT_TURNS of them; NULL: none */
     size_t short_turn_count;        /* ever */
-    struct map function_calls;      /* call of a chosen function -> struct pending_call * */
-    uint8_t runs_pool, runs_loop;
-    uint8_t serves;     /* requests were received on it */
-    uint8_t had_phase;  /* of its loop, one that ended */
-    uint8_t unfinished; /* its last turn had not ended when the trace or the process did */
-    uint64_t finish_ns; /* when that was */
-};
-
-struct inner_command {
-    const char *name;
-    uint64_t calls, time_ns;
+    uint8_t serves;                 /* requests were received on it */
+    uint8_t collects;               /* garbage: its collections are seen */
+    uint8_t unfinished;             /* its last turn had not ended when the trace or the process did */
+    uint64_t finish_ns;             /* when that was */
 };
 
 struct process {
     int64_t pid, parent;             /* parent: its pid, 0 unknown */
     const char *service;             /* interned */
     const struct analyzer *analyzer; /* its target's; NULL: of none */
-    void *own[SONDE_RUNTIMES];       /* each target's, by enum sonde_runtime; process_free() frees it */
+    void *own[SONDE_RUNTIMES];       /* what each target keeps of it (struct analyzer) */
     uint8_t runtime;                 /* enum sonde_runtime */
     uint8_t gone;
     uint8_t has_waits;       /* its threads' times off a processor are told */
@@ -302,35 +282,23 @@ struct process {
     uint64_t waits_since_ns; /* times before that are not complete */
     uint64_t started_ns, ended_ns;
     uint64_t request_count, answered_count, first_request_ns, last_request_ns;
-    uint64_t latency_ns;       /* of all its requests together, without what the machine took of it */
-    uint64_t active_before_ns; /* of its loops, before the first request */
-    uint64_t told_count;       /* operations that a context's number alone proves */
-    uint64_t handovers;        /* turns that contradict the numbers */
-    struct map endpoints;      /* hash of (method, route) of what it has answered */
-    struct map names;          /* probe:name id -> interned const char * */
-    struct map threads;        /* tid -> struct thread * */
-    struct map connections;    /* fd << 32 | generation -> struct connection * */
-    struct map clients;        /* redis client id -> struct connection * */
+    uint64_t latency_ns;    /* of all its requests together, without what the machine took of it */
+    uint64_t told_count;    /* operations that a context's number alone proves */
+    uint64_t handovers;     /* turns that contradict the numbers */
+    struct map endpoints;   /* hash of (method, route) of what it has answered */
+    struct map names;       /* probe:name id -> interned const char * */
+    struct map threads;     /* tid -> struct thread * */
+    struct map connections; /* fd << 32 | generation -> struct connection * */
     ARRAY(struct channel *) channels;
-    struct map sessions;    /* http2: its key -> struct connection * */
-    uint32_t session_count; /* ever */
-    struct map pool;        /* request pointer -> struct pool_op * */
-    uint32_t pool_threads;
-    uint32_t connecting;     /* connects that were asked for and whose descriptor has not shown itself */
-    struct map server_ports; /* local ports of connections on which requests were received */
-    struct map submitters;   /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
-    struct pool_run runs[POOL_RUNS_KEPT];
-    size_t run_count;
-    ARRAY(struct inner_command) inner;
-    uint64_t file_reads, file_read_ns; /* of the pool and the synchronous API, at work */
-    struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
-    uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
-    struct seen *encode_seen;          /* looks into those; NULL: none */
-    struct quota_watch *quota;         /* quota.c; NULL: it has none */
-    struct connects *connects;         /* failure.c; NULL: none was seen */
-    int exit_status;                   /* as wait() has it; -1: not known, or it runs */
-    ARRAY(struct function_sum) functions;
-    ARRAY(struct chosen_function) chosen;
+    struct map sessions;       /* http2: its key -> struct connection * */
+    uint32_t session_count;    /* ever */
+    uint32_t connecting;       /* connects that were asked for and whose descriptor has not shown itself */
+    struct map server_ports;   /* local ports of connections on which requests were received */
+    struct map submitters;     /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
+    struct seen *encode_seen;  /* looks into those; NULL: none */
+    struct quota_watch *quota; /* quota.c; NULL: it has none */
+    struct connects *connects; /* failure.c; NULL: none was seen */
+    int exit_status;           /* as wait() has it; -1: not known, or it runs */
 };
 
 /* ---- the analysis ---- */

@@ -37,12 +37,33 @@ const char *intern_string(struct analysis *a, const char *string)
 
 /* ---- processes and threads ---- */
 
+/* What the targets keep of it; bytes_at: where struct analyzer says how much. */
+static bool own_new(const struct analysis *a, void *own[static SONDE_RUNTIMES], size_t bytes_at)
+{
+    for (const struct analyzer *const *analyzer = a->analyzers; *analyzer; analyzer++) {
+        size_t bytes;
+        memcpy(&bytes, (const char *)*analyzer + bytes_at, sizeof(bytes));
+        if (bytes && !(own[(*analyzer)->runtime] = calloc(1, bytes)))
+            return false;
+    }
+    return true;
+}
+
+static void own_free(void *own[static SONDE_RUNTIMES])
+{
+    for (unsigned i = 0; i < SONDE_RUNTIMES; i++)
+        free(own[i]);
+}
+
 struct process *process_new(struct analysis *a, int64_t pid)
 {
     struct process *process = calloc(1, sizeof(*process));
     uint64_t *place = map_put(&a->processes, (uint64_t)pid, NULL);
-    if (!process || !place || array_add(&a->all_processes, process) < 0) {
+    if (!process || !place || !own_new(a, process->own, offsetof(struct analyzer, process_bytes)) ||
+        array_add(&a->all_processes, process) < 0) {
         a->failed = true;
+        if (process)
+            own_free(process->own);
         free(process);
         return NULL;
     }
@@ -69,8 +90,11 @@ struct thread *thread_get(struct analysis *a, struct process *process, int64_t t
         return (struct thread *)(uintptr_t)*known;
     struct thread *thread = calloc(1, sizeof(*thread));
     uint64_t *place = map_put(&process->threads, (uint64_t)tid, NULL);
-    if (!thread || !place) {
+    if (!thread || !place || !own_new(a, thread->own, offsetof(struct analyzer, thread_bytes))) {
         a->failed = true;
+        if (thread)
+            own_free(thread->own);
+        map_remove(&process->threads, (uint64_t)tid);
         free(thread);
         return NULL;
     }
@@ -98,8 +122,7 @@ static void thread_free(struct analysis *a, struct thread *thread)
     map_done(&thread->async);
     map_done(&thread->contexts);
     free(thread->short_turns);
-    free(thread->types);
-    free(thread->loop);
+    own_free(thread->own);
     free(thread);
 }
 
@@ -112,15 +135,12 @@ static void free_process(struct analysis *a, struct process *process)
     map_done(&process->names);
     map_done(&process->threads);
     map_done(&process->connections);
-    map_done(&process->clients);
     map_done(&process->sessions);
-    map_done(&process->pool);
     map_done(&process->endpoints);
     map_done(&process->submitters);
     map_done(&process->server_ports);
-    array_done(&process->inner);
     free(process->encode_seen);
-    free(process->encode);
+    own_free(process->own);
     free(process);
 }
 

@@ -22,12 +22,6 @@ struct jobs_process {
 static struct long_jobs *long_jobs_get(struct analysis *a, struct process *process, const char *name)
 {
     struct jobs_process *own = process->own[SONDE_runtime_jobs];
-    if (!own)
-        own = process->own[SONDE_runtime_jobs] = calloc(1, sizeof(*own));
-    if (!own) {
-        a->failed = true;
-        return NULL;
-    }
     array_foreach (&own->names, known)
         if (known->name == name)
             return known;
@@ -60,9 +54,7 @@ static void job_event(struct analysis *a, struct thread *thread, const struct ev
 static void process_free(struct process *process)
 {
     struct jobs_process *own = process->own[SONDE_runtime_jobs];
-    if (own)
-        array_done(&own->names);
-    free(own);
+    array_done(&own->names);
 }
 
 static int write_finding(const struct process *process, const struct long_jobs *jobs, struct report *report)
@@ -94,7 +86,7 @@ static int findings(struct analysis *a, struct report *report)
     int r = 0;
     array_foreach (&a->all_processes, process) {
         const struct jobs_process *own = (*process)->own[SONDE_runtime_jobs];
-        for (size_t i = 0; own && r >= 0 && i < own->names.count; i++)
+        for (size_t i = 0; r >= 0 && i < own->names.count; i++)
             r = write_finding(*process, &own->names.at[i], report);
     }
     return r;
@@ -105,5 +97,6 @@ static const struct event_reading EVENTS[] = {{SONDE_EVENT_jobs_job, job_event},
 const struct analyzer analyzer_jobs = {.name = "jobs",
                                        .runtime = SONDE_runtime_jobs,
                                        .events = EVENTS,
+                                       .process_bytes = sizeof(struct jobs_process),
                                        .process_free = process_free,
                                        .findings = findings};

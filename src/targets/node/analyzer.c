@@ -22,21 +22,26 @@ static void thread_free(struct thread *thread)
         if (item->event == SONDE_EVENT_uv_done)
             pool_op_free(item->pointer);
     functions_free(thread);
-    gc_free(thread->gc);
+    free(node_thread(thread)->types);
+    free(node_thread(thread)->loop);
+    gc_free(node_thread(thread)->gc);
 }
 
 static void process_free(struct process *process)
 {
-    map_foreach (&process->pool, slot) {
+    map_foreach (&node_process(process)->pool, slot) {
         pool_op_free((struct pool_op *)(uintptr_t)slot->value);
     }
+    map_done(&node_process(process)->pool);
+    free(node_process(process)->encode);
     channels_free(process);
     function_sums_free(process);
 }
 
 static void process_serves(struct thread *thread)
 {
-    thread->process->active_before_ns = thread->loop ? thread->loop->active_ns : 0;
+    node_process(thread->process)->active_before_ns =
+        node_thread(thread)->loop ? node_thread(thread)->loop->active_ns : 0;
     encode_serves(thread->process);
 }
 
@@ -49,6 +54,8 @@ static void request_done(struct analysis *a, struct process *process, struct req
 const struct analyzer analyzer_node = {.name = "node",
                                        .runtime = SONDE_runtime_node,
                                        .events = EVENTS,
+                                       .process_bytes = sizeof(struct node_process),
+                                       .thread_bytes = sizeof(struct node_thread),
                                        .thread_free = thread_free,
                                        .process_free = process_free,
                                        .process_serves = process_serves,

@@ -14,11 +14,12 @@ static const uint64_t HIT_MIN_NS = NS_PER_MS;
 
 static struct encode_sum *sum_of(struct analysis *a, struct process *process, uint8_t what)
 {
-    if (!process->encode && !(process->encode = calloc(ENCODE_KINDS, sizeof(*process->encode)))) {
+    if (!node_process(process)->encode &&
+        !(node_process(process)->encode = calloc(ENCODE_KINDS, sizeof(*node_process(process)->encode)))) {
         a->failed = true;
         return NULL;
     }
-    return &process->encode[MIN(what, ENCODE_KINDS - 1)];
+    return &node_process(process)->encode[MIN(what, ENCODE_KINDS - 1)];
 }
 
 void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t what,
@@ -50,11 +51,11 @@ void encode_done(struct analysis *a, struct thread *thread, uint64_t start_ns, u
 
 void encode_serves(struct process *process)
 {
-    for (uint8_t i = 0; process->encode && i < ENCODE_KINDS; i++) {
-        struct encode_sum *sum = &process->encode[i];
+    for (uint8_t i = 0; node_process(process)->encode && i < ENCODE_KINDS; i++) {
+        struct encode_sum *sum = &node_process(process)->encode[i];
         sum->felt_count = sum->felt_ns = sum->felt_bytes = sum->from_ns = sum->to_ns = 0;
     }
-    process->encode_turns_ns = 0;
+    node_process(process)->encode_turns_ns = 0;
     free(process->encode_seen);
     process->encode_seen = NULL;
 }
@@ -63,7 +64,7 @@ bool encode_turn(struct process *process, uint64_t took_ns, uint64_t encode_ns)
 {
     if (encode_ns < FELT_NS)
         return false;
-    process->encode_turns_ns += took_ns;
+    node_process(process)->encode_turns_ns += took_ns;
     return true;
 }
 
@@ -104,7 +105,8 @@ uint64_t encode_seen_ns(const struct process *process)
     for (size_t i = 0; i < SEEN_PLACES && seen->places[i].count; i++)
         if (seen->places[i].script && encodes_in(seen, &seen->places[i]))
             encoding += seen->places[i].count;
-    return (uint64_t)((double)process->encode_turns_ns * (double)encoding / (double)seen->looks);
+    return (uint64_t)((double)node_process(process)->encode_turns_ns * (double)encoding /
+                      (double)seen->looks);
 }
 
 struct fault *encode_fault(struct analysis *a, const struct process *process)
@@ -131,8 +133,8 @@ void encode_total(const struct process *process, struct encode_sum *ret_all, uin
 {
     struct encode_sum all = {0};
     uint64_t most_ns = 0;
-    for (uint8_t i = 0; process->encode && i < ENCODE_KINDS; i++) {
-        const struct encode_sum *one = &process->encode[i];
+    for (uint8_t i = 0; node_process(process)->encode && i < ENCODE_KINDS; i++) {
+        const struct encode_sum *one = &node_process(process)->encode[i];
         all.count += one->count;
         all.total_ns += one->total_ns;
         all.bytes += one->bytes;

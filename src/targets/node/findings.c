@@ -106,7 +106,7 @@ static const char *add_promises(struct finding *f, const struct gc_watch *g)
 static void say_leak(struct finding *f, const struct thread *thread, const struct fault *fault, bool outside)
 {
     struct duration in, between, all;
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     size_t count;
     const struct gc_major *first = gc_majors_serving(thread, &count), *last = first + count - 1;
     last -= outside && last->memory_bytes == UINT64_MAX;
@@ -156,7 +156,7 @@ static void say_pressure(struct finding *f, const struct thread *thread, const s
     uint64_t gc_ns, active_ns;
     gc_serving(thread, &gc_ns, &active_ns);
     struct duration gc, active, longest;
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     double share = active_ns ? (double)gc_ns / (double)active_ns : 0;
     f->title = finding_say(f, "Garbage collection took %.0f %% of the work of %s", share * 100,
                            thread->process->service);
@@ -204,8 +204,8 @@ static int judge_gc(struct analysis *a, struct process *process, const struct th
         absorb_stalls(a, fault, process, OF_GROWING);
     fault->absorbed = true;
     if (!fault->to_ns) {
-        fault->from_ns = thread->loop->from_ns;
-        fault->to_ns = thread->gc->last_end_ns;
+        fault->from_ns = node_thread(thread)->loop->from_ns;
+        fault->to_ns = node_thread(thread)->gc->last_end_ns;
     }
     bool leak = verdict != GC_PRESSURE;
     struct finding *f = report_add_finding(report, leak ? FINDING_memory_leak_suspected : FINDING_gc_pressure,
@@ -230,9 +230,10 @@ static void say_encode(struct finding *f, const struct process *process, const s
     double per_byte = sum->bytes ? (double)sum->total_ns / (double)sum->bytes : 0;
     f->title = finding_say(f, "%s took %s of %s, %.0f %% of its work", called, say_ns(&all, sum->felt_ns),
                            process->service, share * 100);
-    const char *read = process->file_reads ? finding_say(f, " Its file reads took %s together.",
-                                                         say_ns(&active, process->file_read_ns))
-                                           : "";
+    const char *read = node_process(process)->file_reads
+                           ? finding_say(f, " Its file reads took %s together.",
+                                         say_ns(&active, node_process(process)->file_read_ns))
+                           : "";
     const char *size =
         sum->felt_bytes
             ? finding_say(f, " It is felt (1 ms) from %s of text on; the longest call took %s for %s.",
@@ -264,7 +265,7 @@ static void say_encode(struct finding *f, const struct process *process, const s
     finding_add_count(f, "worst_bytes", sum->worst_bytes);
     finding_add_count(f, "hurts_from_bytes", sum->felt_bytes);
     finding_add_real(f, "ns_per_byte", per_byte);
-    finding_add_count(f, "read_ns", process->file_read_ns);
+    finding_add_count(f, "read_ns", node_process(process)->file_read_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
@@ -291,7 +292,7 @@ static bool is_most(const struct analysis *a, const struct process *process, uin
     array_foreach (&a->all_processes, other) {
         struct encode_sum theirs;
         uint8_t what;
-        if ((*other)->service != process->service || !(*other)->encode)
+        if ((*other)->service != process->service || !node_process(*other)->encode)
             continue;
         encode_total(*other, &theirs, &what);
         if (took_ns(*other, &theirs) > felt_ns)
@@ -325,9 +326,9 @@ static int judge_encoding(struct analysis *a, struct process *process, struct re
     encode_total(process, &sum, &what);
     map_foreach (&process->threads, slot) {
         const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-        active_ns += thread->loop ? thread->loop->active_ns : 0;
+        active_ns += node_thread(thread)->loop ? node_thread(thread)->loop->active_ns : 0;
     }
-    active_ns -= MIN(active_ns, process->active_before_ns);
+    active_ns -= MIN(active_ns, node_process(process)->active_before_ns);
     uint64_t calls_ns = sum.felt_ns;
     sum.felt_ns = took_ns(process, &sum);
     struct fault *fault = encode_fault(a, process);
@@ -363,7 +364,7 @@ int node_findings(struct analysis *a, struct report *report)
             if (r == 0)
                 r = judge_gc(a, process, (const struct thread *)(uintptr_t)slot->value, report);
         }
-        if (r == 0 && process->encode)
+        if (r == 0 && node_process(process)->encode)
             r = judge_encoding(a, process, report);
     }
     return r;

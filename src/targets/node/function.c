@@ -15,17 +15,17 @@ static struct function_sum *sum_of(struct analysis *a, struct process *process, 
                                    uint32_t *ret_index)
 {
     size_t i = 0;
-    while (i < process->functions.count && process->functions.at[i].name != name)
+    while (i < node_process(process)->functions.count && node_process(process)->functions.at[i].name != name)
         i++;
-    if (i == process->functions.count) {
+    if (i == node_process(process)->functions.count) {
         if (i >= FUNCTIONS_MAX)
             return NULL;
-        LIST_ADD(a, &process->functions, (struct function_sum){.name = name});
+        LIST_ADD(a, &node_process(process)->functions, (struct function_sum){.name = name});
         if (a->failed)
             return NULL;
     }
     *ret_index = (uint32_t)i;
-    return &process->functions.at[i];
+    return &node_process(process)->functions.at[i];
 }
 
 static void took(struct analysis *a, struct function_sum *sum, uint64_t ns)
@@ -39,7 +39,7 @@ static void took(struct analysis *a, struct function_sum *sum, uint64_t ns)
 /* A call whose promise is not settled yet; a number is used again only after four thousand million. */
 static void pend(struct turn *t, uint32_t call, const struct pending_call *pending)
 {
-    struct map *calls = &t->thread->function_calls;
+    struct map *calls = &node_thread(t->thread)->function_calls;
     if (calls->count >= PENDING_MAX)
         return;
     struct pending_call *kept = malloc(sizeof(*kept));
@@ -104,11 +104,11 @@ void function_read(struct turn *t, const struct item *item, const struct context
 
 void function_settled(struct turn *t, const struct item *item)
 {
-    uint64_t *known = map_get(&t->thread->function_calls, item->count);
+    uint64_t *known = map_get(&node_thread(t->thread)->function_calls, item->count);
     if (!known)
         return;
     struct pending_call *call = (struct pending_call *)(uintptr_t)*known;
-    struct function_sum *sum = &t->thread->process->functions.at[call->sum];
+    struct function_sum *sum = &node_process(t->thread->process)->functions.at[call->sum];
     struct request *owner = request_open(t->a, call->owner);
     bool seen = item->small != SONDE_settled_not_awaited;
     sum->pending--;
@@ -123,26 +123,26 @@ void function_settled(struct turn *t, const struct item *item)
                        : !seen ? "its promise was not awaited at once: when it ended is not known"
                                : span->detail;
     }
-    map_remove(&t->thread->function_calls, item->count);
+    map_remove(&node_thread(t->thread)->function_calls, item->count);
     free(call);
 }
 
 void functions_free(struct thread *thread)
 {
-    map_foreach (&thread->function_calls, slot) {
+    map_foreach (&node_thread(thread)->function_calls, slot) {
         free((void *)(uintptr_t)slot->value);
     }
-    map_done(&thread->function_calls);
+    map_done(&node_thread(thread)->function_calls);
 }
 
 void function_sums_free(struct process *process)
 {
-    array_foreach (&process->functions, sum) {
+    array_foreach (&node_process(process)->functions, sum) {
         sketch_done(&sum->took);
         sketch_done(&sum->self);
     }
-    array_done(&process->functions);
-    array_done(&process->chosen);
+    array_done(&node_process(process)->functions);
+    array_done(&node_process(process)->chosen);
 }
 
 /* ---- which were asked for ---- */
@@ -161,21 +161,21 @@ void function_chosen(struct analysis *a, struct thread *thread, const struct eve
         .places = (uint32_t)U(e, js_chosen_places),
         .state = (uint8_t)U(e, js_chosen_state),
     };
-    array_foreach (&process->chosen, known)
+    array_foreach (&node_process(process)->chosen, known)
         if (known->asked == chosen.asked) {
             if (chosen.state != SONDE_chosen_not_found ||
                 known->state == SONDE_chosen_not_found) /* a worker may have fewer modules */
                 *known = chosen;
             return;
         }
-    LIST_ADD(a, &process->chosen, chosen);
+    LIST_ADD(a, &node_process(process)->chosen, chosen);
 }
 
 /* Calls of what was found for it. */
 static uint64_t calls_of(const struct process *process, const struct chosen_function *chosen)
 {
     uint64_t calls = 0;
-    array_foreach (&process->functions, sum)
+    array_foreach (&node_process(process)->functions, sum)
         if (strstr(chosen->words, sum->name))
             calls += sum->count;
     return calls;
@@ -217,7 +217,7 @@ int functions_report(struct analysis *a, struct report *report)
 {
     int r = 0;
     array_foreach (&a->all_processes, process)
-        array_foreach (&(*process)->chosen, chosen)
+        array_foreach (&node_process(*process)->chosen, chosen)
             if (r >= 0)
                 r = report_one(*process, chosen, report);
     return r;
@@ -229,7 +229,7 @@ json_t *analysis_functions_json(const struct analysis *a)
 {
     json_t *array = json_array();
     array_foreach (&a->all_processes, process)
-        array_foreach (&(*process)->functions, x) {
+        array_foreach (&node_process(*process)->functions, x) {
             bool ended = x->count > x->pending + x->not_awaited;
             json_t *object = json_pack(
                 "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", (*process)->service,

@@ -42,11 +42,13 @@ static void add_major(struct analysis *a, struct gc_watch *g, const struct gc_ma
 void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns, uint8_t type,
                   uint64_t heap_before, uint64_t heap_after)
 {
-    if (!thread->gc && !(thread->gc = calloc(1, sizeof(*thread->gc)))) {
+    if (!node_thread(thread)->gc &&
+        !(node_thread(thread)->gc = calloc(1, sizeof(*node_thread(thread)->gc)))) {
         a->failed = true;
         return;
     }
-    struct gc_watch *g = thread->gc;
+    struct gc_watch *g = node_thread(thread)->gc;
+    thread->collects = 1;
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
     uint64_t took_ns = end_ns - start_ns;
     g->recent[g->recent_count++ % GC_RECENT] = (struct gc_recent){start_ns, end_ns};
@@ -83,7 +85,7 @@ void gc_memory(struct analysis *a, struct thread *none, const struct event *e)
     struct process *process = process_get(a, pid);
     uint64_t *slot = process ? map_get(&process->threads, (uint64_t)pid) : NULL;
     const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
-    struct gc_watch *g = thread ? thread->gc : NULL;
+    struct gc_watch *g = thread ? node_thread(thread)->gc : NULL;
     if (!g)
         return;
     g->memory_bytes = U(e, process_memory_anonymous_bytes);
@@ -94,13 +96,15 @@ void gc_memory(struct analysis *a, struct thread *none, const struct event *e)
 
 void gc_promises(struct analysis *a, struct thread *thread, const struct event *e)
 {
-    if (!thread->gc && !(thread->gc = calloc(1, sizeof(*thread->gc)))) {
+    if (!node_thread(thread)->gc &&
+        !(node_thread(thread)->gc = calloc(1, sizeof(*node_thread(thread)->gc)))) {
         a->failed = true;
         return;
     }
-    thread->gc->promises = U(e, js_promises_created);
-    thread->gc->promises_sampled = U(e, js_promises_sampled);
-    thread->gc->promises_collected = U(e, js_promises_collected);
+    thread->collects = 1;
+    node_thread(thread)->gc->promises = U(e, js_promises_created);
+    node_thread(thread)->gc->promises_sampled = U(e, js_promises_sampled);
+    node_thread(thread)->gc->promises_collected = U(e, js_promises_collected);
 }
 
 bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive)
@@ -114,7 +118,7 @@ bool gc_promises_alive(const struct gc_watch *g, uint64_t *ret_alive)
 
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
 {
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     uint64_t sum = 0;
     for (size_t i = g ? g->recent_count : 0, seen = 0; i > 0 && seen < GC_RECENT; i--, seen++) {
         const struct gc_recent *r = &g->recent[(i - 1) % GC_RECENT];
@@ -152,7 +156,7 @@ void gc_request_done(struct analysis *a, struct process *process, const struct r
 /* The heap after the last collection until then. */
 static uint64_t heap_at(const struct thread *thread, uint64_t at_ns)
 {
-    const struct loop_watch *w = thread->loop;
+    const struct loop_watch *w = node_thread(thread)->loop;
     uint64_t heap = 0;
     for (size_t i = 0; i < LOOP_BINS && w->from_ns + i * w->width_ns < at_ns; i++)
         heap = w->bins[i].heap_bytes ? w->bins[i].heap_bytes : heap;
@@ -162,7 +166,7 @@ static uint64_t heap_at(const struct thread *thread, uint64_t at_ns)
 /* What is loaded before anybody asks is meant to stay. */
 const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count)
 {
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     size_t first = 0;
     while (first < g->majors.count && g->majors.at[first].end_ns < thread->process->first_request_ns)
         first++;
@@ -198,7 +202,7 @@ static bool majors_grow(const struct thread *thread)
  * was loaded just before the end would look the same, so without requests the end is the trace's. */
 static bool still_grows(const struct thread *thread, uint64_t end_ns)
 {
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     size_t n;
     const struct gc_major *m = gc_majors_serving(thread, &n);
     if (thread->process->last_request_ns > m[n - 1].end_ns ||
@@ -221,7 +225,9 @@ static bool is_long_enough(const struct thread *thread)
 {
     size_t n;
     const struct gc_major *m = gc_majors_serving(thread, &n);
-    return n && thread->gc->last_end_ns - MIN(m[0].end_ns, thread->gc->last_end_ns) >= LEAK_SPAN_NS;
+    return n &&
+           node_thread(thread)->gc->last_end_ns - MIN(m[0].end_ns, node_thread(thread)->gc->last_end_ns) >=
+               LEAK_SPAN_NS;
 }
 
 static bool grows(const struct thread *thread, uint64_t end_ns)
@@ -256,7 +262,7 @@ static bool outside_grows(const struct thread *thread)
 
 static bool is_serving(const struct thread *thread, size_t bin)
 {
-    const struct loop_watch *w = thread->loop;
+    const struct loop_watch *w = node_thread(thread)->loop;
     return w->from_ns + (bin + 1) * w->width_ns >= thread->process->first_request_ns;
 }
 
@@ -273,7 +279,7 @@ static double ran_share(const struct thread *thread, const struct loop_bin *bin,
  * ret_ran: the share of it for which the machine had processors. */
 static bool presses(const struct thread *thread, double *ret_ran)
 {
-    const struct loop_watch *w = thread->loop;
+    const struct loop_watch *w = node_thread(thread)->loop;
     double gc_ns = 0, ran_ns = 0;
     for (size_t i = 0; i < LOOP_BINS; i++) {
         const struct loop_bin *bin = &w->bins[i];
@@ -293,8 +299,8 @@ void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_
 {
     uint64_t gc_ns = 0, active_ns = 0;
     for (size_t i = 0; i < LOOP_BINS; i++) {
-        gc_ns += is_serving(thread, i) ? thread->loop->bins[i].gc_ns : 0;
-        active_ns += is_serving(thread, i) ? thread->loop->bins[i].active_ns : 0;
+        gc_ns += is_serving(thread, i) ? node_thread(thread)->loop->bins[i].gc_ns : 0;
+        active_ns += is_serving(thread, i) ? node_thread(thread)->loop->bins[i].active_ns : 0;
     }
     *ret_gc_ns = gc_ns;
     *ret_active_ns = MAX(active_ns, gc_ns);
@@ -302,7 +308,7 @@ void gc_serving(const struct thread *thread, uint64_t *ret_gc_ns, uint64_t *ret_
 
 enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran)
 {
-    if (!thread->gc || !thread->loop)
+    if (!node_thread(thread)->gc || !node_thread(thread)->loop)
         return GC_HEALTHY;
     bool pressure = presses(thread, ret_ran);
     bool told = is_long_enough(thread);
@@ -323,7 +329,7 @@ void gc_balance(const struct gc_watch *g, uint64_t *ret_in_ns, uint64_t *ret_bet
 
 json_t *gc_json(const struct thread *thread)
 {
-    const struct gc_watch *g = thread->gc;
+    const struct gc_watch *g = node_thread(thread)->gc;
     uint64_t in_ns, between_ns;
     gc_balance(g, &in_ns, &between_ns);
     json_t *majors = json_array();

@@ -47,17 +47,17 @@ static void halve(struct loop_watch *w)
 
 static struct loop_watch *watch_of(struct analysis *a, struct thread *thread, uint64_t now_ns)
 {
-    if (thread->loop)
-        return thread->loop;
-    thread->loop = calloc(1, sizeof(*thread->loop));
-    if (!thread->loop) {
+    if (node_thread(thread)->loop)
+        return node_thread(thread)->loop;
+    node_thread(thread)->loop = calloc(1, sizeof(*node_thread(thread)->loop));
+    if (!node_thread(thread)->loop) {
         a->failed = true;
         return NULL;
     }
-    thread->loop->width_ns = FIRST_WIDTH_NS;
-    thread->loop->from_ns = now_ns;
+    node_thread(thread)->loop->width_ns = FIRST_WIDTH_NS;
+    node_thread(thread)->loop->from_ns = now_ns;
     thread->loops_since_ns = MAX(now_ns, 1u);
-    return thread->loop;
+    return node_thread(thread)->loop;
 }
 
 struct loop_bin *loop_bin_at(struct analysis *a, struct thread *thread, uint64_t at_ns)
@@ -88,7 +88,7 @@ void loop_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
     if (!bin)
         return;
-    struct loop_watch *w = thread->loop;
+    struct loop_watch *w = node_thread(thread)->loop;
     start_ns = MIN(start_ns, end_ns); /* a damaged trace may say otherwise */
     w->before_ns += MIN(w->from_ns, end_ns) - MIN(start_ns, w->from_ns);
     bin->turns++;
@@ -117,7 +117,7 @@ void loop_callback(struct analysis *a, struct thread *thread, uint64_t at_ns)
     struct loop_bin *bin = loop_bin_at(a, thread, at_ns);
     if (!bin)
         return;
-    struct loop_watch *w = thread->loop;
+    struct loop_watch *w = node_thread(thread)->loop;
     w->callbacks++;
     w->ready++;
     w->most_ready = MAX(w->most_ready, w->ready);
@@ -129,7 +129,7 @@ void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns)
     struct loop_bin *bin = loop_bin_at(a, thread, at_ns);
     if (!bin)
         return;
-    struct loop_watch *w = thread->loop;
+    struct loop_watch *w = node_thread(thread)->loop;
     w->pool++;
     w->most_pool = MAX(w->most_pool, w->pool);
     bin->pool = MAX(bin->pool, w->pool);
@@ -137,15 +137,15 @@ void loop_submitted(struct analysis *a, struct thread *thread, uint64_t at_ns)
 
 void loop_ran(struct thread *thread)
 {
-    if (thread->loop && thread->loop->pool)
-        thread->loop->pool--;
+    if (node_thread(thread)->loop && node_thread(thread)->loop->pool)
+        node_thread(thread)->loop->pool--;
 }
 
 void loop_completed(struct analysis *a, struct thread *thread, const struct pool_op *op, uint64_t done_ns)
 {
     if (!op->submit_ns || !op->run_end_ns || !loop_bin_at(a, thread, done_ns))
         return;
-    struct loop_watch *w = thread->loop;
+    struct loop_watch *w = node_thread(thread)->loop;
     /* A damaged trace may hold any times. */
     uint64_t end_ns = MIN(op->run_end_ns, done_ns), start_ns = MIN(op->run_start_ns, end_ns);
     uint64_t submit_ns = MIN(op->submit_ns, start_ns);
@@ -164,7 +164,7 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
     struct loop_bin *bin = loop_bin_at(a, thread, end_ns);
     if (!bin)
         return;
-    struct loop_watch *w = thread->loop;
+    struct loop_watch *w = node_thread(thread)->loop;
     bin->ticks++;
     w->ticks++;
     w->ready = 0;
@@ -184,7 +184,8 @@ void loop_tick(struct analysis *a, struct thread *thread, uint64_t start_ns, uin
 void loop_scheduled(struct analysis *a, struct thread *thread, uint64_t now_ns, uint64_t run_ns,
                     uint64_t wait_ns)
 {
-    struct loop_bin *bin = thread->loop && thread->sched_count ? loop_bin_at(a, thread, now_ns) : NULL;
+    struct loop_bin *bin =
+        node_thread(thread)->loop && thread->sched_count ? loop_bin_at(a, thread, now_ns) : NULL;
     if (!bin)
         return;
     const struct sched_sample *before = &thread->sched[(thread->sched_count - 1) % SCHED_KEPT];
@@ -241,7 +242,7 @@ static json_t *bins_json(const struct loop_watch *w)
 
 static json_t *loop_json(const struct process *process, const struct thread *thread)
 {
-    const struct loop_watch *w = thread->loop;
+    const struct loop_watch *w = node_thread(thread)->loop;
     json_t *object = json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "service", process->service, "process",
         (json_int_t)process->pid, "thread", (json_int_t)thread->tid, "active_ns", (json_int_t)w->active_ns,
@@ -256,7 +257,7 @@ static json_t *loop_json(const struct process *process, const struct thread *thr
         "pool_running_ns", (json_int_t)w->pool_running_ns, "pool_done_ns", (json_int_t)w->pool_done_ns);
     json_object_set_new(object, "queues", queues);
     json_object_set_new(object, "bins", bins_json(w));
-    if (thread->gc)
+    if (node_thread(thread)->gc)
         json_object_set_new(object, "gc", gc_json(thread));
     return object;
 }
@@ -267,7 +268,7 @@ json_t *analysis_loops_json(const struct analysis *a)
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {
             const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-            if (thread->loop)
+            if (node_thread(thread)->loop)
                 json_array_append_new(array, loop_json(*process, thread));
         }
     return array;

@@ -147,7 +147,8 @@ static const char *callback_name(const char *type)
 
 static const char *type_of(const struct thread *thread, uint64_t async_id)
 {
-    const struct async_type *place = thread->types ? &thread->types[async_id % TYPES_KEPT] : NULL;
+    const struct async_type *place =
+        node_thread(thread)->types ? &node_thread(thread)->types[async_id % TYPES_KEPT] : NULL;
     return place && place->async_id == async_id ? place->type : NULL;
 }
 
@@ -352,7 +353,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
 
 static void read_submit(struct turn *t, const struct item *item, const struct context *c)
 {
-    uint64_t *known = map_get(&t->thread->process->pool, item->id);
+    uint64_t *known = map_get(&node_process(t->thread->process)->pool, item->id);
     struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
     const struct context whose = turn_told(t, item, c);
     count_known(t->a, &whose);
@@ -374,7 +375,7 @@ static void settle_http(struct turn *t, struct call *call, const struct context 
 {
     uint64_t trigger = t->client_trigger;
     t->client_trigger = 0;
-    if (!trigger || trigger > t->thread->newest_id) {
+    if (!trigger || trigger > node_thread(t->thread)->newest_id) {
         bool kept = !trigger && call->after_other && c->known == KNOWN_PROVED;
         call_settle(t->a, call, c->owner, kept ? KNOWN_INFERRED : c->known, c->parent);
         return;
@@ -727,10 +728,11 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     struct turn turn = {.a = a, .thread = thread, .port_turn = root};
     struct context context = UNDECIDED;
     uint64_t start_ns = thread->items.at[root].start_ns, end_ns = thread->items.at[root].end_ns;
-    bool main_script = !thread->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;
+    bool main_script =
+        !node_thread(thread)->had_phase && thread->items.at[root].event == SONDE_EVENT_node_callback;
     read_item(&turn, root, &context);
     release(&turn);
-    thread->newest_id = MAX(thread->newest_id, turn.newest_id);
+    node_thread(thread)->newest_id = MAX(node_thread(thread)->newest_id, turn.newest_id);
     if (end_ns == start_ns)
         return;
     stretch_active(thread, start_ns, end_ns);

@@ -18,7 +18,7 @@ void pool_op_free(struct pool_op *op)
 
 static struct pool_op *pool_get(const struct process *process, uint64_t request)
 {
-    uint64_t *known = map_get(&process->pool, request);
+    uint64_t *known = map_get(&node_process(process)->pool, request);
     return known ? (struct pool_op *)(uintptr_t)*known : NULL;
 }
 
@@ -26,16 +26,18 @@ static struct pool_op *pool_get(const struct process *process, uint64_t request)
  * (BCTA, Node Compass 3.6). */
 static const char *nearest_type(const struct thread *thread, uint8_t kind)
 {
-    if (!thread->last_type || thread->last_type_ns < thread->last_turn_end_ns)
+    if (!node_thread(thread)->last_type || node_thread(thread)->last_type_ns < thread->last_turn_end_ns)
         return NULL;
-    bool file = strncmp(thread->last_type, "FSREQ", 5) == 0;
+    bool file = strncmp(node_thread(thread)->last_type, "FSREQ", 5) == 0;
     bool file_kind = kind > 0 && kind < KIND_WORK;
-    return file == file_kind || strcmp(thread->last_type, "FILEHANDLE") == 0 ? thread->last_type : NULL;
+    return file == file_kind || strcmp(node_thread(thread)->last_type, "FILEHANDLE") == 0
+               ? node_thread(thread)->last_type
+               : NULL;
 }
 
 static struct pool_op *pool_add(struct analysis *a, struct process *process, uint64_t request, uint8_t kind)
 {
-    uint64_t *place = map_put(&process->pool, request, NULL);
+    uint64_t *place = map_put(&node_process(process)->pool, request, NULL);
     struct pool_op *op = calloc(1, sizeof(*op));
     if (!place || !op) {
         a->failed = true;
@@ -111,11 +113,11 @@ static uint64_t overlap(uint64_t s1, uint64_t e1, uint64_t s2, uint64_t e2)
 static void add_running(const struct process *process, const struct pool_op *op, struct occupant *all,
                         size_t *count)
 {
-    uint32_t left = process->pool_threads ? process->pool_threads - 1 : 0;
+    uint32_t left = node_process(process)->pool_threads ? node_process(process)->pool_threads - 1 : 0;
     uint64_t after = 0;
     for (; left; left--) {
         const struct pool_op *first = NULL;
-        map_foreach (&process->pool, slot) {
+        map_foreach (&node_process(process)->pool, slot) {
             const struct pool_op *other = (const struct pool_op *)(uintptr_t)slot->value;
             if (other != op && other->submit_ns && !other->run_end_ns && other->submit_ns < op->submit_ns &&
                 other->submit_ns > after && (!first || other->submit_ns < first->submit_ns))
@@ -134,10 +136,10 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     struct process *process = thread->process;
     struct occupant all[OCCUPANTS_MAX];
     size_t count = 0;
-    size_t kept = MIN(process->run_count, (size_t)POOL_RUNS_KEPT);
+    size_t kept = MIN(node_process(process)->run_count, (size_t)POOL_RUNS_KEPT);
     uint64_t waited_ns = op->run_start_ns - op->submit_ns, busy_ns = 0;
     for (size_t i = 0; i < kept; i++) {
-        const struct pool_run *run = &process->runs[i];
+        const struct pool_run *run = &node_process(process)->runs[i];
         uint64_t held = overlap(run->start_ns, run->end_ns, op->submit_ns, op->run_start_ns);
         if (held)
             add_occupant(all, &count, run, held);
@@ -156,7 +158,7 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     }
     /* Starved means that the others held the threads, not that a thread was slow to wake on a busy machine.
      */
-    uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(process->pool_threads, 1u);
+    uint64_t capacity_ns = (op->run_start_ns - op->submit_ns) * MAX(node_process(process)->pool_threads, 1u);
     if (!most || total < capacity_ns / 8)
         return;
     struct stretch *s = stretch_new(a, thread, STRETCH_POOL, op->submit_ns, op->run_start_ns);
@@ -170,7 +172,7 @@ static void starved(struct analysis *a, struct thread *thread, const struct pool
     s->occupant_route = most->like.route;
     s->occupant_run_ns = most->like.end_ns - most->like.start_ns;
     s->occupant_share = (double)most->held_ns / (double)total;
-    s->pool_threads = process->pool_threads;
+    s->pool_threads = node_process(process)->pool_threads;
     struct request *owner = request_open(a, op->owner);
     if (owner)
         owner->pool_wait_ns += op->run_start_ns - op->submit_ns;
@@ -191,16 +193,17 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
         loop_ran((struct thread *)(uintptr_t)*submitter);
     free(op->calls);
     op->calls = below_keep(thread, e->time_ns - event_duration(e), e->time_ns);
-    if (!thread->runs_pool) {
-        thread->runs_pool = 1;
-        process->pool_threads++;
+    if (!node_thread(thread)->runs_pool) {
+        node_thread(thread)->runs_pool = 1;
+        node_process(process)->pool_threads++;
     }
     uint64_t waited = op->submit_ns ? op->run_start_ns - op->submit_ns : 0;
-    uint64_t idle_ns =
-        op->run_start_ns > thread->pool_busy_until_ns ? op->run_start_ns - thread->pool_busy_until_ns : 0;
+    uint64_t idle_ns = op->run_start_ns > node_thread(thread)->pool_busy_until_ns
+                           ? op->run_start_ns - node_thread(thread)->pool_busy_until_ns
+                           : 0;
     /* A thread that was idle before did not make it wait: the machine did, waking it up late. */
-    op->waited_behind = thread->pool_busy_until_ns > op->submit_ns && idle_ns * 4 <= waited;
-    thread->pool_busy_until_ns = e->time_ns;
+    op->waited_behind = node_thread(thread)->pool_busy_until_ns > op->submit_ns && idle_ns * 4 <= waited;
+    node_thread(thread)->pool_busy_until_ns = e->time_ns;
     stretch_active(thread, op->run_start_ns, op->run_end_ns);
     struct request *owner = request_open(a, op->owner);
     if (owner) {
@@ -217,7 +220,7 @@ static void ran(struct analysis *a, struct thread *thread, struct pool_op *op, c
     }
     if (waited >= a->options.pool_wait_ns && op->waited_behind)
         starved(a, thread, op);
-    process->runs[process->run_count++ % POOL_RUNS_KEPT] =
+    node_process(process)->runs[node_process(process)->run_count++ % POOL_RUNS_KEPT] =
         (struct pool_run){op->run_start_ns, op->run_end_ns, op->run_tid, op->type, op->route, op->kind};
 }
 
@@ -252,8 +255,8 @@ void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, ui
 static void count_read(struct process *process, const struct event *e)
 {
     bool read = U(e, uv_run_kind) == KIND_READ;
-    process->file_reads += read;
-    process->file_read_ns += read ? event_duration(e) : 0;
+    node_process(process)->file_reads += read;
+    node_process(process)->file_read_ns += read ? event_duration(e) : 0;
 }
 
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e)
@@ -264,7 +267,7 @@ void pool_event(struct analysis *a, struct thread *thread, const struct event *e
     }
     count_read(thread->process, e);
     struct pool_op *op = pool_get(thread->process, U(e, uv_run_request));
-    bool loop = thread->tid == thread->process->pid || thread->runs_loop;
+    bool loop = thread->tid == thread->process->pid || node_thread(thread)->runs_loop;
     if (!op && !loop) /* how it was submitted was not seen */
         op = pool_add(a, thread->process, U(e, uv_run_request), (uint8_t)U(e, uv_run_kind));
     if (op && op->submit_tid != thread->tid) {

@@ -91,6 +91,53 @@ struct chosen_function {
     uint8_t state; /* as js:chosen's */
 };
 
+/* A finished run on a pool thread, for the question who held the pool (pool.c). */
+struct pool_run {
+    uint64_t start_ns, end_ns;
+    int64_t tid;
+    const char *type, *route;
+    uint8_t kind;
+};
+enum { POOL_RUNS_KEPT = 256 };
+
+/* ---- what is kept of a process and of a thread ---- */
+
+struct node_process {
+    uint64_t active_before_ns; /* of its loops, before the first request */
+    struct map pool;           /* request pointer -> struct pool_op * */
+    uint32_t pool_threads;
+    struct pool_run runs[POOL_RUNS_KEPT];
+    size_t run_count;
+    uint64_t file_reads, file_read_ns; /* of the pool and the synchronous API, at work */
+    struct encode_sum *encode;         /* ENCODE_KINDS of them, by what; NULL: none */
+    uint64_t encode_turns_ns;          /* turns in which encoding was felt, without collections */
+    ARRAY(struct function_sum) functions;
+    ARRAY(struct chosen_function) chosen;
+};
+
+struct node_thread {
+    uint64_t newest_id; /* the highest async id created in a turn that was read */
+    const char *last_type;
+    uint64_t last_type_ns;
+    struct async_type *types;    /* TYPES_KEPT of them, by async id modulo: the newest of each; NULL: none */
+    uint64_t pool_busy_until_ns; /* pool thread: end of its last run */
+    struct loop_watch *loop;     /* NULL until its loop ran */
+    struct gc_watch *gc;         /* NULL until it collected */
+    struct map function_calls;   /* call of a chosen function -> struct pending_call * */
+    uint8_t runs_pool, runs_loop;
+    uint8_t had_phase; /* of its loop, one that ended */
+};
+
+static inline struct node_process *node_process(const struct process *process)
+{
+    return process->own[SONDE_runtime_node];
+}
+
+static inline struct node_thread *node_thread(const struct thread *thread)
+{
+    return thread->own[SONDE_runtime_node];
+}
+
 /* pool.c */
 void pool_event(struct analysis *a, struct thread *thread, const struct event *e);
 void pool_done(struct analysis *a, struct thread *thread, struct pool_op *op, uint64_t done_ns);

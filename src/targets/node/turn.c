@@ -45,7 +45,7 @@ void turn_flush(struct analysis *a, struct thread *thread)
 /* What was submitted since the completion began is another operation of the same key. */
 static void take_done(struct thread *thread, struct item *item, uint64_t request)
 {
-    uint64_t *known = map_get(&thread->process->pool, request);
+    uint64_t *known = map_get(&node_process(thread->process)->pool, request);
     struct pool_op *op = known ? (struct pool_op *)(uintptr_t)*known : NULL;
     if (!op)
         return;
@@ -55,15 +55,15 @@ static void take_done(struct thread *thread, struct item *item, uint64_t request
         return;
     }
     item->pointer = op;
-    map_remove(&thread->process->pool, request);
+    map_remove(&node_process(thread->process)->pool, request);
 }
 
 static void remember_type(struct analysis *a, struct thread *thread, uint64_t async_id, const char *type)
 {
-    if (!thread->types)
-        thread->types = calloc(TYPES_KEPT, sizeof(*thread->types));
-    if (thread->types)
-        thread->types[async_id % TYPES_KEPT] = (struct async_type){async_id, type};
+    if (!node_thread(thread)->types)
+        node_thread(thread)->types = calloc(TYPES_KEPT, sizeof(*node_thread(thread)->types));
+    if (node_thread(thread)->types)
+        node_thread(thread)->types[async_id % TYPES_KEPT] = (struct async_type){async_id, type};
     else
         a->failed = true;
 }
@@ -75,8 +75,8 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
         item->id = U(e, node_async_init_async_id);
         item->trigger = U(e, node_async_init_trigger_id);
         item->name = process_name_of(thread->process, U(e, node_async_init_type));
-        thread->last_type = item->name;
-        thread->last_type_ns = e->time_ns;
+        node_thread(thread)->last_type = item->name;
+        node_thread(thread)->last_type_ns = e->time_ns;
         remember_type(a, thread, item->id, item->name);
         if (item->name && strcmp(item->name, "TCPCONNECTWRAP") == 0)
             thread->process->connecting++;
@@ -132,7 +132,7 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     struct item *item = turn_item(a, thread, e->id, start_ns, e->time_ns);
     if (!item)
         return;
-    thread->runs_loop = 1;
+    node_thread(thread)->runs_loop = 1;
     fill_item(a, thread, item, e);
     if (e->id == SONDE_EVENT_uv_io || e->id == SONDE_EVENT_uv_done || e->id == SONDE_EVENT_port_turn)
         loop_callback(a, thread, e->time_ns);
@@ -140,7 +140,7 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
         read_roots(a, thread, SONDE_uv_phase_poll);
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
-    thread->had_phase |= e->id == SONDE_EVENT_uv_phase;
+    node_thread(thread)->had_phase |= e->id == SONDE_EVENT_uv_phase;
     if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != SONDE_uv_phase_poll)
         return;
     loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));

@@ -1,16 +1,31 @@
 /* Redis' side: the commands that it executed, and those that held everybody else up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include <ctype.h>
 
 #include "faults/faults.h"
 #include "protocols/commands.h"
 
 enum { INNER_MAX = 32 };
 
+/* A command that others ran, and how often: of a script or a transaction. */
+struct inner_command {
+    const char *name;
+    uint64_t calls, time_ns;
+};
+
+struct redis_process {
+    struct map clients; /* client id -> struct connection * */
+    ARRAY(struct inner_command) inner;
+};
+
+static struct redis_process *own(const struct process *process)
+{
+    return process->own[SONDE_runtime_redis];
+}
+
 static struct connection *client_of(const struct process *process, uint64_t client_id)
 {
-    uint64_t *known = client_id ? map_get(&process->clients, client_id) : NULL;
+    uint64_t *known = client_id ? map_get(&own(process)->clients, client_id) : NULL;
     return known ? (struct connection *)(uintptr_t)*known : NULL;
 }
 
@@ -29,14 +44,14 @@ static const char *command_name(struct analysis *a, const struct process *proces
 
 static void add_inner(struct analysis *a, struct process *process, const char *name, uint64_t time_ns)
 {
-    array_foreach (&process->inner, inner)
+    array_foreach (&own(process)->inner, inner)
         if (inner->name == name) {
             inner->calls++;
             inner->time_ns += time_ns;
             return;
         }
-    if (process->inner.count < INNER_MAX)
-        LIST_ADD(a, &process->inner, (struct inner_command){name, 1, time_ns});
+    if (own(process)->inner.count < INNER_MAX)
+        LIST_ADD(a, &own(process)->inner, (struct inner_command){name, 1, time_ns});
 }
 
 static void slow(struct analysis *a, struct thread *thread, const struct event *e, const char *name,
@@ -53,7 +68,7 @@ static void slow(struct analysis *a, struct thread *thread, const struct event *
     s->caller = c && c->mirror ? c->mirror->process->service : NULL;
     s->culprit = call ? call->owner : 0;
     uint64_t most = 0;
-    array_foreach (&thread->process->inner, inner)
+    array_foreach (&own(thread->process)->inner, inner)
         if (inner->time_ns > most) {
             most = inner->time_ns;
             s->inner = inner->name;
@@ -85,7 +100,7 @@ static void command(struct analysis *a, struct thread *thread, const struct even
     const struct call *call = command_executed(a, thread, c, &done);
     if (duration >= a->options.slow_command_ns)
         slow(a, thread, e, name, c, call);
-    array_clear(&process->inner);
+    array_clear(&own(process)->inner);
 }
 
 static void replied_event(struct analysis *a, struct thread *thread, const struct event *e)
@@ -116,7 +131,7 @@ static bool connection_opened(struct analysis *a, struct connection *c)
 {
     if (!c->key)
         return true;
-    uint64_t *client = map_put(&c->process->clients, c->key, NULL);
+    uint64_t *client = map_put(&own(c->process)->clients, c->key, NULL);
     if (client)
         *client = (uint64_t)(uintptr_t)c;
     else
@@ -127,13 +142,21 @@ static bool connection_opened(struct analysis *a, struct connection *c)
 
 static void connection_forget(struct connection *c)
 {
-    uint64_t *client = map_get(&c->process->clients, c->key);
+    uint64_t *client = map_get(&own(c->process)->clients, c->key);
     if (client && *client == (uint64_t)(uintptr_t)c)
-        map_remove(&c->process->clients, c->key);
+        map_remove(&own(c->process)->clients, c->key);
+}
+
+static void process_free(struct process *process)
+{
+    map_done(&own(process)->clients);
+    array_done(&own(process)->inner);
 }
 
 const struct analyzer analyzer_redis = {.name = "redis",
                                         .runtime = SONDE_runtime_redis,
                                         .events = EVENTS,
+                                        .process_bytes = sizeof(struct redis_process),
+                                        .process_free = process_free,
                                         .connection_opened = connection_opened,
                                         .connection_forget = connection_forget};
