@@ -114,7 +114,7 @@ static int add_target(const struct command *self, struct attach_options *options
     }
     int found = strchr(text, '/') ? add_cgroup(&options->chosen, text) : add_named(&options->chosen, text);
     if (found < 0)
-        return cli_usage(self, "%s is no cgroup folder (it has no cgroup.procs)", text);
+        return cli_usage(self, "%s is not a cgroup directory (it has no cgroup.procs)", text);
     if (found == 0)
         return cli_usage(
             self, strchr(text, '/') ? "no process is in %s" : "no process runs a program named %s", text);
@@ -144,7 +144,7 @@ static int attach_all(struct recording *recording, const struct attach_options *
             fprintf(stderr, "sonde: %s\n", problem->what);
     }
     if (!attached && !options->chosen.count)
-        problem_set(problem, -ESRCH, "no node or redis-server runs here that could be attached to");
+        problem_set(problem, -ESRCH, "no running node or redis-server can be attached to");
     *ret_attached = attached;
     return attached ? 0 : last;
 }
@@ -178,7 +178,7 @@ struct attach_command {
 #define AT(member) offsetof(struct attach_command, member)
 
 static const struct option_row ROWS[] = {
-    {"duration", 'd', "SECONDS", "end by itself after this time", OPTION_SECONDS, .at = AT(options.seconds)},
+    {"duration", 'd', "SECONDS", "stop after this time", OPTION_SECONDS, .at = AT(options.seconds)},
     {"all", 'a', .text = "every node and redis-server on this host", .type = OPTION_FLAG,
      .at = AT(options.all)},
     {"audit", .value = "FILE",
@@ -221,12 +221,12 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_attach = {
     .name = "attach",
     .arguments = "[OPTION...] PID|NAME|CGROUP...|--all",
-    .summary = "Trace Node and Redis processes that run already, and leave them as they were",
+    .summary = "Trace running Node and Redis processes, and leave them as they were",
     .help =
         "Nothing is restarted: the probe is loaded into the running process, its functions are redirected "
         "while\n"
-        "all threads stand still for about a millisecond, and put back at the end. Ctrl-C ends and reports.\n"
-        "A target is a PID, the name of a program (every process of it), or the folder of a cgroup (a "
+        "all threads are stopped for about a millisecond, and restored at the end. Ctrl-C ends and reports.\n"
+        "A target is a PID, the name of a program (every process of it), or the directory of a cgroup (a "
         "container,\n"
         "a systemd unit). Needs the right to trace the process: the same user, or root.\n",
     .options = OPTIONS,

@@ -2,7 +2,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,18 +26,6 @@ struct options {
     const char *gate, *mapping_path, *bundle;
     const char *normal; /* span files of a normal period, to locate a fault against */
 };
-
-enum { OPT_JSON = 256, OPT_GATE, OPT_MAPPING, OPT_REQUESTS, OPT_NORMAL, OPT_BUNDLE, OPT_ALLOW_NO_VERDICT };
-
-static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
-                                             {"json", no_argument, NULL, OPT_JSON},
-                                             {"gate", optional_argument, NULL, OPT_GATE},
-                                             {"mapping", required_argument, NULL, OPT_MAPPING},
-                                             {"normal", required_argument, NULL, OPT_NORMAL},
-                                             {"bundle", required_argument, NULL, OPT_BUNDLE},
-                                             {"allow-no-verdict", no_argument, NULL, OPT_ALLOW_NO_VERDICT},
-                                             {"requests", no_argument, NULL, OPT_REQUESTS},
-                                             {0}};
 
 static void show_progress(void *context, const char *file, uint64_t done, uint64_t total)
 {
@@ -323,45 +311,62 @@ static int run(struct options *options, const char *const *paths, size_t count, 
     return r == 0 ? finish(options, normal, diagnosis, report, ret_outcome, problem) : r;
 }
 
-static int parse(const struct command *self, int argc, char **argv, struct options *options)
+static int take_requests(const char *value, void *into, struct problem *problem)
 {
-    int c;
-    while ((c = getopt_long(argc, argv, "h", LONG_OPTIONS, NULL)) != -1) {
-        if (c == OPT_JSON)
-            options->json = true;
-        else if (c == OPT_REQUESTS)
-            options->requests = options->json = true;
-        else if (c == OPT_GATE)
-            options->gate = optarg ? optarg : "warning";
-        else if (c == OPT_NORMAL)
-            options->normal = optarg;
-        else if (c == OPT_BUNDLE)
-            options->bundle = optarg;
-        else if (c == OPT_ALLOW_NO_VERDICT)
-            options->allow_no_verdict = true;
-        else if (c == OPT_MAPPING)
-            options->mapping_path = optarg;
-        else if (!diagnose_options_take(&options->common, c, optarg))
-            return cli_usage(self, "option or value not understood");
-    }
-    if (optind == argc)
-        return cli_usage(self, "which span files or folders?");
-    return EXIT_DONE;
+    struct options *o = into;
+    o->requests = o->json = true;
+    return 0;
 }
+
+static int take_gate(const char *value, void *into, struct problem *problem)
+{
+    struct options *o = into;
+    const struct report none = {0};
+    o->gate = value ? value : "warning";
+    return report_gate(&none, o->gate) < 0
+               ? problem_set(problem, -EINVAL, "'%s' is neither a severity nor a kind of finding", o->gate)
+               : 0;
+}
+
+#define AT(field) offsetof(struct options, field)
+static const struct option_row ROWS[] = {
+    {"json", .text = "print one JSON document", .type = OPTION_FLAG, .at = AT(json)},
+    {"requests", .text = "and include every request with its critical path", .type = OPTION_CALL,
+     .take = take_requests},
+    {"gate", .value = "[=SEVERITY]",
+     .text = "exit with 10 if there is a finding of this severity (default: warning), with 11 if that cannot "
+             "be decided",
+     .type = OPTION_CALL, .take = take_gate},
+    {"allow-no-verdict", .text = "exit with 0 instead of 11", .type = OPTION_FLAG,
+     .at = AT(allow_no_verdict)},
+    {"normal", .value = "PATH",
+     .text =
+         "span files of a normal period: rank the services by how well each explains what differs from it "
+         "(fault localisation, without versions)",
+     .type = OPTION_TEXT, .at = AT(normal)},
+    {"bundle", .value = "FILE.html",
+     .text = "write the evidence as one page: numbers, distributions, call-stack forest, requests",
+     .type = OPTION_TEXT, .at = AT(bundle)},
+    {"mapping", .value = "FILE",
+     .text = "how the columns of a CSV or Parquet file map to the parts of a span", .type = OPTION_TEXT,
+     .at = AT(mapping_path)},
+    {NULL}};
+static const struct option_group GROUPS[] = {{ROWS, 0}, {DIAGNOSE_ROWS, AT(common)}, {NULL, 0}};
+#undef AT
 
 static int cmd_diagnose(const struct command *self, int argc, char **argv)
 {
     struct options options = {0};
     struct report report = {0};
     struct problem problem = {0};
-    int status = parse(self, argc, argv, &options);
-    if (status != EXIT_DONE)
+    int first, status = options_parse(self, argc, argv, &options, &first);
+    if (status >= 0)
         return status;
-    if (options.gate && report_gate(&report, options.gate) < 0)
-        return cli_usage(self, "--gate takes a severity or a kind of finding, not '%s'", options.gate);
+    if (first == argc)
+        return cli_usage(self, "missing span file or directory");
     enum outcome outcome = OUTCOME_CANNOT_TELL;
-    int r = run(&options, (const char *const *)argv + optind, (size_t)(argc - optind), &report, &outcome,
-                &problem);
+    int r =
+        run(&options, (const char *const *)argv + first, (size_t)(argc - first), &report, &outcome, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
     bool no_verdict = outcome == OUTCOME_CANNOT_TELL && !options.allow_no_verdict;
@@ -385,23 +390,11 @@ const struct command command_diagnose = {
         "can\n"
         "join versions to (sonde.recording). Requests are bucketed by type and hardware, grouped\n"
         "by the versions they met, and the newest version of each service is compared with the older "
-        "ones.\n\n"
-        "Options:\n"
-        "  --json                      one document instead of prose\n"
-        "  --requests                  and in it every request with its critical path\n"
-        "  --gate[=SEVERITY]           exit with 10 when there is a finding (default: warning), with 11 when "
-        "it\n"
-        "                              cannot be told whether there is one\n"
-        "  --allow-no-verdict          with 0 in that case\n"
-        "  --normal PATH               span files of a normal period: rank the services by how well each\n"
-        "                              explains what is different now (localisation, without versions)\n"
-        "  --bundle FILE.html          the evidence as one page: numbers, distributions, forest, requests\n"
-        "  --mapping FILE              which column of a CSV or Parquet file is which part of a "
-        "span\n" DIAGNOSE_OPTIONS_HELP "\n"
-        "Examples:\n"
-        "  sonde diagnose spans.jsonl\n"
-        "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
-        "  sonde diagnose --table versions.csv /tmp/trace-41 /tmp/trace-42\n"
-        "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
+        "ones.\n",
+    .options = GROUPS,
+    .examples = "  sonde diagnose spans.jsonl\n"
+                "  sonde diagnose --table hosts.csv --bucket-by hardware.generation traces/\n"
+                "  sonde diagnose --table versions.csv /tmp/trace-41 /tmp/trace-42\n"
+                "  sonde diagnose --service agent --base 41 --gate traces/ && deploy-further\n",
     .run = cmd_diagnose,
 };

@@ -285,7 +285,7 @@ static const char *runtime_words(const struct target *target, char *buffer, size
     if (target->kind)
         target->kind->describe(target, buffer, size);
     else
-        snprintf(buffer, size, "neither Node nor Redis, or a build without symbols");
+        snprintf(buffer, size, "not Node or Redis, or a build without symbols");
     return buffer;
 }
 

@@ -83,7 +83,7 @@ const struct command command_run = {
     .name = "run",
     .arguments = "[OPTION...] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command, trace the Node and Redis processes it starts, and say what was slow",
-    .help = "The command and its children run as they are: no flag, no rebuild. When it ends (or on Ctrl-C), "
+    .help = "The command and its children run unmodified: no flag, no rebuild. When it ends (or on Ctrl-C), "
             "the\n"
             "report follows; the trace stays in DIR (default: sonde-DATE-TIME) for `sonde report` and\n"
             "`sonde spans`. Exits with the command's status, or 4 when events were lost.\n",
@@ -99,7 +99,7 @@ const struct command command_record = {
     .name = "record",
     .arguments = "-o DIR [OPTION...] -- COMMAND [ARGUMENT...]",
     .summary = "Run a command and trace it, without a report",
-    .help = "As `sonde run`, but only the trace is made.\n",
+    .help = "Like `sonde run`, but only records the trace.\n",
     .options = RECORD_OPTIONS,
     .examples = "  sonde record -o /tmp/trace -- node server.js\n"
                 "  sonde report /tmp/trace\n",

@@ -280,7 +280,7 @@ static int cmd_serve(const struct command *self, int argc, char **argv)
     _cleanup_(freep) char *token = NULL, *send_token = NULL;
     sigset_t signals;
     int status = serve_options_parse(self, argc, argv, &options), r = 0;
-    if (status != EXIT_DONE)
+    if (status >= 0)
         return status;
     sigemptyset(&signals); /* before any thread is made */
     sigaddset(&signals, SIGINT);
@@ -305,5 +305,7 @@ const struct command command_serve = {
     .summary =
         "Show recordings and profiles as a web page; receive spans over OTLP/HTTP and say what got slower",
     .help = SERVE_HELP,
+    .options = SERVE_OPTIONS,
+    .examples = SERVE_EXAMPLES,
     .run = cmd_serve,
 };

@@ -575,15 +575,16 @@ static int run(const struct command *self, int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "states") == 0)
         return trace_states(self, argc - 1, argv + 1);
     if (argc < 2 || (!want_info && strcmp(argv[1], "events") != 0))
-        return cli_usage(
-            self, argc < 2 ? "say what: info, events or states" : "'%s' is neither info, events nor states",
-            argv[1]);
+        return cli_usage(self,
+                         argc < 2 ? "missing subcommand: info, events or states"
+                                  : "'%s' is neither info, events nor states",
+                         argv[1]);
     int status = parse_options(&c, argc - 1, argv + 1);
     const char *path = argv[1 + optind];
     if (!status && optind + 2 != argc)
         status = cli_usage(self, optind + 1 >= argc
                                      ? "no trace given"
-                                     : "give one trace, or a folder with several, which are read as one");
+                                     : "expected one trace, or one directory that contains several");
     if (!status) {
         struct trace_options options = {.threads = c.threads};
         int r = trace_open(path, &options, &problem, &c.trace);

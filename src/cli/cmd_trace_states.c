@@ -469,9 +469,9 @@ int trace_states(const struct command *self, int argc, char **argv)
     for (int o; !status && (o = getopt_long(argc, argv, ":a:o:", LONG, NULL)) != -1;)
         status = parse_option(&c, o, argv[optind - 1]);
     if (!status && optind + 1 != argc)
-        status = cli_usage(self, optind >= argc
-                                     ? "no trace given"
-                                     : "give one trace, or a folder with several, which are read as one");
+        status =
+            cli_usage(self, optind >= argc ? "no trace given"
+                                           : "expected one trace, or one directory that contains several");
     if (!status) {
         int r = open_states(&c, argv[optind]);
         if (r >= 0)

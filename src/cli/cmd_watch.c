@@ -2,8 +2,8 @@
  * journal, looks again and again (by e-values, which allow it), alerts, and gates. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -28,36 +28,6 @@ struct options {
     double every_s, for_s, idle_s;
     bool gate, json, allow_no_verdict;
 };
-
-enum {
-    OPT_LISTEN = 256,
-    OPT_FOLLOW,
-    OPT_WEBHOOK,
-    OPT_BUNDLE,
-    OPT_EVERY,
-    OPT_FOR,
-    OPT_GATE,
-    OPT_JSON,
-    OPT_IDLE,
-    OPT_ALLOW_NO_VERDICT,
-    OPT_WEBHOOK_FORMAT,
-    OPT_ROUTING_KEY
-};
-
-static const struct option LONG_OPTIONS[] = {DIAGNOSE_LONG_OPTIONS,
-                                             {"listen", required_argument, NULL, OPT_LISTEN},
-                                             {"follow", required_argument, NULL, OPT_FOLLOW},
-                                             {"webhook", required_argument, NULL, OPT_WEBHOOK},
-                                             {"webhook-format", required_argument, NULL, OPT_WEBHOOK_FORMAT},
-                                             {"routing-key", required_argument, NULL, OPT_ROUTING_KEY},
-                                             {"bundle", required_argument, NULL, OPT_BUNDLE},
-                                             {"every", required_argument, NULL, OPT_EVERY},
-                                             {"for", required_argument, NULL, OPT_FOR},
-                                             {"idle", required_argument, NULL, OPT_IDLE},
-                                             {"gate", no_argument, NULL, OPT_GATE},
-                                             {"allow-no-verdict", no_argument, NULL, OPT_ALLOW_NO_VERDICT},
-                                             {"json", no_argument, NULL, OPT_JSON},
-                                             {0}};
 
 struct watch {
     struct options *options;
@@ -295,54 +265,47 @@ static int run(struct watch *watch, struct problem *problem)
     return loop(watch);
 }
 
-static bool take_seconds(const char *text, double *ret_seconds)
+static int take_webhook_format(const char *value, void *into, struct problem *problem)
 {
-    char *end;
-    double value = strtod(text, &end);
-    value *= strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
-    if (end == text || (*end && strcmp(end, "s") && strcmp(end, "m") && strcmp(end, "h")) || !(value > 0))
-        return false;
-    *ret_seconds = value;
-    return true;
+    struct options *o = into;
+    o->webhook_format = notify_format_by_name(value);
+    return o->webhook_format < NOTIFY_FORMATS
+               ? 0
+               : problem_set(problem, -EINVAL, "invalid format '%s' (json, slack, pagerduty)", value);
 }
 
-static bool take_option(struct options *o, int c, char *value)
-{
-    switch (c) {
-    case OPT_LISTEN:
-        o->listen = value;
-        return true;
-    case OPT_FOLLOW:
-        o->follow = value;
-        return true;
-    case OPT_WEBHOOK:
-        o->webhook = value;
-        return true;
-    case OPT_WEBHOOK_FORMAT:
-        o->webhook_format = notify_format_by_name(value);
-        return o->webhook_format < NOTIFY_FORMATS;
-    case OPT_ROUTING_KEY:
-        o->routing_key = value;
-        return true;
-    case OPT_BUNDLE:
-        o->bundle = value;
-        return true;
-    case OPT_EVERY:
-        return take_seconds(value, &o->every_s);
-    case OPT_FOR:
-        return take_seconds(value, &o->for_s);
-    case OPT_IDLE:
-        return take_seconds(value, &o->idle_s);
-    case OPT_GATE:
-        return o->gate = true;
-    case OPT_ALLOW_NO_VERDICT:
-        return o->allow_no_verdict = true;
-    case OPT_JSON:
-        return o->json = true;
-    default:
-        return diagnose_options_take(&o->common, c, value);
-    }
-}
+#define AT(field) offsetof(struct options, field)
+static const struct option_row ROWS[] = {
+    {"gate", .text = "exit with status 10 as soon as the new version is slower", .type = OPTION_FLAG,
+     .at = AT(gate)},
+    {"for", .value = "TIME",
+     .text = "stop after this time (30s, 10m, 2h); with --gate, exit with 0 if the new version is not slower "
+             "and with 11 if that cannot be decided",
+     .type = OPTION_TIME, .at = AT(for_s)},
+    {"allow-no-verdict", .text = "exit with 0 instead of 11", .type = OPTION_FLAG,
+     .at = AT(allow_no_verdict)},
+    {"every", .value = "TIME", .text = "time between comparisons (default 5s)", .type = OPTION_TIME,
+     .at = AT(every_s)},
+    {"idle", .value = "TIME",
+     .text = "complete a trace this long after its last span (default 10s, twice the export interval of "
+             "OpenTelemetry's SDKs)",
+     .type = OPTION_TIME, .at = AT(idle_s)},
+    {"listen", .value = "ADDRESS:PORT", .text = "receive spans here (default 127.0.0.1:4318)",
+     .type = OPTION_TEXT, .at = AT(listen)},
+    {"follow", .value = "DIR", .text = "follow the data directory of `sonde serve` instead",
+     .type = OPTION_TEXT, .at = AT(follow)},
+    {"webhook", .value = "URL", .text = "POST alerts there as JSON, with status firing or resolved",
+     .type = OPTION_TEXT, .at = AT(webhook)},
+    {"webhook-format", .value = "FORMAT", .text = "json (default), slack or pagerduty", .type = OPTION_CALL,
+     .take = take_webhook_format},
+    {"routing-key", .value = "KEY", .text = "the routing key for pagerduty", .type = OPTION_TEXT,
+     .at = AT(routing_key)},
+    {"bundle", .value = "FILE.html", .text = "write the evidence to this file", .type = OPTION_TEXT,
+     .at = AT(bundle)},
+    {"json", .text = "print the report as one JSON document", .type = OPTION_FLAG, .at = AT(json)},
+    {NULL}};
+static const struct option_group GROUPS[] = {{ROWS, 0}, {DIAGNOSE_ROWS, AT(common)}, {NULL, 0}};
+#undef AT
 
 static int cmd_watch(const struct command *self, int argc, char **argv)
 {
@@ -350,13 +313,12 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
     struct watch watch = {.options = &options, .journal.fd = -1};
     struct problem problem = {0};
     sigset_t signals;
-    int c;
-    while ((c = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1)
-        if (!take_option(&options, c, optarg))
-            return cli_usage(self, "option or value not understood");
-    if (optind + 1 != argc)
-        return cli_usage(self, "which service?");
-    options.common.judge.service = argv[optind];
+    int first, r = options_parse(self, argc, argv, &options, &first);
+    if (r >= 0)
+        return r;
+    if (first + 1 != argc)
+        return cli_usage(self, first < argc ? "more than one service given" : "missing service name");
+    options.common.judge.service = argv[first];
     options.common.judge.sequential = true;
     if (!(options.common.judge.regress.false_discovery_rate > 0))
         options.common.judge.regress.false_discovery_rate = WATCH_FALSE_ALARMS;
@@ -365,7 +327,7 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    int r = run(&watch, &problem);
+    r = run(&watch, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
     receiver_free(watch.receiver);
@@ -385,29 +347,14 @@ const struct command command_watch = {
     .name = "watch",
     .arguments = "SERVICE [--base VERSION] [--gate] [--webhook URL] [OPTION...]",
     .summary = "Watch a rollout of a service and say as soon as the new version is slower",
-    .help = "Receives spans over OTLP/HTTP, or follows the journal of `sonde serve`, and compares the "
-            "service's new\n"
-            "version with the base at every look. The evidence is an e-value, which stays valid however "
-            "often one\n"
-            "looks. An alert is sent once, and resolved when the slow version gets no more requests.\n\n"
-            "Options:\n"
-            "  --base VERSION              the version to compare with (default: all older ones)\n"
-            "  --gate                      end with exit status 10 as soon as it is slower\n"
-            "  --for TIME                  end after this time (30s, 10m, 2h); with --gate with status 0 "
-            "when it\n"
-            "                              is not slower, and 11 when that cannot be told\n"
-            "  --allow-no-verdict          with 0 in that case, too\n"
-            "  --every TIME                between looks (default 5s)\n"
-            "  --idle TIME                 a trace without new spans for so long is complete (default 10s,\n"
-            "                              twice what OpenTelemetry's SDKs wait before they send)\n"
-            "  --listen ADDRESS:PORT       receive here (default 127.0.0.1:4318)\n"
-            "  --follow DIR                or follow the data folder of `sonde serve`\n"
-            "  --webhook URL               POST alerts there, as JSON: status firing or resolved\n"
-            "  --webhook-format FORMAT     json (default), slack or pagerduty (with --routing-key KEY)\n"
-            "  --bundle FILE.html          keep the evidence there\n"
-            "  --json                      the report as one document\n" DIAGNOSE_OPTIONS_HELP "\n"
-            "Examples:\n"
-            "  sonde watch agent --base 41 --gate --for 15m --webhook http://127.0.0.1:9000/alert\n"
-            "  sonde watch agent --follow /var/lib/sonde --bundle evidence.html\n",
+    .help =
+        "Receives spans over OTLP/HTTP, or follows the journal of `sonde serve`, and compares the service's "
+        "new\n"
+        "version with the base at regular intervals. The evidence is an e-value, which stays valid however\n"
+        "often it is computed. An alert is sent once, and resolved when the slow version gets no more "
+        "requests.\n",
+    .options = GROUPS,
+    .examples = "  sonde watch agent --base 41 --gate --for 15m --webhook http://127.0.0.1:9000/alert\n"
+                "  sonde watch agent --follow /var/lib/sonde --bundle evidence.html\n",
     .run = cmd_watch,
 };

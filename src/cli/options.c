@@ -107,6 +107,18 @@ static int unknown(const struct command *self, const char *name, size_t length)
 
 /* ---- values ---- */
 
+/* "30s", "10m", "2h", or a number of seconds. */
+static bool take_time(const char *text, double *ret_seconds)
+{
+    char *end;
+    double value = strtod(text, &end);
+    value *= strcmp(end, "m") == 0 ? 60 : strcmp(end, "h") == 0 ? 3600 : 1;
+    if (end == text || (*end && strcmp(end, "s") && strcmp(end, "m") && strcmp(end, "h")) || !(value > 0))
+        return false;
+    *ret_seconds = value;
+    return true;
+}
+
 static int out_of_range(const struct option_row *row, const char *value, const char *what,
                         struct problem *problem)
 {
@@ -148,6 +160,10 @@ static int take(const struct option_row *row, const char *value, char *into, str
         if (!cli_number(value, 0, 1e9, &number) || number <= 0)
             return problem_set(problem, -EINVAL, "invalid duration '%s' (seconds, above 0)", value);
         *(double *)at = number;
+        return 0;
+    case OPTION_TIME:
+        if (!take_time(value, at))
+            return problem_set(problem, -EINVAL, "invalid duration '%s' (as in 90, 30s, 10m, 2h)", value);
         return 0;
     case OPTION_CALL:
         return row->take(value, into, problem);

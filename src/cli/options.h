@@ -34,6 +34,7 @@ enum option_type {
     OPTION_NUMBER,  /* double from least to most */
     OPTION_MS,      /* uint64_t in ns, from milliseconds above zero */
     OPTION_SECONDS, /* double above zero */
+    OPTION_TIME,    /* double in seconds above zero, from "90", "30s", "10m", "2h" */
     OPTION_CALL,    /* take() */
 };
 

@@ -86,10 +86,9 @@ const struct option_row recording_rows[] = {
              "records more, SIGUSR2 less from then on",
      .type = OPTION_TEXT, .at = AT(level)},
     {"kernel", .value = "[=FAMILY,...]",
-     .text =
-         "kernel events in place of the level's: sys, sched, wakeup, tcp, block, connect, or all; without a "
-         "family the "
-         "usual: sched, block, connect",
+     .text = "kernel events to record instead of the level's: sys, sched, wakeup, tcp, block, connect, or "
+             "all; without a "
+             "family: sched, block, connect",
      .type = OPTION_CALL, .take = take_kernel},
     {"no-kernel", .text = "no kernel events", .type = OPTION_CALL, .take = take_no_kernel},
     {"budget", .value = "PERCENT,MB",
@@ -301,12 +300,12 @@ int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_n
 static void print_summary(const struct recording *recording, const struct session_summary *s)
 {
     if (!s->programs)
-        fprintf(stderr, "sonde: nothing was traced: no dynamically linked node or redis-server was met\n");
+        fprintf(stderr, "sonde: nothing was traced: no dynamically linked node or redis-server found\n");
     else
         fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
                 s->programs, s->programs == 1 ? "" : "es", recording->folder, (double)s->bytes / 1e6);
     if (s->lost)
-        fprintf(stderr, "%ssonde: %llu events were lost; `sonde report %s` says which and why%s\n",
+        fprintf(stderr, "%ssonde: %llu events were lost; `sonde report %s` lists them with the reason%s\n",
                 cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, recording->folder,
                 cli_style(2, STYLE_NONE));
 }

@@ -27,9 +27,10 @@ struct serve_options {
     size_t path_count;
 };
 
-extern const char SERVE_HELP[];
+extern const char SERVE_HELP[], SERVE_EXAMPLES[];
+extern const struct option_group SERVE_OPTIONS[];
 
-/* Takes the command line. EXIT_DONE, or a status with which to exit after what was wrong has been printed. */
+/* Takes the command line. -1 to go on, else the exit status, as options_parse() has it. */
 int serve_options_parse(const struct command *self, int argc, char **argv, struct serve_options *options);
 
 #endif

@@ -39,7 +39,7 @@ test('sonde detach takes out what a killed one has left, and leaves alone what a
     assert.notEqual(codeOf(redis.pid), before, 'hooks are left');
     const detached = await finish(t, SONDE, ['detach', redis.pid]);
     assert.equal(detached.status, 0, detached.stderr);
-    assert.match(detached.stdout, /[1-9]\d* hooks taken out/);
+    assert.match(detached.stdout, /[1-9]\d* hooks removed/);
     assert.equal(codeOf(redis.pid), before, 'every byte is back');
     assert.ok(await redisAnswers(port));
     assert.match((await finish(t, SONDE, ['detach', redis.pid])).stdout, /no hook/);
