@@ -3,9 +3,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -24,14 +24,8 @@
 #include "trace/trace.h"
 
 struct trace_command {
-    const struct command *self;
-    bool json, align, quick, follow;
-    struct moment from, to;
-    ARRAY(const char *) names;     /* patterns */
-    ARRAY(const char *) processes; /* pids, or patterns of process names */
-    struct filter *filter;
-    uint64_t limit;
-    unsigned threads;
+    struct trace_asked asked;
+    bool quick;
     struct trace *trace;
     struct event_names texts;
     struct progress progress;
@@ -39,9 +33,7 @@ struct trace_command {
 
 static void command_done(struct trace_command *c)
 {
-    array_done(&c->names);
-    array_done(&c->processes);
-    filter_free(c->filter);
+    trace_asked_done(&c->asked);
     trace_close(c->trace);
     event_names_done(&c->texts);
 }
@@ -261,7 +253,7 @@ static int info(struct trace_command *c)
 {
     struct info info = {0};
     int r = gather(c, &info);
-    if (r >= 0 && c->json)
+    if (r >= 0 && c->asked.json)
         info_json(c, &info);
     else if (r >= 0)
         info_text(c, &info);
@@ -275,10 +267,10 @@ static int info(struct trace_command *c)
 
 static bool name_passes(const struct trace_command *c, const struct event_class *class)
 {
-    for (size_t i = 0; i < c->names.count; i++)
-        if (fnmatch(c->names.at[i], class->name, 0) == 0)
+    for (size_t i = 0; i < c->asked.names.count; i++)
+        if (fnmatch(c->asked.names.at[i], class->name, 0) == 0)
             return true;
-    return c->names.count == 0;
+    return c->asked.names.count == 0;
 }
 
 /* A filter that no event can pass because of its types is refused before the trace is read. */
@@ -286,14 +278,14 @@ static int check_filter(const struct trace_command *c, struct problem *problem)
 {
     ARRAY(const struct event_class *) classes = {0};
     int r = 0;
-    for (uint32_t i = 0; c->filter && i < trace_host_count(c->trace); i++) {
+    for (uint32_t i = 0; c->asked.filter && i < trace_host_count(c->trace); i++) {
         const struct trace_host *h = trace_host_at(c->trace, i);
         for (uint32_t j = 0; r >= 0 && j < h->class_count; j++)
             if (name_passes(c, h->classes[j]))
                 r = array_add(&classes, h->classes[j]);
     }
-    if (c->filter && r >= 0)
-        r = filter_check(c->filter, classes.at, classes.count, problem);
+    if (c->asked.filter && r >= 0)
+        r = filter_check(c->asked.filter, classes.at, classes.count, problem);
     array_done(&classes);
     return r;
 }
@@ -301,9 +293,9 @@ static int check_filter(const struct trace_command *c, struct problem *problem)
 /* A process is given by its number, or by a pattern for LTTng's procname. */
 static bool process_passes(const struct trace_command *c, const struct event *e)
 {
-    for (size_t i = 0; i < c->processes.count; i++) {
+    for (size_t i = 0; i < c->asked.processes.count; i++) {
         char *end;
-        long long pid = strtoll(c->processes.at[i], &end, 10);
+        long long pid = strtoll(c->asked.processes.at[i], &end, 10);
         if (*end == '\0') {
             if (e->pid == pid)
                 return true;
@@ -314,10 +306,10 @@ static bool process_passes(const struct trace_command *c, const struct event *e)
         if (field < 0 || !event_has(e, (uint32_t)field) || e->class->fields[field].type != TYPE_STRING)
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)e->values[field].length, e->values[field].s);
-        if (fnmatch(c->processes.at[i], name, 0) == 0)
+        if (fnmatch(c->asked.processes.at[i], name, 0) == 0)
             return true;
     }
-    return c->processes.count == 0;
+    return c->asked.processes.count == 0;
 }
 
 static void event_line(struct text *line, const struct trace_command *c, const struct event *e,
@@ -360,8 +352,8 @@ static void event_line(struct text *line, const struct trace_command *c, const s
 
 static void explain_nothing(const struct trace_command *c, uint64_t seen)
 {
-    const char *unknown = c->filter && seen ? filter_unknown_field(c->filter) : NULL;
-    if (!seen && !c->from.given && !c->to.given)
+    const char *unknown = c->asked.filter && seen ? filter_unknown_field(c->asked.filter) : NULL;
+    if (!seen && !c->asked.from.given && !c->asked.to.given)
         fputs("sonde: the trace has no events\n", stderr);
     else if (!seen)
         fputs(
@@ -385,14 +377,14 @@ static int go_to_start(struct trace_command *c, int64_t *ret_to_ns)
     const struct event *e;
     int64_t first = 0;
     *ret_to_ns = INT64_MAX;
-    if (!c->from.given && !c->to.given)
+    if (!c->asked.from.given && !c->asked.to.given)
         return 0;
     int r = trace_next(c->trace, &e);
     if (r > 0)
         first = (int64_t)e->time_ns;
-    int64_t from = c->from.given ? moment_ns(&c->from, first, c->trace) : first;
-    if (c->to.given)
-        *ret_to_ns = moment_ns(&c->to, first, c->trace);
+    int64_t from = c->asked.from.given ? moment_ns(&c->asked.from, first, c->trace) : first;
+    if (c->asked.to.given)
+        *ret_to_ns = moment_ns(&c->asked.to, first, c->trace);
     return r < 0 ? r : trace_seek_ns(c->trace, (uint64_t)from);
 }
 
@@ -410,7 +402,7 @@ static int next_event(struct trace_command *c, const struct event **ret_event)
     static const struct timespec PAUSE = {.tv_nsec = 200 * NS_PER_MS};
     for (;;) {
         int r = trace_next(c->trace, ret_event);
-        if (r != 0 || !c->follow || stopped)
+        if (r != 0 || !c->asked.follow || stopped)
             return stopped ? 0 : r;
         fflush(stdout);
         int64_t more = trace_refresh(c->trace);
@@ -428,12 +420,12 @@ static int events(struct trace_command *c, const char **failed_at)
     uint64_t seen = 0, shown = 0;
     int64_t to_ns;
     const struct event *e;
-    if (c->follow) {
+    if (c->asked.follow) {
         signal(SIGINT, stop);
         signal(SIGTERM, stop);
     }
     int r = go_to_start(c, &to_ns);
-    while (r >= 0 && shown < c->limit && (r = next_event(c, &e)) > 0) {
+    while (r >= 0 && shown < c->asked.limit && (r = next_event(c, &e)) > 0) {
         if ((int64_t)e->time_ns > to_ns)
             break;
         const char *host = trace_host_at(c->trace, e->trace)->name;
@@ -441,10 +433,10 @@ static int events(struct trace_command *c, const char **failed_at)
         if ((r = event_names_learn(&c->texts, e)) < 0)
             return r;
         if (!name_passes(c, e->class) || !process_passes(c, e) ||
-            (c->filter && !filter_matches(c->filter, e, host, &c->texts)))
+            (c->asked.filter && !filter_matches(c->asked.filter, e, host, &c->texts)))
             continue;
         text_clear(&line);
-        if (c->json)
+        if (c->asked.json)
             format_json(&line, e, host, &c->texts);
         else
             event_line(&line, c, e, host);
@@ -459,85 +451,89 @@ static int events(struct trace_command *c, const char **failed_at)
     if (r >= 0 && !shown)
         explain_nothing(c, seen);
     fflush(stdout);
-    if (r >= 0 && !c->json)
+    if (r >= 0 && !c->asked.json)
         losses_print(c->trace, stderr);
     return r < 0 ? r : 0;
 }
 
 /* ---- options ---- */
 
-enum { OPTION_FROM = 256, OPTION_TO, OPTION_JSON, OPTION_ALIGN, OPTION_THREADS, OPTION_FOLLOW };
-
-static int parse_option(struct trace_command *c, int option)
+static int take_name(const char *value, void *into, struct problem *problem)
 {
-    struct problem problem;
+    struct trace_asked *asked = into;
+    return array_add(&asked->names, value) < 0 ? problem_set(problem, -ENOMEM, "out of memory") : 0;
+}
+
+static int take_process(const char *value, void *into, struct problem *problem)
+{
+    struct trace_asked *asked = into;
+    return array_add(&asked->processes, value) < 0 ? problem_set(problem, -ENOMEM, "out of memory") : 0;
+}
+
+static int take_where(const char *value, void *into, struct problem *problem)
+{
+    struct trace_asked *asked = into;
+    filter_free(asked->filter);
+    asked->filter = NULL;
+    return filter_parse(value, problem, &asked->filter);
+}
+
+static int take_limit(const char *value, void *into, struct problem *problem)
+{
+    struct trace_asked *asked = into;
     char *end;
-    switch (option) {
-    case OPTION_FROM:
-    case OPTION_TO:
-        if (!moment_parse(optarg, option == OPTION_FROM ? &c->from : &c->to))
-            return cli_usage(c->self,
-                             "'%s' is not a time: give +1.5s (after the first event), "
-                             "\"2022-04-07 19:56:48.5\" (UTC) or ns since the Epoch",
-                             optarg);
-        return 0;
-    case 'n':
-        return array_add(&c->names, optarg) < 0 ? EXIT_FAILED : 0;
-    case 'p':
-        return array_add(&c->processes, optarg) < 0 ? EXIT_FAILED : 0;
-    case 'w':
-        filter_free(c->filter);
-        c->filter = NULL;
-        return filter_parse(optarg, &problem, &c->filter) < 0 ? cli_fail(EXIT_USAGE, &problem) : 0;
-    case 'l':
-        c->limit = strtoull(optarg, &end, 10);
-        return *end || end == optarg || *optarg == '-' ? cli_usage(c->self, "'%s' is not a number", optarg)
-                                                       : 0;
-    case OPTION_THREADS:
-        c->threads = (unsigned)strtoul(optarg, &end, 10);
-        return *end || end == optarg || c->threads > 256
-                   ? cli_usage(c->self, "'%s' is not a number of threads", optarg)
-                   : 0;
-    case OPTION_JSON:
-        c->json = true;
-        return 0;
-    case OPTION_ALIGN:
-        c->align = true;
-        return 0;
-    default:
-        c->follow = true;
-        return 0;
-    }
+    asked->limit = strtoull(value, &end, 10);
+    return *end || end == value || *value == '-' ? problem_set(problem, -EINVAL, "invalid number '%s'", value)
+                                                 : 0;
 }
 
-/* argv[0] is what to show. */
-static int parse_options(struct trace_command *c, int argc, char **argv)
+void trace_asked_done(struct trace_asked *asked)
 {
-    static const struct option LONG[] = {{"from", required_argument, NULL, OPTION_FROM},
-                                         {"to", required_argument, NULL, OPTION_TO},
-                                         {"name", required_argument, NULL, 'n'},
-                                         {"process", required_argument, NULL, 'p'},
-                                         {"where", required_argument, NULL, 'w'},
-                                         {"limit", required_argument, NULL, 'l'},
-                                         {"json", no_argument, NULL, OPTION_JSON},
-                                         {"align", no_argument, NULL, OPTION_ALIGN},
-                                         {"threads", required_argument, NULL, OPTION_THREADS},
-                                         {"follow", no_argument, NULL, OPTION_FOLLOW},
-                                         {0}};
-    optind = 1;
-    opterr = 0;
-    for (int o; (o = getopt_long(argc, argv, ":n:p:w:l:", LONG, NULL)) != -1;) {
-        if (o == ':' || o == '?')
-            return cli_usage(c->self, o == ':' ? "%s needs a value" : "unknown option %s", argv[optind - 1]);
-        if (strcmp(argv[0], "info") == 0 && o != OPTION_JSON && o != OPTION_ALIGN && o != OPTION_THREADS)
-            return cli_usage(c->self, "%s selects events: info always tells of the whole trace",
-                             argv[optind - 1 - (argv[optind - 1] == optarg)]);
-        int r = parse_option(c, o);
-        if (r)
-            return r;
-    }
-    return 0;
+    array_done(&asked->names);
+    array_done(&asked->processes);
+    array_done(&asked->attributes);
+    filter_free(asked->filter);
 }
+
+#define AT(field) offsetof(struct trace_asked, field)
+static const struct option_row JSON_ROWS[] = {
+    {"json", .text = "info: one document; events and states: one object a line", .type = OPTION_FLAG,
+     .at = AT(json)},
+    {NULL}};
+static const struct option_row READING_TRACE_ROWS[] = {
+    {"align", .text = "correct the clocks of several hosts by matching messages", .type = OPTION_FLAG,
+     .at = AT(align)},
+    {"threads", .value = "N", .text = "decode in N threads", .type = OPTION_COUNT, .least = 0, .most = 256,
+     .at = AT(threads)},
+    {NULL}};
+static const struct option_row EVENTS_ROWS[] = {
+    {"name", 'n', "PATTERN", "events: only those of this name (shell pattern); may be repeated", OPTION_CALL,
+     .take = take_name},
+    {"process", 'p', "PID",
+     "events: only those of this process, or of processes whose name matches this pattern; may be repeated",
+     OPTION_CALL, .take = take_process},
+    {"where", 'w', "EXPRESSION", "events: only those whose fields satisfy it (see the manual page)",
+     OPTION_CALL, .take = take_where},
+    {"limit", 'l', "N", "events: stop after N of them", OPTION_CALL, .take = take_limit},
+    {"follow", .text = "events: continue while the trace is being written, until Ctrl-C", .type = OPTION_FLAG,
+     .at = AT(follow)},
+    {NULL}};
+#undef AT
+
+/* What each part takes, and all together. */
+static const struct option_group INFO_OPTIONS[] = {{JSON_ROWS, 0}, {READING_TRACE_ROWS, 0}, {NULL, 0}},
+                                 EVENTS_OPTIONS[] = {{JSON_ROWS, 0},
+                                                     {TRACE_MOMENT_ROWS, 0},
+                                                     {EVENTS_ROWS, 0},
+                                                     {READING_TRACE_ROWS, 0},
+                                                     {NULL, 0}},
+                                 STATES_OPTIONS[] = {{JSON_ROWS, 0},
+                                                     {TRACE_MOMENT_ROWS, 0},
+                                                     {TRACE_STATES_ROWS, 0},
+                                                     {NULL, 0}},
+                                 ALL_OPTIONS[] = {{JSON_ROWS, 0},         {TRACE_MOMENT_ROWS, 0},
+                                                  {EVENTS_ROWS, 0},       {READING_TRACE_ROWS, 0},
+                                                  {TRACE_STATES_ROWS, 0}, {NULL, 0}};
 
 static int align(struct trace_command *c)
 {
@@ -565,46 +561,53 @@ static int align(struct trace_command *c)
     return 0;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int show(struct trace_command *c, bool want_info, const char *path)
 {
     struct problem problem = {{0}};
-    struct trace_command c = {.self = self, .limit = UINT64_MAX};
-    bool want_info = argc > 1 && strcmp(argv[1], "info") == 0;
+    struct trace_options options = {.threads = c->asked.threads};
+    int r = trace_open(path, &options, &problem, &c->trace);
+    if (r < 0)
+        return cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    if (check_filter(c, &problem) < 0)
+        return cli_fail(EXIT_USAGE, &problem);
+    int status = c->asked.align ? align(c) : 0;
+    if (status)
+        return status;
+    const char *failed_at = path;
+    r = want_info ? info(c) : events(c, &failed_at);
+    if (r == 0 || r == -EPIPE)
+        return exit_status(c->trace);
+    problem_set(&problem, r, "%s: %s", failed_at, strerror(-r));
+    return cli_fail(EXIT_FAILED, &problem);
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        const struct option_group *options;
+    } PARTS[] = {{"info", INFO_OPTIONS}, {"events", EVENTS_OPTIONS}, {"states", STATES_OPTIONS}};
+    struct trace_command c = {.asked.limit = UINT64_MAX};
+    struct command part = *self;
+    size_t which = 0;
     if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
         return cli_help(self);
-    if (argc > 1 && strcmp(argv[1], "states") == 0)
-        return trace_states(self, argc - 1, argv + 1);
-    if (argc < 2 || (!want_info && strcmp(argv[1], "events") != 0))
+    while (argc > 1 && which < ARRAY_SIZE(PARTS) && strcmp(argv[1], PARTS[which].name) != 0)
+        which++;
+    if (argc < 2 || which == ARRAY_SIZE(PARTS))
         return cli_usage(self,
                          argc < 2 ? "missing subcommand: info, events or states"
-                                  : "'%s' is neither info, events nor states",
+                                  : "'%s' is not a subcommand (info, events, states)",
                          argv[1]);
-    int status = parse_options(&c, argc - 1, argv + 1);
-    const char *path = argv[1 + optind];
-    if (!status && optind + 2 != argc)
-        status = cli_usage(self, optind + 1 >= argc
-                                     ? "no trace given"
-                                     : "expected one trace, or one directory that contains several");
-    if (!status) {
-        struct trace_options options = {.threads = c.threads};
-        int r = trace_open(path, &options, &problem, &c.trace);
-        if (r < 0)
-            status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
-    }
-    if (!status && check_filter(&c, &problem) < 0)
-        status = cli_fail(EXIT_USAGE, &problem);
-    if (!status && c.align)
-        status = align(&c);
-    if (!status) {
-        const char *failed_at = path;
-        int r = want_info ? info(&c) : events(&c, &failed_at);
-        if (r < 0 && r != -EPIPE) {
-            problem_set(&problem, r, "%s: %s", failed_at, strerror(-r));
-            status = cli_fail(EXIT_FAILED, &problem);
-        } else {
-            status = exit_status(c.trace);
-        }
-    }
+    part.options = PARTS[which].options;
+    int first, status = options_parse(&part, argc - 1, argv + 1, &c.asked, &first);
+    const char *path = argv[1 + first];
+    if (status < 0 && first + 2 != argc)
+        status =
+            cli_usage(self, first + 1 >= argc ? "missing trace directory"
+                                              : "expected one trace, or one directory that contains several");
+    if (status < 0)
+        status = which == 2 ? trace_states(&c.asked, path) : show(&c, which == 0, path);
     command_done(&c);
     return status;
 }
@@ -613,32 +616,13 @@ const struct command command_trace = {
     .name = "trace",
     .arguments = "info|events|states [OPTION...] DIR",
     .summary = "Show what is in a trace (CTF 1.8 or CTF 2: sonde's, LTTng's, anybody's)",
-    .help =
-        "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
-        "events prints the events in time order. DIR may hold several traces: they are read as one.\n"
-        "states reads the trace into states over time: threads (State, System call, Waker), processors,\n"
-        "interrupts, disks, Redis connections (Command), and lists the attributes, or what they were.\n\n"
-        "      --json             info: one document; events: one object a line\n"
-        "      --from TIME, --to TIME\n"
-        "                         +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC;\n"
-        "                         a number: ns since the Epoch\n"
-        "  -n, --name PATTERN     only events of this name (shell pattern); may be repeated\n"
-        "  -p, --process PID      only this process, or a pattern for its name; may be repeated\n"
-        "  -w, --where EXPRESSION only events whose fields satisfy it (see the manual page)\n"
-        "  -l, --limit N          stop after N events\n"
-        "      --follow           go on while the trace is written, until Ctrl-C\n"
-        "      --align            several hosts: correct their clocks by matching messages\n"
-        "      --threads N        decode in N threads\n\n"
-        "states:\n"
-        "  -a, --attribute PATTERN  what these attributes were, state by state ('Threads/*/State'; ** "
-        "stands\n"
-        "                         for any number of names); may be repeated; with --from and --to\n"
-        "      --at TIME          every attribute (or those of -a) at this time\n"
-        "      --path TID         what a thread did, and while it waited, what the thread did that woke it\n"
-        "      --columns N        only the states at N times between --from and --to, as a view shows them\n"
-        "  -o, --output FILE      keep the states; give FILE instead of DIR to ask them again\n\n"
-        "Exits with 4 when the trace tells of losses.\n\n"
-        "Examples:\n"
+    .help = "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
+            "events prints the events in time order. DIR may hold several traces: they are read as one.\n"
+            "states reads the trace into states over time: threads (State, System call, Waker), processors,\n"
+            "interrupts, disks, Redis connections (Command), and lists the attributes, or what they were.\n\n"
+            "Exits with 4 when the trace records losses.\n",
+    .options = ALL_OPTIONS,
+    .examples =
         "  sonde trace info sonde-trace\n"
         "  sonde trace events --name 'redis:*' --where 'duration > 5ms && name == \"keys\"' sonde-trace\n"
         "  sonde trace events --from +2s --to +2.1s --process 4711 --json sonde-trace\n"

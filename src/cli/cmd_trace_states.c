@@ -2,9 +2,9 @@
  * answers what held when. A history that was kept with -o is asked without the trace. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +23,7 @@
 #include "trace/format.h"
 
 struct states_command {
-    const struct command *self;
-    bool json;
-    struct moment at, from, to;
-    ARRAY(const char *) patterns;
-    uint32_t columns;
-    const char *path; /* the thread whose path is wanted: "TID" or "HOST/TID"; NULL: none is */
-    const char *keep; /* where the history is kept, or NULL */
+    const struct trace_asked *asked;
     struct history *history;
     struct trace *trace; /* NULL: a kept history is asked */
     bool incomplete;     /* which nobody closed */
@@ -102,8 +96,8 @@ static int read_trace(struct states_command *c, const char *path)
     int r = trace_open(path, NULL, &c->problem, &c->trace);
     if (r >= 0)
         r = first_event(c, path);
-    if (r < 0 || c->keep)
-        return r < 0 ? r : build(c, path, c->keep);
+    if (r < 0 || c->asked->keep)
+        return r < 0 ? r : build(c, path, c->asked->keep);
     int fd = mkstemp(file);
     if (fd < 0)
         return problem_set(&c->problem, -errno, "%s: cannot create: %s", file, strerror(errno));
@@ -165,7 +159,7 @@ static int print_state(void *context, const struct history_interval *s)
     struct states_command *c = context;
     _cleanup_(text_done) struct text line = {0}, path = {0};
     history_path(c->history, s->quark, &path);
-    if (c->json) {
+    if (c->asked->json) {
         text_add(&line, "{\"attribute\":");
         text_add_json(&line, text_get(&path), path.length);
         text_addf(&line, ",\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64 ",\"value\":", s->start_ns, s->end_ns);
@@ -209,12 +203,12 @@ static int print_segment(void *context, const struct active_segment *s)
 {
     struct states_command *c = context;
     _cleanup_(text_done) struct text line = {0}, name = {0};
-    const char *slash = strrchr(c->path, '/');
+    const char *slash = strrchr(c->asked->path, '/');
     char thread[320];
-    snprintf(thread, sizeof(thread), "%.*sThreads/%" PRId64 "/State", slash ? (int)(slash + 1 - c->path) : 0,
-             c->path, s->tid);
+    snprintf(thread, sizeof(thread), "%.*sThreads/%" PRId64 "/State",
+             slash ? (int)(slash + 1 - c->asked->path) : 0, c->asked->path, s->tid);
     add_thread_name(c, thread, &name);
-    if (c->json) {
+    if (c->asked->json) {
         text_addf(&line,
                   "{\"from_ns\":%" PRIu64 ",\"to_ns\":%" PRIu64 ",\"tid\":%" PRId64 ",\"name\":", s->from_ns,
                   s->to_ns, s->tid);
@@ -246,7 +240,7 @@ static int print_attribute(struct states_command *c, uint32_t quark)
 {
     _cleanup_(text_done) struct text line = {0}, path = {0};
     history_path(c->history, quark, &path);
-    if (c->json) {
+    if (c->asked->json) {
         text_add(&line, "{\"attribute\":");
         text_add_json(&line, text_get(&path), path.length);
         text_addf(&line, ",\"quark\":%u}", quark);
@@ -284,21 +278,23 @@ static int ask(struct states_command *c, const uint32_t *quarks, size_t count)
 {
     struct history_info info;
     history_get_info(c->history, &info);
-    uint64_t from = moment_in(c, &c->from, info.start_ns), to = moment_in(c, &c->to, info.end_ns);
+    uint64_t from = moment_in(c, &c->asked->from, info.start_ns),
+             to = moment_in(c, &c->asked->to, info.end_ns);
     to = MIN(to, info.end_ns);
-    if (c->at.given) {
-        uint64_t at = moment_in(c, &c->at, 0);
+    if (c->asked->at.given) {
+        uint64_t at = moment_in(c, &c->asked->at, 0);
         if (at >= info.end_ns)
             return problem_set(&c->problem, -ERANGE, "the time asked for lies behind the trace's end");
         return ask_full(c, quarks, count, at);
     }
     if (from >= to)
         return problem_set(&c->problem, -ERANGE, "no time lies between --from and --to within the trace");
-    if (c->columns)
-        return history_query_2d(c->history, quarks, count, from, to, c->columns, print_state, c, &c->problem);
+    if (c->asked->columns)
+        return history_query_2d(c->history, quarks, count, from, to, c->asked->columns, print_state, c,
+                                &c->problem);
     int r = 0;
     for (size_t i = 0; r >= 0 && i < count; i++)
-        r = c->patterns.count
+        r = c->asked->attributes.count
                 ? history_query_range(c->history, quarks[i], from, to, print_state, c, &c->problem)
                 : print_attribute(c, quarks[i]);
     return r;
@@ -345,10 +341,11 @@ static int match(struct states_command *c, uint32_t **ret_quarks, size_t *ret_co
     uint32_t *quarks = calloc(all + 1ul, sizeof(*quarks));
     size_t count = 0;
     int r = wanted && quarks ? 0 : -ENOMEM;
-    for (size_t i = 0; r >= 0 && i < MAX(c->patterns.count, (size_t)1); i++) {
+    for (size_t i = 0; r >= 0 && i < MAX(c->asked->attributes.count, (size_t)1); i++) {
         uint32_t *found = NULL;
         size_t n = 0;
-        r = history_list(c->history, c->patterns.count ? c->patterns.at[i] : "**", &found, &n);
+        r = history_list(c->history, c->asked->attributes.count ? c->asked->attributes.at[i] : "**", &found,
+                         &n);
         for (size_t j = 0; r >= 0 && j < n; j++)
             wanted[found[j]] = true;
         free(found);
@@ -371,24 +368,25 @@ static int answer_path(struct states_command *c)
 {
     struct history_info info;
     char prefix[256] = "";
-    const char *slash = strrchr(c->path, '/'), *number = slash ? slash + 1 : c->path;
+    const char *slash = strrchr(c->asked->path, '/'), *number = slash ? slash + 1 : c->asked->path;
     char *end;
     int64_t tid = strtoll(number, &end, 10);
     if (*end || end == number)
         return problem_set(&c->problem, -EINVAL, "--path takes a thread's number, or HOST/NUMBER, not '%s'",
-                           c->path);
+                           c->asked->path);
     if (slash)
-        snprintf(prefix, sizeof(prefix), "%.*s", (int)(slash + 1 - c->path), c->path);
+        snprintf(prefix, sizeof(prefix), "%.*s", (int)(slash + 1 - c->asked->path), c->asked->path);
     history_get_info(c->history, &info);
-    int r = active_path(c->history, prefix, tid, moment_in(c, &c->from, info.start_ns),
-                        MIN(moment_in(c, &c->to, info.end_ns), info.end_ns), print_segment, c, &c->problem);
+    int r = active_path(c->history, prefix, tid, moment_in(c, &c->asked->from, info.start_ns),
+                        MIN(moment_in(c, &c->asked->to, info.end_ns), info.end_ns), print_segment, c,
+                        &c->problem);
     fflush(stdout);
     return r;
 }
 
 static int answer(struct states_command *c)
 {
-    if (c->path)
+    if (c->asked->path)
         return answer_path(c);
     uint32_t *quarks = NULL;
     size_t count = 0;
@@ -411,74 +409,77 @@ static int answer(struct states_command *c)
 
 /* ---- options ---- */
 
-enum { OPTION_AT = 256, OPTION_FROM, OPTION_TO, OPTION_COLUMNS, OPTION_JSON, OPTION_PATH };
-
-/* at: the argument that was read last, for messages. */
-static int parse_option(struct states_command *c, int option, const char *at)
+static int take_moment(const char *value, struct moment *into, struct problem *problem)
 {
-    char *end;
-    unsigned long n;
-    switch (option) {
-    case OPTION_AT:
-    case OPTION_FROM:
-    case OPTION_TO:
-        return moment_parse(optarg, option == OPTION_AT     ? &c->at
-                                    : option == OPTION_FROM ? &c->from
-                                                            : &c->to)
-                   ? 0
-                   : cli_usage(c->self, "'%s' is not a time: give +1.5s (after the first event)", optarg);
-    case OPTION_COLUMNS:
-        n = strtoul(optarg, &end, 10);
-        c->columns = (uint32_t)n;
-        return *end || end == optarg || !n || n > 1000000
-                   ? cli_usage(c->self, "'%s' is not a number of columns from 1 to 1000000", optarg)
-                   : 0;
-    case OPTION_JSON:
-        c->json = true;
+    if (moment_parse(value, into))
         return 0;
-    case OPTION_PATH:
-        c->path = optarg;
-        return 0;
-    case 'a':
-        return array_add(&c->patterns, optarg) < 0 ? EXIT_FAILED : 0;
-    case 'o':
-        c->keep = optarg;
-        return 0;
-    case ':':
-        return cli_usage(c->self, "%s needs a value", at);
-    default:
-        return cli_usage(c->self, "unknown option %s", at);
-    }
+    return problem_set(
+        problem, -EINVAL,
+        "invalid time '%s' (+1.5s: after the first event; \"2022-04-07 19:56:48.5\": UTC; or ns since "
+        "the Epoch)",
+        value);
 }
 
-int trace_states(const struct command *self, int argc, char **argv)
+static int take_at(const char *value, void *into, struct problem *problem)
 {
-    static const struct option LONG[] = {{"attribute", required_argument, NULL, 'a'},
-                                         {"at", required_argument, NULL, OPTION_AT},
-                                         {"from", required_argument, NULL, OPTION_FROM},
-                                         {"to", required_argument, NULL, OPTION_TO},
-                                         {"columns", required_argument, NULL, OPTION_COLUMNS},
-                                         {"json", no_argument, NULL, OPTION_JSON},
-                                         {"path", required_argument, NULL, OPTION_PATH},
-                                         {"output", required_argument, NULL, 'o'},
-                                         {0}};
-    struct states_command c = {.self = self};
+    return take_moment(value, &((struct trace_asked *)into)->at, problem);
+}
+
+static int take_from(const char *value, void *into, struct problem *problem)
+{
+    return take_moment(value, &((struct trace_asked *)into)->from, problem);
+}
+
+static int take_to(const char *value, void *into, struct problem *problem)
+{
+    return take_moment(value, &((struct trace_asked *)into)->to, problem);
+}
+
+static int take_attribute(const char *value, void *into, struct problem *problem)
+{
+    struct trace_asked *asked = into;
+    return array_add(&asked->attributes, value) < 0 ? problem_set(problem, -ENOMEM, "out of memory") : 0;
+}
+
+const struct option_row TRACE_MOMENT_ROWS[] = {
+    {"from", .value = "TIME",
+     .text = "only from then on. +1.5s, +300ms: after the first event; \"2022-04-07 19:56:48.5\": UTC; a "
+             "number: ns "
+             "since the Epoch",
+     .type = OPTION_CALL, .take = take_from},
+    {"to", .value = "TIME", .text = "only until then", .type = OPTION_CALL, .take = take_to},
+    {NULL}};
+
+#define AT(field) offsetof(struct trace_asked, field)
+const struct option_row TRACE_STATES_ROWS[] = {
+    {"attribute", 'a', "PATTERN",
+     "states: print what these attributes were, state by state ('Threads/*/State'; ** matches any number of "
+     "names); may be repeated",
+     OPTION_CALL, .take = take_attribute},
+    {"at", .value = "TIME", .text = "states: every attribute (or those of -a) at this time",
+     .type = OPTION_CALL, .take = take_at},
+    {"path", .value = "TID",
+     .text = "states: what a thread did, and while it waited, what the thread did that woke it",
+     .type = OPTION_TEXT, .at = AT(path)},
+    {"columns", .value = "N",
+     .text = "states: only those at N times between --from and --to, as a view shows them",
+     .type = OPTION_COUNT, .least = 1, .most = 1000000, .at = AT(columns)},
+    {"output", 'o', "FILE", "states: keep them in FILE, which can be given instead of DIR later", OPTION_TEXT,
+     .at = AT(keep)},
+    {NULL}};
+#undef AT
+
+int trace_states(const struct trace_asked *asked, const char *path)
+{
+    struct states_command c = {.asked = asked};
     int status = 0;
-    optind = 1;
-    opterr = 0;
-    for (int o; !status && (o = getopt_long(argc, argv, ":a:o:", LONG, NULL)) != -1;)
-        status = parse_option(&c, o, argv[optind - 1]);
-    if (!status && optind + 1 != argc)
-        status =
-            cli_usage(self, optind >= argc ? "no trace given"
-                                           : "expected one trace, or one directory that contains several");
     if (!status) {
-        int r = open_states(&c, argv[optind]);
+        int r = open_states(&c, path);
         if (r >= 0)
             r = answer(&c);
         if (r < 0 && r != -EPIPE) {
             if (!c.problem.what[0])
-                problem_set(&c.problem, r, "%s: %s", argv[optind], strerror(-r));
+                problem_set(&c.problem, r, "%s: %s", path, strerror(-r));
             status = cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &c.problem);
         }
     }
@@ -491,6 +492,5 @@ int trace_states(const struct command *self, int argc, char **argv)
         status = EXIT_LOST;
     history_free(c.history);
     trace_close(c.trace);
-    array_done(&c.patterns);
     return status;
 }

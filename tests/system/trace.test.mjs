@@ -242,7 +242,7 @@ test('traces with nothing in them, and none', () => {
     fs.copyFileSync(path.join(full, 'metadata'), path.join(folder, 'metadata'));
     assert.match(events().err, /the trace has no events/);
     assert.match(run(sonde, 'trace', 'events', path.join(folder, 'metadata')).err, /Not a directory\n.*give the folder/);
-    assert.match(run(sonde, 'trace', 'info', folder, folder).err, /give one trace/);
+    assert.match(run(sonde, 'trace', 'info', folder, folder).err, /expected one trace/);
     assert.match(run(sonde, 'trace', 'events', '--frm', '3', folder).err, /unknown option --frm/);
     assert.match(run(sonde, 'trace', 'info', '--name', 'x', folder).err, /--name selects events: info /);
 });
