@@ -29,9 +29,9 @@ struct session_options {
      * "file.js:checkout"; "" for none. */
     char functions[SONDE_FUNCTIONS_BYTES];
     uint64_t written_every_ns; /* what was recorded is written so often; 0: every half second */
-    const char *audit_file; /* attachments are written down there (audit.h); NULL: in the system's log */
-    uint64_t until_ns;      /* wall clock: when the caller means to end; 0: when interrupted */
-    uid_t user;             /* the command runs as; 0: as sonde itself */
+    const char *audit_file;    /* attachments are written down there (audit.h); NULL: in the system's log */
+    uint64_t until_ns;         /* wall clock: when the caller means to end; 0: when interrupted */
+    uid_t user;                /* the command runs as; 0: as sonde itself */
     /* Told in words as things happen (a stall, a program that cannot be traced, a full disk); may be NULL. */
     void (*note)(void *context, const char *line);
     void *context;
