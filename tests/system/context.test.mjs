@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
+import { missingStore, startStore } from '../applications/stores.mjs';
 import { NODES, SONDE, finish, manifestOf, reportOf, root, temporary, versionOf } from './helper.mjs';
 
 const installed = fs.existsSync(path.join(root, 'examples/shop/node_modules/ioredis'));
@@ -76,6 +77,33 @@ for (const node of NODES)
             const { truth, losses, result } = await run(t, node, 'thenable,bound,vm,timers,stream', 30, { own: 'none', context });
             if (!losses.length && (context === 'script' || major(node) >= 24)) assert.ok(result.proved >= truth.commands * 0.999, `${result.proved} of ${truth.commands}`);
         });
+
+// Queries are recognisable by their size, as the commands above. What waits in pg's own queue is sent by whoever reads the answer
+// before: that is nobody's, and no claim is made.
+const withoutPg = !fs.existsSync(path.join(root, 'tests/applications/node_modules/pg')) && 'pg is not installed in tests/applications (make deps)';
+test('queries of pg over few connections: none is given to a wrong request', { skip: withoutPg || missingStore('postgres') || false }, async (t) => {
+    const { port, user } = await startStore(t, 'postgres', temporary(t)), COUNT = 30;
+    for (const node of NODES)
+        for (const own of ['none', 'each']) {
+            const folder = path.join(temporary(t), 'trace');
+            const recording = await finish(t, SONDE, ['record', '--quiet', '--no-kernel', '-o', folder, '--', node, program('postgresql.js'), port, user, COUNT], { env: { ...process.env, OWN: own } });
+            assert.ok([0, 4].includes(recording.status), recording.describe());
+            assert.deepEqual(JSON.parse(recording.stdout), { answered: 3 * COUNT, mixed: 0 });
+            const { losses } = await reportOf(t, folder, [0, 4]);
+            const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '100000', folder])).stdout), wrong = [];
+            let proved = 0;
+            for (const request of requests) {
+                const [, pattern, n] = request.path.split('/');
+                for (const span of request.spans.filter((s) => s.written_bytes >= 306 && s.known === 'proved' && s.kind !== 'request')) {
+                    if (Math.floor((span.written_bytes - 306) / 4) !== Number(n)) wrong.push(`${request.path}: ${span.written_bytes} bytes`);
+                    else proved += pattern === 'client';
+                }
+            }
+            t.diagnostic(`${versionOf(node)}, own ${own}: ${proved} of ${3 * COUNT} proved with a connection for each request`);
+            assert.deepEqual(wrong, []);
+            if (!losses.length) assert.equal(proved, 3 * COUNT);
+        }
+});
 
 for (const [pattern, what] of [['lazy', 'a connection made while a request is served, which sends what others have queued'],
     ['queue', 'a queue of functions with promises'], ['calls', 'a queue of functions with callbacks']])
