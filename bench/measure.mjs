@@ -23,7 +23,7 @@ export function freePort() {
     });
 }
 
-// Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, load, ...what launch answers }.
+// Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, port, load, ...what launch answers }.
 // load(n, ...options) sends n SETs and n GETs over 50 connections from processor 1 and answers what redis-benchmark says.
 export async function startRedis(launch, folder) {
     const port = await freePort();
@@ -39,7 +39,7 @@ export async function startRedis(launch, folder) {
         await pause(50);
     }
     const load = (n, ...options) => ask(...pinned(1, 'redis-benchmark', '-p', port, '-c', 50, '-n', n, ...options, '-r', 10_000, '-t', 'set,get', '--csv'));
-    return { ...launched, pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), load };
+    return { ...launched, pid: Number(/process_id:(\d+)/.exec(cli('INFO', 'server'))[1]), port, load };
 }
 
 export function spread(values) {

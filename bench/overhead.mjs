@@ -4,6 +4,8 @@
 //   node bench/overhead.mjs build/sonde [--cells redis,node-text,...] [--modes usual,...] [--node PATH]... [--seconds N]
 //       measures for N seconds (200), what is rarest so far first, and prints what is known of this commit
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
+//   node bench/overhead.mjs build/sonde --latency [...]                 latencies at 30 % of what the service can do instead: requests
+//       that come at random times (bench/open_loop.c), each timed from the moment at which it was due
 //   node bench/overhead.mjs build/sonde --functions CELL [--modes ...]  which of the probe's functions the service runs
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
 // nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js). What a change of a hook costs is seen better in bench/wrappers.txt.
@@ -22,7 +24,7 @@ const { values: options, positionals: [sonde] } = parseArgs({
     options: {
         cells: { type: 'string' }, modes: { type: 'string' }, node: { type: 'string', multiple: true }, seconds: { type: 'string', default: '200' },
         results: { type: 'string', default: path.join(here, 'results', 'overhead.jsonl') }, print: { type: 'boolean' }, commit: { type: 'string' },
-        functions: { type: 'string' },
+        functions: { type: 'string' }, latency: { type: 'boolean' },
     },
 });
 const git = (...words) => execFileSync('git', ['-C', here, ...words], { encoding: 'utf8' }).trim();
@@ -89,14 +91,24 @@ async function switchOn(pid, state) {
     return () => until('off').then(() => ({}));
 }
 
+// Requests at random times, so many a second: { requests, p50_us, p90_us, p99_us }.
+const openLoop = (port, rate, ...more) => {
+    const client = path.join(path.dirname(sonde), 'bench', 'open_loop');
+    if (!fs.existsSync(client)) throw new Error(`${client} is not built (ninja -C build bench/open_loop)`);
+    const [command, ...words] = pinned(1, client, port, rate.toFixed(0), 2, ...more);
+    const answered = JSON.parse(execFileSync(command, words, { encoding: 'utf8' }));
+    if (answered.unanswered) throw new Error(`${answered.unanswered} requests were not answered`);
+    return answered;
+};
+
 // A Redis: load(n) sends n SETs and n GETs and answers { requests, perSecond }.
 async function redis(pipeline) {
-    const { pid, load, stop } = await startRedis((command) => launch(command, 'ignore'), work);
+    const { pid, port, load, stop } = await startRedis((command) => launch(command, 'ignore'), work);
     const measured = (n) => {
         const rates = [...load(n, '-P', pipeline).matchAll(/^"(?:SET|GET)","([\d.]+)"/gm)].map((match) => Number(match[1]));
         return { requests: 2 * n, perSecond: 2 / (1 / rates[0] + 1 / rates[1]) };
     };
-    return { pid, load: measured, stop: () => stop(pid) };
+    return { pid, load: measured, open: (rate) => openLoop(port, rate, 'redis'), stop: () => stop(pid) };
 }
 
 const answers = (port) => new Promise((resolve) => {
@@ -126,7 +138,7 @@ async function http(node, peer, script, ...args) {
         const said = execFileSync(command, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
         return { requests: Number(/(\d+) requests in/.exec(said)[1]), perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(said)[1]) };
     };
-    return { pid, load, switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
+    return { pid, load, open: (rate) => openLoop(at, rate), switchOn: () => switchOn(pid, state), stop: () => stop(pid) };
 }
 
 // Each cell: what it is, how it is started, and how much load a slice is.
@@ -146,21 +158,22 @@ const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0]
 
 // One service, a few times untraced, traced, untraced. What other work the machine does falls on all alike, and the mean of the
 // two untraced slices takes out what drifts.
-const TIMES = 4;
+const TIMES = 4, LOAD = 0.3;
 async function* pairs(cell, mode, node) {
     const { launch: start, slice } = CELLS[cell], peer = PEERS.includes(mode) ? mode : null, service = await start(node, peer);
-    const measured = () => {
+    const saturated = () => {
         const before = cpuTime(service.pid), { requests, perSecond } = service.load(slice);
         return { ns: (cpuTime(service.pid) - before) / requests, perSecond, requests };
     };
-    for (let i = 0; i < 3; i++) measured(); // warms up
+    for (let i = 0; i < 2; i++) saturated(); // warms up
+    const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
         const steal = stolen(), detach = peer ? await service.switchOn() : MODES[mode] && (await attach(service.pid, MODES[mode]));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
-        const after = measured(), bare = { ns: (before.ns + after.ns) / 2, perSecond: (before.perSecond + after.perSecond) / 2 };
+        const after = measured(), bare = Object.fromEntries(Object.keys(after).map((key) => [key, (before[key] + after[key]) / 2]));
         const requests = first + traced.requests;
         yield { traced, bare, steal: stolen() - steal, lost: told.lost, trace_bytes: told.bytes / requests, events: told.events / requests };
         before = after;
@@ -169,7 +182,7 @@ async function* pairs(cell, mode, node) {
 }
 
 const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
-const keyOf = ({ cell, mode, node }) => `${cell} ${mode} ${node ?? ''}`;
+const keyOf = ({ cell, mode, node, latency }) => `${cell} ${mode} ${node ?? ''}${latency ? ' latency' : ''}`;
 
 function combinations() {
     const versions = (options.node ?? [process.execPath]).map((path) => ({ path, version: execFileSync(path, ['--version'], { encoding: 'utf8' }).trim() }));
@@ -181,7 +194,8 @@ function combinations() {
     });
     const modes = options.modes?.split(',') ?? ['twin', 'no-kernel', 'usual'];
     for (const mode of modes) if (!(mode in MODES) && !PEERS.includes(mode)) throw new Error(`there is no mode '${mode}'; there are ${[...Object.keys(MODES), ...PEERS].join(', ')}`);
-    return cells.flatMap((cell) => modes.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])));
+    return cells.flatMap((cell) => modes.filter((mode) => CELLS[cell].node || !PEERS.includes(mode)).flatMap((mode) => (CELLS[cell].node ? versions.map(({ path, version }) => ({ cell, mode, node: version, path })) : [{ cell, mode }])))
+        .map((combination) => ({ ...combination, ...(options.latency && { latency: true }) }));
 }
 
 async function measure() {
@@ -192,18 +206,30 @@ async function measure() {
     while (Date.now() < until) {
         const next = wanted.reduce((least, w) => (counts.get(keyOf(w)) < counts.get(keyOf(least)) ? w : least)), n = counts.get(keyOf(next));
         process.stderr.write(`\r\x1b[K${keyOf(next)}: pair ${n + 1}; ${Math.max(0, Math.round((until - Date.now()) / 1000))} s left `);
-        const { cell, mode, node } = next;
+        const { cell, mode, node, latency } = next;
         for await (const result of pairs(cell, mode, next.path))
-            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, ...result })}\n`);
+            fs.appendFileSync(options.results, `${JSON.stringify({ commit, time: new Date().toISOString(), cell, mode, node, latency, ...result })}\n`);
         counts.set(keyOf(next), n + TIMES);
     }
     process.stderr.write('\r\x1b[K');
 }
 
+function printLatencies(groups) {
+    if (!groups.length) return;
+    const rows = groups.map((lines) => {
+        const { cell, mode, node } = lines[0], middle = (of) => medianInterval(lines.map(of)).median.toFixed(0);
+        const ratio = (key) => medianInterval(lines.map((l) => l.traced[key] / l.bare[key])), p99 = ratio('p99_us');
+        return [CELLS[cell].text, node ?? '', mode, middle((l) => l.bare.p50_us), middle((l) => l.bare.p99_us), ratio('p50_us').median.toFixed(3), p99.median.toFixed(3), lines.length > 5 ? `${p99.low.toFixed(3)}..${p99.high.toFixed(3)}` : '', String(lines.length)];
+    });
+    table(`Latencies at ${100 * LOAD} % load, traced against untraced, commit ${commit}: medians of pairs; the twin's intervals are the noise`, ['', 'Node', 'mode', 'us p50', 'us p99', 'p50 ratio', 'p99 ratio', 'interval', 'pairs'], rows);
+}
+
 function print() {
     const groups = new Map();
     for (const line of read()) if (line.commit === commit) groups.set(keyOf(line), [...(groups.get(keyOf(line)) ?? []), line]);
-    const rows = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lines]) => {
+    const sorted = [...groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, lines]) => lines);
+    printLatencies(sorted.filter(([{ latency }]) => latency));
+    const rows = sorted.filter(([{ latency }]) => !latency).map((lines) => {
         const { cell, mode, node } = lines[0], n = lines.length;
         const cpu = medianInterval(lines.map((l) => l.traced.ns / l.bare.ns)), rate = medianInterval(lines.map((l) => l.traced.perSecond / l.bare.perSecond));
         const middle = (values) => medianInterval(values).median, half = (cpu.high - cpu.low) / 2;
