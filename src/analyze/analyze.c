@@ -90,10 +90,33 @@ static void open_span_event(struct analysis *a, struct thread *none, const struc
                                 .depth = (uint8_t)U(e, open_span_depth)});
 }
 
+/* The newest event of what lost some. */
+static uint64_t newest_of(struct analysis *a, int64_t pid, int64_t tid)
+{
+    struct process *process = pid ? process_get(a, pid) : NULL;
+    uint64_t newest = 0;
+    if (!process)
+        return a->newest_unowned_ns;
+    map_foreach (&process->threads, slot) {
+        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
+        if (!tid || thread->tid == tid)
+            newest = MAX(newest, thread->newest_ns);
+    }
+    return newest ? newest : process->started_ns;
+}
+
 static void loss_event(struct analysis *a, struct thread *none, const struct event *e)
 {
-    uint64_t reason = U(e, loss_reason);
-    a->losses.count[MIN(reason, ARRAY_SIZE(a->losses.count) - 1)] += U(e, loss_count);
+    uint64_t reason = MIN(U(e, loss_reason), ARRAY_SIZE(a->losses.count) - 1);
+    struct lost_stretch lost = {.to_ns = e->time_ns,
+                                .count = U(e, loss_count),
+                                .pid = (int64_t)U(e, loss_pid),
+                                .tid = (int64_t)U(e, loss_tid),
+                                .reason = (uint8_t)reason};
+    a->losses.count[reason] += lost.count;
+    lost.from_ns = MIN(newest_of(a, lost.pid, lost.tid), lost.to_ns);
+    if (a->lost_stretches.count < LOST_STRETCHES)
+        LIST_ADD(a, &a->lost_stretches, lost);
 }
 
 /* ---- events ---- */
@@ -157,6 +180,10 @@ int analysis_event(struct analysis *a, const struct event *e)
     }
     if (a->readers[e->id])
         a->readers[e->id](a, thread, e);
+    if (thread)
+        thread->newest_ns = e->time_ns;
+    else
+        a->newest_unowned_ns = e->time_ns;
     return a->failed ? -ENOMEM : 0;
 }
 
@@ -247,6 +274,7 @@ void analysis_free(struct analysis *a)
     array_done(&a->kept);
     array_done(&a->lingering);
     array_done(&a->open_spans);
+    array_done(&a->lost_stretches);
     array_done(&a->fault_list);
     stacks_free(a);
     map_done(&a->interned);

@@ -334,6 +334,24 @@ json_t *analysis_channels_json(const struct analysis *analysis)
     return array;
 }
 
+/* Where in time events were lost. */
+static json_t *lost_json(const struct analysis *analysis)
+{
+    json_t *array = json_array();
+    array_foreach (&analysis->lost_stretches, lost) {
+        const char *reason = event_label(SONDE_MEANING_loss_reason, lost->reason);
+        json_t *one = json_pack("{s:I, s:I, s:s, s:I}", "from_ns", (json_int_t)lost->from_ns, "to_ns",
+                                (json_int_t)lost->to_ns, "reason", reason ? reason : "other", "count",
+                                (json_int_t)lost->count);
+        if (lost->pid)
+            json_object_set_new(one, "process", json_integer((json_int_t)lost->pid));
+        if (lost->tid)
+            json_object_set_new(one, "thread", json_integer((json_int_t)lost->tid));
+        json_array_append_new(array, one);
+    }
+    return array;
+}
+
 int folder_extend(struct report *report, struct analysis *analysis)
 {
     json_decref(report->extra);
@@ -342,5 +360,7 @@ int folder_extend(struct report *report, struct analysis *analysis)
                   counts_json(analysis_counts(analysis)), "loops", analysis_loops_json(analysis),
                   "operations", analysis_operations_json(analysis), "channels",
                   analysis_channels_json(analysis), "functions", analysis_functions_json(analysis));
+    if (report->extra && analysis->lost_stretches.count)
+        json_object_set_new(report->extra, "lost", lost_json(analysis));
     return report->extra ? 0 : -ENOMEM;
 }

@@ -268,6 +268,7 @@ struct thread {
     uint8_t collects;               /* garbage: its collections are seen */
     uint8_t unfinished;             /* its last turn had not ended when the trace or the process did */
     uint64_t finish_ns;             /* when that was */
+    uint64_t newest_ns;             /* its newest event */
 };
 
 struct process {
@@ -311,6 +312,16 @@ struct kept_endpoint {
     struct endpoint endpoint;
     struct keeper slowest;
 };
+
+/* Where events were lost: between the newest one before and when the loss was noticed. pid and tid are 0 for
+ * all. */
+struct lost_stretch {
+    uint64_t from_ns, to_ns, count;
+    int64_t pid, tid;
+    uint8_t reason; /* loss_reason */
+};
+
+enum { LOST_STRETCHES = 4096 };
 
 struct open_span {
     uint64_t since_ns, argument;
@@ -363,7 +374,9 @@ struct analysis {
     ARRAY(struct fault *) fault_list;
     struct {
         uint64_t count[16];
-    } losses; /* by loss_reason */
+    } losses;                                  /* by loss_reason */
+    ARRAY(struct lost_stretch) lost_stretches; /* the first LOST_STRETCHES, in time order */
+    uint64_t newest_unowned_ns;                /* the newest event that is of no thread */
     uint64_t sched_events;
     struct profile *samples; /* of a profile that was taken meanwhile; NULL: none. samples.c */
     size_t samples_sorted;   /* how many, from the first */

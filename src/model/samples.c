@@ -67,6 +67,7 @@ void samples_event(struct analysis *a, const struct event *e)
                                                              &e->values[FIELD_profile_sample_function])};
     p->sample_limit = SAMPLES_MAX;
     profile_keep(p, &sample);
+    profile_count(p, sample.node, 1, sample.weight);
     a->failed |= p->failed;
 }
 
