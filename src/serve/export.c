@@ -11,7 +11,7 @@
 #include "page/page.h"
 #include "serve/api.h"
 
-enum { ROWS_MAX = 20000, SLOWEST = 40, DEEPER = 5, PACKS_TO = 5 };
+enum { FINDINGS_MAX = 64, ROWS_MAX = 20000, SLOWEST = 40, DEEPER = 5, PACKS_TO = 5 };
 
 /* What goes into the file, and how much more may. */
 struct contents {
@@ -131,29 +131,93 @@ static int add_requests(struct contents *c)
     return r;
 }
 
+/* The times of findings: what they point at is wanted more than the rest. */
+struct windows {
+    uint64_t from_ns[FINDINGS_MAX], to_ns[FINDINGS_MAX];
+    size_t count;
+};
+
+static void find_windows(struct source *source, struct windows *windows)
+{
+    struct text text = {0};
+    size_t i;
+    json_t *finding;
+    source_document(source, &text);
+    json_t *report = json_loadb(text_get(&text), text.length, 0, NULL);
+    text_done(&text);
+    json_array_foreach (json_object_get(report, "findings"), i, finding) {
+        const json_t *to = json_object_get(finding, "to_ns");
+        if (windows->count == FINDINGS_MAX)
+            break;
+        windows->from_ns[windows->count] = (uint64_t)json_integer_value(json_object_get(finding, "from_ns"));
+        windows->to_ns[windows->count++] =
+            json_is_integer(to) ? (uint64_t)json_integer_value(to) : UINT64_MAX;
+    }
+    json_decref(report);
+}
+
+static bool in_window(const struct windows *windows, uint64_t from_ns, uint64_t to_ns)
+{
+    for (size_t i = 0; i < windows->count; i++)
+        if (windows->from_ns[i] < to_ns && windows->to_ns[i] >= from_ns)
+            return true;
+    return false;
+}
+
+static int add_tile(struct contents *c, const char *what, size_t page, unsigned zoom, uint64_t i, bool needed)
+{
+    char address[128];
+    struct text text = {0};
+    bool of_groups = strcmp(what, "groups") == 0;
+    snprintf(address, sizeof(address), "s/0/tile?z=%u&i=%llu&%s=%zu", zoom, (unsigned long long)i, what,
+             page);
+    int r = of_groups ? api_add_groups_tile(c->source, page, zoom, i, &text)
+                      : api_add_tile(c->source, page, zoom, i, &text);
+    if (r == 0)
+        r = add(c, address, &text, needed);
+    text_done(&text);
+    return r == -ERANGE || r == -ENOENT ? 0 : r;
+}
+
+/* The tiles of one zoom, of all rows, that are within findings' windows (or those that are not). */
+static int add_zoom(struct contents *c, const struct windows *windows, bool within, unsigned deeper)
+{
+    size_t rows;
+    struct history_info info;
+    struct history *history = source_history(c->source);
+    source_rows(c->source, &rows);
+    history_get_info(history, &info);
+    unsigned zoom = tile_zoom_whole(history) - deeper;
+    int r = 0;
+    for (uint64_t i = 0; r == 0 && i < (uint64_t)1 << deeper; i++) {
+        uint64_t from_ns = info.start_ns + (i << zoom << 9), to_ns = info.start_ns + ((i + 1) << zoom << 9);
+        if ((deeper == 0 || in_window(windows, from_ns, to_ns)) != within)
+            continue;
+        for (size_t page = 0; r == 0 && page * TILE_ROWS < rows; page++)
+            r = add_tile(c, "page", page, zoom, i, deeper == 0);
+    }
+    return r;
+}
+
 static int add_tiles(struct contents *c)
 {
     size_t rows;
-    source_rows(c->source, &rows);
+    struct windows windows = {0};
     struct history *history = source_history(c->source);
+    source_rows(c->source, &rows);
     if (!history || !rows)
         return 0;
+    find_windows(c->source, &windows);
     unsigned whole = tile_zoom_whole(history);
-    for (unsigned deeper = 0; deeper <= MIN((unsigned)DEEPER, whole); deeper++)
-        for (size_t page = 0; page * TILE_ROWS < rows; page++)
-            for (uint64_t i = 0; i < (uint64_t)1 << deeper; i++) {
-                char address[128];
-                struct text text = {0};
-                snprintf(address, sizeof(address), "s/0/tile?z=%u&i=%llu&page=%zu", whole - deeper,
-                         (unsigned long long)i, page);
-                int r = api_add_tile(c->source, page, whole - deeper, i, &text);
-                if (r == 0)
-                    r = add(c, address, &text, deeper == 0);
-                text_done(&text);
-                if (r < 0 && r != -ERANGE)
-                    return r;
-            }
-    return 0;
+    int r = 0;
+    for (unsigned deeper = 0; deeper <= MIN((unsigned)GROUPS_DEEPER, whole); deeper++)
+        for (uint64_t i = 0; i < (uint64_t)1 << deeper; i++)
+            for (size_t page = 0; r == 0 && page * TILE_ROWS < rows; page++)
+                r = add_tile(c, "groups", page, whole - deeper, i, deeper == 0);
+    for (unsigned within = 2; within-- > 0;)
+        for (unsigned deeper = 0; r == 0 && deeper <= MIN((unsigned)DEEPER, whole); deeper++)
+            r = add_zoom(c, &windows, within, deeper);
+    return r;
 }
 
 int api_write_file(struct source *source, size_t max_bytes, struct text *to)

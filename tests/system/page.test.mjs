@@ -206,6 +206,95 @@ test('one file holds it all, and asks nobody', { skip }, async (t) => {
     assert.deepEqual(page.trouble.filter((text) => !/example\.invalid/.test(text)), []);
 });
 
+// A recording of tests/corpus, which stays as it is.
+function corpus(name) {
+    const at = path.join(folder, name);
+    if (!fs.existsSync(at)) execFileSync(path.join(root, 'tools', 'corpus'), ['unpack', name, at], { stdio: 'ignore' });
+    return at;
+}
+
+test('what was lost is hatched where it was lost', { skip }, async (t) => {
+    const { address, json } = await serve(t, '--no-keep', corpus('losses')), { lost, from_ns } = await json('s/0/report');
+    assert.equal(lost.reduce((sum, l) => sum + l.count, 0), 18400);
+    const [{ from_ns: from, to_ns: to, thread, reason }] = lost, { rows } = await json('s/0/rows');
+    assert.equal(reason, 'ring-full');
+    assert.ok(rows.some((row) => row.thread === thread));
+    // The rows of the thread have the colour of losses within that time, and not before.
+    const bad = /--bad: #(\w{6})/.exec(fs.readFileSync(path.join(root, 'web/src/style.css'), 'utf8'))[1];
+    const hatched = async (a, b) => {
+        const page = await open(t, `${address}#/states?from=${a - from_ns}&to=${b - from_ns}`);
+        await shown(page, 'states', () => document.querySelector('.timeline canvas')?.width > 0);
+        await page.click('summary:has-text("This window as a table")');
+        await eventually('shares', async () => /\d %/.test(await page.locator('details table').innerText()));
+        const told = (await page.locator('details table').innerText()).includes('18,400 events lost');
+        const drawn = await page.evaluate((colour) => {
+            const canvas = document.querySelector('.timeline canvas'), { data } = canvas.getContext('2d').getImageData(0, 80, canvas.width, canvas.height - 80);
+            let n = 0;
+            for (let at = 0; at < data.length; at += 4) n += Math.abs(data[at] - (colour >> 16)) + Math.abs(data[at + 1] - ((colour >> 8) & 255)) + Math.abs(data[at + 2] - (colour & 255)) < 24;
+            return n;
+        }, parseInt(bad, 16));
+        await page.close();
+        return [told, drawn > 100];
+    };
+    assert.deepEqual(await hatched(from, to), [true, true]);
+    assert.deepEqual(await hatched(from_ns, from - 1e6), [false, false]);
+});
+
+test('functions that were sampled beside a recording are its profile', { skip }, async (t) => {
+    const { address, json } = await serve(t, '--no-keep', corpus('samples')), { weight } = await json('s/0/profile');
+    assert.ok(weight.reduce((sum, w) => sum + w, 0) > 0);
+    const page = await open(t, `${address}#/profile`);
+    await page.waitForSelector('.functions tbody tr');
+    assert.deepEqual(page.trouble, []);
+});
+
+test('while a recording is read: what was found, how far it is, and an end to it', { skip }, async (t) => {
+    const { address, json } = await serve(t, trace), all = await json('sources'), page = await browser.newPage();
+    t.after(() => page.close());
+    let cancelled = 0;
+    await page.route('**/api/v1/sources', (route) => route.fulfill({ json: { ...all, sources: all.sources.map((s) => ({ ...s, state: cancelled ? 'cancelled' : 'reading', done_bytes: 4e6, total_bytes: 1e7, left_ns: 12e9 })) } }));
+    await page.route('**/api/v1/s/0/job', (route) => (cancelled += route.request().method() === 'DELETE', route.fulfill({ status: 200 })));
+    await page.goto(address);
+    await page.waitForSelector('.ranked li');
+    assert.equal(await page.locator('.ranked li').count(), report.findings.length);
+    assert.match(await page.locator('.banner').innerText(), /4 MB of 10 MB, about 12 s left/);
+    assert.equal(await page.locator('.banner progress').getAttribute('value'), '0.4');
+    await page.click('.banner button');
+    await eventually('it says so', async () => /cancelled at 40 %/.test(await page.locator('.banner').innerText()));
+    assert.equal(cancelled, 1);
+});
+
+// Its manifest is a pipe, so that it is still being read for as long as it takes to say that it should end.
+test('reading ends when it is cancelled', async (t) => {
+    const slow = path.join(folder, 'slow'), manifest = path.join(slow, 'manifest.json');
+    fs.cpSync(trace, slow, { recursive: true });
+    fs.rmSync(path.join(slow, 'view'), { recursive: true, force: true });
+    fs.rmSync(manifest);
+    execFileSync('mkfifo', [manifest]);
+    const running = start(t, SONDE, ['serve', '--no-keep', '--listen', '127.0.0.1:0', slow]);
+    const [, address] = await running.until(/the page is at (\S+\/)/), state = async () => (await (await fetch(`${address}api/v1/sources`)).json()).sources[0].state;
+    assert.equal(await state(), 'reading');
+    assert.equal((await fetch(`${address}api/v1/s/0/job`, { method: 'DELETE' })).status, 200);
+    start(t, 'sh', ['-c', 'while cat "$0" > "$1"; do :; done', path.join(trace, 'manifest.json'), manifest]);
+    await eventually('it has ended', async () => (await state()) !== 'reading');
+    assert.equal(await state(), 'cancelled');
+});
+
+test('times beyond what JavaScript counts exactly stay exact', async (t) => {
+    const esbuild = path.join(root, 'web', 'node_modules', 'esbuild', 'bin', 'esbuild'), made = path.join(folder, 'source.mjs');
+    if (!fs.existsSync(esbuild)) return t.skip('npm packages of web/ are not installed');
+    execFileSync(esbuild, [path.join(root, 'web', 'src', 'source.ts'), '--bundle', '--format=esm', `--outfile=${made}`, '--log-level=error']);
+    globalThis.document = { querySelectorAll: () => [] };
+    const { parseExactly, absolute } = await import(made);
+    const start = 1_795_000_000_123_456_789n, parse = (text) => parseExactly('s/3/report', text);
+    const { from_ns, to_ns, words, share, id } = parse(`{"from_ns":${start},"to_ns":${start + 7n},"words":"at ${start}, \\"${start}\\"","share":0.12345678901234567,"id":4711}`);
+    assert.equal(to_ns - from_ns, 7);
+    assert.deepEqual([words, share, id], [`at ${start}, "${start}"`, 0.12345678901234567, 4711]);
+    assert.equal(parse(`{"start_ns":${start + 1n}}`).start_ns - from_ns, 1, 'the same moment in another document');
+    assert.equal(absolute(3, String(from_ns + 3)), String(start + 3n));
+    assert.equal(parseExactly('s/4/report', '{"from_ns":1058871063553}').from_ns, 1058871063553, 'those that are exact stay as they are');
+});
+
 const VIEWS = ['#/findings', '#/requests', '#/states', '#/profile?s=1', '#/findings/no.such.finding', '#/requests/1-1', '#/profile'];
 
 // Which colours a recording shows is chance; that they can be read must not be.
@@ -229,15 +318,16 @@ test('every colour of text has enough contrast on every background', () => {
 test('nothing overflows, and no view has a serious fault for anybody', { skip }, async (t) => {
     const { address } = await serve(t, trace, profile), slowest = (await (await fetch(`${address}api/v1/s/0/requests?limit=1`)).json()).rows[0].id;
     for (const colorScheme of ['light', 'dark'])
-        for (const width of [420, 1280, 2560]) {
-            const page = await open(t, address, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
+        for (const [width, zoom] of [[420, 1], [640, 2], [1280, 1], [2560, 1]]) { // 1,280 at 200 % is half as wide
+            const page = await open(t, address, { colorScheme, viewport: { width, height: 900 / zoom }, deviceScaleFactor: zoom, bypassCSP: true });
             await page.addScriptTag({ path: axe });
             for (const view of [...VIEWS, `#/requests/${slowest}`]) {
                 await page.evaluate((hash) => (location.hash = hash), view);
                 await page.waitForSelector('main h1, main h2');
                 await page.waitForLoadState('networkidle');
+                if (view === '#/states') await page.click('summary:has-text("This window as a table")');
                 assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `${view} overflows at ${width}`);
-                if (width === 2560) continue;
+                if (width === 2560 || zoom === 2) continue;
                 const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
                 assert.deepEqual(violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => [view, colorScheme, width, v.id, v.nodes[0].html, v.nodes[0].failureSummary]), []);
             }
@@ -258,6 +348,7 @@ test('empty places say why and what to do', { skip }, async (t) => {
     assert.match(await text('#/states?s=1'), /sonde run/);
     assert.match(await text('#/profile'), /no profile[^]*sonde profile --trace/);
     assert.match(await text('#/requests?text=nonsense'), /None of the requests/);
+    assert.match(await text('#/regressions'), /no such view|Nothing/);
     assert.match(await text('#/nowhere'), /no such view/);
     assert.match(await text('#/requests/0-0'), /is not here[^]*sonde spans --request/);
 });
@@ -320,8 +411,12 @@ test('a file with fewer requests than there were says of how many', { skip }, as
     assert.doesNotMatch(await status(), /of/);
     const fewer = zlib.gzipSync(JSON.stringify({ ...all, total: 54321, rows: all.rows.slice(0, 60) })).toString('base64');
     fs.writeFileSync(html, text.replace(/(data-part="s\/0\/requests">)[^<]*/, `$1${fewer}`));
+    // And one in which not all that was wanted had room.
+    fs.writeFileSync(html, fs.readFileSync(html, 'utf8').replace(/(data-part="file">)[^<]*/, `$1${zlib.gzipSync('{"schema":1,"left_out_count":9}').toString('base64')}`));
     await page.reload();
     await page.waitForSelector('table.requests tbody tr');
+    const states = await open(t, `file://${html}#/states`);
+    await eventually('it says so', async () => /has room for the overview and the times of findings only/.test(await states.locator('h1').innerText()));
     assert.equal(await status(), '60 requests here, of the slowest that this file holds of 54,321');
 });
 

@@ -4,6 +4,8 @@
 export type Rgb = [number, number, number];
 
 export const PALETTE: Rgb[] = [[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [86, 180, 233], [213, 94, 0], [120, 94, 240], [148, 130, 60], [60, 150, 170], [170, 68, 101]];
+// Of rows that count: one colour, the stronger the more.
+export const HEAT: Rgb = [0, 114, 178];
 const KNOWN: Record<string, Rgb> = {
     running: [0, 158, 115], runnable: [240, 200, 40], preempted: [230, 159, 0], blocked: [150, 160, 175], uninterruptible: [213, 94, 0], stopped: [90, 90, 90], ended: [60, 60, 60],
     poll: [150, 180, 210], timers: [230, 159, 0], check: [0, 158, 115], pending: [204, 121, 167], closing: [120, 94, 240], idle: [170, 180, 190], prepare: [86, 180, 233],

@@ -38,7 +38,29 @@ const elements = document.querySelectorAll('script[data-part]');
 const store: Store = elements.length ? new File(elements) : server;
 export const live = store.live;
 
+// How much a file had no room for; of a server nothing is left out.
+export const leftOut = (): Promise<number> => (live ? Promise.resolve(0) : load<{ left_out_count: number }>('file').then((file) => file.left_out_count, () => 0));
+
 export const bytes = (address: string, signal?: AbortSignal) => store.bytes(address, signal);
+
+// Times of clocks that count from 1970 are above 2^53, where a JavaScript number is no longer exact. Of a source that has such
+// times, all documents are taken relative to the same moment, so that what lies between two of them stays exact.
+const LARGE = 2n ** 53n, STEP = 2n ** 50n, bases = new Map<string, bigint>();
+
+const sourceOf = (address: string): string => /^s\/(\d+)\//.exec(address)?.[1] ?? '';
+
+export function parseExactly(address: string, text: string): unknown {
+    const source = sourceOf(address);
+    if (!source || !/\d{16}/.test(text)) return JSON.parse(text);
+    return JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.])\d{16,19}(?![\d.eE])/g, (token) => {
+        if (token[0] === '"' || BigInt(token) < LARGE) return token;
+        if (!bases.has(source)) bases.set(source, (BigInt(token) / STEP) * STEP);
+        return String(BigInt(token) - bases.get(source)!);
+    }));
+}
+
+// A time of the documents as the server has it.
+export const absolute = (source: number, ns: string): string => String(BigInt(Math.round(Number(ns))) + (bases.get(String(source)) ?? 0n));
 
 const known = new Map<string, { version: number; document: Promise<unknown> }>();
 
@@ -46,7 +68,7 @@ const known = new Map<string, { version: number; document: Promise<unknown> }>()
 export function load<T>(address: string, version = 0): Promise<T> {
     const have = known.get(address);
     if (have?.version === version) return have.document as Promise<T>;
-    const document = store.bytes(address).then((data) => JSON.parse(new TextDecoder().decode(data)) as T);
+    const document = store.bytes(address).then((data) => parseExactly(address, new TextDecoder().decode(data)) as T);
     known.set(address, { version, document });
     document.catch(() => known.delete(address));
     if (known.size > 500) known.delete(known.keys().next().value!);
@@ -78,7 +100,7 @@ export interface RequestQuery {
 export async function requests(source: number, version: number, query: RequestQuery): Promise<RequestPage> {
     if (live) {
         const parameters = new URLSearchParams();
-        for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') parameters.set(key, String(value));
+        for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') parameters.set(key, key === 'from_ns' || key === 'to_ns' ? absolute(source, String(value)) : String(value));
         return load(`s/${source}/requests?${parameters}`, version);
     }
     const all = await load<RequestPage>(`s/${source}/requests`, version);

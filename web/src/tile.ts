@@ -1,6 +1,6 @@
 // A tile of states: bytes as src/history/tile.h describes them. Decoded in a worker (tile-worker.ts).
 // SPDX-License-Identifier: Apache-2.0
-import { colourOf, QUIET } from './colour';
+import { colourOf, HEAT, QUIET } from './colour';
 
 export const COLUMNS = 512, ROWS = 64, HEADER = 40, LINES = 5;
 
@@ -35,8 +35,7 @@ export function decode(data: ArrayBuffer): Tile {
 // for nothing in particular is the pale ground that the rest stands on.
 export function paint(tile: Tile, heat: boolean[]): Uint8ClampedArray {
     const pixels = new Uint8ClampedArray(4 * tile.rows * LINES * COLUMNS), colours = tile.table.map((value) => (value === null ? null : colourOf(value))), quiet = tile.table.map((value) => value === null || QUIET.has(String(value)));
-    const put = (row: number, column: number, from: number, to: number, value: number, alpha: number) => {
-        const colour = colours[value];
+    const put = (row: number, column: number, from: number, to: number, value: number, alpha: number, colour = colours[value]) => {
         for (let line = from; colour && line < to; line++) {
             const at = 4 * ((row * LINES + line) * COLUMNS + column);
             pixels.set(colour, at);
@@ -48,7 +47,7 @@ export function paint(tile: Tile, heat: boolean[]): Uint8ClampedArray {
             const at = row * COLUMNS + column, share = tile.shares[at], number = tile.table[tile.values[at]];
             if (!share) continue;
             if (heat[row]) {
-                if (typeof number === 'number' && number > 0) put(row, column, 0, LINES, tile.values[at], Math.min(255, 60 + 40 * Math.log2(1 + number)));
+                if (typeof number === 'number' && number > 0) put(row, column, 0, LINES, tile.values[at], Math.min(255, 40 + 50 * Math.log2(1 + number)), HEAT);
                 continue;
             }
             const [ground, figure, figure_share] = quiet[tile.values[at]] || !tile.second_shares[at] || !quiet[tile.second[at]] ? [tile.values[at], tile.second[at], tile.second_shares[at]] : [tile.second[at], tile.values[at], share];

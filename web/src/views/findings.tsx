@@ -104,7 +104,7 @@ export function Findings({ source, report, route }: ViewProps) {
             </a></li>)}</ol>
         </nav>
         <div>
-            {(!route.query.show || route.part) && <Detail finding={report.findings[chosen]} report={report} source={source} of_ns={of_ns} />}
+            {(!route.query.show || route.part || !(report.losses.length + report.missing.length)) && <Detail finding={report.findings[chosen]} report={report} source={source} of_ns={of_ns} />}
             <Losses report={report} />
         </div>
     </div>;

@@ -1,15 +1,15 @@
 // What happened together? Rows of the history of states over time, with requests and findings on the same axis.
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { colourOf, css, learnQuiet } from '../colour';
+import { colourOf, css, HEAT, learnQuiet } from '../colour';
 import { count, duration, moment, percent, plural } from '../format';
 import { AXIS, draw, GROUP, HEAD, lostIn, ROW, zoomOf, type Group, type Item, type Picture } from '../picture';
 import { alter, href } from '../route';
-import { live, load, requests } from '../source';
+import { leftOut, live, load, requests } from '../source';
 import { COLUMNS, ROWS } from '../tile';
 import { Tiles } from '../tiles';
 import type { Report, RequestRow, Rows } from '../types';
-import { Empty, Problem, quote, Terminal, useLoad, useWidth, type ViewProps } from '../ui';
+import { Empty, Problem, quote, Terminal, useLoad, useWidth, Wide, type ViewProps } from '../ui';
 import { keys } from './findings';
 
 const MANY = 300; // rows, from which on groups are closed at first
@@ -189,8 +189,8 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
         </div>}
         <p class="dim keys"><kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move, <kbd>F</kbd> {finding >= 0 ? 'finding or all' : 'all'}, drag to move, Shift and drag to zoom to a range, Ctrl and wheel to zoom</p>
         <details open={table} onToggle={(e) => setTable(e.currentTarget.open)}><summary>This window as a table</summary>
-            {table && <div class="wide"><table class="list"><thead><tr><th>Process</th><th>Row</th><th>States and their share of the window</th><th class="n">Changes</th></tr></thead>
-                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}{lostIn(report, row).filter((l) => l.from_ns - rows.start_ns < to && l.to_ns - rows.start_ns > from).map((l) => <span class="state bad">⚠ {plural(l.count, 'event')} lost at {moment(l.to_ns - rows.start_ns)}</span>)}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></div>}
+            {table && <Wide label="States of this window"><table class="list"><thead><tr><th>Process</th><th>Row</th><th>States and their share of the window</th><th class="n">Changes</th></tr></thead>
+                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(row.counts ? HEAT : colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}{lostIn(report, row).filter((l) => l.from_ns - rows.start_ns < to && l.to_ns - rows.start_ns > from).map((l) => <span class="state bad">⚠ {plural(l.count, 'event')} lost at {moment(l.to_ns - rows.start_ns)}</span>)}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></Wide>}
         </details>
         <Terminal command={`sonde trace states --from +${(from / 1e9).toFixed(6)}s --to +${(to / 1e9).toFixed(6)}s --columns 200 ${quote(source.path)}`} />
     </div>;
@@ -207,7 +207,7 @@ function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; ti
     while (first > 0 && tile.values[at - column + first - 1] === tile.values[at] && !tile.changes[at - column + first]) first--;
     while (last < COLUMNS - 1 && tile.values[at - column + last + 1] === tile.values[at] && !tile.changes[at - column + last + 1]) last++;
     return <div class="tip" style={{ left: `${Math.min(left + x + 14, left + p.width - 240)}px` }}>
-        <b>{row.group}</b> {row.name}<br />{tile.shares[at] ? <><i class="key" style={{ background: value === null ? 'none' : css(colourOf(value)) }} /> {value === null ? 'nothing' : String(value)}{tile.shares[at] < 250 && ` for ${percent(tile.shares[at] / 255)} of ${duration(width_ns)}`}{tile.second_shares[at] > 0 && <><br /><i class="key" style={{ background: css(colourOf(tile.table[tile.second[at]] ?? '')) }} /> {String(tile.table[tile.second[at]] ?? 'nothing')} for {percent(tile.second_shares[at] / 255)}</>}</> : 'not recorded'}
+        <b>{row.group}</b> {row.name}<br />{tile.shares[at] ? <><i class="key" style={{ background: value === null ? 'none' : css(row.counts ? HEAT : colourOf(value)) }} /> {value === null ? 'nothing' : String(value)}{tile.shares[at] < 250 && ` for ${percent(tile.shares[at] / 255)} of ${duration(width_ns)}`}{tile.second_shares[at] > 0 && <><br /><i class="key" style={{ background: css(colourOf(tile.table[tile.second[at]] ?? '')) }} /> {String(tile.table[tile.second[at]] ?? 'nothing')} for {percent(tile.second_shares[at] / 255)}</>}</> : 'not recorded'}
         {tile.changes[at] > 1 && <><br />about {plural(2 ** (tile.changes[at] - 1), 'change')} here</>}
         {lostIn(p.report, row).filter((l) => l.from_ns - p.rows.start_ns <= ns + width_ns && l.to_ns - p.rows.start_ns >= ns).map((l) => <><br /><b class="bad">⚠ {plural(l.count, 'event')} lost here</b>: {l.reason.replaceAll('-', ' ')}</>)}
         {tile.shares[at] >= 250 && last > first && <><br />for about {duration((last - first + 1) * width_ns)}</>}<br /><span class="dim">{moment(ns, p.to - p.from)}</span>
@@ -217,10 +217,10 @@ function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; ti
 export function States(props: ViewProps) {
     const { source, report } = props;
     const rows = useLoad(() => load<Rows>(`s/${source.id}/rows`, source.version), [source.id, source.version]);
-    const slowest = useLoad(() => requests(source.id, source.version, { limit: 1000 }), [source.id, source.version]);
+    const slowest = useLoad(() => requests(source.id, source.version, { limit: 1000 }), [source.id, source.version]), missing = useLoad(leftOut, []);
     if (source.kind !== 'recording' || !report) return <Empty title="No states here"><p>A profile has none. Record them with <code>sonde run -o DIR -- COMMAND</code>.</p></Empty>;
     if (rows.error) return <Problem error={rows.error} />;
     if (!rows.value) return <p class="dim">Loading…</p>;
     if (!rows.value.rows.length) return source.state === 'reading' ? <Empty title="States are shown once all is read" /> : <Empty title="This recording has no states"><p>They come from the kernel's events and from event loops. <code>sonde doctor</code> says what to grant so that they are recorded.</p><Terminal command={`sonde trace states ${quote(source.path)}`} /></Empty>;
-    return <div class="page"><h1>States <span class="dim">{plural(rows.value.rows.length, 'row')}, {plural(rows.value.changes, 'change')}{!live && '; this file holds them down to a 32nd of the recording'}</span></h1><Timeline rows={rows.value} props={props} slowest={slowest.value?.rows ?? []} /></div>;
+    return <div class="page wide-page"><h1>States <span class="dim">{plural(rows.value.rows.length, 'row')}, {plural(rows.value.changes, 'change')}{!live && (missing.value ? '; this file has room for the overview and the times of findings only, the rest is in the recording' : '; this file holds them down to a 32nd of the recording')}</span></h1><Timeline rows={rows.value} props={props} slowest={slowest.value?.rows ?? []} /></div>;
 }
