@@ -322,7 +322,7 @@ test('who ended a wait, and how long a thread that could run had no processor', 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int turn;
-__attribute__((noinline)) void awaits_turn(void) { pthread_mutex_lock(&mutex); while (!turn) pthread_cond_wait(&condition, &mutex); turn = 0; pthread_mutex_unlock(&mutex); }
+__attribute__((noinline)) void awaits_turn(void) { pthread_mutex_lock(&mutex); while (!turn) pthread_cond_wait(&condition, &mutex); turn--; pthread_mutex_unlock(&mutex); }
 static void *worker(void *x) { for (int i = 0; i < 20; i++) awaits_turn(); return x; }
 static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
 __attribute__((noinline)) void contends(void) { double began = cpu(); while (cpu() - began < 0.3) ; }
@@ -332,7 +332,7 @@ int main(void)
     pthread_t first, second;
     cpu_set_t one;
     pthread_create(&first, 0, worker, 0);
-    for (int i = 0; i < 20; i++) { usleep(50000); pthread_mutex_lock(&mutex); turn = 1; pthread_cond_signal(&condition); pthread_mutex_unlock(&mutex); }
+    for (int i = 0; i < 20; i++) { usleep(50000); pthread_mutex_lock(&mutex); turn++; pthread_cond_signal(&condition); pthread_mutex_unlock(&mutex); }
     pthread_join(first, 0);
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
