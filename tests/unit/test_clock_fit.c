@@ -76,6 +76,16 @@ static void assert_follows(const struct clock_fit *fit)
     assert_true(ns + 20000 > before && ns < after + 20000);
 }
 
+/* On a busy machine a long time may pass between the two readings of one look. */
+static bool is_off(const struct clock_fit *fit)
+{
+    enum { LOOKS = 20 };
+    bool off = true;
+    for (int i = 0; i < LOOKS && off; i++)
+        off = clock_fit_is_off(fit);
+    return off;
+}
+
 /* What lay before the jump keeps its time, in order; what comes after it has the clock's, at once. */
 static void a_jump_begins_an_epoch(void **state)
 {
@@ -84,7 +94,7 @@ static void a_jump_begins_an_epoch(void **state)
         struct clock_fit fit;
         clock_fit_init(&fit);
         assert_int_equal(clock_fit_anchor(&fit), 0);
-        assert_false(clock_fit_is_off(&fit));
+        assert_false(is_off(&fit));
         double jump = SECONDS[i] * (double)NS_PER_S * clock_fit_ticks_per_ns(&fit);
         uint64_t ticks = __rdtsc(), ns = clock_fit_ns(&fit, ticks);
         set_counter(&fit, (int64_t)jump);
@@ -94,7 +104,7 @@ static void a_jump_begins_an_epoch(void **state)
         double expected = SECONDS[i] * (double)NS_PER_S;
         assert_true((double)jumped > expected - 1e6 && (double)jumped < expected + 1e6);
         assert_int_equal(fit.jumps, 1);
-        assert_false(clock_fit_is_off(&fit));
+        assert_false(is_off(&fit));
         assert_follows(&fit);
         assert_in_range(clock_fit_ns(&fit, ticks), ns - 1000, ns + 1000);
         assert_true(clock_fit_ns(&fit, ticks) < clock_fit_ns(&fit, __rdtsc()));
