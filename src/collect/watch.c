@@ -453,7 +453,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             continue;
         watch_filters(session, program, now_ns);
         session_tell_quota(session, program, now_ns,
-                            false); /* before the threads' times, which are judged with it */
+                           false); /* before the threads' times, which are judged with it */
         if (program->midway && runs_callbacks(program))
             watch_unseen(session, program, now_ns);
         if (runs_callbacks(program))

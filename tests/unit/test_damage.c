@@ -13,6 +13,7 @@ struct golden {
     ARRAY(struct event) events;
     struct analysis *analysis;
     struct report report;
+    struct trace *trace; /* open as long as the events are: their classes are its own */
 };
 static struct golden golden;
 
@@ -54,20 +55,19 @@ static void keep_event(const struct event *e)
 static int read_golden(void **state)
 {
     struct problem problem = {0};
-    struct trace *trace;
     const struct event *event;
-    if (trace_open(SOURCE_ROOT "/tests/golden/faults", NULL, &problem, &trace) < 0)
+    if (trace_open(SOURCE_ROOT "/tests/golden/faults", NULL, &problem, &golden.trace) < 0)
         fail_msg("%s", problem.what);
-    while (trace_next(trace, &event) > 0)
+    while (trace_next(golden.trace, &event) > 0)
         if (event->id != SONDE_EVENT_none && event->id < SONDE_EVENT_COUNT)
             keep_event(event);
-    trace_close(trace);
     analyse(NULL, NULL, &golden.analysis, &golden.report);
     return 0;
 }
 
 static int free_golden(void **state)
 {
+    trace_close(golden.trace);
     array_foreach (&golden.events, e) {
         for (unsigned i = 0; i < event_catalogue[e->id].field_count; i++)
             if (event_catalogue[e->id].fields[i].type == FIELD_TYPE_str)
