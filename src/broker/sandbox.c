@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -13,6 +15,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -95,6 +98,25 @@ static void allow_reading(int rules, const char *folder)
         return;
     (void)syscall(SYS_landlock_add_rule, rules, LANDLOCK_PATH, &rule, 0);
     close(rule.path);
+}
+
+/* Where programs and their source maps lie: not what belongs to the system, nor what is hidden in root's
+ * home. */
+static void allow_scripts(int rules, const char *folder)
+{
+    static const char *const SYSTEM[] = {"boot", "dev", "etc", "proc", "root", "run", "sys"};
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        bool skip = entry->d_name[0] == '.';
+        for (size_t i = 0; i < ARRAY_SIZE(SYSTEM); i++)
+            skip |= strcmp(folder, "/") == 0 && strcmp(entry->d_name, SYSTEM[i]) == 0;
+        char path[PATH_MAX];
+        if (!skip && snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < (int)sizeof(path))
+            allow_reading(rules, path);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 /* ---- namespaces and a user of its own ---- */
@@ -315,6 +337,8 @@ int sandbox_read_only(const char *folder, struct problem *problem)
     if (rules >= 0) {
         allow_reading(rules, folder);
         allow_reading(rules, TIME_ZONES);
+        allow_scripts(rules, "/");
+        allow_scripts(rules, "/root");
     }
     (void)enter_rules(rules);
     if (!filter_calls(READER_FILTER, ARRAY_SIZE(READER_FILTER)))

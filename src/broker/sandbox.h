@@ -29,10 +29,11 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
  * /dev/null. */
 void sandbox_close_others(const int *keep, int count);
 
-/* Confines the calling process, with all threads that it will have, for good to reading one directory: no
- * capability, no new privileges, nothing that is opened from then on but files below folder and time zones,
- * and none of them to be written; no other program, process, socket or kernel object. Descriptors that are
- * open stay so. For who parses recordings with rights that the parser does not need.
+/* Confines the calling process, with all threads that it will have, for good to reading: no capability, no
+ * new privileges, nothing that is opened from then on but files below folder, time zones, and where scripts
+ * and their source maps lie (all but the system's own directories, and what is hidden in root's home), and
+ * none of them to be written; no other program, process, socket or kernel object. Descriptors that are open
+ * stay so. For who parses recordings with rights that the parser does not need.
  *
  * Taken as far as it is to be had: without Landlock (Linux 5.13) files can be opened as before. A negative
  * errno, with the problem in words, when capabilities cannot be given up or calls cannot be filtered. */
