@@ -83,7 +83,8 @@ static void end_at_once(int status, void *unused)
 int reading_confine(const char *folder, struct problem *problem)
 {
     bool root = geteuid() == 0;
-    /* Another file system tree, as /proc/PID/root, is entered anew for each file, which takes capabilities. */
+    /* Another file system tree, as /proc/PID/root, is entered anew for each file, which takes capabilities.
+     */
     bool through_process = strncmp(folder, "/proc/", 6) == 0;
     int r = privileges_leave_for(folder, problem); /* a recording is what its owner made of it */
     if (r < 0 || !root || through_process || access(folder, R_OK) < 0)
