@@ -1,0 +1,202 @@
+// What sonde takes on a host with many processes and threads:
+//   node bench/bighost.mjs SONDE LOAD [--results FILE] [PART...]     (SONDE: build/sonde, LOAD: build/bench/bighost_load)
+// Parts, each with a size that may be given as PART=N (all of them when none is named):
+//   node=200      N idle Node processes: sonde's share of a CPU and its system calls a second
+//   threads=100   N idle processes of 100 threads: the same, and the memory of their rings
+//   stop=2000     attaching to and detaching from a program with N threads: the longest gap that its serving thread saw, and the
+//                 others, beside a bare interrupt and continue of the same threads, in turns
+//   churn=1000    N short Node runs, one after the other, under one recording: sonde's memory and descriptors
+//   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
+// Any number of calls add up: each appends a line of JSON to the results (bench/results/bighost.jsonl), with the commit.
+// Counting system calls needs perf and root; without them that column is null.
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { cpuTime, freePort, has, pause, spread } from './measure.mjs';
+
+const words = process.argv.slice(2), root = path.join(import.meta.dirname, '..');
+const at = words.indexOf('--results');
+const results = at < 0 ? path.join(root, 'bench', 'results', 'bighost.jsonl') : words.splice(at, 2)[1];
+const [sonde, load, ...chosen] = words;
+const work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bighost-'));
+const git = (...args) => execFileSync('git', ['-C', root, ...args], { encoding: 'utf8' }).trim();
+const commit = git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', 'src') ? '+' : '');
+const children = new Set();
+
+function run(command, ...args) {
+    const child = spawn(command, args.map(String), { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    children.add(child);
+    child.said = '';
+    child.complained = '';
+    child.stdout.on('data', (part) => { child.said += part; });
+    child.stderr.on('data', (part) => { child.complained += part; });
+    child.stdin.on('error', () => {});
+    child.ended = new Promise((resolve) => child.on('exit', (code, signal) => {
+        children.delete(child);
+        child.over = true;
+        resolve(code ?? signal);
+    }));
+    return child;
+}
+
+async function until(child, condition, what, seconds = 300) {
+    for (const end = Date.now() + 1000 * seconds; Date.now() < end && !child.over; await pause(20))
+        if (await condition()) return;
+    throw new Error(`${what}: ${child.over ? 'it ended' : 'it takes too long'}\n${child.said}${child.complained}`);
+}
+
+const manifest = (trace) => JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
+const traced = (trace) => {
+    try {
+        return manifest(trace).processes.length;
+    } catch {
+        return 0;
+    }
+};
+
+// What sonde holds: its own memory, the pages of its memory files (rings), descriptors.
+function held(pid) {
+    const status = fs.readFileSync(`/proc/${pid}/status`, 'utf8'), kb = (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)[1]);
+    let rings = 0, memfds = 0;
+    const fds = fs.readdirSync(`/proc/${pid}/fd`);
+    for (const fd of fds)
+        try {
+            if (!fs.readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('/memfd:sonde')) continue;
+            rings += fs.statSync(`/proc/${pid}/fd/${fd}`).blocks / 2;
+            memfds++;
+        } catch {} // it has just been closed
+    return { own_kb: kb('RssAnon'), rings_kb: rings, memfds, virtual_mb: Math.round(kb('VmSize') / 1024), descriptors: fds.length };
+}
+
+// System calls of a process in some seconds; tracefs is mounted for perf alone.
+async function systemCalls(pid, seconds) {
+    if (!has('perf')) return null;
+    const child = run('unshare', '-m', 'sh', '-c', `mount -t tracefs t /sys/kernel/tracing 2>/dev/null; exec perf stat -x, -e raw_syscalls:sys_enter -p ${pid} sleep ${seconds}`);
+    await child.ended;
+    const count = Number(/^(\d+),/m.exec(child.complained)?.[1]);
+    return Number.isFinite(count) ? count / seconds : null;
+}
+
+async function cost(pid, seconds) {
+    const cpu = cpuTime(pid), start = performance.now();
+    await pause(1000 * seconds);
+    const share = (cpuTime(pid) - cpu) / 1e4 / (performance.now() - start);
+    return { cpu_percent: Number(share.toFixed(2)), calls_a_second: await systemCalls(pid, seconds) };
+}
+
+function record(trace, ...command) {
+    return run(sonde, 'run', '-q', '--budget', '100,100000', '-o', trace, '--', ...command);
+}
+
+function killAll(child) { // with what it has started
+    try {
+        process.kill(-child.pid, 'SIGKILL');
+    } catch {} // nobody is left
+}
+
+async function ended(child) {
+    child.stdin.end();
+    child.kill('SIGINT');
+    await child.ended;
+    killAll(child);
+}
+
+// ---- the parts ----
+
+async function node(count) {
+    const trace = path.join(work, 'node'), script = path.join(work, 'idle.js');
+    fs.writeFileSync(script, `require('http').createServer((q, a) => a.end()).listen(0, '127.0.0.1', () => console.log('up'));`);
+    const recording = record(trace, 'sh', '-c', `i=0; while [ $i -lt ${count} ]; do "${process.execPath}" "${script}" & i=$((i+1)); sleep 0.15; done; wait`);
+    await until(recording, () => recording.said.split('up').length > count, `${count} Node processes`, 600);
+    await until(recording, () => traced(trace) >= 1, 'a manifest');
+    await pause(5000);
+    const result = { ...await cost(recording.pid, 10), ...held(recording.pid) };
+    await ended(recording);
+    return { processes: manifest(trace).processes.length, untraced: manifest(trace).untraced.length, ...result };
+}
+
+async function threads(count) {
+    const trace = path.join(work, 'threads'), each = 100;
+    const recording = record(trace, load, 'idle', count, each);
+    await until(recording, () => /up/.test(recording.said), `${count} processes`, 600);
+    await pause(5000);
+    const result = { ...await cost(recording.pid, 10), ...held(recording.pid) };
+    await ended(recording);
+    const { processes, losses } = manifest(trace);
+    return { processes: processes.length, threads: processes.reduce((sum, p) => sum + p.threads.length, 0), lost: losses.reduce((sum, l) => sum + l.count, 0), ...result };
+}
+
+async function stop(count) {
+    const service = run(load, 'serve', count), line = async () => {
+        const before = service.said.length;
+        service.stdin.write('\n');
+        await until(service, () => service.said.indexOf('\n', before) >= 0, 'a gap');
+        return service.said.slice(before).trim().split(' ').map((ns) => Number(ns) / 1e6);
+    };
+    await until(service, () => /up/.test(service.said), 'the program');
+    const seen = { nothing: [], bare: [], attach: [] }, bare = [], longest = [], total = [];
+    for (let i = 0; i < 10; i++) {
+        await line();
+        await pause(600);
+        seen.nothing.push(await line());
+        bare.push(Number(spawnSync(load, ['hold', String(service.pid)], { encoding: 'utf8' }).stdout) / 1e6);
+        seen.bare.push(await line());
+        const trace = path.join(work, `stop-${i}`);
+        const attached = run(sonde, 'attach', '-q', '--no-kernel', '-o', trace, '--duration', '0.3', service.pid);
+        const status = await attached.ended;
+        if (status !== 0 && status !== 4) throw new Error(`sonde attach: ${status}\n${attached.complained}`);
+        seen.attach.push(await line());
+        const { stops } = manifest(trace).processes[0];
+        longest.push(stops.longest_ns / 1e6);
+        total.push(stops.total_ns / 1e6);
+    }
+    service.kill('SIGKILL');
+    const of = (list) => Object.fromEntries(Object.entries(spread(list)).map(([name, x]) => [name, Number(x.toFixed(2))]));
+    const both = (list) => ({ serving_ms: of(list.map(([main]) => main)), others_ms: of(list.map(([, others]) => others)) });
+    return { threads: count, nothing: both(seen.nothing), bare: { held_ms: of(bare), ...both(seen.bare) }, sonde: { longest_hold_ms: of(longest), all_holds_ms: of(total), ...both(seen.attach) } };
+}
+
+async function churn(count) {
+    const trace = path.join(work, 'churn'), script = path.join(work, 'short.js');
+    fs.writeFileSync(script, `require('fs').readFile(__filename, () => {});`);
+    const recording = record(trace, 'sh', '-c', `i=0; while [ $i -lt ${count} ]; do "${process.execPath}" "${script}"; echo ran; i=$((i+1)); done; read x`);
+    const seen = [];
+    for (let next = 0; next <= count; next += count / 10) {
+        await until(recording, () => recording.said.split('ran').length > next, `${next} runs`, 1200);
+        await pause(200);
+        seen.push({ runs: next, ...held(recording.pid) });
+        process.stderr.write(`${JSON.stringify(seen.at(-1))}\n`);
+    }
+    const cpu_s = cpuTime(recording.pid) / 1e9;
+    recording.stdin.end('\n');
+    await recording.ended;
+    return { runs: count, accounted: traced(trace) + manifest(trace).untraced.length, cpu_s, seen };
+}
+
+async function busy(count) {
+    const trace = path.join(work, 'busy'), port = await freePort();
+    const recording = record(trace, 'sh', '-c', `exec 3<&0; "${load}" idle ${count} 10 <&3 & redis-server --port ${port} --bind 127.0.0.1 --save "" --dir "${work}" > /dev/null`);
+    await until(recording, () => traced(trace) > count, `${count} processes and a Redis`);
+    const { stdout } = spawnSync('redis-benchmark', ['-p', port, '-c', 50, '-n', 400000, '-P', 16, '-t', 'set,get', '--csv'].map(String), { encoding: 'utf8' });
+    await ended(recording);
+    const { events, losses, processes } = manifest(trace);
+    const fullest = Math.max(...processes.flatMap((p) => p.threads.map((thread) => thread.fullest_percent ?? NaN)));
+    return { processes: processes.length, rates: stdout.trim().split('\n').slice(1).map((row) => row.split(',').slice(0, 2).join(' ').replaceAll('"', '')), events, losses, fullest_percent: Number.isFinite(fullest) ? fullest : null };
+}
+
+const PARTS = { node: [node, 200], threads: [threads, 100], stop: [stop, 2000], churn: [churn, 1000], busy: [busy, 50] };
+
+try {
+    for (const word of chosen.length ? chosen : Object.keys(PARTS)) {
+        const [name, size] = word.split('='), [measure, usual] = PARTS[name] ?? [];
+        if (!measure) throw new Error(`'${name}' is no part; they are ${Object.keys(PARTS).join(', ')}`);
+        const result = { commit, time: new Date().toISOString(), part: name, size: Number(size ?? usual), cpus: os.cpus().length, load: Number(os.loadavg()[0].toFixed(1)), ...await measure(Number(size ?? usual)) };
+        fs.appendFileSync(results, `${JSON.stringify(result)}\n`);
+        console.log(JSON.stringify(result, null, 1));
+    }
+} finally {
+    for (const child of children) killAll(child);
+    fs.rmSync(work, { recursive: true, force: true });
+}

@@ -1,0 +1,232 @@
+/* Programs for bench/bighost.mjs: with the functions by which sonde knows a Redis, and nothing behind them.
+ *
+ *   bighost_load idle PROCESSES THREADS    as many processes with as many threads; each thread calls call()
+ *                                          once, and sleeps; prints "up", ends with its input
+ *   bighost_load serve THREADS             the main thread reads the clock without a pause, the others sleep
+ *                                          in poll(2) and wake 20 times a second; each line of input prints
+ *                                          "MAIN OTHERS": the longest gap that the main thread saw since the
+ *                                          line before, ns, and the longest of any other thread beyond its
+ *                                          pause
+ *   bighost_load hold PID                  a bare stop of all threads: seizes them, interrupts them, waits
+ *                                          for all and lets go; prints how long they were held, ns */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <pthread.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 16384, PAUSE_MS = 50, STACK = 64 << 10 };
+
+void readQueryFromClient(void *connection);
+int aeProcessEvents(void *loop, int flags);
+void aeMain(void *loop);
+int RM_GetServerVersion(void);
+void call(void *client, int flags);
+
+void readQueryFromClient(void *connection)
+{
+    (void)connection;
+    __asm__ volatile("nop; nop; nop; nop; nop; nop");
+}
+
+int aeProcessEvents(void *loop, int flags)
+{
+    (void)loop;
+    __asm__ volatile("nop; nop; nop; nop; nop; nop");
+    return flags;
+}
+
+void aeMain(void *loop)
+{
+    aeProcessEvents(loop, 1);
+}
+
+int RM_GetServerVersion(void)
+{
+    return 0x7000f;
+}
+
+__attribute__((noipa, patchable_function_entry(5))) void call(void *client, int flags)
+{
+    (void)client;
+    (void)flags;
+    __asm__ volatile("nop; nop; nop; nop; nop; nop");
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void begin(int count, void *(*run)(void *))
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK);
+    for (int i = 0; i < count; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, run, NULL)) {
+            perror("pthread_create");
+            exit(1);
+        }
+    }
+}
+
+/* ---- idle ---- */
+
+static int called;
+
+static void *call_and_sleep(void *unused)
+{
+    call(NULL, 0);
+    __atomic_fetch_add(&called, 1, __ATOMIC_RELEASE);
+    for (;;)
+        pause();
+    return unused;
+}
+
+/* Writes a byte to 1 once all threads have called, and ends with its input. */
+static int idle_process(int threads)
+{
+    char byte;
+    const struct timespec moment = {.tv_nsec = 1000000};
+    call(NULL, 0);
+    begin(threads - 1, call_and_sleep);
+    while (__atomic_load_n(&called, __ATOMIC_ACQUIRE) < threads - 1)
+        nanosleep(&moment, NULL);
+    if (write(1, "u", 1) != 1)
+        return 1;
+    while (read(0, &byte, 1) > 0)
+        ;
+    return 0;
+}
+
+static int idle(char *self, char *processes, char *threads)
+{
+    int count = atoi(processes), ready[2], end[2];
+    char byte;
+    if (count == 0)
+        return idle_process(atoi(threads));
+    if (pipe(ready) < 0 || pipe(end) < 0)
+        return 1;
+    for (int i = 0; i < count; i++) {
+        if (fork() == 0) {
+            dup2(end[0], 0);
+            dup2(ready[1], 1);
+            for (int fd = 3; fd < 16; fd++)
+                close(fd);
+            execl(self, self, "idle", "0", threads, (char *)NULL);
+            _exit(127);
+        }
+    }
+    for (int i = 0; i < count; i++)
+        if (read(ready[0], &byte, 1) != 1)
+            return 1;
+    printf("up\n");
+    fflush(stdout);
+    while (read(0, &byte, 1) > 0)
+        ;
+    close(end[1]);
+    close(end[0]);
+    while (wait(NULL) > 0)
+        ;
+    return 0;
+}
+
+/* ---- serve ---- */
+
+static uint64_t others_ns; /* the longest, taken by the main thread */
+
+static void *wake_up(void *unused)
+{
+    for (;;) {
+        uint64_t before = now_ns();
+        poll(NULL, 0, PAUSE_MS);
+        uint64_t gap = now_ns() - before, most = __atomic_load_n(&others_ns, __ATOMIC_RELAXED);
+        gap -= gap < PAUSE_MS * 1000000ull ? gap : PAUSE_MS * 1000000ull;
+        while (gap > most &&
+               !__atomic_compare_exchange_n(&others_ns, &most, gap, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
+    }
+    return unused;
+}
+
+static int serve(int threads)
+{
+    uint64_t longest = 0, last;
+    begin(threads - 1, wake_up);
+    printf("up\n");
+    fflush(stdout);
+    last = now_ns();
+    for (unsigned turn = 0;; turn++) {
+        uint64_t now = now_ns();
+        if (now - last > longest)
+            longest = now - last;
+        last = now;
+        struct pollfd input = {.fd = 0, .events = POLLIN};
+        if (turn % 1024 || poll(&input, 1, 0) <= 0)
+            continue;
+        char line[64];
+        if (read(0, line, sizeof(line)) <= 0)
+            return 0;
+        printf("%llu %llu\n", (unsigned long long)longest,
+               (unsigned long long)__atomic_exchange_n(&others_ns, 0, __ATOMIC_RELAXED));
+        fflush(stdout);
+        longest = 0;
+        last = now_ns();
+    }
+}
+
+/* ---- hold ---- */
+
+static int hold(const char *pid)
+{
+    static pid_t threads[THREADS_MAX];
+    int count = 0, status;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%s/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && count < THREADS_MAX && (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.' && ptrace(PTRACE_SEIZE, atoi(entry->d_name), NULL, NULL) == 0)
+            threads[count++] = atoi(entry->d_name);
+    if (!count) {
+        perror("hold");
+        return 1;
+    }
+    uint64_t begun = now_ns();
+    for (int i = 0; i < count; i++)
+        ptrace(PTRACE_INTERRUPT, threads[i], NULL, NULL);
+    for (int i = 0; i < count; i++)
+        waitpid(threads[i], &status, __WALL);
+    for (int i = 0; i < count; i++)
+        ptrace(PTRACE_DETACH, threads[i], NULL, NULL);
+    printf("%llu\n", (unsigned long long)(now_ns() - begun));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "idle") == 0)
+        return idle(argv[0], argv[2], argv[3]);
+    if (argc == 3 && strcmp(argv[1], "serve") == 0)
+        return serve(atoi(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "hold") == 0)
+        return hold(argv[2]);
+    if (argc < 0) { /* never: what sonde looks for stays in the program */
+        aeMain(NULL);
+        readQueryFromClient(NULL);
+        return RM_GetServerVersion();
+    }
+    fprintf(stderr, "usage: bighost_load idle PROCESSES THREADS | serve THREADS | hold PID\n");
+    return 2;
+}
