@@ -16,6 +16,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "bpf/threads.h"
+#include "bpf/wake.h"
 #include "event/kernel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -50,11 +51,6 @@ struct {
     __type(value, u32);
     __uint(max_entries, 4096);
 } targets SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 22);
-} events SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -106,7 +102,7 @@ static __always_inline void count(u32 what)
             r_->head.event = SONDE_EVENT_##ident;             \
             r_->head.pad = 0;                                 \
             r_->body = (struct record_##ident){__VA_ARGS__};  \
-            bpf_ringbuf_submit(r_, BPF_RB_NO_WAKEUP);         \
+            bpf_ringbuf_submit(r_, wake_sonde());             \
         } else {                                              \
             count(SONDE_FAMILY_##family);                     \
         }                                                     \
@@ -527,8 +523,11 @@ static __always_inline u64 runnable_ns(struct task_struct *task, const struct th
 static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now,
                                       u8 unfinished)
 {
-    if (!s->off_ns)
+    if (!s->off_ns) {
+        if (!s->seen_running)
+            tell_running(s, now);
         return;
+    }
     if (WANTED(sched) && s->sched_attached == sched_attached)
         RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = runnable_ns(task, s, now),
                .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,

@@ -26,6 +26,7 @@ struct thread_state {
     s32 off_fd;                         /* the same when it left its processor */
     u16 call, off_call;
     u8 reason, woken_by;
+    u8 seen_running; /* sonde knows that it was */
 };
 
 enum { THREAD_SLOTS = 1024, SLOT_CLAIMED = 1 };

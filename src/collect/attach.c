@@ -555,7 +555,7 @@ int session_attach_within(struct session *session, struct proc *proc, uint64_t t
     if (r < 0)
         return r;
     program->stops = stops;
-    r = array_add(&session->programs, program);
+    r = session_add_program(session, program);
     if (r < 0) {
         program_silence(program);
         (void)try_to_detach(session, program, problem);

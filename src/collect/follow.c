@@ -19,6 +19,18 @@ int session_kernel_begin(struct session *session)
     return ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->kernel_stream);
 }
 
+void session_kernel_follow(struct session *session, struct program *program)
+{
+    if (!session->kernel)
+        return;
+    program->followed = kernel_add(session->kernel, program->pid) == 0;
+    if (!proc_exists(program->proc)) /* whom would it follow? */
+        kernel_remove(session->kernel, program->pid);
+    if (!program->followed)
+        target_miss(program->target, "the kernel's side: scheduling, TCP, disks",
+                    "more processes are traced than the kernel's side follows", NULL);
+}
+
 unsigned session_kernel_drain(struct session *session)
 {
     if (!session->kernel)
@@ -50,6 +62,7 @@ void session_kernel_tell_losses(struct session *session)
         if (!new)
             continue;
         session->kernel_lost[i] = lost[i];
+        session->kernel_lost_ns = clock_monotonic_ns();
         ctf_stream_discarded(session->kernel_stream, new);
         struct record_loss record = {.count = new, .reason = session_kernel_loss_reason(i)};
         ctf_stream_write(session->own, SONDE_EVENT_loss, clock_monotonic_ns(), 0, &record, NULL);

@@ -22,6 +22,8 @@
  * long. */
 #define SETTLE_NS (2 * NS_PER_MS)
 
+enum { RAN_BITS = 4096 };
+
 /* Any record of the ring. */
 struct pending {
     struct sonde_kernel_record head;
@@ -50,6 +52,8 @@ struct kernel_side {
     size_t first;
     uint64_t events[SONDE_FAMILY_COUNT];
     uint64_t unread; /* records that no memory was there for */
+    /* Which processes ran, as the records said: bits by the last digits of their numbers. */
+    uint64_t ran[RAN_BITS / 64];
 };
 
 /* ---- families ---- */
@@ -389,11 +393,13 @@ static void iterate(const struct bpf_link *link)
     close(iterator);
 }
 
-void kernel_add(struct kernel_side *kernel, pid_t pid)
+int kernel_add(struct kernel_side *kernel, pid_t pid)
 {
     uint32_t key = (uint32_t)pid, one = 1;
-    (void)bpf_map_update_elem(bpf_map__fd(kernel->bpf->maps.targets), &key, &one, BPF_ANY);
+    if (bpf_map_update_elem(bpf_map__fd(kernel->bpf->maps.targets), &key, &one, BPF_ANY) < 0)
+        return -errno;
     iterate(kernel->bpf->links.adopt);
+    return 0;
 }
 
 void kernel_remove(struct kernel_side *kernel, pid_t pid)
@@ -404,12 +410,48 @@ void kernel_remove(struct kernel_side *kernel, pid_t pid)
 
 /* ---- records ---- */
 
+static void note_running(struct kernel_side *kernel, uint32_t pid)
+{
+    kernel->ran[pid % RAN_BITS / 64] |= 1ull << pid % 64;
+}
+
+bool kernel_has_run(const struct kernel_side *kernel, pid_t pid)
+{
+    return kernel->ran[(uint32_t)pid % RAN_BITS / 64] >> (uint32_t)pid % 64 & 1;
+}
+
+void kernel_forget_running(struct kernel_side *kernel)
+{
+    memset(kernel->ran, 0, sizeof(kernel->ran));
+}
+
+bool kernel_tells_running(const struct kernel_side *kernel)
+{
+    return is_attached(kernel, SCHED);
+}
+
+int kernel_poll_fd(const struct kernel_side *kernel)
+{
+    return ring_buffer__epoll_fd(kernel->ring);
+}
+
+void kernel_sleep(struct kernel_side *kernel, bool asleep)
+{
+    __atomic_store_n(&kernel->bpf->bss->asleep, asleep, __ATOMIC_SEQ_CST);
+}
+
 /* Nearly in order as they come: one that is late moves forward past few. */
 static int on_record(void *context, void *data, size_t size)
 {
     struct kernel_side *kernel = context;
     struct pending new = {0};
+    if (size == sizeof(struct sonde_kernel_running) && ((struct sonde_kernel_record *)data)->event == 0) {
+        note_running(kernel, ((struct sonde_kernel_running *)data)->pid);
+        return 0;
+    }
     memcpy(&new, data, MIN(size, sizeof(new)));
+    if (new.head.event == SONDE_EVENT_sched_switch)
+        note_running(kernel, new.body.sched_switch.pid);
     if (new.head.event >= SONDE_EVENT_COUNT || size < sizeof(new.head)) {
         kernel->unread++;
         return 0;

@@ -27,13 +27,26 @@ int kernel_new(uint32_t families, struct kernel_side **ret_kernel, struct proble
 void kernel_free(struct kernel_side *kernel);
 DEFINE_FREEP(struct kernel_side, kernel_free)
 
-/* Follows a process, all its threads; and no more. */
-void kernel_add(struct kernel_side *kernel, pid_t pid);
+/* Follows a process, all its threads (a negative errno: there are too many processes); and no more. */
+int kernel_add(struct kernel_side *kernel, pid_t pid);
 void kernel_remove(struct kernel_side *kernel, pid_t pid);
 
 /* Moves records into the stream: those of the last milliseconds stay, since a processor may be late with one
  * that belongs before them; all when final. Returns how full the ring was, in parts of 256. */
 unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final);
+
+/* Does the kernel say whenever a thread of a followed process begins to run? */
+bool kernel_tells_running(const struct kernel_side *kernel);
+
+/* Has a thread of the process begun to run, as the records say that were drained since it was last forgotten?
+ * True also when another process has, now and then. Where records were lost it may be without being said. */
+bool kernel_has_run(const struct kernel_side *kernel, pid_t pid);
+void kernel_forget_running(struct kernel_side *kernel);
+
+/* A descriptor for poll(2) that is readable while there are records, or, once kernel_sleep() was called, when
+ * a thread begins to run. */
+int kernel_poll_fd(const struct kernel_side *kernel);
+void kernel_sleep(struct kernel_side *kernel, bool asleep);
 
 /* System calls and waits that have not ended are told as they are now. Before the last drain. */
 void kernel_tell_unfinished(struct kernel_side *kernel);

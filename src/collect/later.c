@@ -28,9 +28,10 @@ static struct newcomer *newcomer_of(struct session *session, pid_t pid)
 }
 
 /* Held from now on; the one that had the number before is gone. */
-static struct newcomer *add_newcomer(struct session *session, struct proc *proc)
+static struct newcomer *add_newcomer(struct session *session, pid_t root, struct proc *proc)
 {
-    const struct newcomer newcomer = {.proc = proc, .pid = proc->pid, .seen_ns = clock_monotonic_ns()};
+    const struct newcomer newcomer = {
+        .proc = proc, .pid = proc->pid, .root = root, .seen_ns = clock_monotonic_ns()};
     if (array_add(&session->newcomers, newcomer) < 0)
         return NULL;
     proc_ref(proc);
@@ -91,24 +92,31 @@ static void meet(struct session *session, struct newcomer *newcomer, uint64_t no
         try_to_attach(session, newcomer, now_ns);
 }
 
-static void meet_children_of(struct session *session, const struct proc *proc, int depth, uint64_t now_ns);
+/* A look at the descendants of a program that was attached to. */
+struct round {
+    struct session *session;
+    pid_t root;
+    uint64_t now_ns;
+};
 
-static void meet_child(struct session *session, pid_t pid, int depth, uint64_t now_ns)
+static void meet_children_of(const struct round *round, const struct proc *proc, int depth);
+
+static void meet_child(const struct round *round, pid_t pid, int depth)
 {
-    struct newcomer *newcomer = newcomer_of(session, pid);
+    struct newcomer *newcomer = newcomer_of(round->session, pid);
     _cleanup_(proc_unrefp) struct proc *proc = newcomer ? proc_ref(newcomer->proc) : NULL;
     if (!proc && proc_open(pid, &proc) < 0)
         return;
     if (!newcomer)
-        newcomer = add_newcomer(session, proc);
+        newcomer = add_newcomer(round->session, round->root, proc);
     if (newcomer)
-        meet(session, newcomer, now_ns);
-    meet_children_of(session, proc, depth + 1, now_ns);
+        meet(round->session, newcomer, round->now_ns);
+    meet_children_of(round, proc, depth + 1);
 }
 
 /* The children that one thread has started. */
-static void meet_children_of_thread(struct session *session, const struct proc *proc, const char *tid,
-                                    int depth, uint64_t now_ns)
+static void meet_children_of_thread(const struct round *round, const struct proc *proc, const char *tid,
+                                    int depth)
 {
     char name[300];
     _cleanup_(freep) char *text = NULL;
@@ -118,17 +126,17 @@ static void meet_children_of_thread(struct session *session, const struct proc *
         pid_t child = (pid_t)strtol(at, &end, 10);
         if (end == at || child <= 0 || child == getpid())
             break;
-        meet_child(session, child, depth, now_ns);
+        meet_child(round, child, depth);
     }
 }
 
-static void meet_children_of(struct session *session, const struct proc *proc, int depth, uint64_t now_ns)
+static void meet_children_of(const struct round *round, const struct proc *proc, int depth)
 {
     enum { DEPTH_MAX = 16 };
     DIR *tasks = depth < DEPTH_MAX ? proc_list(proc, "task") : NULL;
     for (struct dirent *entry; tasks && (entry = readdir(tasks));)
         if (entry->d_name[0] != '.')
-            meet_children_of_thread(session, proc, entry->d_name, depth, now_ns);
+            meet_children_of_thread(round, proc, entry->d_name, depth);
     if (tasks)
         closedir(tasks);
 }
@@ -154,7 +162,7 @@ static void notice_exec(struct session *session, struct program *program, uint64
     session_end_program(session, program, true);
     struct newcomer *newcomer = newcomer_of(session, program->pid);
     if (!newcomer)
-        newcomer = add_newcomer(session, program->proc);
+        newcomer = add_newcomer(session, program->pid, program->proc);
     if (newcomer) {
         newcomer->image = image_of(program->proc);
         newcomer->replaced = true;
@@ -177,6 +185,31 @@ static void check_kernel(struct program *program)
                     "Attach to them by their PIDs.");
 }
 
+static const struct program *program_of(const struct session *session, pid_t pid)
+{
+    array_foreach (&session->programs, p)
+        if ((*p)->pid == pid && !(*p)->ended_ns)
+            return *p;
+    return NULL;
+}
+
+/* Who does nothing starts nobody. Its descendants are as they were when they are all programs that we trace,
+ * and do nothing either; then they are taken as met. */
+static bool is_as_before(struct session *session, const struct program *program, uint64_t now_ns)
+{
+    if (!program->quiet)
+        return false;
+    array_foreach (&session->newcomers, n) {
+        const struct program *child = n->root == program->pid ? program_of(session, n->pid) : NULL;
+        if (n->root == program->pid && !(child && child->quiet))
+            return false;
+    }
+    array_foreach (&session->newcomers, n)
+        if (n->root == program->pid)
+            n->met_ns = now_ns;
+    return true;
+}
+
 void session_follow(struct session *session, uint64_t now_ns)
 {
     if (now_ns - session->followed_ns < LOOK_MS * NS_PER_MS)
@@ -184,12 +217,12 @@ void session_follow(struct session *session, uint64_t now_ns)
     session->followed_ns = now_ns;
     for (size_t i = 0; i < session->programs.count; i++) {
         struct program *program = session->programs.at[i];
-        if (!program->attached || program->ended_ns)
+        if (!program->attached || program->ended_ns || is_as_before(session, program, now_ns))
             continue;
         check_kernel(program);
         notice_exec(session, program, now_ns);
         if (!program->ended_ns)
-            meet_children_of(session, program->proc, 0, now_ns);
+            meet_children_of(&(struct round){session, program->pid, now_ns}, program->proc, 0);
     }
     for (size_t i = 0; i < session->newcomers.count; i++)
         if (session->newcomers.at[i].replaced && session->newcomers.at[i].met_ns != now_ns)

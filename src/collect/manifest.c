@@ -295,6 +295,7 @@ int session_write_manifest(struct session *session, bool complete)
     int r = file_replace(path, json, strlen(json));
     free(json);
     session->manifest_wanted = false;
+    session->manifest_events = totals.events;
     session->manifest_took_ns = own_cpu_ns() - begin;
     return r;
 }

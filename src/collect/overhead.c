@@ -227,7 +227,7 @@ static void switch_kernel(struct session *session, uint32_t families)
             return;
         array_foreach (&session->programs, p)
             if (!(*p)->ended_ns)
-                kernel_add(session->kernel, (*p)->pid);
+                session_kernel_follow(session, *p);
     } else if (session->kernel) {
         session->options.families |= kernel_switch(session->kernel, families);
     }

@@ -215,9 +215,9 @@ bool program_thread_gone(const struct program *program, struct program_thread *t
             return ++t->missed > 1; /* a look into /proc may overlook a thread while others end */
         program_thread_open(program, t, tid);
     }
-    if (faccessat(program->proc->directory, "task", F_OK, 0) < 0)
+    if (proc_has_thread(program->proc, (pid_t)t->tid) || errno != ENOENT)
         return false;
-    return !proc_has_thread(program->proc, (pid_t)t->tid) && errno == ENOENT;
+    return faccessat(program->proc->directory, "task", F_OK, 0) == 0; /* it was not the process */
 }
 
 static void thread_begins(struct program *program, uint32_t slot, uint32_t owner)
@@ -253,6 +253,7 @@ static unsigned drain_thread(struct program *program, struct program_thread *t, 
     unsigned fullness = ring_drain_begin(t->ring, &drain);
     if (fullness && !t->stream && ctf_stream_open(writer, (uint32_t)program->pid, t->tid, &t->stream) < 0)
         return 0; /* out of memory: the ring keeps them as long as it can */
+    t->drained |= fullness > 0;
     while (fullness && ring_drain_next(&drain, &record)) {
         ctf_stream_write(t->stream, record.id, clock_fit_ns(fit, record.end_tsc),
                          clock_fit_duration_ns(fit, record.end_tsc, record.duration), record.payload,
@@ -284,5 +285,6 @@ unsigned program_drain(struct program *program, struct ctf_writer *writer, const
         unsigned fullness = drain_thread(program, t, writer, fit);
         fullest = MAX(fullest, fullness);
     }
+    program->drained |= fullest > 0;
     return fullest;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "collect/quota.h"
 #include "attach/patch.h"
@@ -21,6 +22,9 @@ struct program_thread {
     uint32_t tid;      /* in our PID namespace; 0 when it ended before we looked */
     uint32_t owner;    /* the same in its own, as it stands in the slot */
     uint32_t missed;   /* times that it was not found among the process's */
+    bool drained;      /* records of it have arrived since the last tick */
+    uint64_t shown_ns; /* when it was last seen to do something */
+    uint64_t sched_read_ns, sched_read_run_ns, sched_read_wait_ns; /* schedstat, as read last, and when */
     struct ctf_stream *stream;
     uint64_t lost_full, lost_signal, lost_depth; /* already reported */
     uint64_t unreadable;
@@ -74,9 +78,17 @@ struct program {
     uint64_t stack_start; /* of its main thread: another after an exec */
     struct program_thread unseen;
     uint64_t started_ns, ended_ns; /* ended_ns 0 while it lives */
-    long filters;                  /* of system calls, that it has; -1 when that is not known */
-    uint64_t filters_next_ns;      /* when they are counted again */
-    bool calls_barred;             /* it has one of late that the probe's calls might not survive */
+    bool gone;                     /* it has ended, as its pidfd says; what is in its rings is drained yet */
+    bool drained;                  /* records of it have arrived since that was last asked */
+    bool followed;                 /* by the kernel's side */
+    bool quiet;                    /* no thread of it has run for a while (news.c) */
+    bool has_cpu_clock;
+    clockid_t cpu_clock;                  /* of all its threads */
+    uint64_t cpu_ns, cpu_next_ns, ran_ns; /* its time as read last, when it is read next, when it changed */
+    bool checks_slots;                    /* it has run since its slots were looked through */
+    long filters;                         /* of system calls, that it has; -1 when that is not known */
+    uint64_t filters_next_ns;             /* when they are counted again */
+    bool calls_barred;                    /* it has one of late that the probe's calls might not survive */
     struct quota quota;
     uint64_t memory_bytes;        /* last told */
     uint64_t memory_next_ns;      /* when it is read again */

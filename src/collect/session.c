@@ -81,7 +81,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (!session)
         return -ENOMEM;
     session->options = *options;
-    session->listener = session->child_pidfd = session->audit.file = session->audit.socket = -1;
+    session->listener = session->child_pidfd = session->news = session->audit.file = session->audit.socket =
+        -1;
     session->idle_us = IDLE_MAX_US;
     if (!session->options.stall_ns)
         session->options.stall_ns = 20 * NS_PER_MS;
@@ -102,6 +103,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (r < 0)
         return r;
     r = listen_for_probes(session, problem);
+    if (r >= 0)
+        r = session_news_begin(session);
     if (r >= 0)
         r = stall_sampler_new(&session->sampler);
     if (r >= 0)
@@ -146,6 +149,8 @@ void session_free(struct session *session)
     ctf_stream_free(session->kernel_stream);
     kernel_free(session->kernel);
     ctf_writer_free(session->writer);
+    if (session->news >= 0)
+        close(session->news);
     if (session->listener >= 0)
         close(session->listener);
     if (session->child_pidfd >= 0)
@@ -246,6 +251,8 @@ int session_spawn(struct session *session, char *const argv[], pid_t *ret_pid, s
     }
     session->child = pid;
     session->child_pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (session->child_pidfd < 0 || session_news_add(session, session->child_pidfd, session) < 0)
+        session->child_gone = true; /* it is asked every time */
     *ret_pid = pid;
     return 0;
 }
@@ -270,6 +277,7 @@ void session_end_program(struct session *session, struct program *program, bool 
     session_tell_losses(session, program);
     session_tell_quota(session, program, clock_monotonic_ns(), true);
     program->ended_ns = clock_monotonic_ns();
+    session_news_remove(session, program->proc->pidfd);
     if (gone) {
         tell_exit(session, program);
         if (session->kernel)
@@ -322,35 +330,6 @@ static void free_slots(struct session *session, struct program *program)
     }
 }
 
-/* Sonde sleeps most of the time and is run soon after it wakes. When it was not, nobody was: a virtual
- * machine that stood still, or far too much work. What took long meanwhile is not the programs' doing. */
-static void note_machine_stall(struct session *session, uint64_t asleep_ns, uint64_t awake_ns)
-{
-    enum { LATE_MS = 40 };
-    uint64_t due_ns = asleep_ns + session->idle_us * NS_PER_US;
-    if (awake_ns < due_ns + LATE_MS * NS_PER_MS)
-        return;
-    struct record_machine_stall record = {.late_ns = awake_ns - due_ns};
-    ctf_stream_write(session->own, SONDE_EVENT_machine_stall, awake_ns, awake_ns - due_ns, &record, NULL);
-}
-
-static void wait_for_news(struct session *session)
-{
-    uint64_t asleep_ns = clock_monotonic_ns();
-    struct pollfd wait[2] = {{.fd = session->listener, .events = POLLIN}};
-    int n = 1;
-    if (session->child_pidfd >= 0)
-        wait[n++] = (struct pollfd){.fd = session->child_pidfd, .events = POLLIN};
-    const struct timespec timeout = {.tv_nsec = session->idle_us * 1000};
-    int ready = ppoll(wait, (nfds_t)n, &timeout, NULL);
-    note_machine_stall(session, asleep_ns, clock_monotonic_ns());
-    if (ready > 0 && (wait[0].revents & POLLIN)) {
-        uint64_t before_ns = session_cpu_ns(session);
-        session_welcome(session);
-        session->setup_ns += session_cpu_ns(session) - before_ns;
-    }
-}
-
 static void take_anchor(struct session *session)
 {
     struct record_clock_jump record = {.ahead_ns = clock_fit_anchor(&session->fit)};
@@ -376,20 +355,54 @@ bool session_command_runs(const struct session *session)
 
 static bool command_ended(struct session *session, uint64_t now_ns)
 {
+    if (!session->child_gone)
+        return false;
     pid_t group = getsid(session->child); /* it has one until we wait for it */
     if (waitpid(session->child, &session->command_status, WNOHANG) != session->child)
         return false;
     session->child = 0;
     session->command_group = group;
     session->command_ended_ns = now_ns;
-    close(session->child_pidfd);
+    if (session->child_pidfd >= 0) {
+        session_news_remove(session, session->child_pidfd);
+        close(session->child_pidfd);
+    }
     session->child_pidfd = -1;
     return true;
 }
 
+/* At once when somebody is missing in it; as long as nothing is recorded, seldom. */
+static bool manifest_is_due(const struct session *session, uint64_t now_ns)
+{
+    struct ctf_totals totals;
+    uint64_t age_ns = now_ns - session->manifest_ns;
+    ctf_writer_totals(session->writer, &totals);
+    uint64_t pause_ns = session->manifest_wanted                    ? 0
+                        : totals.events != session->manifest_events ? 2 * NS_PER_S
+                                                                    : 60 * NS_PER_S;
+    return age_ns > pause_ns && age_ns > MANIFEST_PAUSE * session->manifest_took_ns;
+}
+
+int session_add_program(struct session *session, struct program *program)
+{
+    int r = session_news_add(session, program->proc->pidfd, program);
+    if (r >= 0) {
+        r = array_add(&session->programs, program);
+        if (r < 0)
+            session_news_remove(session, program->proc->pidfd);
+    }
+    if (r >= 0)
+        session_program_runs(program, clock_monotonic_ns());
+    return r;
+}
+
 int session_step(struct session *session, int *ret_status)
 {
-    wait_for_news(session);
+    if (session_wait_for_news(session)) {
+        uint64_t before_ns = session_cpu_ns(session);
+        session_welcome(session);
+        session->setup_ns += session_cpu_ns(session) - before_ns;
+    }
     uint64_t now = clock_monotonic_ns();
     if (now - session->anchored_ns > NS_PER_S || clock_fit_is_off(&session->fit)) {
         take_anchor(session);
@@ -399,12 +412,12 @@ int session_step(struct session *session, int *ret_status)
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
             continue;
-        bool gone = proc_has_ended((*p)->proc); /* asked before the drain, so that nothing comes after it */
         unsigned fullness = program_drain(*p, session->writer, &session->fit);
         fullest = MAX(fullest, fullness);
-        if (gone)
+        if ((*p)->gone) /* before the drain: nothing comes after it */
             session_end_program(session, *p, true);
     }
+    session_notice_quiet(session, now);
     /* Rings should be about an eighth full when we come: sooner next time when they were fuller. */
     if (fullest > 32)
         session->idle_us = MAX(session->idle_us / 2, (unsigned)IDLE_MIN_US);
@@ -419,12 +432,13 @@ int session_step(struct session *session, int *ret_status)
         session->flushed_ns = now;
         flush_all(session);
         array_foreach (&session->programs, p)
-            if (!(*p)->ended_ns)
+            if (!(*p)->ended_ns && (*p)->checks_slots) {
+                (*p)->checks_slots = !(*p)->quiet;
                 free_slots(session, *p);
+            }
     }
     session_follow(session, now);
-    if (now - session->manifest_ns > (session->manifest_wanted ? 0 : 2 * NS_PER_S) &&
-        now - session->manifest_ns > MANIFEST_PAUSE * session->manifest_took_ns)
+    if (manifest_is_due(session, now))
         (void)session_write_manifest(session, false);
     if (session->child && !command_ended(session, now))
         return 1;

@@ -21,6 +21,7 @@ struct newcomer {
     struct proc *proc; /* since it was first seen */
     pid_t pid;
     uint64_t image; /* which file it executes */
+    pid_t root;     /* the program that was attached to whose descendant it is */
     uint64_t seen_ns, met_ns, next_ns;
     unsigned tries;
     bool settled;  /* traced, or nothing for us */
@@ -43,8 +44,10 @@ struct session {
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
     struct audit audit;
+    int news;                  /* epoll: the listener, the command, the programs */
     struct rlimit descriptors; /* the limit we were given */
     pid_t child;               /* the command; 0 when it has ended, or there is none */
+    bool child_gone;           /* it has ended, as its pidfd says, and is to be waited for */
     int command_status;
     pid_t command_group; /* its session (setsid) */
     uint64_t command_ended_ns, outlived_ns;
@@ -67,6 +70,7 @@ struct session {
     size_t step_count;
     struct problem kernel_problem;             /* why it is missing though asked for */
     uint64_t kernel_lost[SONDE_KERNEL_COUNTS]; /* told */
+    uint64_t kernel_lost_ns;                   /* when some were last told; 0: never */
     struct clock_fit fit;
     struct stall_sampler *sampler;
     struct target_cache files; /* of all programs met */
@@ -77,6 +81,7 @@ struct session {
     uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;
     uint64_t manifest_took_ns; /* of a processor, the last one: with thousands of processes it is much */
     bool manifest_wanted;      /* it lacks somebody */
+    uint64_t manifest_events;  /* that there were on disk then */
     uint64_t lost_reported;
     unsigned idle_us; /* how long the next step may sleep */
     bool finished;
@@ -89,7 +94,23 @@ void session_note(struct session *session, const char *format, ...) _printf_(2, 
 void session_welcome(struct session *session);
 
 /* A program is traced from now on. */
-void session_tell_start(struct session *session, const struct program *program);
+void session_tell_start(struct session *session, struct program *program);
+
+/* What the session waits for (news.c): the listener and the pidfds that are added. Whose pidfd it is (a
+ * program, or the session itself for its command) is marked as gone when it has ended. */
+int session_news_begin(struct session *session);
+int session_news_add(struct session *session, int pidfd, void *whose);
+void session_news_remove(struct session *session, int fd);
+
+/* Sleeps until there is something to be done; true: a probe says hello. */
+bool session_wait_for_news(struct session *session);
+
+/* After each drain: which programs are quiet, and which no more. */
+void session_notice_quiet(struct session *session, uint64_t now_ns);
+void session_program_runs(struct program *program, uint64_t now_ns);
+
+/* Puts a program among those that are traced, and takes it. */
+int session_add_program(struct session *session, struct program *program);
 
 /* Every 10 ms or so: processor time of threads, callbacks open too long. */
 void session_tend(struct session *session, uint64_t now_ns);
@@ -106,6 +127,7 @@ void session_tell_thread_losses(struct session *session, struct program *program
 /* The kernel's side: begins it as far as it may, moves its records (how full its ring was, in parts of 256),
  * tells its losses, and ends it. */
 int session_kernel_begin(struct session *session);
+void session_kernel_follow(struct session *session, struct program *program);
 unsigned session_kernel_drain(struct session *session);
 void session_kernel_tell_losses(struct session *session);
 uint8_t session_kernel_loss_reason(uint32_t count); /* of an index of kernel_losses() */

@@ -29,11 +29,25 @@ static bool read_sched(const struct program_thread *t, uint64_t *ret_run_ns, uin
     return true;
 }
 
+/* The same once a tick, however many want it. */
+static bool read_sched_at(struct program_thread *t, uint64_t now_ns, uint64_t *ret_run_ns,
+                          uint64_t *ret_wait_ns)
+{
+    if (t->sched_read_ns != now_ns) {
+        if (!read_sched(t, &t->sched_read_run_ns, &t->sched_read_wait_ns))
+            return false;
+        t->sched_read_ns = now_ns;
+    }
+    *ret_run_ns = t->sched_read_run_ns;
+    *ret_wait_ns = t->sched_read_wait_ns;
+    return true;
+}
+
 static void tell_sched(struct session *session, struct program *program, struct program_thread *t,
                        uint64_t now_ns, bool certainly)
 {
     uint64_t run_ns, wait_ns;
-    if (!read_sched(t, &run_ns, &wait_ns))
+    if (!read_sched_at(t, now_ns, &run_ns, &wait_ns))
         return;
     bool changed = run_ns != t->sched_run_ns || wait_ns != t->sched_wait_ns;
     bool due = wait_ns - t->sched_wait_ns > NS_PER_MS || run_ns - t->sched_run_ns > 4 * NS_PER_MS ||
@@ -325,7 +339,7 @@ enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
 static void weigh_load(struct program_thread *t, uint64_t now_ns)
 {
     uint64_t run_ns, wait_ns;
-    if (!read_sched(t, &run_ns, &wait_ns))
+    if (!read_sched_at(t, now_ns, &run_ns, &wait_ns))
         return;
     t->running = run_ns - t->load_run_ns >= GLANCE_RUN_NS;
     if (t->load_ns && now_ns > t->load_ns)
@@ -402,7 +416,7 @@ static void watch_thread(struct session *session, struct program *program, struc
 /* The main thread of a program that we attached to, until it begins a callback: when it computes all the time
  * it is stuck in one that began before we came. It may show itself meanwhile, as by its collections; then it
  * takes more to believe that, since short callbacks may begin and end between our looks. */
-enum { LOOKS_MIN = 30 };
+enum { LOOKS_MIN = 30, UNSTUCK_PART = 16 };
 static const double STUCK_LOAD = 0.5;
 
 static const struct program_thread *main_thread(const struct program *program)
@@ -433,8 +447,10 @@ static void watch_unseen(struct session *session, struct program *program, uint6
         (shown && (t->glances < LOOKS_MIN || elapsed_ns < NOTE_MS * NS_PER_MS)))
         return;
     double load = (double)(run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns) / (double)elapsed_ns;
-    if (load < STUCK_LOAD)
+    if (load < STUCK_LOAD) { /* it takes ever longer until it can have been stuck for most of the time */
+        t->stall_next_ns = now_ns + elapsed_ns / UNSTUCK_PART;
         return;
+    }
     struct record_open_span record = {.since_ns = program->started_ns,
                                       .pid = (uint32_t)program->pid,
                                       .tid = t->tid,
@@ -445,11 +461,32 @@ static void watch_unseen(struct session *session, struct program *program, uint6
     t->stall_next_ns = clock_monotonic_ns() + session->options.stall_ns * MIN(t->stall_samples, 25u);
 }
 
+/* Is a thread amid something? Waiting for events, which Node does in a phase of its loop, is nothing. */
+static bool is_amid_something(const struct program_thread *t)
+{
+    struct sonde_open_span open;
+    uint32_t depth = ring_open_count(t->ring);
+    return depth && ring_open_span(t->ring, depth - 1, &open) &&
+           !(open.event == SONDE_EVENT_uv_phase && open.argument == SONDE_uv_phase_poll);
+}
+
+/* Threads show what they do by records and open spans. Of those that show nothing times are read now and
+ * then: a pool has many that wait for work. */
+static const uint64_t SHOWS_NS = 1200 * NS_PER_MS, UNSHOWN_GAP_NS = 2 * NS_PER_S;
+
+static bool shows_itself(struct program_thread *t, uint64_t now_ns)
+{
+    if (t->drained || is_amid_something(t))
+        t->shown_ns = now_ns;
+    t->drained = false;
+    return now_ns - t->shown_ns < SHOWS_NS || now_ns - t->sched_read_ns > UNSHOWN_GAP_NS;
+}
+
 void session_tend(struct session *session, uint64_t now_ns)
 {
     array_foreach (&session->programs, p) {
         struct program *program = *p;
-        if (program->ended_ns)
+        if (program->ended_ns || program->quiet)
             continue;
         watch_filters(session, program, now_ns);
         session_tell_quota(session, program, now_ns,
@@ -463,8 +500,10 @@ void session_tend(struct session *session, uint64_t now_ns)
             if (!ring_owner(t->ring))
                 continue;
             session_apply_families_to(session, t);
-            tell_sched(session, program, t, now_ns, false);
-            if (runs_callbacks(program) && ring_open_count(t->ring))
+            bool shows = shows_itself(t, now_ns);
+            if (shows)
+                tell_sched(session, program, t, now_ns, false);
+            if (shows && runs_callbacks(program) && ring_open_count(t->ring))
                 weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }

@@ -89,7 +89,7 @@ static int hand_rings_over(const struct guest *guest, struct ring_memory *rings,
     return 0;
 }
 
-void session_tell_start(struct session *session, const struct program *program)
+void session_tell_start(struct session *session, struct program *program)
 {
     struct record_process_start record = {.start_ns = program->started_ns,
                                           .pid = (uint32_t)program->pid,
@@ -103,10 +103,7 @@ void session_tell_start(struct session *session, const struct program *program)
         ctf_stream_write(session->own, SONDE_EVENT_process_start, clock_monotonic_ns(), 0, &record,
                          text_get(&strings));
     text_done(&strings);
-    if (session->kernel)
-        kernel_add(session->kernel, program->pid);
-    if (session->kernel && !proc_exists(program->proc)) /* whom would it follow? */
-        kernel_remove(session->kernel, program->pid);
+    session_kernel_follow(session, program);
 }
 
 static int patch(struct session *session, struct guest *guest, struct target *target,
@@ -180,7 +177,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     }
     target = NULL;
     program->forked = guest->hello.verb == SONDE_FORKED;
-    r = array_add(&session->programs, program);
+    r = session_add_program(session, program);
     if (r < 0) {
         program_free(program);
         return r;

@@ -31,6 +31,12 @@ struct sonde_kernel_record {
     uint32_t pad;
 };
 
+/* The same with event 0, which is no event of the catalogue: a thread of the process runs. */
+struct sonde_kernel_running {
+    struct sonde_kernel_record head;
+    uint32_t pid, pad;
+};
+
 /* What a system call is, by its number: bits. */
 enum sonde_call_kind {
     SONDE_CALL_FD = 1,      /* its first argument is a descriptor */

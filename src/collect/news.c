@@ -1,0 +1,165 @@
+/* What a session waits for, and which of its programs do nothing.
+ *
+ * A program is quiet when no thread of it has used a CPU for a while, by the kernel's account of the process.
+ * Nothing is read of a quiet program: its thread times, memory, filters, children cannot have changed. It
+ * ends to be quiet when the kernel's side says that one of its threads runs, when a record of it arrives, or,
+ * where there is no kernel's side, when its account has changed, which is then looked at ten times a second.
+ *
+ * While all programs are quiet, and the kernel's side would say when one is not, the session sleeps for long:
+ * the first thread that runs wakes it (bpf/activity.bpf.c), so that no ring fills unseen. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/session_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* Long enough that what is told at intervals of a second has been told as it was at the end. */
+static const uint64_t QUIET_AFTER_NS = 1200 * NS_PER_MS, LOOK_NS = 100 * NS_PER_MS;
+
+/* Ctrl-C, and whatever else the session's user looks at between two steps, waits for so long at most. */
+static const uint64_t DEEP_SLEEP_NS = 100 * NS_PER_MS;
+
+/* ---- who does nothing ---- */
+
+/* Of all threads of the process, also of those that have ended; 0 when that is not to be had. */
+static uint64_t process_cpu_ns(struct program *program)
+{
+    struct timespec t;
+    if (!program->has_cpu_clock && clock_getcpuclockid(program->pid, &program->cpu_clock) != 0)
+        return 0;
+    program->has_cpu_clock = true;
+    if (clock_gettime(program->cpu_clock, &t) < 0)
+        return 0;
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+void session_program_runs(struct program *program, uint64_t now_ns)
+{
+    program->quiet = false;
+    program->checks_slots = true;
+    program->ran_ns = now_ns;
+    program->cpu_next_ns = now_ns + LOOK_NS;
+}
+
+static void look_at_account(struct program *program, uint64_t now_ns)
+{
+    uint64_t cpu_ns = process_cpu_ns(program);
+    program->cpu_next_ns = now_ns + LOOK_NS;
+    if (cpu_ns != program->cpu_ns || !cpu_ns) {
+        program->cpu_ns = cpu_ns;
+        session_program_runs(program, now_ns);
+    } else if (now_ns - program->ran_ns > QUIET_AFTER_NS) {
+        program->quiet = true;
+    }
+}
+
+/* The kernel's side says so of every thread that it follows, unless records of it were lost of late. */
+static bool kernel_tells(const struct session *session, uint64_t now_ns)
+{
+    return session->kernel && kernel_tells_running(session->kernel) &&
+           !session->kernel_lost[SONDE_COUNT_THREADS_LOST] &&
+           (!session->kernel_lost_ns || now_ns - session->kernel_lost_ns > QUIET_AFTER_NS);
+}
+
+void session_notice_quiet(struct session *session, uint64_t now_ns)
+{
+    bool told = kernel_tells(session, now_ns);
+    array_foreach (&session->programs, p) {
+        struct program *program = *p;
+        if (program->ended_ns)
+            continue;
+        if (program->drained || (session->kernel && kernel_has_run(session->kernel, program->pid)))
+            session_program_runs(program, now_ns);
+        else if (now_ns >= program->cpu_next_ns && !(program->quiet && program->followed && told))
+            look_at_account(program, now_ns);
+        program->drained = false;
+    }
+    if (session->kernel)
+        kernel_forget_running(session->kernel);
+}
+
+/* ---- waiting ---- */
+
+int session_news_begin(struct session *session)
+{
+    session->news = epoll_create1(EPOLL_CLOEXEC);
+    if (session->news < 0)
+        return -errno;
+    return session_news_add(session, session->listener, NULL);
+}
+
+int session_news_add(struct session *session, int fd, void *whose)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = whose};
+    return epoll_ctl(session->news, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+void session_news_remove(struct session *session, int fd)
+{
+    (void)epoll_ctl(session->news, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static bool may_sleep(const struct session *session, uint64_t now_ns)
+{
+    if (session->command_ended_ns || session_expects(session))
+        return false;
+    bool told = kernel_tells(session, now_ns);
+    array_foreach (&session->programs, p)
+        if (!(*p)->ended_ns && !((*p)->quiet && (*p)->followed && told))
+            return false;
+    return true;
+}
+
+/* Sonde sleeps most of the time and is run soon after it wakes. When it was not, nobody was: a virtual
+ * machine that stood still, or far too much work. What took long meanwhile is not the programs' doing. */
+static void note_machine_stall(struct session *session, uint64_t due_ns, uint64_t awake_ns)
+{
+    enum { LATE_MS = 40 };
+    if (awake_ns < due_ns + LATE_MS * NS_PER_MS)
+        return;
+    struct record_machine_stall record = {.late_ns = awake_ns - due_ns};
+    ctf_stream_write(session->own, SONDE_EVENT_machine_stall, awake_ns, awake_ns - due_ns, &record, NULL);
+}
+
+/* Who has ended is marked; true: somebody knocks. */
+static bool take_news(struct session *session)
+{
+    struct epoll_event events[64];
+    bool knocks = false;
+    int count = epoll_wait(session->news, events, ARRAY_SIZE(events), 0);
+    for (int i = 0; i < count; i++) {
+        void *whose = events[i].data.ptr;
+        if (!whose)
+            knocks = true;
+        else if (whose == session)
+            session->child_gone = true;
+        else
+            ((struct program *)whose)->gone = true;
+    }
+    return knocks;
+}
+
+bool session_wait_for_news(struct session *session)
+{
+    uint64_t asleep_ns = clock_monotonic_ns(), sleep_ns = session->idle_us * NS_PER_US;
+    struct pollfd wait[2] = {{.fd = session->news, .events = POLLIN}};
+    nfds_t count = 1;
+    bool deep = may_sleep(session, asleep_ns);
+    if (deep)
+        sleep_ns = DEEP_SLEEP_NS;
+    if (deep && session->kernel) { /* what is in its ring already ends the wait at once */
+        kernel_sleep(session->kernel, true);
+        wait[count++] = (struct pollfd){.fd = kernel_poll_fd(session->kernel), .events = POLLIN};
+    }
+    const struct timespec timeout = {.tv_nsec = (long)sleep_ns};
+    int ready = ppoll(wait, count, &timeout, NULL);
+    if (deep && session->kernel)
+        kernel_sleep(session->kernel, false);
+    note_machine_stall(session, asleep_ns + sleep_ns, clock_monotonic_ns());
+    return ready > 0 && wait[0].revents & POLLIN && take_news(session);
+}
