@@ -533,6 +533,8 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
                .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
                .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
                .reason = s->reason, .woken_by = s->woken_by, .unfinished = unfinished);
+    else
+        tell_running(s, now);
     s->off_ns = 0;
     s->waker_pid = s->waker_tid = 0;
     s->woken_by = SONDE_woken_by_nobody;

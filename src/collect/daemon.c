@@ -35,12 +35,9 @@ static bool is_known(const struct session *session, pid_t pid)
 static bool is_forked(const struct session *session, const struct proc *proc)
 {
     char exe[PATH_MAX];
-    if (proc_read_link(proc, "exe", exe, sizeof(exe)) <= 0)
-        return false;
-    array_foreach (&session->programs, p)
-        if ((*p)->exe && strcmp((*p)->exe, exe) == 0 && program_forked(*p, proc))
-            return true;
-    return false;
+    struct session_parent parent;
+    return proc_read_link(proc, "exe", exe, sizeof(exe)) > 0 && session_find_parent(session, proc, &parent) &&
+           strcmp(parent.exe, exe) == 0;
 }
 
 /* Started by the command, directly or not: it may be about to execute a runtime. */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/owner.h"
+#include "base/text.h"
 
 static json_t *host_object(void)
 {
@@ -163,9 +164,53 @@ static json_t *process_object(const struct session *session, const struct progra
         missing, "context", context_object(session, program, &shared));
 }
 
+void session_forget_ended(struct session *session)
+{
+    size_t kept = 0;
+    array_foreach (&session->programs, p)
+        if ((*p)->ended_ns) {
+            (void)ended_add(&session->ended, *p, process_object(session, *p)); /* -ENOMEM: less is told */
+            program_free(*p);
+            session->manifest_wanted = true;
+        } else {
+            session->programs.at[kept++] = *p;
+        }
+    session->programs.count = kept;
+}
+
+/* All programs, in the order in which they began. */
+static void write_processes(const struct session *session, struct text *to)
+{
+    const struct ended_program *ended = session->ended.programs.at,
+                               *end = ended + session->ended.programs.count;
+    const char *separator = "\n";
+    array_foreach (&session->programs, p) {
+        for (; ended < end && ended->started_ns < (*p)->started_ns; ended++, separator = ",\n") {
+            text_add(to, separator);
+            ended_write(ended, to);
+        }
+        json_t *object = process_object(session, *p);
+        char *json = json_dumps(object, JSON_COMPACT);
+        json_decref(object);
+        text_add(to, separator);
+        text_add(to, json ? json : "{}");
+        to->failed |= !json;
+        free(json);
+        separator = ",\n";
+    }
+    for (; ended < end; ended++, separator = ",\n") {
+        text_add(to, separator);
+        ended_write(ended, to);
+    }
+}
+
 static json_t *losses_array(const struct session *session, const struct ctf_totals *totals)
 {
     json_t *losses = json_array();
+    array_foreach (&session->ended.losses, l)
+        json_array_append_new(losses, json_pack("{s:i, s:s, s:I}", "pid", l->pid, "reason",
+                                                event_label(SONDE_MEANING_loss_reason, l->reason), "count",
+                                                (json_int_t)l->count));
     array_foreach (&session->programs, p)
         for (size_t i = 0; i < ARRAY_SIZE((*p)->losses); i++)
             if ((*p)->losses[i])
@@ -267,33 +312,38 @@ int session_write_manifest(struct session *session, bool complete)
     struct session_summary summary;
     ctf_writer_totals(session->writer, &totals);
     session_summarise(session, &summary);
-    json_t *processes = json_array(), *untraced = json_array();
-    array_foreach (&session->programs, p)
-        json_array_append_new(processes, process_object(session, *p));
+    json_t *untraced = json_array();
     array_foreach (&session->untraced, u)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();
     json_t *root =
-        json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                   "version", SONDE_VERSION, "complete", complete, "written_every_ms",
                   (json_int_t)(session->options.written_every_ns / NS_PER_MS), "level",
                   level_name(session->level), "start_ns", (json_int_t)session->started_ns, "end_ns",
                   (json_int_t)now, "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes,
                   "collector_cpu_ns", (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock",
-                  clock_object(session), "processes", processes, "untraced", untraced, "losses",
-                  losses_array(session, &totals), "missing", session_missing_array(session), "kernel",
-                  kernel_object(session), "overhead", session_overhead_object(session));
+                  clock_object(session), "untraced", untraced, "losses", losses_array(session, &totals),
+                  "missing", session_missing_array(session), "kernel", kernel_object(session), "overhead",
+                  session_overhead_object(session));
     session->manifest_ns = now;
+    _cleanup_(text_done) struct text text = {0};
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (!json)
+        return -ENOMEM;
+    text_add_bytes(&text, json, strlen(json) - 2); /* the end of the line, and a brace */
+    free(json);
+    text_add(&text, ",\n  \"processes\": [");
+    write_processes(session, &text);
+    text_add(&text, "]\n}");
+    if (text.failed)
         return -ENOMEM;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/manifest.json", ctf_writer_folder(session->writer));
     if (complete)
         give_up_reserve(session);
-    int r = file_replace(path, json, strlen(json));
-    free(json);
+    int r = file_replace(path, text.at, text.length);
     session->manifest_wanted = false;
     session->manifest_events = totals.events;
     session->manifest_took_ns = own_cpu_ns() - begin;

@@ -106,7 +106,7 @@ void session_news_remove(struct session *session, int fd)
 
 static bool may_sleep(const struct session *session, uint64_t now_ns)
 {
-    if (session->command_ended_ns || session_expects(session))
+    if (session->command_ended_ns || session->guests.count || session_expects(session))
         return false;
     bool told = kernel_tells(session, now_ns);
     array_foreach (&session->programs, p)
@@ -152,6 +152,8 @@ bool session_wait_for_news(struct session *session)
     bool deep = may_sleep(session, asleep_ns);
     if (deep)
         sleep_ns = DEEP_SLEEP_NS;
+    else if (session->guests.count)
+        sleep_ns = MIN(sleep_ns, NS_PER_MS);
     if (deep && session->kernel) { /* what is in its ring already ends the wait at once */
         kernel_sleep(session->kernel, true);
         wait[count++] = (struct pollfd){.fd = kernel_poll_fd(session->kernel), .events = POLLIN};

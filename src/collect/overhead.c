@@ -63,7 +63,7 @@ static uint64_t kernel_ns(struct session *session)
 
 static void count_events(const struct session *session, uint64_t counts[static SONDE_EVENT_COUNT])
 {
-    memset(counts, 0, SONDE_EVENT_COUNT * sizeof(*counts));
+    memcpy(counts, session->ended.events, SONDE_EVENT_COUNT * sizeof(*counts));
     array_foreach (&session->programs, p)
         for (int i = 0; i < SONDE_EVENT_COUNT; i++)
             counts[i] += (*p)->events[i];

@@ -56,19 +56,18 @@ uint64_t program_stack_of(const struct proc *proc)
 
 /* ---- shared memory ---- */
 
-bool program_forked(const struct program *program, const struct proc *proc)
+size_t program_rings_mapped(const struct proc *proc, uint64_t *ret_rings, size_t room)
 {
     _cleanup_(freep) char *maps = NULL;
-    size_t length;
+    size_t length, count = 0;
     struct proc_mapping mapping;
-    if (proc->pid == program->pid || proc_read(proc, "maps", 64 << 20, &maps, &length) < 0)
-        return false;
+    if (proc_read(proc, "maps", 64 << 20, &maps, &length) < 0)
+        return 0;
     const char *at = maps;
-    while (proc_next_mapping(&at, maps + length, &mapping))
-        if (mapping.path_length >= 12 && memcmp(mapping.path, "/memfd:sonde", 12) == 0 &&
-            mapping.inode == ring_memory_inode(program->rings))
-            return true;
-    return false;
+    while (count < room && proc_next_mapping(&at, maps + length, &mapping))
+        if (mapping.path_length >= 12 && memcmp(mapping.path, "/memfd:sonde", 12) == 0)
+            ret_rings[count++] = mapping.inode;
+    return count;
 }
 
 int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem)

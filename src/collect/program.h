@@ -110,8 +110,9 @@ void program_free(struct program *program);
 /* Where the stack of a process begins, which no two programs share; 0 when that cannot be read. */
 uint64_t program_stack_of(const struct proc *proc);
 
-/* Whether a process was forked from the program and executes it still: it has the program's memory mapped. */
-bool program_forked(const struct program *program, const struct proc *proc);
+/* Which programs' rings a process has mapped (ring_memory_inode()): its own, and in a forked child that
+ * executes the same program still those of its ancestors. How many were found, at most room. */
+size_t program_rings_mapped(const struct proc *proc, uint64_t *ret_rings, size_t room);
 
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);

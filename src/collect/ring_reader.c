@@ -43,7 +43,6 @@ struct ring_memory {
     size_t size, slot_bytes;
     uint32_t slots, ring_bytes, ready;
     uint64_t inode;
-    bool retired; /* shared is a copy of the used slots' pages, on the heap */
     struct ring rings[SONDE_THREADS];
 };
 
@@ -151,36 +150,11 @@ void ring_memory_free(struct ring_memory *memory)
 {
     if (!memory)
         return;
-    if (memory->retired)
-        free(memory->shared);
-    else if (memory->shared != MAP_FAILED)
+    if (memory->shared != MAP_FAILED)
         munmap(memory->shared, memory->size);
     if (memory->fd >= 0)
         close(memory->fd);
     free(memory);
-}
-
-int ring_memory_retire(struct ring_memory *memory)
-{
-    uint32_t used = ring_memory_slots_used(memory);
-    char *pages = aligned_alloc(SONDE_PAGE, (1 + (size_t)used) * SONDE_PAGE);
-    if (!pages)
-        return -ENOMEM;
-    copy_shared(pages, memory->shared, SONDE_PAGE);
-    for (uint32_t i = 0; i < used; i++) {
-        char *page = pages + (1 + (size_t)i) * SONDE_PAGE;
-        copy_shared(page, memory->rings[i].shared, SONDE_PAGE);
-        memory->rings[i].shared = (struct sonde_thread *)page;
-        memory->rings[i].shared->head = memory->rings[i].tail; /* what is left is nobody's */
-        memory->rings[i].bytes = NULL;
-    }
-    munmap(memory->shared, memory->size);
-    close(memory->fd);
-    memory->fd = -1;
-    memory->shared = (struct sonde_shared *)pages;
-    memory->ready = memory->slots = used;
-    memory->retired = true;
-    return 0;
 }
 
 int ring_memory_fd(const struct ring_memory *memory)
@@ -211,7 +185,7 @@ void ring_memory_bar_calls(struct ring_memory *memory, bool barred)
 
 uint64_t ring_memory_resident(const struct ring_memory *memory)
 {
-    return SONDE_PAGE + (uint64_t)memory->ready * (memory->retired ? SONDE_PAGE : memory->slot_bytes);
+    return SONDE_PAGE + (uint64_t)memory->ready * memory->slot_bytes;
 }
 
 int ring_memory_extend(struct ring_memory *memory)

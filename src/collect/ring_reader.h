@@ -27,10 +27,6 @@ int ring_memory_new(uint32_t slots, uint32_t ring_bytes, uint32_t ready_slots,
                     struct ring_memory **ret_memory);
 void ring_memory_free(struct ring_memory *memory);
 
-/* The process has ended and its rings are drained: gives the pages back, and keeps what was counted. -ENOMEM
- * leaves everything as it was. */
-int ring_memory_retire(struct ring_memory *memory);
-
 /* The memfd, to be handed to the process; the memory keeps it. Its size in bytes, and its inode. */
 int ring_memory_fd(const struct ring_memory *memory);
 size_t ring_memory_size(const struct ring_memory *memory);

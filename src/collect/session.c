@@ -137,6 +137,7 @@ void session_free(struct session *session)
     array_foreach (&session->programs, p)
         program_free(*p);
     array_done(&session->programs);
+    ended_done(&session->ended);
     target_cache_done(&session->files);
     array_foreach (&session->untraced, u)
         free(*u);
@@ -144,6 +145,7 @@ void session_free(struct session *session)
     array_foreach (&session->newcomers, n)
         proc_unref(n->proc);
     array_done(&session->newcomers);
+    session_dismiss(session);
     stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
     ctf_stream_free(session->kernel_stream);
@@ -283,7 +285,6 @@ void session_end_program(struct session *session, struct program *program, bool 
         if (session->kernel)
             kernel_remove(session->kernel, program->pid);
         stall_forget(session->sampler, program->proc);
-        (void)ring_memory_retire(program->rings);
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {
         ctf_stream_free(program->threads[i].stream);
@@ -398,12 +399,14 @@ int session_add_program(struct session *session, struct program *program)
 
 int session_step(struct session *session, int *ret_status)
 {
-    if (session_wait_for_news(session)) {
-        uint64_t before_ns = session_cpu_ns(session);
+    if (session_wait_for_news(session))
         session_welcome(session);
+    uint64_t now = clock_monotonic_ns();
+    if (session->guests.count) {
+        uint64_t before_ns = session_cpu_ns(session);
+        session_admit(session, now);
         session->setup_ns += session_cpu_ns(session) - before_ns;
     }
-    uint64_t now = clock_monotonic_ns();
     if (now - session->anchored_ns > NS_PER_S || clock_fit_is_off(&session->fit)) {
         take_anchor(session);
         session->anchored_ns = now;
@@ -438,13 +441,15 @@ int session_step(struct session *session, int *ret_status)
             }
     }
     session_follow(session, now);
+    session_forget_ended(session);
     if (manifest_is_due(session, now))
         (void)session_write_manifest(session, false);
     if (session->child && !command_ended(session, now))
         return 1;
     *ret_status = session->command_status;
-    return session->command_ended_ns ? session_outlived(session, now)
-                                     : has_living_program(session) || session_expects(session);
+    return session->guests.count       ? 1
+           : session->command_ended_ns ? session_outlived(session, now)
+                                       : has_living_program(session) || session_expects(session);
 }
 
 int session_finish(struct session *session, struct problem *problem)
@@ -452,6 +457,7 @@ int session_finish(struct session *session, struct problem *problem)
     if (session->finished)
         return 0;
     session->finished = true;
+    session_dismiss(session);
     session_detach_all(session);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)
@@ -480,12 +486,12 @@ void session_summarise(const struct session *session, struct session_summary *re
 {
     struct ctf_totals totals;
     ctf_writer_totals(session->writer, &totals);
-    struct session_summary s = {.programs = (unsigned)session->programs.count,
+    struct session_summary s = {.programs = (unsigned)(session->programs.count + session->ended.count),
                                 .events = totals.events,
                                 .bytes = totals.bytes,
                                 .write_error = totals.write_error};
     s.collector_cpu_ns = session_cpu_ns(session);
-    s.lost = totals.lost_events;
+    s.lost = totals.lost_events + session->ended.lost;
     for (size_t i = 0; i < ARRAY_SIZE(session->kernel_lost); i++)
         s.lost += session->kernel_lost[i];
     array_foreach (&session->programs, p) {

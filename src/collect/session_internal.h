@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "collect/audit.h"
+#include "collect/ended.h"
 #include "collect/kernel.h"
 #include "event/families.h"
 #include "collect/program.h"
@@ -26,6 +27,13 @@ struct newcomer {
     unsigned tries;
     bool settled;  /* traced, or nothing for us */
     bool replaced; /* it was traced, and has executed another program since */
+};
+
+/* A process whose probe has connected, and waits for its turn (welcome.c). */
+struct guest {
+    int socket;
+    struct proc *proc;
+    uint64_t since_ns, told_ns; /* that it waits: when it came, when it was last told to go on waiting */
 };
 
 /* Families of events: the kernel's, then the probes'. */
@@ -75,6 +83,8 @@ struct session {
     struct stall_sampler *sampler;
     struct target_cache files; /* of all programs met */
     ARRAY(struct program *) programs;
+    struct ended ended;         /* those of before */
+    ARRAY(struct guest) guests; /* in the order in which they came */
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
@@ -88,10 +98,27 @@ struct session {
     int write_error_noted;
 };
 
+/* A program, of before maybe, that a process was forked from; borrowed. */
+struct session_parent {
+    const char *exe;
+    const struct patch *patches;
+    size_t patch_count;
+};
+
+/* Whose rings does the process have mapped that are not its own? False: nobody's. */
+bool session_find_parent(const struct session *session, const struct proc *proc,
+                         struct session_parent *ret_parent);
+
 void session_note(struct session *session, const char *format, ...) _printf_(2, 3);
 
-/* A probe has connected: patches its program and adds it, or tells it to leave. */
+/* Probes have connected: they wait for their turn. */
 void session_welcome(struct session *session);
+
+/* The next of them has its turn: patches its program and adds it, or tells it to leave. */
+void session_admit(struct session *session, uint64_t now_ns);
+
+/* They will have no turn. */
+void session_dismiss(struct session *session);
 
 /* A program is traced from now on. */
 void session_tell_start(struct session *session, struct program *program);
@@ -108,6 +135,9 @@ bool session_wait_for_news(struct session *session);
 /* After each drain: which programs are quiet, and which no more. */
 void session_notice_quiet(struct session *session, uint64_t now_ns);
 void session_program_runs(struct program *program, uint64_t now_ns);
+
+/* Gives back what programs held that have ended. */
+void session_forget_ended(struct session *session);
 
 /* Puts a program among those that are traced, and takes it. */
 int session_add_program(struct session *session, struct program *program);

@@ -1,5 +1,7 @@
 /* A probe says hello: sonde looks at its program from outside, plans, writes settings and patches while the
- * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. */
+ * probe's constructor waits, and lets it go on. See src/event/config.h for what is exchanged. Probes that
+ * come together have their turns one after the other, while rings are drained between; those that wait are
+ * told so, since a probe that hears nothing for some seconds gives sonde up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hand_over.h"
 #include "attach/inject.h"
@@ -18,29 +20,22 @@
 #include "base/file.h"
 #include "base/text.h"
 
-enum { ANSWER_MS = 2000 };
-
-struct guest {
-    int socket;
-    struct proc *proc;
-    struct sonde_message hello;
+enum {
+    ANSWER_MS = 2000,
+    GUESTS_MAX = 1024, /* of whom we hold descriptors; others wait in the listener's queue */
+    STILL_THERE_MS = 1000
 };
 
-static int receive_hello(struct guest *guest)
+static int receive_hello(const struct guest *guest, struct sonde_message *ret_hello)
 {
-    struct ucred credentials;
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(guest->socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0)
+    struct sonde_message hello;
+    ssize_t n = recv(guest->socket, &hello, sizeof(hello), MSG_DONTWAIT);
+    if (n < 0)
         return -errno;
-    int r = proc_open(credentials.pid, &guest->proc);
-    if (r < 0)
-        return r;
-    struct pollfd wait = {.fd = guest->socket, .events = POLLIN};
-    if (poll(&wait, 1, ANSWER_MS) <= 0)
-        return -ETIMEDOUT;
-    if (recv(guest->socket, &guest->hello, sizeof(guest->hello), 0) != sizeof(guest->hello))
+    if (n != sizeof(hello) || (hello.verb != SONDE_HELLO && hello.verb != SONDE_FORKED))
         return -EPROTO;
-    return guest->hello.verb == SONDE_HELLO || guest->hello.verb == SONDE_FORKED ? 0 : -EPROTO;
+    *ret_hello = hello;
+    return 0;
 }
 
 static int send_verb(const struct guest *guest, enum sonde_verb verb)
@@ -106,8 +101,8 @@ void session_tell_start(struct session *session, struct program *program)
     session_kernel_follow(session, program);
 }
 
-static int patch(struct session *session, struct guest *guest, struct target *target,
-                 struct patch_set *ret_patches, struct problem *problem)
+static int patch(struct session *session, struct guest *guest, const struct sonde_message *hello,
+                 struct target *target, struct patch_set *ret_patches, struct problem *problem)
 {
     struct target_module probe = {0};
     int r = inject_find_probe(target, session->probe_path, &probe, problem);
@@ -118,7 +113,7 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     r = owner_claim(target, &probe, true, problem);
     if (r >= 0) {
-        r = target_write(target, guest->hello.a, &config, sizeof(config));
+        r = target_write(target, hello->a, &config, sizeof(config));
         if (r >= 0)
             r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
         if (r >= 0)
@@ -133,20 +128,39 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
 /* A forked child has the patches, the settings and the trampolines of its parent, which may be gone. */
 static int inherit(const struct session *session, const struct target *target, struct patch_set *ret_patches)
 {
-    const struct program *parent = NULL;
-    for (size_t i = session->programs.count; i-- > 0 && !parent;)
-        if (program_forked(session->programs.at[i], target->proc))
-            parent = session->programs.at[i];
-    if (!parent)
+    struct session_parent parent;
+    if (!session_find_parent(session, target->proc, &parent))
         return -ESRCH;
-    array_foreach (&parent->patches.patches, p)
-        if (array_add(&ret_patches->patches, *p) < 0)
+    for (size_t i = 0; i < parent.patch_count; i++)
+        if (array_add(&ret_patches->patches, parent.patches[i]) < 0)
             return -ENOMEM;
     return 0;
 }
 
+bool session_find_parent(const struct session *session, const struct proc *proc,
+                         struct session_parent *ret_parent)
+{
+    enum { GENERATIONS_MAX = 64 };
+    uint64_t rings[GENERATIONS_MAX];
+    size_t count = program_rings_mapped(proc, rings, GENERATIONS_MAX);
+    for (size_t i = session->programs.count; i-- > 0;) {
+        const struct program *program = session->programs.at[i];
+        for (size_t k = 0; k < count; k++)
+            if (program->pid != proc->pid && ring_memory_inode(program->rings) == rings[k]) {
+                *ret_parent = (struct session_parent){program->exe, program->patches.patches.at,
+                                                      program->patches.patches.count};
+                return true;
+            }
+    }
+    const struct ended_parent *parent = ended_parent_of(&session->ended, rings, count);
+    if (parent)
+        *ret_parent = (struct session_parent){parent->exe, parent->patches.at, parent->patches.count};
+    return parent;
+}
+
 /* Everything between hello and go. */
-static int admit(struct session *session, struct guest *guest, struct problem *problem)
+static int admit(struct session *session, struct guest *guest, const struct sonde_message *hello,
+                 struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
     int r = target_open(guest->proc, &session->files, &target, problem);
@@ -160,15 +174,15 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     if (r >= 0)
         r = hand_rings_over(guest, rings, problem);
     if (r >= 0)
-        r = guest->hello.verb == SONDE_FORKED ? inherit(session, target, &patches)
-                                              : patch(session, guest, target, &patches, problem);
+        r = hello->verb == SONDE_FORKED ? inherit(session, target, &patches)
+                                        : patch(session, guest, hello, target, &patches, problem);
     if (r < 0) {
         ring_memory_free(rings);
         patch_set_done(&patches);
         return r;
     }
     struct program *program;
-    r = program_new(target, &patches, rings, guest->hello.b, &program);
+    r = program_new(target, &patches, rings, hello->b, &program);
     if (r < 0) {
         ring_memory_free(rings);
         patch_remove(target, &patches);
@@ -176,7 +190,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
         return r;
     }
     target = NULL;
-    program->forked = guest->hello.verb == SONDE_FORKED;
+    program->forked = hello->verb == SONDE_FORKED;
     r = session_add_program(session, program);
     if (r < 0) {
         program_free(program);
@@ -205,23 +219,78 @@ void session_remember_untraced(struct session *session, const struct proc *proc,
     session_note(session, "%s (%d) runs untraced: %s", name, proc->pid, problem->what);
 }
 
+static void guest_done(struct guest *guest)
+{
+    close(guest->socket);
+    proc_unref(guest->proc);
+}
+
 void session_welcome(struct session *session)
 {
-    _cleanup_(file_closep) int socket = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (socket < 0)
-        return;
-    struct guest guest = {.socket = socket};
-    struct problem problem = {0};
-    int r = receive_hello(&guest);
-    if (r == 0 && session->stopped) {
-        (void)send_verb(&guest, SONDE_LEAVE);
-    } else if (r == 0) {
-        r = admit(session, &guest, &problem);
-        (void)send_verb(&guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
-        /* A library user of libuv that is not Node is met without a word; so is who has ended meanwhile. */
-        if (r < 0 && r != -ENOTSUP && !proc_has_ended(guest.proc))
-            session_remember_untraced(session, guest.proc, &problem);
+    while (session->guests.count < GUESTS_MAX) {
+        struct ucred credentials;
+        socklen_t size = sizeof(credentials);
+        uint64_t now_ns = clock_monotonic_ns();
+        struct guest guest = {accept4(session->listener, NULL, NULL, SOCK_CLOEXEC), NULL, now_ns, now_ns};
+        if (guest.socket < 0)
+            return;
+        if (getsockopt(guest.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0 ||
+            proc_open(credentials.pid, &guest.proc) < 0 || array_add(&session->guests, guest) < 0)
+            guest_done(&guest);
     }
-    proc_unref(guest.proc);
+}
+
+/* Whether it has had its turn: a probe says hello as soon as it has connected, others may say nothing. */
+static bool have_turn(struct session *session, struct guest *guest, uint64_t now_ns)
+{
+    struct sonde_message hello = {0};
+    struct problem problem = {0};
+    int r = receive_hello(guest, &hello);
+    if (r == -EAGAIN)
+        return now_ns - guest->since_ns > ANSWER_MS * NS_PER_MS;
+    if (r < 0)
+        return true;
+    if (session->stopped) {
+        (void)send_verb(guest, SONDE_LEAVE);
+        return true;
+    }
+    r = admit(session, guest, &hello, &problem);
+    (void)send_verb(guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
+    /* A library user of libuv that is not Node is met without a word; so is who has ended meanwhile. */
+    if (r < 0 && r != -ENOTSUP && !proc_has_ended(guest->proc))
+        session_remember_untraced(session, guest->proc, &problem);
     session->manifest_wanted = true;
+    return true;
+}
+
+void session_admit(struct session *session, uint64_t now_ns)
+{
+    const struct sonde_message wait = {.verb = SONDE_WAIT};
+    size_t turn = 0;
+    while (turn < session->guests.count && !have_turn(session, &session->guests.at[turn], now_ns))
+        turn++;
+    if (turn < session->guests.count) {
+        guest_done(&session->guests.at[turn]);
+        session->guests.count--;
+        memmove(&session->guests.at[turn], &session->guests.at[turn + 1],
+                (session->guests.count - turn) * sizeof(struct guest));
+    }
+    now_ns = clock_monotonic_ns();
+    array_foreach (&session->guests, guest)
+        if (now_ns - guest->told_ns > STILL_THERE_MS * NS_PER_MS) {
+            guest->told_ns = now_ns;
+            (void)send(guest->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+}
+
+void session_dismiss(struct session *session)
+{
+    array_foreach (&session->guests, guest) {
+        struct problem problem = {0};
+        problem_set(&problem, -EINTR, "sonde was about to end when it came");
+        (void)send_verb(guest, SONDE_LEAVE);
+        session_remember_untraced(session, guest->proc, &problem);
+        guest_done(guest);
+    }
+    array_done(&session->guests);
 }

@@ -139,6 +139,7 @@ enum sonde_verb {
                    * a = the address or a negative errno */
     SONDE_GO,     /* sonde: patched, run */
     SONDE_LEAVE,  /* sonde: not a program for us; forget everything and run */
+    SONDE_WAIT,   /* sonde: others are before you; the probe says nothing, and waits on */
 };
 
 /* Sonde coming to a program that runs already calls sonde_attach_prepare() of the probe it has loaded, and

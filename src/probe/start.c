@@ -262,6 +262,8 @@ static bool obey(int socket)
     for (int fd; receive(socket, &message, &fd);) {
         if (message.verb == SONDE_GO)
             return probe_shared;
+        if (message.verb == SONDE_WAIT)
+            continue;
         if (message.verb == SONDE_MEMORY)
             message.a = (uint64_t)map_shared_memory(fd, message.b);
         else if (message.verb == SONDE_MAP)

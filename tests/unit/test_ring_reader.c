@@ -215,25 +215,6 @@ static void a_slot_is_released_when_it_is_drained(void **state)
     assert_int_not_equal(header()->slots_offered, offered);
 }
 
-static void what_was_counted_outlives_the_memory(void **state)
-{
-    struct ring_counts counts;
-    struct sonde_shared copy;
-    header()->slots_used = 2;
-    header()->threads_without_slot = 9;
-    slot(1)->written = 11;
-    assert_int_equal(ring_memory_retire(rings), 0);
-    slot(1)->written = 12;
-    ring_counts(ring_memory_slot(rings, 1), &counts);
-    assert_int_equal(counts.written, 11);
-    ring_memory_header(rings, &copy);
-    assert_int_equal(copy.threads_without_slot, 9);
-    assert_null(ring_memory_slot(rings, 2));
-    assert_int_equal(ring_memory_extend(rings), 0);
-    struct ring_drain d;
-    assert_int_equal(ring_drain_begin(ring_memory_slot(rings, 1), &d), 0);
-}
-
 static void the_process_can_neither_shrink_nor_punch_it(void **state)
 {
     int fd = ring_memory_fd(rings);
@@ -332,7 +313,6 @@ int main(void)
         T(open_spans_are_checked),
         cmocka_unit_test_setup_teardown(slots_get_their_pages_ahead_of_need, set_up_two, tear_down),
         T(a_slot_is_released_when_it_is_drained),
-        T(what_was_counted_outlives_the_memory),
         T(the_process_can_neither_shrink_nor_punch_it),
         T(holes_read_as_zeros),
         T(memory_that_changes_while_it_is_drained),

@@ -1,0 +1,130 @@
+/* See ended.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collect/ended.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The programs of a host are of a few builds: their lists are the same. The text is taken. */
+static const char *shared_text(struct ended *ended, char *text)
+{
+    array_foreach (&ended->texts, known)
+        if (text && strcmp(*known, text) == 0) {
+            free(text);
+            return *known;
+        }
+    if (!text || array_add(&ended->texts, text) < 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* A field of the object as text, which is taken out of it. */
+static const char *take_field(struct ended *ended, json_t *object, const char *name)
+{
+    char *text = json_dumps(json_object_get(object, name), JSON_COMPACT);
+    json_object_del(object, name);
+    return shared_text(ended, text);
+}
+
+/* In order of time: programs end in nearly the order in which they began. */
+static int insert(struct ended *ended, const struct ended_program *program)
+{
+    if (array_add(&ended->programs, *program) < 0)
+        return -ENOMEM;
+    struct ended_program *at = &ended->programs.at[ended->programs.count - 1];
+    for (; at > ended->programs.at && at[-1].started_ns > program->started_ns; at--)
+        *at = at[-1];
+    *at = *program;
+    return 0;
+}
+
+static int keep_object(struct ended *ended, const struct program *program, json_t *object)
+{
+    struct ended_program kept = {.started_ns = program->started_ns,
+                                 .hooks = take_field(ended, object, "hooks"),
+                                 .missing = take_field(ended, object, "missing")};
+    kept.fields = json_dumps(object, JSON_COMPACT);
+    size_t length = kept.fields ? strlen(kept.fields) : 0;
+    if (!kept.hooks || !kept.missing || length < 2 ||
+        (kept.fields[length - 1] = '\0', insert(ended, &kept))) {
+        free(kept.fields);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static int keep_losses(struct ended *ended, const struct program *program)
+{
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(program->losses); i++) {
+        ended->lost += program->losses[i];
+        if (program->losses[i] &&
+            array_add(&ended->losses, (struct ended_loss){program->pid, (uint8_t)i, program->losses[i]}) < 0)
+            r = -ENOMEM;
+    }
+    return r;
+}
+
+static void parent_done(struct ended_parent *parent)
+{
+    free(parent->exe);
+    array_done(&parent->patches);
+}
+
+static void keep_parent(struct ended *ended, const struct program *program)
+{
+    struct ended_parent *parent = &ended->parents[ended->count % ENDED_PARENTS];
+    parent_done(parent);
+    *parent = (struct ended_parent){.rings = ring_memory_inode(program->rings), .exe = strdup(program->exe)};
+    array_foreach (&program->patches.patches, p)
+        (void)array_add(&parent->patches, *p);
+    if (!parent->exe || parent->patches.count != program->patches.patches.count) {
+        parent_done(parent);
+        *parent = (struct ended_parent){0};
+    }
+}
+
+int ended_add(struct ended *ended, const struct program *program, json_t *object)
+{
+    int r = object ? keep_object(ended, program, object) : -ENOMEM;
+    json_decref(object);
+    if (keep_losses(ended, program) < 0)
+        r = -ENOMEM;
+    for (int i = 0; i < SONDE_EVENT_COUNT; i++)
+        ended->events[i] += program->events[i];
+    keep_parent(ended, program);
+    ended->count++;
+    return r;
+}
+
+void ended_write(const struct ended_program *program, struct text *to)
+{
+    text_addf(to, "%s,\"hooks\":%s,\"missing\":%s}", program->fields, program->hooks, program->missing);
+}
+
+const struct ended_parent *ended_parent_of(const struct ended *ended, const uint64_t *rings, size_t count)
+{
+    for (uint64_t i = 0; i < MIN(ended->count, (uint64_t)ENDED_PARENTS); i++) {
+        const struct ended_parent *parent = &ended->parents[(ended->count - 1 - i) % ENDED_PARENTS];
+        for (size_t k = 0; k < count; k++)
+            if (parent->exe && parent->rings == rings[k])
+                return parent;
+    }
+    return NULL;
+}
+
+void ended_done(struct ended *ended)
+{
+    array_foreach (&ended->programs, p)
+        free(p->fields);
+    array_foreach (&ended->texts, text)
+        free(*text);
+    for (size_t i = 0; i < ENDED_PARENTS; i++)
+        parent_done(&ended->parents[i]);
+    array_done(&ended->programs);
+    array_done(&ended->losses);
+    array_done(&ended->texts);
+}

@@ -1,0 +1,63 @@
+// Many processes: all that come at once are traced, and sonde keeps nothing of those that have ended but what it tells of them.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { SONDE, eventually, finish, manifestOf, root, start, temporary } from './helper.mjs';
+
+async function runtime(t) {
+    const program = path.join(temporary(t), 'runtime');
+    const { status, stderr } = await finish(t, 'cc', ['-O1', '-D_GNU_SOURCE', '-rdynamic', '-pthread', '-o', program, path.join(root, 'tests/system/programs/runtime.c')]);
+    assert.equal(status, 0, stderr);
+    return program;
+}
+
+// Descriptors of a process, and the pages of rings that it has open.
+function held(pid) {
+    const links = fs.readdirSync(`/proc/${pid}/fd`).map((fd) => {
+        try {
+            return fs.readlinkSync(`/proc/${pid}/fd/${fd}`);
+        } catch {
+            return ''; // it has just been closed
+        }
+    });
+    return { descriptors: links.length, rings: links.filter((link) => link.startsWith('/memfd:sonde')).length };
+}
+
+test('60 children that start at once are all traced', async (t) => {
+    const trace = path.join(temporary(t), 'trace'), count = 60;
+    const script = 'for (let i = 0; i < 60; i++) require("child_process").spawn(process.execPath, ["-e", "setTimeout(() => {}, 10)"], { stdio: "inherit" });';
+    const { status, stderr } = await finish(t, SONDE, ['run', '--no-kernel', '-q', '--budget', '100,10000', '-o', trace, '--', process.execPath, '-e', script]);
+    assert.ok(status === 0 || status === 4, stderr);
+    const { processes, untraced } = manifestOf(trace);
+    assert.deepEqual(untraced, []);
+    assert.equal(processes.length, 1 + count);
+    assert.ok(processes.every((p) => p.end_ns >= p.start_ns && p.hooks.length), 'each is told of whole');
+    const starts = processes.map((p) => p.start_ns);
+    assert.deepEqual(starts, [...starts].sort((a, b) => a - b), 'in the order in which they began');
+});
+
+test('programs that have ended are told of, and nothing else of them is kept', async (t) => {
+    const folder = temporary(t), trace = path.join(folder, 'trace'), program = await runtime(t);
+    const go = path.join(folder, 'go'), count = 40;
+    // Twice as many one after the other, with a look at sonde between.
+    const script = `run() { i=0; while [ $i -lt ${count} ]; do "${program}" threads 8; i=$((i+1)); done; }
+        run; echo first; until [ -e "${go}" ]; do sleep 0.05; done; run; echo second; until [ -e "${go}2" ]; do sleep 0.05; done`;
+    const recording = start(t, SONDE, ['run', '--no-kernel', '-q', '-o', trace, '--', 'sh', '-c', script]);
+    await recording.until(/first/, { stream: 'stdout' });
+    await eventually('all rings are given back', () => held(recording.pid).rings === 0);
+    const first = held(recording.pid);
+    fs.writeFileSync(go, '');
+    await recording.until(/second/, { stream: 'stdout' });
+    await eventually('all rings are given back', () => held(recording.pid).rings === 0);
+    assert.ok(held(recording.pid).descriptors <= first.descriptors, `${held(recording.pid).descriptors} descriptors, ${first.descriptors} before`);
+    fs.writeFileSync(`${go}2`, '');
+    const { status, stderr, stdout } = await recording.ended;
+    assert.ok(status === 0 || status === 4, stderr);
+    const { processes, losses } = manifestOf(trace);
+    assert.equal(processes.length, 2 * count);
+    const calls = [...stdout.matchAll(/^(\d+) calls$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
+    const { stdout: events } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
+    assert.equal(events.split('\n').filter(Boolean).length + losses.reduce((sum, loss) => sum + loss.count, 0), calls);
+});
