@@ -106,7 +106,7 @@ void session_news_remove(struct session *session, int fd)
 
 static bool may_sleep(const struct session *session, uint64_t now_ns)
 {
-    if (session->command_ended_ns || session->guests.count || session_expects(session))
+    if (session->command_ended_ns || session->guests.count)
         return false;
     bool told = kernel_tells(session, now_ns);
     array_foreach (&session->programs, p)
@@ -144,12 +144,12 @@ static bool take_news(struct session *session)
     return knocks;
 }
 
-bool session_wait_for_news(struct session *session)
+bool session_wait_for_news(struct session *session, bool expects)
 {
     uint64_t asleep_ns = clock_monotonic_ns(), sleep_ns = session->idle_us * NS_PER_US;
     struct pollfd wait[2] = {{.fd = session->news, .events = POLLIN}};
     nfds_t count = 1;
-    bool deep = may_sleep(session, asleep_ns);
+    bool deep = !expects && may_sleep(session, asleep_ns);
     if (deep)
         sleep_ns = DEEP_SLEEP_NS;
     else if (session->guests.count)

@@ -399,7 +399,7 @@ int session_add_program(struct session *session, struct program *program)
 
 int session_step(struct session *session, int *ret_status)
 {
-    if (session_wait_for_news(session))
+    if (session_wait_for_news(session, session_expects(session)))
         session_welcome(session);
     uint64_t now = clock_monotonic_ns();
     if (session->guests.count) {

@@ -129,8 +129,9 @@ int session_news_begin(struct session *session);
 int session_news_add(struct session *session, int pidfd, void *whose);
 void session_news_remove(struct session *session, int fd);
 
-/* Sleeps until there is something to be done; true: a probe says hello. */
-bool session_wait_for_news(struct session *session);
+/* Sleeps until there is something to be done, not for long when somebody is expected; true: a probe says
+ * hello. */
+bool session_wait_for_news(struct session *session, bool expects);
 
 /* After each drain: which programs are quiet, and which no more. */
 void session_notice_quiet(struct session *session, uint64_t now_ns);

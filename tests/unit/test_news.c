@@ -111,7 +111,7 @@ static void an_end_is_noticed(void **state)
 {
     kill(worker.pid, SIGKILL);
     while (!program.gone)
-        (void)session_wait_for_news(&session);
+        (void)session_wait_for_news(&session, false);
 }
 
 static void who_was_removed_is_not_waited_for(void **state)
@@ -120,10 +120,10 @@ static void who_was_removed_is_not_waited_for(void **state)
     session_news_remove(&session, program.proc->pidfd);
     kill(worker.pid, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)worker.pid, &news, WEXITED | WNOWAIT), 0);
-    (void)session_wait_for_news(&session);
+    (void)session_wait_for_news(&session, false);
     assert_false(program.gone);
     assert_int_equal(session_news_add(&session, program.proc->pidfd, &program), 0);
-    (void)session_wait_for_news(&session);
+    (void)session_wait_for_news(&session, false);
     assert_true(program.gone);
 }
 
