@@ -11,18 +11,23 @@
 #include "base/array.h"
 #include "base/map.h"
 
-/* What attributes are called, and their order within a process. "%s" is the name of the attribute above. */
+/* What attributes are called, and their order within a process. "%s" is the name of the attribute above; the
+ * first that fits counts. */
 static const struct {
     const char *top, *leaf, *name;
+    const char *above; /* only below an attribute of this name */
     bool counts, thread;
 } KINDS[] = {{"Node", "Phase", "event loop %s: phase", .thread = true},
              {"Node", "Ready", "event loop %s: callbacks ready", .counts = true, .thread = true},
              {"Node", "Operations", "thread pool: waiting or running", .counts = true},
              {"Node", "Done", "thread pool: done, not yet collected", .counts = true},
+             {"Redis", "Command", "command that runs", .above = "Requests"},
              {"Redis", "Command", "command of client %s"},
              {"Threads", "State", "thread %s", .thread = true},
              {"Threads", "System call", "thread %s: system call", .thread = true},
              {"Processors", "Thread", "CPU %s: thread that runs"}};
+
+enum { OF_THREADS = 6 }; /* the first of them that is about a thread */
 
 const char *const ROWS_QUIET[] = {
     "blocked",         "poll",  "idle",  "ended",  "epoll_wait", "epoll_pwait", "futex", "nanosleep",
@@ -101,7 +106,8 @@ static bool name_row(const struct naming *naming, uint32_t quark, struct row_ord
     const char *above = depth > 1 ? names[1] : "";
     for (size_t top = depth; top-- > 0;) /* below the host's name where there are several */
         for (unsigned k = 0; k < ARRAY_SIZE(KINDS); k++)
-            if (top > 0 && strcmp(names[top], KINDS[k].top) == 0 && strcmp(leaf, KINDS[k].leaf) == 0) {
+            if (top > 0 && strcmp(names[top], KINDS[k].top) == 0 && strcmp(leaf, KINDS[k].leaf) == 0 &&
+                (!KINDS[k].above || strcmp(above, KINDS[k].above) == 0)) {
                 o->kind = k;
                 o->number = atoll(above);
                 o->row.names = strcmp(leaf, "Thread") == 0;
@@ -125,9 +131,9 @@ static int by_order(const void *x, const void *y)
     const struct row_order *a = x, *b = y;
     if (a->group != b->group)
         return a->group < b->group ? -1 : 1;
-    if (a->main != b->main && (a->kind >= 5) && (b->kind >= 5))
+    if (a->main != b->main && (a->kind >= OF_THREADS) && (b->kind >= OF_THREADS))
         return a->main ? -1 : 1;
-    bool threads = a->kind >= 5 && b->kind >= 5 && a->number != b->number;
+    bool threads = a->kind >= OF_THREADS && b->kind >= OF_THREADS && a->number != b->number;
     if (a->kind != b->kind && !threads)
         return a->kind < b->kind ? -1 : 1;
     if (a->number != b->number)
