@@ -15,6 +15,8 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "bpf/queues.h"
+#include "bpf/sockets.h"
 #include "bpf/threads.h"
 #include "bpf/wake.h"
 #include "event/kernel.h"
@@ -26,10 +28,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile unsigned char call_kinds[SONDE_SYSCALLS];
 const volatile unsigned int pid_namespace = 0;
 
-/* The scheduler's own counts can be read (CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED): how long a thread
- * waited for a processor comes from them. Otherwise on_wakeup finds out. */
-const volatile _Bool counts_queues = 0;
-
 /* Bits by enum sonde_family, changed while it runs. */
 volatile unsigned int families = 0;
 
@@ -39,7 +37,7 @@ volatile unsigned int calls_attached = 0, sched_attached = 0;
 
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
-enum { AF_INET = 2, AF_INET6 = 10, TCP = 6, FOLLOWED = 4096 };
+enum { FOLLOWED = 4096 };
 enum { STATE_ESTABLISHED = 1, STATE_SYN_SENT = 2, STATE_CLOSE = 7 };
 /* Task states, as the kernel has had them for a long time. */
 enum { TASK_SLEEPING = 1, TASK_DEEP = 2, TASK_HALTED = 4 | 8 };
@@ -218,60 +216,6 @@ static __always_inline u32 call_of(struct task_struct *task, s32 *fd)
 }
 
 /* ---- sockets ---- */
-
-struct ends {
-    u64 local_high, local_low, peer_high, peer_low;
-    u16 local_port, peer_port, family;
-};
-
-static __always_inline u64 half(const struct in6_addr *address, int from)
-{
-    u64 word;
-    __builtin_memcpy(&word, address->in6_u.u6_addr8 + from, sizeof(word));
-    return __builtin_bswap64(word);
-}
-
-static __always_inline void read_ends(struct sock *sk, struct ends *ends)
-{
-    ends->family = BPF_CORE_READ(sk, __sk_common.skc_family);
-    ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
-    ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
-    if (ends->family == AF_INET6) {
-        struct in6_addr address;
-        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_rcv_saddr);
-        ends->local_high = half(&address, 0);
-        ends->local_low = half(&address, 8);
-        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_daddr);
-        ends->peer_high = half(&address, 0);
-        ends->peer_low = half(&address, 8);
-    } else {
-        ends->local_high = ends->peer_high = 0;
-        ends->local_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr));
-        ends->peer_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_daddr));
-    }
-}
-
-#define ENDS(e)                                                                           \
-    .local_high = (e).local_high, .local_low = (e).local_low, .peer_high = (e).peer_high, \
-    .peer_low = (e).peer_low, .local_port = (e).local_port, .peer_port = (e).peer_port, .family = (e).family
-
-/* The TCP socket behind a descriptor of the current process, or NULL. */
-static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
-{
-    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-    if (fd >= BPF_CORE_READ(table, max_fds))
-        return 0;
-    struct file **slots = BPF_CORE_READ(table, fd), *file = 0;
-    bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
-    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & 0170000) != 0140000) /* S_IFMT, S_IFSOCK */
-        return 0;
-    struct socket *socket = BPF_CORE_READ(file, private_data);
-    struct sock *sk = BPF_CORE_READ(socket, sk);
-    u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
-    if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != TCP)
-        return 0;
-    return sk;
-}
 
 static __always_inline void socket_call(struct task_struct *task, const struct thread_state *s, u8 kind,
                                         u64 now, s64 result)
@@ -463,26 +407,6 @@ static __always_inline enum context context_of(struct task_struct *current, enum
     return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
 }
 
-/* What the scheduler keeps of a thread: how long it could go on and had no processor, and since when it is in
- * a queue for one (0: in none), by the clock of that queue. */
-struct sched_info {
-    unsigned long long run_delay, last_queued;
-} __attribute__((preserve_access_index));
-struct rq {
-    u64 clock;
-} __attribute__((preserve_access_index));
-struct cfs_rq {
-    struct rq *rq;
-} __attribute__((preserve_access_index));
-struct sched_entity {
-    struct cfs_rq *cfs_rq;
-} __attribute__((preserve_access_index));
-struct task_struct___queued {
-    int on_rq;
-    struct sched_entity se;
-    struct sched_info sched_info;
-} __attribute__((preserve_access_index));
-
 static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
                                   u32 task_state, u64 now)
 {
@@ -505,21 +429,6 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
     s->off_ns = now;
 }
 
-/* Of the time since a thread left its processor, how long it could have gone on. */
-static __always_inline u64 runnable_ns(struct task_struct *task, const struct thread_state *s, u64 now)
-{
-    if (s->ready_ns)
-        return now - s->ready_ns;
-    if (!counts_queues)
-        return 0;
-    struct task_struct___queued *t = (struct task_struct___queued *)task;
-    u64 waited = t->sched_info.run_delay - s->delay_ns, queued = t->sched_info.last_queued;
-    u64 clock = queued ? t->se.cfs_rq->rq->clock : 0;
-    if (clock > queued)
-        waited += clock - queued;
-    return waited < now - s->off_ns ? waited : now - s->off_ns;
-}
-
 static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now,
                                       u8 unfinished)
 {
@@ -540,6 +449,17 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
     s->woken_by = SONDE_woken_by_nobody;
 }
 
+/* A thread that leaves its processor and was not seen to get it: the kernel's tracepoint is silent for some
+ * of the threads from which others take over. */
+static __always_inline void come_back_unseen(struct task_struct *task, struct thread_state *s, u64 now)
+{
+    u64 ran = ran_ns(task);
+    if (ran && ran < now - s->off_ns)
+        come_back(task, s, now - ran, 0);
+    else if (s->sched_attached == sched_attached)
+        count(SONDE_COUNT_MISSED_RUNS);
+}
+
 static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
                                      u32 task_state)
 {
@@ -547,6 +467,8 @@ static __always_inline void switched(_Bool preempted, struct task_struct *previo
     struct thread_state *out = state_of(previous);
     if (out) {
         now = bpf_ktime_get_ns();
+        if (out->off_ns)
+            come_back_unseen(previous, out, now);
         leave(previous, out, preempted, task_state, now);
     }
     struct thread_state *in = state_of(next);

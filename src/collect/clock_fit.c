@@ -11,6 +11,7 @@
 
 /* How fast an error is made good, and what no anchor is off by at once. */
 static const double STEEPEST = 1e-3, JUMP_NS = 1e6;
+static const uint64_t SHORTEST_NS = 10 * NS_PER_MS, LONGEST_NS = NS_PER_S; /* between anchors */
 
 /* The tightest of some readings of TSC, clock, TSC. */
 static void anchor(uint64_t *ret_ticks, uint64_t *ret_ns)
@@ -61,6 +62,15 @@ bool clock_fit_is_off(const struct clock_fit *fit)
 {
     uint64_t ticks = __rdtsc(), ns = clock_monotonic_ns();
     return is_jump(fit, (double)ns - along(newest_line(fit), ticks), ns);
+}
+
+/* A slope is as exact as its base line is long: each of the first anchors comes when the base line has
+ * doubled, so that the error is the same few nanoseconds until the next. */
+bool clock_fit_is_due(const struct clock_fit *fit, uint64_t now_ns)
+{
+    uint64_t newest_ns = newest_line(fit)->ns,
+             base_ns = newest_ns > fit->first_ns ? newest_ns - fit->first_ns : 0;
+    return now_ns > newest_ns && now_ns - newest_ns >= MAX(MIN(base_ns, LONGEST_NS), SHORTEST_NS);
 }
 
 /* The slope is kept until there is a new one. */

@@ -1,5 +1,6 @@
-/* TSC ticks to CLOCK_MONOTONIC nanoseconds: a line through anchors, taken anew every second, without jumps.
- * Ticks keep the time they were given once, so that what lies in a span does so however long it lasts.
+/* TSC ticks to CLOCK_MONOTONIC nanoseconds: a line through anchors, often at first and then every second,
+ * without jumps. Ticks keep the time they were given once, so that what lies in a span does so however long
+ * it lasts.
  *
  * A suspend or a migration to another host can set the counter forward or back against the clock. Then a new
  * epoch begins: new lines from there on. Ticks from before it keep their times, and none is later than its
@@ -35,7 +36,10 @@ struct clock_fit {
 /* Takes the first anchors; needs a few milliseconds to learn the slope. */
 void clock_fit_init(struct clock_fit *fit);
 
-/* Takes an anchor; call about once a second, and when clock_fit_is_off(). Returns how far the counter has
+/* Is it time for an anchor? At intervals that double from 10 ms to a second. */
+bool clock_fit_is_due(const struct clock_fit *fit, uint64_t now_ns);
+
+/* Takes an anchor; call when clock_fit_is_due() and when clock_fit_is_off(). Returns how far the counter has
  * jumped ahead of the clock, in ns (negative: it fell behind), or 0 when it is where it was expected. */
 int64_t clock_fit_anchor(struct clock_fit *fit);
 

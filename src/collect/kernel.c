@@ -517,7 +517,7 @@ void kernel_losses(const struct kernel_side *kernel, uint64_t ret_counts[static 
             ret_counts[i] += parts[k];
     }
     free(parts);
-    ret_counts[SONDE_COUNT_MISSED_RUNS] = bpf_missed_runs(kernel->bpf->obj);
+    ret_counts[SONDE_COUNT_MISSED_RUNS] += bpf_missed_runs(kernel->bpf->obj);
 }
 
 uint32_t kernel_families(const struct kernel_side *kernel)

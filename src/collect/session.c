@@ -121,7 +121,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
                            options->user, strerror(errno));
     raise_descriptor_limit(session);
     clock_fit_init(&session->fit);
-    session->started_ns = session->anchored_ns = session->flushed_ns = clock_monotonic_ns();
+    session->started_ns = session->flushed_ns = clock_monotonic_ns();
     r = session_write_manifest(session, false);
     if (r < 0)
         return problem_set(problem, r, "%s: cannot be written: %s", options->folder, strerror(-r));
@@ -407,10 +407,8 @@ int session_step(struct session *session, int *ret_status)
         session_admit(session, now);
         session->setup_ns += session_cpu_ns(session) - before_ns;
     }
-    if (now - session->anchored_ns > NS_PER_S || clock_fit_is_off(&session->fit)) {
+    if (clock_fit_is_due(&session->fit, now) || clock_fit_is_off(&session->fit))
         take_anchor(session);
-        session->anchored_ns = now;
-    }
     unsigned fullest = session_kernel_drain(session);
     array_foreach (&session->programs, p) {
         if ((*p)->ended_ns)

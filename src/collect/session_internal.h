@@ -88,7 +88,7 @@ struct session {
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
-    uint64_t started_ns, anchored_ns, flushed_ns, tended_ns, manifest_ns;
+    uint64_t started_ns, flushed_ns, tended_ns, manifest_ns;
     uint64_t manifest_took_ns; /* of a processor, the last one: with thousands of processes it is much */
     bool manifest_wanted;      /* it lacks somebody */
     uint64_t manifest_events;  /* that there were on disk then */

@@ -158,25 +158,25 @@
     L(e, not_found, 1, "not found")                                                      \
     L(e, left_alone, 2, "left alone") /* called so often that seeing it would be felt */ \
     L(e, refused, 3, "refused")       /* found, and not replaced: the text says why */
-#define SONDE_ENUM_loss_reason(L, e)                                                                      \
-    L(e, ring_full, 0, "ring-full")                                                                       \
-    L(e, signal_handler, 1,                                                                               \
-      "signal-handler") /* a hook ran inside a signal handler that interrupted a record */                \
-    L(e, no_thread_slot, 2, "no-thread-slot")                                                             \
-    L(e, disk_write_failed, 3, "disk-write-failed")                                                       \
-    L(e, unreadable_record, 4, "unreadable-record")                                                       \
-    L(e, open_span_depth, 5, "open-span-depth") /* nested deeper than the open-span slots */              \
-    L(e, kernel_ring_full_sys, 6, "kernel-ring-full-sys")                                                 \
-    L(e, kernel_ring_full_sched, 7, "kernel-ring-full-sched")                                             \
-    L(e, kernel_ring_full_wakeup, 8, "kernel-ring-full-wakeup")                                           \
-    L(e, kernel_ring_full_tcp, 9, "kernel-ring-full-tcp")                                                 \
-    L(e, kernel_ring_full_block, 10, "kernel-ring-full-block")                                            \
-    L(e, kernel_not_followed, 11,                                                                         \
-      "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */           \
-    L(e, profile_samples_unread, 12, "profile-samples-unread") /* beyond those that the analysis keeps */ \
-    L(e, kernel_ring_full_connect, 13, "kernel-ring-full-connect")                                        \
-    L(e, kernel_program_missed, 14,                                                                       \
-      "kernel-program-missed") /* a BPF program was due while it ran: an upper bound, of all threads */
+#define SONDE_ENUM_loss_reason(L, e)                                                                        \
+    L(e, ring_full, 0, "ring-full")                                                                         \
+    L(e, signal_handler, 1,                                                                                 \
+      "signal-handler") /* a hook ran inside a signal handler that interrupted a record */                  \
+    L(e, no_thread_slot, 2, "no-thread-slot")                                                               \
+    L(e, disk_write_failed, 3, "disk-write-failed")                                                         \
+    L(e, unreadable_record, 4, "unreadable-record")                                                         \
+    L(e, open_span_depth, 5, "open-span-depth") /* nested deeper than the open-span slots */                \
+    L(e, kernel_ring_full_sys, 6, "kernel-ring-full-sys")                                                   \
+    L(e, kernel_ring_full_sched, 7, "kernel-ring-full-sched")                                               \
+    L(e, kernel_ring_full_wakeup, 8, "kernel-ring-full-wakeup")                                             \
+    L(e, kernel_ring_full_tcp, 9, "kernel-ring-full-tcp")                                                   \
+    L(e, kernel_ring_full_block, 10, "kernel-ring-full-block")                                              \
+    L(e, kernel_not_followed, 11,                                                                           \
+      "kernel-not-followed") /* a connection or disk request beyond those kept in the kernel */             \
+    L(e, profile_samples_unread, 12, "profile-samples-unread") /* beyond those that the analysis keeps */   \
+    L(e, kernel_ring_full_connect, 13, "kernel-ring-full-connect")                                          \
+    L(e, kernel_program_missed, 14, "kernel-program-missed") /* the kernel left out a run of a BPF program: \
+                                                                an upper bound, of all threads */
 #define SONDE_ENUM_call_outcome(L, e)    \
     L(e, ok, 0, "ok")                    \
     L(e, error, 1, "error")              \

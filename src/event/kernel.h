@@ -58,7 +58,8 @@ struct sonde_kernel_runs {
 enum {
     SONDE_COUNT_NOT_FOLLOWED = SONDE_FAMILY_COUNT, /* connections and disk requests beyond those kept */
     SONDE_COUNT_THREADS_LOST,                      /* threads that no memory was there for */
-    SONDE_COUNT_MISSED_RUNS, /* of programs that were running already; the kernel counts them */
+    SONDE_COUNT_MISSED_RUNS, /* of programs that the kernel left out: they were running already, or it did not
+                                call them */
     SONDE_KERNEL_COUNTS
 };
 

@@ -117,10 +117,32 @@ static void a_jump_begins_an_epoch(void **state)
     }
 }
 
+static bool is_due_after(struct clock_fit *fit, uint64_t ms)
+{
+    return clock_fit_is_due(fit, fit->lines[(fit->count - 1) % CLOCK_LINES].ns + ms * NS_PER_MS);
+}
+
+/* The first anchors come soon: five milliseconds give a slope that is microseconds off after a second. */
+static void anchors_grow_apart(void **state)
+{
+    struct clock_fit fit;
+    clock_fit_init(&fit);
+    assert_false(is_due_after(&fit, 9));
+    assert_true(is_due_after(&fit, 10));
+    const unsigned BASES_MS[] = {10, 50, 400, 1000, 100000};
+    for (size_t i = 0; i < ARRAY_SIZE(BASES_MS); i++) {
+        unsigned interval_ms = MIN(BASES_MS[i], 1000u);
+        fit.lines[fit.count++] = (struct clock_line){0, fit.first_ns + BASES_MS[i] * NS_PER_MS, 1};
+        assert_false(is_due_after(&fit, interval_ms - 1));
+        assert_true(is_due_after(&fit, interval_ms));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_clock), cmocka_unit_test(durations_are_differences),
-        cmocka_unit_test(old_ticks_keep_their_time), cmocka_unit_test(a_jump_begins_an_epoch)};
+        cmocka_unit_test(old_ticks_keep_their_time), cmocka_unit_test(a_jump_begins_an_epoch),
+        cmocka_unit_test(anchors_grow_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,67 @@
+/* The two ends of a TCP connection, from the kernel's socket, and the socket behind a descriptor. */
+/* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
+#ifndef BPF_SOCKETS_H
+#define BPF_SOCKETS_H
+
+#include "bpf/kernel.h"
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+enum { AF_INET = 2, AF_INET6 = 10, TCP = 6 };
+
+struct ends {
+    u64 local_high, local_low, peer_high, peer_low;
+    u16 local_port, peer_port, family;
+};
+
+static __always_inline u64 half(const struct in6_addr *address, int from)
+{
+    u64 word;
+    __builtin_memcpy(&word, address->in6_u.u6_addr8 + from, sizeof(word));
+    return __builtin_bswap64(word);
+}
+
+static __always_inline void read_ends(struct sock *sk, struct ends *ends)
+{
+    ends->family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    ends->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+    ends->peer_port = __builtin_bswap16(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    if (ends->family == AF_INET6) {
+        struct in6_addr address;
+        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_rcv_saddr);
+        ends->local_high = half(&address, 0);
+        ends->local_low = half(&address, 8);
+        BPF_CORE_READ_INTO(&address, sk, __sk_common.skc_v6_daddr);
+        ends->peer_high = half(&address, 0);
+        ends->peer_low = half(&address, 8);
+    } else {
+        ends->local_high = ends->peer_high = 0;
+        ends->local_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr));
+        ends->peer_low = 0xffff00000000ull | __builtin_bswap32(BPF_CORE_READ(sk, __sk_common.skc_daddr));
+    }
+}
+
+#define ENDS(e)                                                                           \
+    .local_high = (e).local_high, .local_low = (e).local_low, .peer_high = (e).peer_high, \
+    .peer_low = (e).peer_low, .local_port = (e).local_port, .peer_port = (e).peer_port, .family = (e).family
+
+/* The TCP socket behind a descriptor of the current process, or NULL. */
+static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
+{
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    if (fd >= BPF_CORE_READ(table, max_fds))
+        return 0;
+    struct file **slots = BPF_CORE_READ(table, fd), *file = 0;
+    bpf_probe_read_kernel(&file, sizeof(file), slots + fd);
+    if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & 0170000) != 0140000) /* S_IFMT, S_IFSOCK */
+        return 0;
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    struct sock *sk = BPF_CORE_READ(socket, sk);
+    u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != TCP)
+        return 0;
+    return sk;
+}
+
+#endif
