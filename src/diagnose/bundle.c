@@ -66,18 +66,30 @@ static void set(json_t *object, const char *key, json_t *value)
 
 /* ---- numbers ---- */
 
+/* The shares of requests that fail, of the part that the verdict is about; null when it is about latency. */
+static json_t *failing(const struct verdict *v)
+{
+    if (!judge_by_errors(v))
+        return json_null();
+    return v->error_part.more ? pair(real(v->error_part.where.share_older), real(v->error_part.where.share))
+                              : pair(real(v->errors.rate_older), real(v->errors.rate_newer));
+}
+
 static json_t *numbers(const struct verdict *v)
 {
     const struct regress_result *r = &v->result;
+    struct judge_figures figures = judge_figures(v);
     json_t *n = json_object();
-    set(n, "measure", string(regress_measure_name(r->measure)));
-    set(n, "ratio", real(r->ratio[r->measure]));
-    set(n, "low", real(r->low[r->measure]));
-    set(n, "high", real(r->high[r->measure]));
-    set(n, "test", string(regress_method_words(r->method)));
-    set(n, "p", real(r->p));
-    set(n, "adjusted_p", real(r->adjusted_p));
-    set(n, "e_value", real(v->sequential.e_value));
+    set(n, "measure", string(judge_by_errors(v) ? "errors" : regress_measure_name(r->measure)));
+    set(n, "failing", failing(v));
+    set(n, "failing_in_part", json_boolean(judge_by_errors(v) && v->error_part.more));
+    set(n, "ratio", real(figures.ratio));
+    set(n, "low", real(figures.low));
+    set(n, "high", real(figures.high));
+    set(n, "test", string(judge_test_words(v)));
+    set(n, "p", real(figures.p));
+    set(n, "adjusted_p", real(figures.adjusted_p));
+    set(n, "e_value", real(judge_by_errors(v) ? v->errors.e_value : v->sequential.e_value));
     set(n, "z", real(r->z));
     set(n, "z_versions", v->z_versions != 0 ? real(v->z_versions) : json_null());
     set(n, "effect", real(r->effect));
@@ -131,7 +143,7 @@ static json_t *bins(const struct sketch *sketch)
 static json_t *changes(const struct book *book, const struct verdict *v)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < v->change_count; i++) {
+    for (size_t i = 0; i < v->change_count && !judge_by_errors(v); i++) {
         struct text words = {0}, chain = {0};
         if (fabs(v->changes[i].share) < CHANGE_SHOWN)
             continue;
@@ -162,7 +174,10 @@ static json_t *cause(const struct book *book, const struct cause *c)
 static json_t *causes(const struct book *book, const struct verdict *v)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < v->cause_count; i++)
+    const struct cause *failing = &judge_error_cause(v)->cause;
+    if (judge_by_errors(v) && failing->length)
+        json_array_append_new(list, cause(book, failing));
+    for (size_t i = 0; i < v->cause_count && !judge_by_errors(v); i++)
         json_array_append_new(list, cause(book, &v->causes[i]));
     return list;
 }
@@ -174,7 +189,6 @@ static json_t *buckets(const struct book *book, const struct judgement *judgemen
     json_t *list = json_array();
     size_t rows = 0;
     array_foreach (&judgement->verdicts, v) {
-        enum regress_measure m = v->result.measure;
         struct text words = {0};
         if (v->service != shown->service || v->version != shown->version || ++rows > BUCKETS_ROWS)
             continue;
@@ -183,10 +197,11 @@ static json_t *buckets(const struct book *book, const struct judgement *judgemen
         set(one, "words", words_taken(&words));
         set(one, "shown", json_boolean(v == shown));
         if (v->result.method != METHOD_NONE) {
-            set(one, "ratio", real(v->result.ratio[m]));
-            set(one, "low", real(v->result.low[m]));
-            set(one, "high", real(v->result.high[m]));
-            set(one, "outcome", string(judge_outcome_name(v->outcome)));
+            struct judge_figures figures = judge_figures(v);
+            set(one, "ratio", real(figures.ratio));
+            set(one, "low", real(figures.low));
+            set(one, "high", real(figures.high));
+            set(one, "outcome", string(judge_by_errors(v) ? "fails-more" : judge_outcome_name(v->outcome)));
         }
         json_array_append_new(list, one);
     }
@@ -249,7 +264,8 @@ static void add_call(struct rows *rows, uint32_t path, unsigned depth)
     set(one, "depth", whole(depth));
     set(one, "on_path", json_boolean(on_path(v, path)));
     set(one, "grew_most",
-        json_boolean(v->change_count && v->changes[0].share > 0 && v->changes[0].path == path));
+        json_boolean(!judge_by_errors(v) && v->change_count && v->changes[0].share > 0 &&
+                     v->changes[0].path == path));
     set(one, "calls", calls);
     set(one, "p95_ns", p95);
     set(one, "self_ns", self);
@@ -381,7 +397,7 @@ static void add_evidence(const struct book *book, const struct judgement *judgem
     set(one, "forest_left_out", whole(rows->count > FOREST_ROWS ? rows->count - FOREST_ROWS : 0));
     set(one, "requests", requests(book, v));
     set(one, "causes", causes(book, v));
-    set(one, "rule", v->rule.length ? cause(book, &v->rule) : json_null());
+    set(one, "rule", v->rule.length && !judge_by_errors(v) ? cause(book, &v->rule) : json_null());
     set(one, "buckets", buckets(book, judgement, v, &left_out));
     set(one, "buckets_left_out", whole(left_out));
 }

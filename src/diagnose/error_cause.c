@@ -18,6 +18,7 @@
 
 #include "base/macro.h"
 #include "diagnose/book_parts.h"
+#include "diagnose/stats.h"
 
 #define BEAM         24
 #define VALUES_MAX   4096 /* of all keys; further ones are not looked at */
@@ -131,14 +132,6 @@ static int tally(struct scan *s, const struct zone *base)
     return 0;
 }
 
-static bool has_key(const struct zone *zone, uint32_t key)
-{
-    for (size_t i = 0; i < zone->length; i++)
-        if (zone->labels[i].key == key)
-            return true;
-    return false;
-}
-
 /* The same combination in another order, or attributes that always go with its own: the first one stays. */
 static bool same_requests(const struct zone *a, const struct zone *b)
 {
@@ -174,7 +167,8 @@ static int extend(struct scan *s, double *ret_values)
         for (size_t v = 0; v < s->value_count; v++) {
             struct zone longer = *base;
             longer.sums = s->values[v].sums;
-            if (has_key(base, s->values[v].label.key) || longer.sums.requests < REQUESTS_MIN)
+            if (labels_have_key(base->labels, base->length, s->values[v].label.key) ||
+                longer.sums.requests < REQUESTS_MIN)
                 continue;
             values++;
             if (base->sums.requests - longer.sums.requests < REQUESTS_MIN)
@@ -190,15 +184,6 @@ static int extend(struct scan *s, double *ret_values)
     memcpy(s->beam, s->next, sizeof(s->beam));
     s->beam_count = s->next_count;
     return 0;
-}
-
-/* The logarithm of how many combinations of a length there may be, of so many values. */
-static double log_combinations(double values, size_t length)
-{
-    double n = 0;
-    for (size_t i = 0; i < length; i++)
-        n += log(fmax(values - (double)i, 1) / (double)(i + 1));
-    return n;
 }
 
 /* Of all errors beyond what the older side predicts, the share within. */
@@ -285,7 +270,7 @@ static int scan_lengths(struct scan *s, double dispersion, struct error_cause *r
         r = extend(s, &values);
         for (size_t i = 0; r == 0 && i < s->beam_count; i++) {
             const struct zone *zone = &s->beam[i];
-            double many = log_combinations(values, length);
+            double many = stats_log_combinations(values, length);
             double worth = zone->score / dispersion - many - CHANCE;
             if (worth > best_worth && coverage_of(s, &zone->sums) >= COVERAGE_MIN) {
                 best_worth = worth;

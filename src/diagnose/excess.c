@@ -203,3 +203,11 @@ bool labels_match(const struct book *book, uint32_t set, const struct label *lab
             return false;
     return true;
 }
+
+bool labels_have_key(const struct label *labels, size_t length, uint32_t key)
+{
+    for (size_t i = 0; i < length; i++)
+        if (labels[i].key == key)
+            return true;
+    return false;
+}

@@ -37,8 +37,10 @@ int excess_side(const struct book *book, const struct excess_of *of, const struc
 int excess_collect(const struct book *book, const struct excess_of *of, struct excess_list *ret_list);
 void excess_done(struct excess_list *list);
 
-/* Whether a value is told apart from others of its key; whether a label set has all of these pairs. */
+/* Whether a value is distinguished from others of its key; whether a label set has all of these pairs;
+ * whether one of the pairs has this key. */
 bool labels_usable(const struct book *book, struct label label);
 bool labels_match(const struct book *book, uint32_t set, const struct label *labels, size_t length);
+bool labels_have_key(const struct label *labels, size_t length, uint32_t key);
 
 #endif

@@ -54,13 +54,6 @@ static uint32_t culprit_of(const struct book *book, const struct verdict *v)
     return below ? v->service : book->paths.at[book->buckets.at[v->bucket].type].service;
 }
 
-/* Whether errors are what the finding is about. */
-static bool by_errors(const struct verdict *v)
-{
-    double p = v->errors.more ? v->errors.adjusted_p : v->error_part.adjusted_p;
-    return judge_fails_more(v) && !(v->result.slower && v->result.adjusted_p < p) && !v->subgroup.slower;
-}
-
 static const char *say_part_title(const struct book *book, const struct verdict *v, const char *bucket,
                                   struct finding *f)
 {
@@ -93,9 +86,9 @@ static void say_title(const struct book *book, const struct verdict *v, struct f
     char before[24], after[24];
     const struct regress_result *r = &v->result;
     book_bucket_words(book, &book->buckets.at[v->bucket], &bucket);
-    if (by_errors(v) && v->error_part.more)
+    if (judge_by_errors(v) && v->error_part.more)
         f->title = say_part_title(book, v, text_get(&bucket), f);
-    else if (by_errors(v))
+    else if (judge_by_errors(v))
         f->title = finding_say(f, "%s fails in %.2f %% of its requests instead of %.2f %% since %s %s",
                                text_get(&bucket), v->errors.rate_newer * 100, v->errors.rate_older * 100,
                                names_get(book->names, v->service), names_get(book->names, v->since));
@@ -174,13 +167,14 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
                   (unsigned long long)v->subgroup.cause.requests, v->subgroup.hosts,
                   v->subgroup.hosts == 1 ? "" : "s", (unsigned long long)v->subgroup.base_requests,
                   v->subgroup.base_hosts);
-    text_addf(
-        &words,
-        "%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s against "
-        "%llu on %zu; Z = %.2f against the older requests",
-        regress_method_words(r->method), r->ratio[r->measure], r->low[r->measure], r->high[r->measure],
-        r->adjusted_p, (unsigned long long)r->newer_requests, r->newer_hosts, r->newer_hosts == 1 ? "" : "s",
-        (unsigned long long)r->older_requests, r->older_hosts, r->z);
+    text_addf(&words,
+              "%s%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s "
+              "against "
+              "%llu on %zu; Z = %.2f against the older requests",
+              judge_by_errors(v) ? "Latency, " : "", regress_method_words(r->method), r->ratio[r->measure],
+              r->low[r->measure], r->high[r->measure], r->adjusted_p, (unsigned long long)r->newer_requests,
+              r->newer_hosts, r->newer_hosts == 1 ? "" : "s", (unsigned long long)r->older_requests,
+              r->older_hosts, r->z);
     if (v->z_versions != 0)
         text_addf(&words, ", %.2f against the older versions", v->z_versions);
     text_add(&words, v->concurrent ? "; both over the same time." : "; over different times.");
@@ -191,7 +185,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
     }
     if (v->newer_request.count && v->older_request.count && v->newer_request.count >= v->newer.count / 2) {
         char before[24], after[24];
-        text_addf(&words, " The requests that it is part of take %s on average, and took %s.",
+        text_addf(&words, " The requests that it is part of take %s on average, %s before.",
                   milliseconds(sketch_mean(&v->newer_request), after),
                   milliseconds(sketch_mean(&v->older_request), before));
     }
@@ -225,9 +219,10 @@ static int add_texts(const struct book *book, const struct verdict *v, struct fi
         r |= finding_add_text(f, "base_version", names_get(book->names, v->base));
         r |= finding_add_text(f, "since_version", names_get(book->names, v->since));
     }
-    r |= finding_add_text(f, "measure", by_errors(v) ? "errors" : regress_measure_name(v->result.measure));
+    r |= finding_add_text(f, "measure",
+                          judge_by_errors(v) ? "errors" : regress_measure_name(v->result.measure));
     r |= finding_add_text(f, "compared_over", v->concurrent ? "same time" : "different times");
-    r |= finding_add_text(f, "method", regress_method_words(v->result.method));
+    r |= finding_add_text(f, "method", judge_test_words(v));
     text_done(&words);
     return r;
 }
@@ -237,24 +232,12 @@ static int add_numbers(const struct verdict *v, double e_value, struct finding *
     const struct regress_result *result = &v->result;
     const struct error_result *errors = &v->errors;
     const struct subgroup *part = &v->subgroup;
-    double ratio = result->ratio[result->measure], low = result->low[result->measure],
-           high = result->high[result->measure], p = result->p, adjusted = result->adjusted_p;
-    if (by_errors(v) && v->error_part.more) {
-        p = v->error_part.where.p, adjusted = v->error_part.adjusted_p;
-        ratio = v->error_part.where.cause.ratio, low = v->error_part.where.low,
-        high = v->error_part.where.high;
-    } else if (by_errors(v)) {
-        ratio = errors->ratio, low = errors->low, high = fmin(errors->high, 1e9);
-        p = errors->p, adjusted = errors->adjusted_p;
-    } else if (part->slower) {
-        ratio = part->cause.ratio, low = part->low, high = fmin(part->high, 1e9);
-        p = part->p, adjusted = part->adjusted_p;
-    }
-    int r = finding_add_real(f, "ratio", ratio);
-    r |= finding_add_real(f, "ratio_low", low);
-    r |= finding_add_real(f, "ratio_high", high);
-    r |= finding_add_real(f, "p_value", p);
-    r |= finding_add_real(f, "adjusted_p_value", adjusted);
+    struct judge_figures figures = judge_figures(v);
+    int r = finding_add_real(f, "ratio", figures.ratio);
+    r |= finding_add_real(f, "ratio_low", figures.low);
+    r |= finding_add_real(f, "ratio_high", figures.high);
+    r |= finding_add_real(f, "p_value", figures.p);
+    r |= finding_add_real(f, "adjusted_p_value", figures.adjusted_p);
     if (part->slower) {
         r |= finding_add_count(f, "subgroup_requests_count", part->cause.requests);
         r |= finding_add_count(f, "subgroup_base_requests_count", part->base_requests);
@@ -298,7 +281,7 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
         r |= finding_add_real(f, "base_concurrency", c->concurrency_before);
     }
     const struct cause *cause = judge_takes_longer(v) ? named_cause(v) : NULL;
-    if (by_errors(v))
+    if (judge_by_errors(v))
         cause = judge_error_cause(v)->cause.length ? &judge_error_cause(v)->cause : NULL;
     if (cause) {
         cause_words(book, cause, &words);
@@ -313,6 +296,19 @@ static int add_path_and_cause(const struct book *book, const struct verdict *v, 
     }
     text_done(&words);
     return r;
+}
+
+/* Those that failed. */
+static int add_failed(const struct book *book, const struct verdict *v, struct finding *f)
+{
+    const struct path *root = &book->paths.at[book->buckets.at[v->bucket].type];
+    uint64_t count = v->error_part.more ? v->error_part.where.errors : (uint64_t)ceil(v->errors.errors_newer);
+    struct finding_affected failed = {.service = names_get(book->names, root->service),
+                                      .path = names_get(book->names, root->name),
+                                      .role = "failed",
+                                      .count = count,
+                                      .start_ns = v->first_ns};
+    return finding_add_affected(f, &failed, 8);
 }
 
 /* The slowest requests one by one, and all others together. */
@@ -405,7 +401,7 @@ static void say_remedy(const struct book *book, const struct verdict *v, struct 
     else
         f->remedy =
             finding_say(f, "Stop the rollout of %s %s, or roll back to %s, and look at %s.", service, version,
-                        base, by_errors(v) ? "the requests that fail" : "the call path named above");
+                        base, judge_by_errors(v) ? "the requests that fail" : "the call path named above");
 }
 
 int diagnosis_add_finding(const struct book *book, const struct verdict *v, double e_value,
@@ -425,7 +421,7 @@ int diagnosis_add_finding(const struct book *book, const struct verdict *v, doub
     int r = add_texts(book, v, f);
     r |= add_numbers(v, e_value, f);
     r |= add_path_and_cause(book, v, f);
-    r |= add_affected(book, v, f);
+    r |= judge_by_errors(v) ? add_failed(book, v, f) : add_affected(book, v, f);
     if (r)
         return -ENOMEM;
     if (ret_finding)

@@ -441,6 +441,40 @@ const struct error_cause *judge_error_cause(const struct verdict *v)
     return v->error_part.more ? &v->error_part.where : &v->error_cause;
 }
 
+bool judge_by_errors(const struct verdict *v)
+{
+    double p = v->errors.more ? v->errors.adjusted_p : v->error_part.adjusted_p;
+    return judge_fails_more(v) && !(v->result.slower && v->result.adjusted_p < p) && !v->subgroup.slower;
+}
+
+struct judge_figures judge_figures(const struct verdict *v)
+{
+    const struct regress_result *all = &v->result;
+    const struct error_result *errors = &v->errors;
+    const struct error_part *failing = &v->error_part;
+    const struct subgroup *slow = &v->subgroup;
+    double most = 1e9;
+    if (judge_by_errors(v) && failing->more)
+        return (struct judge_figures){failing->where.cause.ratio, failing->where.low,
+                                      fmin(failing->where.high, most), failing->where.p, failing->adjusted_p};
+    if (judge_by_errors(v))
+        return (struct judge_figures){errors->ratio, errors->low, fmin(errors->high, most), errors->p,
+                                      errors->adjusted_p};
+    if (slow->slower)
+        return (struct judge_figures){slow->cause.ratio, slow->low, fmin(slow->high, most), slow->p,
+                                      slow->adjusted_p};
+    return (struct judge_figures){all->ratio[all->measure], all->low[all->measure], all->high[all->measure],
+                                  all->p, all->adjusted_p};
+}
+
+const char *judge_test_words(const struct verdict *v)
+{
+    if (judge_by_errors(v))
+        return v->error_part.more ? "scan of attribute combinations for errors"
+                                  : "test of errors within strata of time";
+    return regress_method_words(v->result.method);
+}
+
 bool judge_takes_longer(const struct verdict *v)
 {
     return v->result.slower || v->subgroup.slower;

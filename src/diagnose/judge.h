@@ -120,6 +120,19 @@ bool judge_takes_longer(const struct verdict *verdict);
 /* Fails more often, as a whole or in a part. */
 bool judge_fails_more(const struct verdict *verdict);
 
+/* Errors are what the verdict is about, rather than latency. */
+bool judge_by_errors(const struct verdict *verdict);
+
+/* What the verdict rests on: newer / older of latency or errors, of all requests or of the part. */
+struct judge_figures {
+    double ratio, low, high; /* with its 95 % interval */
+    double p, adjusted_p;
+};
+struct judge_figures judge_figures(const struct verdict *verdict);
+
+/* The test that these come from. */
+const char *judge_test_words(const struct verdict *verdict);
+
 /* Where the errors are: what explains all that were added, or the part that fails more often. Length 0:
  * nowhere in particular. */
 const struct error_cause *judge_error_cause(const struct verdict *verdict);

@@ -260,6 +260,14 @@ double stats_median(double *values, size_t count)
     return stats_quantile(values, count, 0.5);
 }
 
+double stats_log_combinations(double values, size_t length)
+{
+    double n = 0;
+    for (size_t i = 0; i < length; i++)
+        n += log(fmax(values - (double)i, 1) / (double)(i + 1));
+    return n;
+}
+
 void stats_random_init(struct stats_random *random, uint64_t seed)
 {
     for (int i = 0; i < 4; i++) { /* splitmix64 */

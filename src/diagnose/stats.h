@@ -49,6 +49,9 @@ size_t stats_benjamini_hochberg(const double *p, size_t count, double q, bool *r
 double stats_quantile(double *values, size_t count, double q);
 double stats_median(double *values, size_t count);
 
+/* The logarithm of how many combinations of so many of the values there are. */
+double stats_log_combinations(double values, size_t length);
+
 /* Random numbers that are the same everywhere (xoshiro256**), seeded by one number. */
 struct stats_random {
     uint64_t state[4];

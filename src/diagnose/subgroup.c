@@ -194,15 +194,6 @@ static int host_share(const struct excess *cells, size_t count, const struct can
     return r;
 }
 
-/* How many combinations of a length there may be, of so many values. */
-static double combinations(double values, size_t length)
-{
-    double n = 1;
-    for (size_t i = 0; i < length; i++)
-        n *= fmax(values - (double)i, 1) / (double)(i + 1);
-    return n;
-}
-
 static int test_candidate(const struct search *s, const struct candidate *c, double values, double spread,
                           struct subgroup *ret_subgroup)
 {
@@ -218,7 +209,8 @@ static int test_candidate(const struct search *s, const struct candidate *c, dou
     double own = deviate > 0 ? d / deviate : sqrt(s->residuals.variance / p->n);
     double error = sqrt(own * own + variance_beside(s, c) + spread * spread * (newer_share + older_share));
     if (d > 0)
-        found.p = fmin(1, CAUSE_LENGTH_MAX * combinations(values, c->length) * stats_normal_above(d / error));
+        found.p = fmin(1, CAUSE_LENGTH_MAX * exp(stats_log_combinations(values, c->length)) *
+                              stats_normal_above(d / error));
     memcpy(found.cause.labels, c->labels, sizeof(c->labels));
     found.cause.length = c->length;
     found.cause.requests = (uint64_t)p->n;
@@ -267,14 +259,6 @@ static int tally(struct search *s, const struct candidate *base, const struct ex
     return 0;
 }
 
-static bool has_key(const struct candidate *c, uint32_t key)
-{
-    for (size_t i = 0; i < c->length; i++)
-        if (c->labels[i].key == key)
-            return true;
-    return false;
-}
-
 /* The same requests as another one of the length: the same combination in another order, or other attributes
  * that always go with its own. */
 static bool same_requests(const struct candidate *a, const struct candidate *b)
@@ -314,7 +298,8 @@ static int extend(struct search *s, double *ret_values)
         double values = 0;
         for (size_t v = 0; v < s->value_count; v++) {
             struct candidate longer = *base;
-            if (has_key(base, s->values[v].label.key) || !has_enough(s, &s->values[v].sums))
+            if (labels_have_key(base->labels, base->length, s->values[v].label.key) ||
+                !has_enough(s, &s->values[v].sums))
                 continue;
             values++;
             longer.labels[longer.length++] = s->values[v].label;

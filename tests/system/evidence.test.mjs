@@ -8,6 +8,7 @@ import path from 'node:path';
 import { chromium } from 'playwright-core';
 import { createRequire } from 'node:module';
 import { documentsOf, eventually, finish, isRoot, SONDE, start, temporary } from './helper.mjs';
+import { makeRollout } from './rollouts.mjs';
 import { diskRequests, post } from './spans.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -124,6 +125,28 @@ test('its pictures show what the numbers say', { skip }, async (t) => {
     assert.equal(verdicts.filter((row) => /gen[56][^]*not slower\s*$/.test(row)).length, 2);
     await page.click('summary:has-text("How it was tested")');
     assert.match(await page.locator('table.tested').innerText(), /the same time[^]*Welch/);
+});
+
+test('a version that fails more often for a part of the requests is shown as that, not as a slow-down', { skip }, async (t) => {
+    const folder = temporary(t), file = path.join(folder, 'evidence.html'), spans = path.join(folder, 'spans.json');
+    makeRollout('errors of the new version in one region for one plan', 1, spans);
+    const { status, stderr } = await finish(t, SONDE, ['diagnose', '--bundle', file, '--gate', spans]);
+    assert.equal(status, 10, stderr);
+    const { findings: [regression], report } = JSON.parse(documentsOf(fs.readFileSync(file, 'utf8')).regressions), { numbers } = regression, [finding] = report.findings;
+    assert.equal(numbers.measure, 'errors');
+    assert.ok(numbers.failing[1] > 2 * numbers.failing[0] && numbers.low > 1 && numbers.adjusted_p < 0.05, JSON.stringify(numbers));
+    assert.equal(finding.evidence.ratio, numbers.ratio);
+    assert.deepEqual([regression.changes, regression.rule, regression.causes.length], [[], null, 1], 'nothing is said of latency');
+    assert.equal(finding.cost_ns, 0);
+    assert.deepEqual(finding.affected.map(({ role }) => role), ['failed']);
+
+    const browser = await launch(t), page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    await page.goto(`file://${file}`);
+    await page.waitForSelector('.regression h2');
+    assert.match((await page.locator('.regression .facts > div').first().innerText()).replace(/\s+/g, ' '), /^[\d.]+ % → [\d.]+ % of all requests fail, [\d.]+× as often/);
+    assert.match(await page.locator('table.causes').innerText(), /region[^]*plan|plan[^]*region/);
+    assert.match(await page.locator('table.buckets tr.on').innerText(), /fails more often\s*$/);
+    assert.doesNotMatch(await page.locator('main').innerText(), /as long|slow-down/);
 });
 
 test('spans that are received, and files of spans that are named, are compared in the page', { skip }, async (t) => {

@@ -209,7 +209,7 @@ export interface Regression {
     service: string;
     versions: [older: string, newer: string];
     numbers: {
-        measure: string; ratio: number; low: number; high: number; test: string; p: number; adjusted_p: number; e_value: number | null; z: number; z_versions: number | null; effect: number; concurrent: boolean; mix_ratio: number;
+        measure: string; failing: Pair | null /* shares of requests, when errors are what got worse */; failing_in_part: boolean; ratio: number; low: number; high: number; test: string; p: number; adjusted_p: number; e_value: number | null; z: number; z_versions: number | null; effect: number; concurrent: boolean; mix_ratio: number;
         errors: Pair; errors_p: number; errors_count: Pair; first_ns: number; last_ns: number; requests: Pair; hosts: Pair;
     };
     quantiles: [quantile: number, older_ns: number, newer_ns: number][];
@@ -221,7 +221,7 @@ export interface Regression {
     requests: Record<'typical' | 'slowest', [older: Exemplar | null, newer: Exemplar | null]>;
     causes: RegressionCause[];
     rule: RegressionCause | null;
-    buckets: { words: string; shown: boolean; ratio?: number; low?: number; high?: number; outcome?: 'slower' | 'not-slower' | 'cannot-tell' }[];
+    buckets: { words: string; shown: boolean; ratio?: number; low?: number; high?: number; outcome?: 'slower' | 'fails-more' | 'not-slower' | 'cannot-tell' }[];
     buckets_left_out: number;
 }
 export interface Regressions {

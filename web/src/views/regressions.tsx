@@ -1,4 +1,4 @@
-// What got slower, since which version, where on the critical path, and for whom?
+// What got slower or fails more often, since which version, where on the critical path, and for whom?
 // SPDX-License-Identifier: Apache-2.0
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
@@ -96,17 +96,18 @@ function Forest({ r }: { r: Regression }) {
     </table></Wide>;
 }
 
-function Interval({ ratio, low, high, reach, slower }: { ratio: number; low: number; high: number; reach: number; slower: boolean }) {
+function Interval({ ratio, low, high, reach, worse }: { ratio: number; low: number; high: number; reach: number; worse: boolean }) {
     const x = (value: number) => Math.max(2, Math.min(198, 100 + (98 * Math.log(Math.max(value, 1e-9))) / Math.log(reach)));
-    return <svg class={`interval ${slower ? 'newer' : ''}`} viewBox="0 0 200 16" width="200" height="16" role="img" aria-label={`${times(ratio)}, between ${times(low)} and ${times(high)}`}><line class="grid" x1="100" x2="100" y1="0" y2="16" /><line class="reach" x1={x(low)} x2={x(high)} y1="8" y2="8" /><circle cx={x(ratio)} cy="8" r="4" /></svg>;
+    return <svg class={`interval ${worse ? 'newer' : ''}`} viewBox="0 0 200 16" width="200" height="16" role="img" aria-label={`${times(ratio)}, between ${times(low)} and ${times(high)}`}><line class="grid" x1="100" x2="100" y1="0" y2="16" /><line class="reach" x1={x(low)} x2={x(high)} y1="8" y2="8" /><circle cx={x(ratio)} cy="8" r="4" /></svg>;
 }
 
-const OUTCOME = { slower: '▲ slower', 'not-slower': 'not slower', 'cannot-tell': 'cannot be told' };
+const OUTCOME = { slower: '▲ slower', 'fails-more': '▲ fails more often', 'not-slower': 'not slower', 'cannot-tell': 'cannot be told' };
+const isWorse = (outcome?: keyof typeof OUTCOME): boolean => outcome === 'slower' || outcome === 'fails-more';
 
 function Buckets({ r }: { r: Regression }) {
     const told = r.buckets.filter((b) => b.ratio !== undefined), reach = Math.max(1.5, ...told.map((b) => 1.1 * Math.max(b.ratio!, 1 / Math.max(b.ratio!, 0.01))));
     return <Wide label="The same versions elsewhere"><table class="list buckets"><thead><tr><th>Requests</th><th>Ratio, and where it lies with 95 % certainty</th><th class="n" /><th>Verdict</th></tr></thead>
-        <tbody>{r.buckets.map((b) => <tr class={b.shown ? 'on' : ''}><td>{b.words}</td>{b.ratio === undefined ? <><td /><td /><td class="dim">too little data</td></> : <><td><Interval ratio={b.ratio} low={b.low!} high={b.high!} reach={reach} slower={b.outcome === 'slower'} /></td><td class="n">{times(b.ratio)} <span class="dim">({times(b.low!)} to {times(b.high!)})</span></td><td class={b.outcome === 'slower' ? 'newer' : ''}>{OUTCOME[b.outcome!]}</td></>}</tr>)}</tbody>
+        <tbody>{r.buckets.map((b) => <tr class={b.shown ? 'on' : ''}><td>{b.words}</td>{b.ratio === undefined ? <><td /><td /><td class="dim">too little data</td></> : <><td><Interval ratio={b.ratio} low={b.low!} high={b.high!} reach={reach} worse={isWorse(b.outcome)} /></td><td class="n">{times(b.ratio)} <span class="dim">({times(b.low!)} to {times(b.high!)})</span></td><td class={isWorse(b.outcome) ? 'newer' : ''}>{OUTCOME[b.outcome!]}</td></>}</tr>)}</tbody>
         {r.buckets_left_out > 0 && <tfoot><tr><td colSpan={4} class="dim">and {plural(r.buckets_left_out, 'more bucket')}</td></tr></tfoot>}
     </table></Wide>;
 }
@@ -114,7 +115,7 @@ function Buckets({ r }: { r: Regression }) {
 // For those who check the statistics; everybody else has read the sentence above.
 function Tested({ r }: { r: Regression }) {
     const n = r.numbers, date = (ns: number) => (ns ? new Date(ns / 1e6).toISOString().replace('T', ' ').replace(/\.\d+Z/, ' UTC') : '–'), number = (value: number | null) => (value === null ? '–' : +value.toPrecision(2) + '');
-    const rows: [string, string][] = [['What was compared', `${n.measure} of latency, over ${n.concurrent ? 'the same time' : 'different times'}`], ['Test', n.test], ['p, and adjusted for all comparisons', `${number(n.p)}, ${number(n.adjusted_p)}`],
+    const rows: [string, string][] = [['What was compared', `${n.failing ? 'shares of requests that fail' : `${n.measure} of latency`}, over ${n.concurrent ? 'the same time' : 'different times'}`], ['Test', n.test], ['p, and adjusted for all comparisons', `${number(n.p)}, ${number(n.adjusted_p)}`],
         ['Evidence that may be looked at at any time (e-value)', n.e_value !== null && n.e_value > 1e6 ? 'above a million' : number(n.e_value)], ['Z against older requests', number(n.z)], ['Z against older versions', n.z_versions === null ? 'needs two older versions' : number(n.z_versions)], ['Effect size', number(n.effect)]];
     if (Math.abs(n.mix_ratio - 1) >= 0.01) rows.push(['Ratio that the mix of requests makes (taken out)', times(n.mix_ratio)]);
     if (n.errors_count[0] + n.errors_count[1] > 0) rows.push(['Errors', `${percent(n.errors[0])} before, ${percent(n.errors[1])} now (p = ${number(n.errors_p)})`]);
@@ -136,7 +137,8 @@ function Detail({ r }: { r: Regression }) {
         <p class="severity warning">▲ {r.kind.replaceAll('-', ' ')} · {r.service} {r.versions[0]} → {r.versions[1]}</p>
         <h2 tabIndex={-1}>{r.title}</h2>
         <div class="facts">
-            <div><b>{times(n.ratio)}</b><span>as long, between {times(n.low)} and {times(n.high)}</span></div>
+            {n.failing ? <div><b>{percent(n.failing[0])} → {percent(n.failing[1])}</b><span>of {n.failing_in_part ? `requests where ${r.causes[0].words}` : 'all requests'} fail, {times(n.ratio)} as often, between {times(n.low)} and {times(n.high)}</span></div>
+                : <div><b>{times(n.ratio)}</b><span>as long, between {times(n.low)} and {times(n.high)}</span></div>}
             <div><b>{duration(p95[1])} → {duration(p95[2])}</b><span>95 % of requests are within</span></div>
             <div><b>{count(n.requests[1])}</b><span>requests of {r.versions[1]}, against {count(n.requests[0])}; {luck(n.adjusted_p)}</span></div>
         </div>
@@ -149,7 +151,7 @@ function Detail({ r }: { r: Regression }) {
         {(['typical', 'slowest'] as const).map((which) => <><h4>{which === 'typical' ? 'A typical one' : 'The slowest'}</h4><div class="pictures">{r.requests[which].map((one, i) => <Lanes request={one} side={i as 0 | 1} scale_ns={scale(which)} />)}</div></>)}
         <h3>All calls of these requests <span class="dim">the critical path is shaded; times are per request</span></h3>
         <Forest r={r} />
-        {(r.causes.length > 0 || r.rule) && <><h3>Which requests</h3><Wide label="Which requests"><table class="list causes"><thead><tr><th>Attributes</th><th class="n">Ratio with them</th><th class="n">Elsewhere</th><th class="n">Share of the slow-down</th></tr></thead><tbody>
+        {(r.causes.length > 0 || r.rule) && <><h3>Which requests</h3><Wide label="Which requests"><table class="list causes"><thead><tr><th>Attributes</th><th class="n">Ratio with them</th><th class="n">Elsewhere</th><th class="n">Share of the {n.failing ? 'added errors' : 'slow-down'}</th></tr></thead><tbody>
             {[...r.causes, ...(r.rule ? [{ ...r.rule, words: `${r.rule.words} (by a simple rule: the largest ratio)` }] : [])].map((c) => <tr><td>{c.words}</td><td class="n">{times(c.ratio)}</td><td class="n">{c.ratio_elsewhere === null ? '–' : times(c.ratio_elsewhere)}</td><td class="n">{percent(c.coverage)}</td></tr>)}</tbody></table></Wide></>}
         <h3>The same versions elsewhere</h3>
         <Buckets r={r} />
@@ -171,7 +173,7 @@ export function Regressions({ route }: ViewProps) {
         {live && <p>Services send spans with <code>OTEL_EXPORTER_OTLP_ENDPOINT={location.origin}</code>; files are compared by <code>sonde diagnose FILE...</code></p>}{again}</Empty>;
     return <div class="split">
         <section class="ranked"><h1>{plural(value.findings.length, 'regression')}</h1><p class="dim">{value.read}</p>
-            <ol>{value.findings.map((r) => <li><a href={href('regressions', key(r))} aria-current={r === chosen ? 'true' : undefined}><span class="mark warning" aria-hidden="true">▲</span><span class="title">{r.title}</span><span class="cost">{times(r.numbers.ratio)} for {plural(r.numbers.requests[1], 'request')}</span></a></li>)}</ol>
+            <ol>{value.findings.map((r) => <li><a href={href('regressions', key(r))} aria-current={r === chosen ? 'true' : undefined}><span class="mark warning" aria-hidden="true">▲</span><span class="title">{r.title}</span><span class="cost">{times(r.numbers.ratio)} {r.numbers.failing ? 'the errors of' : 'for'} {plural(r.numbers.requests[1], 'request')}</span></a></li>)}</ol>
             {again}</section>
         {chosen ? <div><Detail r={chosen} key={key(chosen)} /><Terminal command="sonde diagnose FILE..." /><details><summary>The report as JSON</summary><pre id="report">{JSON.stringify(value.report, null, 1)}</pre></details></div> : <Empty title="This regression is not here"><p>It may be over, or its requests are judged together with others now.</p></Empty>}
     </div>;
