@@ -99,7 +99,7 @@ static int longest_first(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* A short callback in which nothing of the request happened tells nothing. */
+/* A short callback in which nothing of the request happened is not worth a line. */
 static bool is_noise(const struct line *line, uint64_t total_ns)
 {
     return line->span->kind == VSPAN_callback && !line->parent && !line->open &&
@@ -171,8 +171,7 @@ static void add_spent(struct text *to, const struct activity_times *spent, uint6
 {
     char time[32];
     if (spent->runnable_ns * 10 > took_ns && spent->runnable_ns > 20 * NS_PER_US)
-        text_addf(to, ", waited %s for a processor",
-                  clock_format_duration(spent->runnable_ns, time, sizeof(time)));
+        text_addf(to, ", waited %s for a CPU", clock_format_duration(spent->runnable_ns, time, sizeof(time)));
     if (spent->blocked_ns * 10 > took_ns && spent->blocked_ns > 20 * NS_PER_US)
         text_addf(to, ", blocked %s", clock_format_duration(spent->blocked_ns, time, sizeof(time)));
 }
@@ -186,7 +185,7 @@ static void add_call_words(struct text *to, const struct vspan *span)
     if (error)
         text_addf(to, ": %s", error);
     else if (span->result == ACTIVITY_RESULT_UNKNOWN)
-        text_add(to, ", off its processor");
+        text_add(to, ", off the CPU");
     else if (span->result >= 0 && span->result < 1ll << 40)
         text_addf(to, ": %lld", (long long)span->result);
 }
@@ -407,7 +406,7 @@ static void print_path(struct text *to, const struct request *request, const str
     text_addf(&words, " %s of waiting;",
               clock_format_duration(all_ns - MIN(works_ns, all_ns), time, sizeof(time)));
     if (spent.runnable_ns * 10 > all_ns)
-        text_addf(&words, " in %s a thread on it waited for a processor;",
+        text_addf(&words, " in %s a thread on it waited for a CPU;",
                   clock_format_duration(spent.runnable_ns, time, sizeof(time)));
     for (size_t i = 0; i < MIN(count, (size_t)SHOWN) && shares[i].took_ns * 50 >= all_ns; i++) {
         const struct path_step *step = shares[i].like;
@@ -443,7 +442,7 @@ void vertical_print(struct text *to, const struct request *request, const struct
     if (request->timed) {
         char ran[32], waited[32], blocked[32];
         struct text words = {0};
-        text_addf(&words, "meanwhile its event loop's thread ran %s, waited %s for a CPU, was blocked %s",
+        text_addf(&words, "in that time its event loop's thread ran %s, waited %s for a CPU, was blocked %s",
                   clock_format_duration(request->spent.running_ns, ran, sizeof(ran)),
                   clock_format_duration(request->spent.runnable_ns, waited, sizeof(waited)),
                   clock_format_duration(request->spent.blocked_ns, blocked, sizeof(blocked)));

@@ -229,7 +229,7 @@ const struct command command_convert = {
     .arguments = "--to FORMAT -o OUT [--align] DIR",
     .summary = "Write a trace in another format",
     .help =
-        "Any trace that `sonde trace` reads. ctf: a folder that babeltrace2 and Trace Compass open; "
+        "Any trace that `sonde trace` reads. ctf: a directory that babeltrace2 and Trace Compass open; "
         "perfetto: a\n"
         "file for ui.perfetto.dev; json: one object a line, as `sonde trace events --json` prints them.\n",
     .options = OPTIONS,

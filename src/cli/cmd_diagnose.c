@@ -389,7 +389,8 @@ const struct command command_diagnose = {
         "CSV, Parquet, also compressed by gzip or zstd; and folders that sonde recorded, whose name a table "
         "can\n"
         "join versions to (sonde.recording). Requests are bucketed by type and hardware, grouped\n"
-        "by the versions they met, and the newest version of each service is compared with the older "
+        "by the versions that they passed through, and the newest version of each service is compared with "
+        "the older "
         "ones.\n",
     .options = GROUPS,
     .examples = "  sonde diagnose spans.jsonl\n"

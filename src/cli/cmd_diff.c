@@ -295,7 +295,7 @@ static int run_diff(const struct command *self, int argc, char **argv)
     _cleanup_(profile_freep) struct profile *after = NULL;
     if (options.since) {
         if (argc - first != 1)
-            return cli_usage(self, "--since compares two times of one store: name its folder");
+            return cli_usage(self, "--since compares two times of one store: name its directory");
         status = read_store(self, &options, argv[first], &before, &after);
         return status ? status : compare_profiles(before, after, &options, argv[first], options.since);
     }

@@ -96,12 +96,12 @@ static bool has_capability(int capability)
 
 static void check_clock(struct answer *answer)
 {
-    struct check *check = add(answer, "one clock for all processors");
+    struct check *check = add(answer, "one clock for all CPUs");
     _cleanup_(freep) char *cpu = NULL;
     bool invariant = file_read("/proc/cpuinfo", 16 << 20, &cpu, NULL) == 0 && strstr(cpu, "constant_tsc") &&
                      strstr(cpu, "nonstop_tsc");
     because(check, invariant
-                       ? "the processors' time stamp counters run at one constant rate"
+                       ? "the CPUs' time stamp counters run at one constant rate"
                        : "the time stamp counter is not constant on this machine: times would be wrong");
     if (!invariant)
         fails(check, FAILS, "Use another machine or another kind of virtual machine.");
@@ -145,7 +145,8 @@ static void check_ptrace(struct answer *answer)
     struct check *check = add(answer, "attach to running processes");
     long scope = number_in("/proc/sys/kernel/yama/ptrace_scope", 0);
     if (scope == 3) {
-        because(check, "kernel.yama.ptrace_scope is 3: nobody may trace, not even root, until the next boot");
+        because(check,
+                "kernel.yama.ptrace_scope is 3: no process may trace, not even root's, until the next boot");
         fails(check, FAILS, "Boot with kernel.yama.ptrace_scope=1");
     } else if (has_capability(CAP_SYS_PTRACE)) {
         because(check, "this user may trace every process");
@@ -176,7 +177,7 @@ static void check_bpf(struct answer *answer)
 
 static void check_schedstat(struct answer *answer)
 {
-    struct check *check = add(answer, "waiting for a processor told from being blocked");
+    struct check *check = add(answer, "waiting for a CPU distinguished from being blocked");
     _cleanup_(freep) char *text = NULL;
     unsigned long long run = 0, wait = 0;
     char path[64]; /* the shell's, which has run for a while */
@@ -342,7 +343,7 @@ static void check_tracer(struct answer *answer, const struct proc *proc)
 {
     struct check *check = add(answer, "free to be attached to");
     long tracer = MAX(proc_status_number(proc, "TracerPid"), 0);
-    because(check, tracer ? "process %ld traces it already" : "nobody traces it", tracer);
+    because(check, tracer ? "process %ld traces it already" : "no process traces it", tracer);
     if (tracer)
         fails(check, FAILS, "End that debugger or tracer first.");
 }

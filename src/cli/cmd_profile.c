@@ -260,8 +260,9 @@ static int write_output(const struct profile_options *o, const struct profile *p
         return EXIT_DONE;
     problem_set(&problem, r, "%s: %s", o->output ? o->output : "standard output", strerror(-r));
     if (r == -ENOSPC)
-        problem_remedy(&problem,
-                       "Free some space or name another folder with -o; what was there before is untouched.");
+        problem_remedy(
+            &problem,
+            "Free some space or name another directory with -o; what was there before is untouched.");
     return cli_fail(EXIT_FAILED, &problem);
 }
 

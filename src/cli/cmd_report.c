@@ -276,13 +276,13 @@ static void add_cost(struct text *to, const struct report *report, const struct 
     if (bytes > 0)
         text_addf(to, ", %.1f MB", bytes / 1e6);
     if (share >= 0 && report->to_ns - report->from_ns >= SHARE_FROM_NS)
-        text_addf(to, "; the recorder took %.1f %% of one processor, without setting up", share * 100);
+        text_addf(to, "; the recorder took %.1f %% of one CPU, without setting up", share * 100);
     text_addf(to, "; read in %s.\n",
               clock_format_duration((uint64_t)MAX(cost_of(report, "analysis_ns"), 0), time, sizeof(time)));
     if (tracing >= 0)
         text_addf(
             to,
-            "   Tracing took %.1f %% of all processors (budget %.3g %%): in the programs %.1f %% of one, "
+            "   Tracing took %.1f %% of all CPUs (budget %.3g %%): in the programs %.1f %% of one, "
             "in the\n   kernel %.1f %% of one, without setting up; and %.0f MB of memory (budget %.0f MB).\n",
             tracing * 100, cost_of(report, "budget_cpu_share") * 100,
             MAX(cost_of(report, "probe_cpu_share"), 0) * 100,

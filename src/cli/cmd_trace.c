@@ -618,7 +618,7 @@ const struct command command_trace = {
     .summary = "Show what is in a trace (CTF 1.8 or CTF 2: sonde's, LTTng's, anybody's)",
     .help = "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
             "events prints the events in time order. DIR may hold several traces: they are read as one.\n"
-            "states reads the trace into states over time: threads (State, System call, Waker), processors,\n"
+            "states reads the trace into states over time: threads (State, System call, Waker), CPUs,\n"
             "interrupts, disks, Redis connections (Command), and lists the attributes, or what they were.\n\n"
             "Exits with 4 when the trace records losses.\n",
     .options = ALL_OPTIONS,

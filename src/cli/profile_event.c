@@ -9,8 +9,8 @@
 #include "base/macro.h"
 #include "cli/cli.h"
 
-#define NO_COUNTER                                                                                        \
-    "the processor counted none of it where this ran; a virtual machine often has no such counters. Try " \
+#define NO_COUNTER                                                                                  \
+    "the CPU counted none of it where this ran; a virtual machine often has no such counters. Try " \
     "--event cpu"
 
 static const struct {
@@ -50,7 +50,7 @@ bool profile_event_set(const char *name, struct sampler_options *o, const char *
     unsigned long long config;
     o->on_cpu = strcmp(name, "off-cpu") != 0;
     o->off_cpu |= strcmp(name, "off-cpu") == 0 || strcmp(name, "wall") == 0;
-    if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the processor */
+    if (sscanf(name, "r%llx", &config) == 1) { /* as perf: a raw event of the CPU */
         o->event_type = PERF_TYPE_RAW;
         o->event_config = config;
         *ret_unit = "count";

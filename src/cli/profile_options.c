@@ -306,7 +306,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     if (o->store &&
         (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
         return cli_usage(self,
-                         "--store keeps windows in a folder, at one rate: it goes with no other output");
+                         "--store keeps windows in a directory, at one rate, and excludes other outputs");
     if (o->metrics && (!o->store || strcmp(event, "cpu") != 0))
         return cli_usage(self, "--metrics tells what --store keeps of --event cpu");
     if (o->tune > 0 &&

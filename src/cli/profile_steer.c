@@ -17,8 +17,7 @@ static double percent(uint64_t part, uint64_t whole)
 void profile_steer_print_pruned(const struct prune_result *p)
 {
     if (!p->threads) {
-        fprintf(stderr,
-                "sonde: nothing was pruned: threads are not told apart in this profile (--threads)\n");
+        fprintf(stderr, "sonde: nothing was pruned: this profile does not distinguish threads (--threads)\n");
         return;
     }
     fprintf(stderr,

@@ -79,11 +79,12 @@ const struct option_row recording_rows[] = {
     {"output", 'o', "DIR", "directory for the trace; must not hold one", OPTION_TEXT, .at = AT(folder)},
     {"quiet", 'q', .text = "no notes on stderr while it runs", .type = OPTION_FLAG, .at = AT(quiet)},
     {"level", .value = "LEVEL",
-     .text = "how much is recorded: requests (when they began and ended, Redis commands), usual, everything "
-             "(each "
-             "system call too: those of all programs of this machine take about 150 ns longer meanwhile). "
-             "SIGUSR1 "
-             "records more, SIGUSR2 less from then on",
+     .text =
+         "how much is recorded: requests (when they began and ended, Redis commands), usual, everything "
+         "(each "
+         "system call too: those of all programs of this machine take about 150 ns longer while it runs). "
+         "SIGUSR1 "
+         "records more, SIGUSR2 less from then on",
      .type = OPTION_TEXT, .at = AT(level)},
     {"kernel", .value = "[=FAMILY,...]",
      .text = "kernel events to record instead of the level's: sys, sched, wakeup, tcp, block, connect, or "

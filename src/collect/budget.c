@@ -23,7 +23,7 @@ int budget_parse(const char *text, struct budget_limits *ret_limits, struct prob
         limits.memory_bytes = (uint64_t)(megabytes * (1 << 20));
     }
     if (!ok || *end)
-        return problem_set(problem, -EINVAL, "'%s' is no budget: percent of the processors, MB: 5,128", text);
+        return problem_set(problem, -EINVAL, "'%s' is no budget: percent of all CPUs, MB: 5,128", text);
     limits.cpu_share = percent / 100;
     *ret_limits = limits;
     return 0;

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "collect/program.h"
 
-/* A program of which the manifest tells. */
+/* A program that the manifest reports on. */
 struct ended_program {
     uint64_t started_ns;
     char *fields;                /* its JSON object without what many have in common, up to the last field */

@@ -40,13 +40,13 @@ static void missing_contexts(json_t *missing, const struct sonde_shared *shared)
 {
     static const char *const WHY[SONDE_CONTEXT_FAILURES][2] = {
         [SONDE_CONTEXT_THREW] =
-            {"sonde's script failed there: requests are told apart by asynchronous ids alone", ""},
+            {"sonde's script failed there: requests are distinguished by asynchronous ids alone", ""},
         [SONDE_CONTEXT_NO_MODULES] =
             {"an ECMAScript module's process shows no way to Node's modules before Node "
-             "20.16: requests are told apart by asynchronous ids alone",
+             "20.16: requests are distinguished by asynchronous ids alone",
              "Use Node 20.16 or newer."},
         [SONDE_CONTEXT_NOT_NATIVE] =
-            {"neither this Node nor its V8 carries contexts: requests are told apart by "
+            {"neither this Node nor its V8 carries contexts: requests are distinguished by "
              "asynchronous ids alone",
              "Use --context script, or Node 24 or newer."},
     };

@@ -3,7 +3,7 @@
  * A program is quiet when no thread of it has used a CPU for a while, by the kernel's account of the process.
  * Nothing is read of a quiet program: its thread times, memory, filters, children cannot have changed. It
  * ends to be quiet when the kernel's side says that one of its threads runs, when a record of it arrives, or,
- * where there is no kernel's side, when its account has changed, which is then looked at ten times a second.
+ * where there is no kernel's side, when its account has changed, which is then read ten times a second.
  *
  * While all programs are quiet, and the kernel's side would say when one is not, the session sleeps for long:
  * the first thread that runs wakes it (bpf/activity.bpf.c), so that no ring fills unseen. */
@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 
-/* Long enough that what is told at intervals of a second has been told as it was at the end. */
+/* Long enough that what is recorded once a second has been recorded with its last value. */
 static const uint64_t QUIET_AFTER_NS = 1200 * NS_PER_MS, LOOK_NS = 100 * NS_PER_MS;
 
 /* Ctrl-C, and whatever else the session's user looks at between two steps, waits for so long at most. */
@@ -59,7 +59,7 @@ static void look_at_account(struct program *program, uint64_t now_ns)
 }
 
 /* The kernel's side says so of every thread that it follows, unless records of it were lost of late. */
-static bool kernel_tells(const struct session *session, uint64_t now_ns)
+static bool kernel_reports(const struct session *session, uint64_t now_ns)
 {
     return session->kernel && kernel_tells_running(session->kernel) &&
            !session->kernel_lost[SONDE_COUNT_THREADS_LOST] &&
@@ -68,14 +68,14 @@ static bool kernel_tells(const struct session *session, uint64_t now_ns)
 
 void session_notice_quiet(struct session *session, uint64_t now_ns)
 {
-    bool told = kernel_tells(session, now_ns);
+    bool reported = kernel_reports(session, now_ns);
     array_foreach (&session->programs, p) {
         struct program *program = *p;
         if (program->ended_ns)
             continue;
         if (program->drained || (session->kernel && kernel_has_run(session->kernel, program->pid)))
             session_program_runs(program, now_ns);
-        else if (now_ns >= program->cpu_next_ns && !(program->quiet && program->followed && told))
+        else if (now_ns >= program->cpu_next_ns && !(program->quiet && program->followed && reported))
             look_at_account(program, now_ns);
         program->drained = false;
     }
@@ -108,15 +108,15 @@ static bool may_sleep(const struct session *session, uint64_t now_ns)
 {
     if (session->command_ended_ns || session->guests.count)
         return false;
-    bool told = kernel_tells(session, now_ns);
+    bool reported = kernel_reports(session, now_ns);
     array_foreach (&session->programs, p)
-        if (!(*p)->ended_ns && !((*p)->quiet && (*p)->followed && told))
+        if (!(*p)->ended_ns && !((*p)->quiet && (*p)->followed && reported))
             return false;
     return true;
 }
 
-/* Sonde sleeps most of the time and is run soon after it wakes. When it was not, nobody was: a virtual
- * machine that stood still, or far too much work. What took long meanwhile is not the programs' doing. */
+/* Sonde sleeps most of the time and runs soon after it is woken. When it did not, nothing did: the virtual
+ * machine was paused, or has far too much work. What took long then is not the programs' fault. */
 static void note_machine_stall(struct session *session, uint64_t due_ns, uint64_t awake_ns)
 {
     enum { LATE_MS = 40 };

@@ -150,7 +150,7 @@ static void tell(struct session *session, const struct budget_sample *now, const
                  (double)session->budget.limits.memory_bytes / (1 << 20));
     else
         snprintf(step->why, sizeof(step->why),
-                 "left out from %.1f s on: tracing took %.3g %% of the processors, its budget is %.3g %%",
+                 "left out from %.1f s on: tracing took %.3g %% of all CPUs, its budget is %.3g %%",
                  (double)step->at_ns / 1e9, session->budget.share * 100,
                  session->budget.limits.cpu_share * 100);
     session_note(session, "%s: %s", what, step->why);

@@ -51,8 +51,8 @@ static int listen_for_probes(struct session *session, struct problem *problem)
     snprintf(session->socket_folder, sizeof(session->socket_folder), "%s/sonde-XXXXXX", base);
     if (!mkdtemp(session->socket_folder)) {
         session->socket_folder[0] = '\0';
-        return problem_set(problem, -errno, "%s: no folder for the probes' socket can be made: %s", base,
-                           strerror(errno));
+        return problem_set(problem, -errno, "%s: no directory for the probes' socket can be created: %s",
+                           base, strerror(errno));
     }
     snprintf(session->socket_path, sizeof(session->socket_path), "%s/socket", session->socket_folder);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -337,7 +337,7 @@ static void take_anchor(struct session *session)
     if (!record.ahead_ns)
         return;
     ctf_stream_write(session->own, SONDE_EVENT_clock_jump, clock_monotonic_ns(), 0, &record, NULL);
-    session_note(session, "the processors' counter went %s by %.3f s (a suspend, a migration?)",
+    session_note(session, "the CPUs' time stamp counter went %s by %.3f s (a suspend, a migration?)",
                  record.ahead_ns > 0 ? "ahead" : "back", fabs((double)record.ahead_ns) / (double)NS_PER_S);
 }
 

@@ -99,7 +99,7 @@ int stall_prepare(struct stall_sampler *sampler, struct proc *proc, struct probl
 
 static int refused(pid_t tid, int r, struct problem *problem)
 {
-    problem_set(problem, r, "thread %d cannot be looked at: %s", tid, strerror(-r));
+    problem_set(problem, r, "thread %d cannot be examined: %s", tid, strerror(-r));
     if (r == -EPERM)
         problem_remedy(problem,
                        "Run as root or grant CAP_SYS_PTRACE, and see that no debugger holds the process.");

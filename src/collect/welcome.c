@@ -256,7 +256,8 @@ static bool have_turn(struct session *session, struct guest *guest, uint64_t now
     }
     r = admit(session, guest, &hello, &problem);
     (void)send_verb(guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
-    /* A library user of libuv that is not Node is met without a word; so is who has ended meanwhile. */
+    /* A program that uses libuv but is not Node, or one that has ended by now, is passed over without a note.
+     */
     if (r < 0 && r != -ENOTSUP && !proc_has_ended(guest->proc))
         session_remember_untraced(session, guest->proc, &problem);
     session->manifest_wanted = true;

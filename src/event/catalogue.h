@@ -553,10 +553,10 @@ enum sonde_meaning {
     F(e, u32, pid, none, "the process") \
     F(e, i32, status, none, "wait status where known, else -1")
 
-#define SONDE_FIELDS_thread_sched(F, e)                                 \
-    F(e, u64, run_ns, ns, "time on a processor since the thread began") \
-    F(e, u64, wait_ns, ns, "time runnable but waiting for a processor") \
-    F(e, u32, pid, none, "the process")                                 \
+#define SONDE_FIELDS_thread_sched(F, e)                           \
+    F(e, u64, run_ns, ns, "CPU time since the thread began")      \
+    F(e, u64, wait_ns, ns, "time runnable but waiting for a CPU") \
+    F(e, u32, pid, none, "the process")                           \
     F(e, u32, tid, none, "the thread")
 
 #define SONDE_FIELDS_process_memory(F, e)                                                        \
@@ -568,7 +568,7 @@ enum sonde_meaning {
 
 #define SONDE_FIELDS_stall_sample(F, e)                                                               \
     F(e, u64, since_ns, ns, "start of the callback that is open")                                     \
-    F(e, u64, run_ns, ns, "processor time of the thread since then")                                  \
+    F(e, u64, run_ns, ns, "CPU time of the thread since then")                                        \
     F(e, u32, pid, none, "the process")                                                               \
     F(e, u32, tid, none, "the thread")                                                                \
     F(e, u32, line, none, "line of the innermost JavaScript frame, from 1; 0 unknown")                \
@@ -580,11 +580,11 @@ enum sonde_meaning {
     F(e, str, detail, none, "the regular expression with flags, or the builtin or native function")   \
     F(e, str, stack, none, "frames, outermost first, separated by semicolons")
 
-#define SONDE_FIELDS_profile_sample(F, e)                      \
-    F(e, u64, weight, ns, "processor time that it stands for") \
-    F(e, u32, pid, none, "the process")                        \
-    F(e, u32, tid, none, "the thread")                         \
-    F(e, str, function, none, "the innermost function")        \
+#define SONDE_FIELDS_profile_sample(F, e)                \
+    F(e, u64, weight, ns, "CPU time that it stands for") \
+    F(e, u32, pid, none, "the process")                  \
+    F(e, u32, tid, none, "the thread")                   \
+    F(e, str, function, none, "the innermost function")  \
     F(e, str, stack, none, "frames, outermost first, separated by semicolons")
 
 #define SONDE_FIELDS_open_span(F, e)                                              \
@@ -604,7 +604,7 @@ enum sonde_meaning {
     F(e, u8, reason, loss_reason, "why")
 
 #define SONDE_FIELDS_budget(F, e)                                                        \
-    F(e, u64, cpu_ppm, none, "what tracing took of all processors, in millionths")       \
+    F(e, u64, cpu_ppm, none, "what tracing took of all CPUs, in millionths")             \
     F(e, u64, memory, bytes, "what sonde used of memory")                                \
     F(e, u8, step, budget_step, "what was done")                                         \
     F(e, u8, incomplete, none, "1: the programs' own events are incomplete from now on") \
@@ -625,7 +625,7 @@ enum sonde_meaning {
     F(e, u8, outcome, call_outcome, "how it ended")
 
 #define SONDE_FIELDS_sched_switch(F, e)                                                            \
-    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a processor")               \
+    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a CPU")                     \
     F(e, u32, waker_pid, none, "the process that woke it, 0 for none; \"unknown\": what ran then") \
     F(e, u32, waker_tid, none, "the thread that woke it, 0 for none; \"unknown\": what ran then")  \
     F(e, u32, pid, none, "the process")                                                            \
@@ -633,7 +633,7 @@ enum sonde_meaning {
     F(e, i32, fd, fd, "the descriptor of the system call it was in, -1 for none")                  \
     F(e, u16, call, syscall, "the system call it was in")                                          \
     F(e, u16, processor, none, "where it goes on")                                                 \
-    F(e, u8, reason, off_reason, "why it left its processor")                                      \
+    F(e, u8, reason, off_reason, "why it left the CPU")                                            \
     F(e, u8, woken_by, woken_by, "who made it runnable")                                           \
     F(e, u8, unfinished, none, "1 when the recording ended before it came back")
 
@@ -715,7 +715,7 @@ enum sonde_meaning {
 
 #define SONDE_FIELDS_clock_jump(F, e) \
     F(e, i64, ahead_ns, none,         \
-      "nanoseconds that the processors' counter went ahead of the clock; negative: back")
+      "nanoseconds that the CPUs' time stamp counter went ahead of the clock; negative: back")
 
 /* ---- the events ---- */
 
@@ -775,7 +775,7 @@ enum sonde_meaning {
     E(open_span, "span:open", INSTANT, COLLECTOR, "a span that has not ended")                              \
     E(loss, "trace:loss", INSTANT, COLLECTOR, "events lost")                                                \
     E(sys_call, "sys:call", SPAN, KERNEL, "a system call")                                                  \
-    E(sched_switch, "sched:switch", SPAN, KERNEL, "a thread was off its processor, and why")                \
+    E(sched_switch, "sched:switch", SPAN, KERNEL, "a thread was off the CPU, and why")                      \
     E(sched_wakeup, "sched:wakeup", INSTANT, KERNEL, "a thread makes another one runnable")                 \
     E(tcp_connect, "tcp:connect", SPAN, KERNEL, "a connection is made, until it is answered")               \
     E(tcp_accept, "tcp:accept", SPAN, KERNEL, "a connection is taken from its listener")                    \
@@ -799,7 +799,7 @@ enum sonde_meaning {
     E(cgroup_cpu, "cgroup:cpu", INSTANT, COLLECTOR,                                                         \
       "how long a process was kept from running by its CPU quota")                                          \
     E(clock_jump, "clock:jump", INSTANT, COLLECTOR,                                                         \
-      "the processors' counter was set (a suspend, a migration): times are right on both sides of it")      \
+      "the CPUs' time stamp counter was set (a suspend, a migration): times are right on both sides of it") \
     SONDE_TARGET_EVENTS(E)
 
 /* Catalogue numbers; 0 is no event. Traces carry names; span:open refers to those. */

@@ -11,7 +11,7 @@
  * text) */
 #define SONDE_FAMILIES(F)                                                                        \
     F(sys, "sys", everything, "every system call")                                               \
-    F(sched, "sched", usual, "when a thread leaves its processor, why, and who makes it go on")  \
+    F(sched, "sched", usual, "when a thread leaves the CPU, why, and who makes it go on")        \
     F(wakeup, "wakeup", everything, "whom a traced thread wakes")                                \
     F(tcp, "tcp", everything, "TCP connections taken, written to and read from, with addresses") \
     F(block, "block", usual, "requests to disks")                                                \

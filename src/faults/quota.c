@@ -103,7 +103,7 @@ void verdict_throttled(struct finding *f, const struct fault *fault)
     uint64_t periods = q->periods - MIN(q->first_periods, q->periods);
     uint64_t throttled = q->throttled - MIN(q->first_throttled, q->throttled);
     f->title = finding_say(f,
-                           "%s was throttled by its CPU quota of %.3g CPU%s: callbacks stood still %llu "
+                           "%s was throttled by its CPU quota of %.3g CPU%s: callbacks made no progress %llu "
                            "time%s, for up to %s, %s in all",
                            fault->service, cpus, cpus == 1 ? "" : "s", (unsigned long long)fault->count,
                            fault->count == 1 ? "" : "s",

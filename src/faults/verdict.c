@@ -140,7 +140,7 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
                             : finding_say(f, " in its %s phase", phase_name(fault));
     const char *load = fault->run_queue_ns * 20 > fault->total_ns
                            ? finding_say(f,
-                                         " The thread waited for a processor for %s of that time; that is "
+                                         " The thread waited for a CPU for %s of that time; that is "
                                          "the machine's load and not counted here.",
                                          say_ns(&queue, fault->run_queue_ns))
                            : "";
@@ -212,7 +212,7 @@ static void say_blocked(struct finding *f, const struct fault *fault)
                                  "(--max-old-space-size, --max-semi-space-size).",
         [SONDE_stall_cause_native] = "Use the asynchronous form of the call, or move it to a worker thread.",
         [SONDE_stall_cause_waiting] =
-            "Use the asynchronous form of the call: nothing else can be served meanwhile."};
+            "Use the asynchronous form of the call: no other request can be served in the meantime."};
     const struct look *place = &fault->place;
     unsigned cause = MIN(place->cause, SONDE_stall_cause_waiting);
     const char *source = say_source(f, place);
@@ -285,7 +285,7 @@ static const char *command_remedy(const char *command)
         {"EVAL", "Make the script do less at a time: Redis executes nothing else while it runs."},
         {"EVALSHA", "Make the script do less at a time: Redis executes nothing else while it runs."},
         {"FCALL", "Make the function do less at a time: Redis executes nothing else while it runs."},
-        {"EXEC", "Put fewer commands into one transaction: nothing else is executed meanwhile."},
+        {"EXEC", "Put fewer commands into one transaction: nothing else runs in the meantime."},
         {"DEL", "UNLINK frees the memory in the background."},
         {"FLUSHALL", "FLUSHALL ASYNC frees the memory in the background."},
         {"FLUSHDB", "FLUSHDB ASYNC frees the memory in the background."},
@@ -403,15 +403,15 @@ static void say_starved(struct finding *f, const struct fault *fault)
 static void say_run_queue(struct finding *f, const struct fault *fault)
 {
     struct duration waited, ran;
-    f->title = finding_say(f, "%s was ready to run but waited %s for a processor", fault->service,
+    f->title = finding_say(f, "%s was ready to run but waited %s for a CPU", fault->service,
                            say_ns(&waited, fault->run_queue_ns));
     f->detail = finding_say(
         f,
         "%llu stretch%s of its work took long only for this reason%s. The machine had more to do than "
-        "it has processors: this is not a fault of the program.",
+        "it has CPUs: this is not a fault of the program.",
         (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
         fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "");
-    f->remedy = "Give the machine more processors or less work, or raise the service's CPU share.";
+    f->remedy = "Give the machine more CPUs or less work, or raise the service's CPU share.";
     verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->run_queue_ns);

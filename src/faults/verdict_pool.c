@@ -57,7 +57,7 @@ void verdict_pool(const struct analysis *a, struct finding *f, const struct faul
         workers ? "A worker does one task at a time." : "Each serves one request at a time.");
     f->remedy =
         workers ? "Make the tasks shorter or fewer, or give the pool more threads where the machine has "
-                  "processors for them; refuse work when the queue is long."
+                  "CPUs for them; refuse work when the queue is long."
                 : "Shorten what holds them (the slow statement, work done while one is held), give the pool "
                   "more connections where the other side can serve them, or let fewer requests in.";
     verdict_place(f, fault, workers ? "js" : "http");

@@ -16,14 +16,14 @@
          EVIDENCE("events_count", "events that were read")                                                    \
          EVIDENCE("lost_share", "the first of both together, 0 to 1"))                                        \
     KIND(blocking_regexp, "blocking-regexp",                                                                  \
-         "A regular expression ran so long that the event loop stood still.",                                 \
+         "A regular expression ran so long that it blocked the event loop.",                                 \
          EVIDENCE("pattern", "the expression with its flags")                                                 \
-         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("phase", "the phase in which the event loop was blocked")                                         \
          EVIDENCE("stalls_count", "how often")                                                                \
-         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                             \
          EVIDENCE("worst_ns", "the longest time")                                                             \
-         EVIDENCE("cpu_ns", "of it on a processor")                                                           \
-         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("cpu_ns", "of it on a CPU")                                                           \
+         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                   \
          EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
          EVIDENCE("samples_count", "looks into the stalled callback")                                         \
          EVIDENCE("samples_agree_count", "of them saw this expression")                                       \
@@ -35,12 +35,12 @@
          EVIDENCE("cause", "javascript, builtin, gc, native or waiting")                                      \
          EVIDENCE("called", "what the function at that place called, by its public name")                     \
          EVIDENCE("variants", "shares of what the function did, where it is not one thing")                   \
-         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("phase", "the phase in which the event loop was blocked")                                         \
          EVIDENCE("stalls_count", "how often")                                                                \
-         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                             \
          EVIDENCE("worst_ns", "the longest time")                                                             \
-         EVIDENCE("cpu_ns", "of it on a processor")                                                           \
-         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("cpu_ns", "of it on a CPU")                                                           \
+         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                   \
          EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
          EVIDENCE("samples_count", "looks into the stalled callback")                                         \
          EVIDENCE("samples_agree_count", "of them saw this place")                                            \
@@ -84,7 +84,7 @@
          EVIDENCE("run_ns", "their own time on a pool thread, together")                                      \
          EVIDENCE("pool_threads_count", "threads of the pool seen at work")                                   \
          EVIDENCE("occupied_by", "the work that held the pool most of that time")                             \
-         EVIDENCE("occupied_share", "its share of the pool's time meanwhile, 0 to 1")                         \
+         EVIDENCE("occupied_share", "its share of the pool's time in that period, 0 to 1")                         \
          EVIDENCE("occupant_worst_ns", "its longest run")                                                     \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(connection_pool_starved, "connection-pool-starved",                                                  \
@@ -121,7 +121,7 @@
          EVIDENCE("call", "what was asked, where known")                                                      \
          EVIDENCE("traced", "\"yes\" when the peer is traced")                                                \
          EVIDENCE("calls_count", "calls that requests waited for so long")                                    \
-         EVIDENCE("waited_ns", "their waiting together, without what the own event loop or a lack of processors explains") \
+         EVIDENCE("waited_ns", "their waiting together, without what the own event loop or a lack of CPUs explains") \
          EVIDENCE("worst_ns", "the longest wait")                                                             \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(server_errors, "server-errors", "Requests were answered with an error of the server (5xx).", \
@@ -175,7 +175,7 @@
          EVIDENCE("read_ns", "time of this process's file reads at work, for comparison")                     \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(run_queue_wait, "run-queue-wait",                                                                    \
-         "Threads were ready to run but the machine had no processor for them.",                              \
+         "Threads were ready to run but the machine had no CPU for them.",                              \
          EVIDENCE("stalls_count", "callbacks that took long for this reason")                                 \
          EVIDENCE("waited_ns", "time ready but not running, in all")                                          \
          EVIDENCE("worst_ns", "the longest wait within one callback")                                         \
@@ -184,22 +184,22 @@
     KIND(cpu_throttled, "cpu-throttled",                                                                      \
          "A process had used up its CPU quota and was kept from running, whatever the machine had left.",     \
          EVIDENCE("quota_cpus", "the quota, in CPUs")                                                         \
-         EVIDENCE("stalls_count", "callbacks that stood still for this reason")                               \
+         EVIDENCE("stalls_count", "callbacks that did not make progress for this reason")                               \
          EVIDENCE("throttled_ns", "how long, in all")                                                         \
          EVIDENCE("worst_ns", "the longest within one callback")                                              \
          EVIDENCE("cpu_ns", "time these callbacks did run")                                                   \
-         EVIDENCE("periods_count", "periods of the quota meanwhile")                                          \
+         EVIDENCE("periods_count", "periods of the quota in that time")                                          \
          EVIDENCE("throttled_periods_count", "of them, those in which it was used up")                        \
          EVIDENCE("delay_ns", "time lost by requests, theirs together"))                                      \
     KIND(lock_wait, "lock-wait", "The event loop waited for a lock that another thread held.",                \
          EVIDENCE("called", "the function that waited")                                                       \
          EVIDENCE("cause", "waiting")                                                                         \
-         EVIDENCE("phase", "the phase in which the event loop stood")                                         \
+         EVIDENCE("phase", "the phase in which the event loop was blocked")                                         \
          EVIDENCE("stalls_count", "how often")                                                                \
-         EVIDENCE("blocked_ns", "how long the loop stood in all")                                             \
+         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                             \
          EVIDENCE("worst_ns", "the longest time")                                                             \
-         EVIDENCE("cpu_ns", "of it that no lack of processors explains")                                      \
-         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("cpu_ns", "of it that no lack of CPUs explains")                                      \
+         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                   \
          EVIDENCE("gc_ns", "of it in garbage collection")                                                     \
          EVIDENCE("samples_count", "looks into the stalled callback")                                         \
          EVIDENCE("samples_agree_count", "of them saw this place")                                            \
@@ -219,7 +219,7 @@
          EVIDENCE("calls_count", "how often it was slow")                                                     \
          EVIDENCE("executed_ns", "its execution time in all")                                                 \
          EVIDENCE("worst_ns", "its longest execution")                                                        \
-         EVIDENCE("run_queue_ns", "of it waiting for a processor (not this fault's doing)")                   \
+         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                   \
          EVIDENCE("argument_bytes", "size of the arguments of the worst one")                                 \
          EVIDENCE("arguments_count", "number of arguments of the worst one, with its name")                   \
          EVIDENCE("inner_command", "inside a script or transaction: the command with the most time")          \
@@ -314,8 +314,8 @@
          EVIDENCE("bus_bytes", "sent to other nodes for them")                                                \
          EVIDENCE("amplification", "the second to the first")                                                 \
          EVIDENCE("copies", "to how many nodes one message was sent: the broadcast")                          \
-         EVIDENCE("envelope_bytes", "of one copy beside channel and message"))                                \
-    KIND(hot_function, "hot-function", "A function takes a large share of the processors.",                   \
+         EVIDENCE("envelope_bytes", "of one copy, without channel and message"))                                \
+    KIND(hot_function, "hot-function", "A function takes a large share of the CPUs.",                   \
          EVIDENCE("function", "the function, of the application where one is on the stack")                   \
          EVIDENCE("language", "what it is written in, or runs in")                                            \
          EVIDENCE("share", "of all that was sampled, with what it calls, 0 to 1")                             \
@@ -334,7 +334,7 @@
     KIND(outlier_instance, "outlier-instance", "One instance, or one thread of a pool, costs more than its "  \
          "equals.",                                                                                           \
          EVIDENCE("instance", "the process, thread or host")                                                        \
-         EVIDENCE("equals_count", "processes of the same name, or threads of the same pool, beside it")       \
+         EVIDENCE("equals_count", "processes of the same name, or threads of the same pool, besides it")       \
          EVIDENCE("total_ns", "time sampled in it; of a host, what a request typically takes on it")                                                           \
          EVIDENCE("median_ns", "and in the middle one of its equals")                                         \
          EVIDENCE("ratio", "the first to the second")                                                         \
@@ -369,8 +369,8 @@
          EVIDENCE("base_error_share", "and older ones")                                                       \
          EVIDENCE("mix_ratio", "newer / older latency that the mix of requests makes; taken out of ratio")    \
          EVIDENCE("cost_share", "what it adds to the time of all newer requests of the service, 0 to 1 or more") \
-         EVIDENCE("p_value", "one-sided, for the measures looked at")                                         \
-         EVIDENCE("adjusted_p_value", "over all buckets looked at (Benjamini-Hochberg)")                      \
+         EVIDENCE("p_value", "one-sided, for the measures examined")                                         \
+         EVIDENCE("adjusted_p_value", "over all buckets examined (Benjamini-Hochberg)")                      \
          EVIDENCE("e_value", "of the sequential test, valid at any time (watch)")                             \
          EVIDENCE("z_score", "mean against the spread of older requests")                                     \
          EVIDENCE("z_score_versions", "mean against the spread of older versions' means")                     \
@@ -393,8 +393,8 @@
          EVIDENCE("concurrency", "how many of its calls run at once, newer")                                  \
          EVIDENCE("base_concurrency", "and older")                                                            \
          EVIDENCE("cause", "the attribute combination that explains it")                                      \
-         EVIDENCE("cause_coverage", "share of the slow-down within that combination")                         \
-         EVIDENCE("cause_ratio", "newer / older within it")                                                   \
+         EVIDENCE("cause_coverage", "share of the slow-down, or of the added errors, within that combination")                         \
+         EVIDENCE("cause_ratio", "newer / older within it (of latency or errors)")                                                   \
          EVIDENCE("cause_ratio_outside", "and outside of it")                                                 \
          EVIDENCE("subgroup_requests_count", "requests of the newer version within the cause, where only those are slower")\
          EVIDENCE("subgroup_base_requests_count", "and of the older version")                                 \

@@ -106,7 +106,7 @@ int report_judge_losses(struct report *report, uint64_t events)
               "that there is none says nothing. Why they were lost is listed below."
             : "Some requests or operations may be missing. Why they were lost is listed below.";
     f->remedy =
-        "Give the recorder a processor and room on its disk, or record less: a shorter time, fewer families "
+        "Give the recorder a CPU and room on its disk, or record less: a shorter time, fewer families "
         "(--no-kernel, --budget).";
     finding_add_count(f, "lost_count", lost);
     finding_add_count(f, "events_count", events);

@@ -11,7 +11,7 @@
 #include "unwind/sampler.h"
 
 /* The frame of the time in which a thread could have run and had no processor. */
-#define WAITS_READY "[waiting for a processor]"
+#define WAITS_READY "[waiting for a CPU]"
 
 /* Counts a part of a sample's weight at a node, also in windows and kept samples. */
 void waits_count_at(struct profile *profile, const struct sampler_sample *sample, uint32_t node,

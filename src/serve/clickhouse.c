@@ -260,7 +260,7 @@ static int size(struct span_store *store, uint64_t *ret_bytes, struct problem *p
                   "currentDatabase() AND table = 'spans'",
                   &row, problem);
     if (r == 0 && sscanf(text_get(&row), "{\"b\":\"%llu\"}", &bytes) != 1)
-        r = problem_set(problem, -EBADMSG, "ClickHouse: its size is not told");
+        r = problem_set(problem, -EBADMSG, "ClickHouse does not state the size");
     if (r == 0)
         *ret_bytes = bytes;
     text_done(&row);

@@ -2,7 +2,7 @@
  * any kernel trace with the events of Linux (LTTng, perf converted to CTF). The attributes, below the host's
  * name when the trace has several hosts:
  *
- *   Threads/TID/State         "running", "runnable" (woken, waits for a processor), "preempted", "blocked",
+ *   Threads/TID/State         "running", "runnable" (woken, waits for a CPU), "preempted", "blocked",
  *                             "uninterruptible", "idle" (a kernel thread), "stopped", "parked", "ended"
  *   Threads/TID/System call   its name while in it
  *   Threads/TID/Name          as the scheduler knows it

@@ -152,7 +152,7 @@ static int write_metadata(const struct ctf_writer *writer, struct problem *probl
     text_done(&text);
     if (r == -EEXIST) {
         problem_set(problem, r, "%s already holds a trace", writer->folder);
-        problem_remedy(problem, "Name another folder with -o, or remove this one.");
+        problem_remedy(problem, "Name another directory with -o, or remove this one.");
     } else if (r < 0) {
         problem_set(problem, r, "%s: cannot be written: %s", path, strerror(-r));
     }
@@ -192,8 +192,8 @@ int ctf_writer_create(const char *folder, struct ctf_writer **ret_writer, struct
     snprintf(streams, sizeof(streams), "%s/ctf", folder);
     int r = file_make_folder(streams);
     if (r < 0) {
-        problem_set(problem, r, "%s: the folder cannot be made: %s", folder, strerror(-r));
-        problem_remedy(problem, "Name a folder that you may write with -o.");
+        problem_set(problem, r, "%s: the directory cannot be created: %s", folder, strerror(-r));
+        problem_remedy(problem, "Name a directory that you may write to with -o.");
         return r;
     }
     _cleanup_(ctf_writer_freep) struct ctf_writer *writer = NULL;

@@ -263,7 +263,7 @@ static int write_metadata(struct rewriter *w, const char *folder, uint32_t host)
         return path = NULL, problem_set(w->problem, -ENOMEM, "not enough memory");
     if (access(path, F_OK) == 0) {
         problem_set(w->problem, -EEXIST, "%s: there is a trace already", folder);
-        problem_remedy(w->problem, "Give another folder, or remove this one.");
+        problem_remedy(w->problem, "Name another directory, or remove this one.");
         return -EEXIST;
     }
     r = file_replace(path, text.at, text.length);

@@ -192,7 +192,7 @@ static int find_traces(struct trace *t, const char *path, int depth, struct prob
     if (r < 0) {
         problem_set(problem, r, "%s: %s", path, strerror(-r));
         if (r == -ENOTDIR)
-            problem_remedy(problem, "A trace is a folder with a file 'metadata'; give the folder.");
+            problem_remedy(problem, "A trace is a directory with a file 'metadata'; name the directory.");
         return r;
     }
     for (size_t i = 0; i < names.count; i++)
@@ -288,8 +288,8 @@ int trace_open(const char *path, const struct trace_options *options, struct pro
         return r;
     if (t->hosts.count == 0) {
         problem_set(problem, -ENOENT,
-                    "%s: no trace: neither this folder nor one inside has a file 'metadata'", path);
-        problem_remedy(problem, "Give the folder that the recording was written to.");
+                    "%s: no trace: neither this directory nor one below it has a file 'metadata'", path);
+        problem_remedy(problem, "Name the directory that the recording was written to.");
         return -ENOENT;
     }
     uint32_t registers = 1;

@@ -25,7 +25,7 @@ test('what tracing costs is in every report', async (t) => {
     assert.equal(overhead.budget_memory_bytes, 128 * 1024 * 1024);
     assert.ok(!missing.some((m) => /budget/.test(m.why)), JSON.stringify(missing));
     const { stdout } = await finish(t, SONDE, ['report', folder]);
-    assert.match(stdout, /Tracing took [\d.]+ % of all processors \(budget 5 %\)/);
+    assert.match(stdout, /Tracing took [\d.]+ % of all CPUs \(budget 5 %\)/);
 });
 
 test('a budget that is too small: the dearest events go first, then tracing stops, and the program goes on', async (t) => {

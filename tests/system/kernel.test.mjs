@@ -95,7 +95,7 @@ test('one request: callback, operation, worker thread and its system calls, nest
     assert.ok(requests.some((request) => request.threads[0].blocked_ns > 0), 'a loop that waits for the pool sleeps');
     const text = spawnSync(SONDE, ['spans', '--slowest', '1', folder], { encoding: 'utf8' });
     assert.match(text.stdout, /runs on pool thread \d+[^\n]*\n[^\n]*kernel\s+\w+/);
-    assert.match(text.stdout.replace(/\s+/g, ' '), /meanwhile its event loop's thread ran .* waited .* for a CPU, was blocked/);
+    assert.match(text.stdout.replace(/\s+/g, ' '), /in that time its event loop's thread ran .* waited .* for a CPU, was blocked/);
 });
 
 // The dirty way in: what runs is cut off in the middle of its calls.

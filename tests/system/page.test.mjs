@@ -398,7 +398,7 @@ test('a recording that cannot be read says so', { skip }, async (t) => {
     const { address } = await serve(t, empty), page = await browser.newPage();
     t.after(() => page.close());
     await page.goto(address);
-    assert.match(await page.locator('.banner').innerText(), /empty could not be read[^]*Give the folder/);
+    assert.match(await page.locator('.banner').innerText(), /empty could not be read[^]*Name the directory/);
 });
 
 test('a file with fewer requests than there were says of how many', { skip }, async (t) => {

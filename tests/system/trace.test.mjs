@@ -235,13 +235,13 @@ test('what cannot be printed is no success', () => {
 test('traces with nothing in them, and none', () => {
     const folder = path.join(scratch, 'bare'), full = path.join(scratch, 'full'), events = () => run(sonde, 'trace', 'events', folder);
     fs.mkdirSync(folder);
-    assert.match(events().err, /neither this folder nor one inside has a file 'metadata'/);
+    assert.match(events().err, /neither this directory nor one below it has a file 'metadata'/);
     fs.writeFileSync(path.join(folder, 'metadata'), '');
     assert.match(events().err, /bare\/metadata: empty/);
     writeRandomTrace(1, full);
     fs.copyFileSync(path.join(full, 'metadata'), path.join(folder, 'metadata'));
     assert.match(events().err, /the trace has no events/);
-    assert.match(run(sonde, 'trace', 'events', path.join(folder, 'metadata')).err, /Not a directory\n.*give the folder/);
+    assert.match(run(sonde, 'trace', 'events', path.join(folder, 'metadata')).err, /Not a directory\n.*name the directory/);
     assert.match(run(sonde, 'trace', 'info', folder, folder).err, /expected one trace/);
     assert.match(run(sonde, 'trace', 'events', '--frm', '3', folder).err, /unknown option --frm/);
     assert.match(run(sonde, 'trace', 'info', '--name', 'x', folder).err, /unknown option --name/);

@@ -195,7 +195,8 @@ static void find_script_functions(struct target *target, struct sonde_config *co
     if (absent) {
         char why[300];
         snprintf(why, sizeof(why),
-                 "this Node does not export %s: requests are told apart by asynchronous ids alone", absent);
+                 "this Node does not export %s: requests are distinguished by asynchronous ids alone",
+                 absent);
         target_miss(target, "request contexts", why, "Use an official build of Node.");
         config->context = SONDE_CONTEXT_BOUNDED;
     }
@@ -209,7 +210,7 @@ void node_layout(struct target *target, enum sonde_context context, struct sonde
     if (builds_snapshot(target->proc)) {
         target_miss(target, "request contexts",
                     "it builds a start-up snapshot, which Node refuses to write with a script of sonde's in "
-                    "it: requests are told apart by asynchronous ids alone",
+                    "it: requests are distinguished by asynchronous ids alone",
                     "None is needed: what starts from the snapshot is not concerned.");
         config->context = SONDE_CONTEXT_BOUNDED;
         return;

@@ -227,7 +227,8 @@ static int report_slow(const struct redis_server *server, const struct slow_sum 
             ? finding_say(
                   f,
                   "%" PRIu64 " other connection%s had a request waiting when it ended and waited up to %s%s. "
-                  "It came from client %" PRIu64 "%s%s. While a command runs, the server reads nobody.",
+                  "It came from client %" PRIu64
+                  "%s%s. While a command runs, the server reads from no other client.",
                   m->waiters, m->waiters == 1 ? "" : "s",
                   clock_format_duration(m->longest_ns, each, sizeof(each)), m->waiters == 1 ? "" : " each",
                   w->client_id, w->caller ? ", " : "", w->caller ? w->caller : "")

@@ -91,7 +91,7 @@ static int report_bus(const struct redis_server *server, struct report *report)
                             (double)clients / 1e6, redis_bus_type(most));
     f->remedy = most == PUBLISH
                     ? "PUBLISH goes to every node: use SPUBLISH and SSUBSCRIBE, which stay in one "
-                      "shard (Redis 7), or a server beside the cluster for messages."
+                      "shard (Redis 7), or a separate server for messages."
                     : "Fewer nodes, or a longer cluster-node-timeout, which makes heartbeats rarer.";
     return finding_add_count(f, "bus_bytes", bus) < 0 || finding_add_count(f, "client_bytes", clients) < 0 ||
                    finding_add_count(f, "took_ns", took_ns) < 0 ||

@@ -111,9 +111,10 @@ static int report_fork(const struct redis_server *server, struct report *report)
     worst_of(f, &work->forks);
     clock_format_duration(work->forks.worst_ns, worst, sizeof(worst));
     f->title = finding_say(f, "Forking for %s stopped %s for %s", work->fork_purpose, server->name, worst);
-    f->detail = finding_say(
-        f, "%sThe kernel copies the page tables of %.0f MB meanwhile, and nobody is served. " NOT_IN_SLOWLOG,
-        say_waits(f, slow, waited_ns, &r), (double)work->fork_memory_bytes / 1e6);
+    f->detail = finding_say(f,
+                            "%sThe kernel copies the page tables of %.0f MB during that time, and no client "
+                            "is served. " NOT_IN_SLOWLOG,
+                            say_waits(f, slow, waited_ns, &r), (double)work->fork_memory_bytes / 1e6);
     f->remedy =
         "Save on a replica, or less often; keep less in one server. LATENCY and latest_fork_usec of INFO "
         "show the time of forks.";
