@@ -30,8 +30,8 @@ struct path {
 
 static bool is_wait(const char *state)
 {
-    static const char *const OTHERS[] = {"running", "runnable", "preempted", "stopped",
-                                         "parked",  "ended",    ""};
+    static const char *const OTHERS[] = {"running", "switching", "runnable", "preempted",
+                                         "stopped", "parked",    "ended",    ""};
     for (size_t i = 0; i < ARRAY_SIZE(OTHERS); i++)
         if (strcmp(state, OTHERS[i]) == 0)
             return false;

@@ -35,6 +35,9 @@ volatile unsigned int families = 0;
  * began under another number, the end may have been missed. */
 volatile unsigned int calls_attached = 0, sched_attached = 0;
 
+/* Times off a processor that are shorter are summed: SONDE_BRIEF_NS, or 0 for none. */
+volatile unsigned int brief_ns = 0;
+
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
 enum { FOLLOWED = 4096 };
@@ -407,9 +410,25 @@ static __always_inline enum context context_of(struct task_struct *current, enum
     return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
 }
 
+/* One record for the brief times off its processor until now. */
+static __always_inline void tell_brief(struct thread_state *s, u64 now)
+{
+    if (!s->brief_count)
+        return;
+    if (WANTED(sched))
+        RECORD(sched_brief, sched, now, now - s->brief_since_ns, .off_ns = s->brief_off_ns,
+               .runnable_ns = s->brief_runnable_ns, .since_ns = now - s->back_ns, .count = s->brief_count,
+               .pid = s->pid, .tid = s->tid);
+    s->brief_count = 0;
+}
+
 static __always_inline void leave(struct task_struct *task, struct thread_state *s, _Bool preempted,
                                   u32 task_state, u64 now)
 {
+    if (s->sched_attached != sched_attached)
+        s->brief_count = 0;
+    else if (s->brief_count && now - s->back_ns >= SONDE_BRIEF_NS)
+        tell_brief(s, now);
     s->ready_ns = 0;
     s->delay_ns = counts_queues ? ((struct task_struct___queued *)task)->sched_info.run_delay : 0;
     if (preempted || task_state == 0) {
@@ -421,29 +440,61 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
         s->reason = SONDE_off_reason_blocked;
     } else if (task_state & TASK_DEEP) {
         s->reason = SONDE_off_reason_uninterruptible;
-    } else {
-        return; /* it is dead */
+    } else { /* it is dead */
+        tell_brief(s, now);
+        return;
     }
-    s->off_call = call_of(task, &s->off_fd);
+    s->off_fd = -1; /* where brief times are summed, the call is read for the others only, when they end */
+    s->off_call = brief_ns ? SONDE_SYSCALL_NONE : (u16)call_of(task, &s->off_fd);
     s->sched_attached = sched_attached;
     s->off_ns = now;
 }
 
-static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now,
-                                      u8 unfinished)
+/* How a time off a processor ended; END_UNSEEN: the thread has run since. */
+enum end { END_SEEN, END_UNSEEN, END_NEVER };
+
+static __always_inline void tell_wait(struct task_struct *task, struct thread_state *s, u64 runnable, u64 now,
+                                      enum end end)
+{
+    if (s->off_call == SONDE_SYSCALL_NONE && end != END_UNSEEN) /* it is still in the call */
+        s->off_call = (u16)call_of(task, &s->off_fd);
+    RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = runnable, .waker_pid = s->waker_pid,
+           .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid, .fd = s->off_fd, .call = s->off_call,
+           .processor = (u16)bpf_get_smp_processor_id(), .reason = s->reason, .woken_by = s->woken_by,
+           .unfinished = end == END_NEVER);
+}
+
+static __always_inline void sum_wait(struct thread_state *s, u64 runnable, u64 now)
+{
+    if (!s->brief_count++) {
+        s->brief_since_ns = s->off_ns;
+        s->brief_off_ns = s->brief_runnable_ns = 0;
+    }
+    s->brief_off_ns += now - s->off_ns;
+    s->brief_runnable_ns += runnable;
+    s->back_ns = now;
+    if (now - s->brief_since_ns >= SONDE_BRIEF_SPAN_NS)
+        tell_brief(s, now);
+}
+
+static __always_inline void come_back(struct task_struct *task, struct thread_state *s, u64 now, enum end end)
 {
     if (!s->off_ns) {
         if (!s->seen_running)
             tell_running(s, now);
         return;
     }
-    if (WANTED(sched) && s->sched_attached == sched_attached)
-        RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = runnable_ns(task, s, now),
-               .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
-               .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
-               .reason = s->reason, .woken_by = s->woken_by, .unfinished = unfinished);
-    else
+    if (WANTED(sched) && s->sched_attached == sched_attached) {
+        u64 runnable = runnable_ns(task, s, now);
+        if (now - s->off_ns < brief_ns && s->reason != SONDE_off_reason_stopped && end != END_NEVER) {
+            sum_wait(s, runnable, now);
+        } else {
+            tell_brief(s, now);
+            tell_wait(task, s, runnable, now, end);
+        }
+    } else {
         tell_running(s, now);
+    }
     s->off_ns = 0;
     s->waker_pid = s->waker_tid = 0;
     s->woken_by = SONDE_woken_by_nobody;
@@ -455,7 +506,7 @@ static __always_inline void come_back_unseen(struct task_struct *task, struct th
 {
     u64 ran = ran_ns(task);
     if (ran && ran < now - s->off_ns)
-        come_back(task, s, now - ran, 0);
+        come_back(task, s, now - ran, END_UNSEEN);
     else if (s->sched_attached == sched_attached)
         count(SONDE_COUNT_MISSED_RUNS);
 }
@@ -473,7 +524,7 @@ static __always_inline void switched(_Bool preempted, struct task_struct *previo
     }
     struct thread_state *in = state_of(next);
     if (in)
-        come_back(next, in, now ? now : bpf_ktime_get_ns(), 0);
+        come_back(next, in, now ? now : bpf_ktime_get_ns(), END_SEEN);
 }
 
 SEC("tp_btf/sched_switch")
@@ -616,7 +667,8 @@ int tell_unfinished(struct bpf_iter__task *ctx)
     if (!s)
         return 0;
     u64 now = bpf_ktime_get_ns();
-    come_back(task, s, now, 1);
+    come_back(task, s, now, END_NEVER);
+    tell_brief(s, now);
     tell_open(s, now);
     return 0;
 }

@@ -27,6 +27,10 @@ struct thread_state {
     u16 call, off_call;
     u8 reason, woken_by;
     u8 seen_running; /* sonde knows that it was */
+    /* Of the brief times off its processor that no record tells of yet: */
+    u64 brief_since_ns, brief_off_ns, brief_runnable_ns;
+    u64 back_ns; /* when it came back last */
+    u32 brief_count;
 };
 
 enum { THREAD_SLOTS = 1024, SLOT_CLAIMED = 1 };

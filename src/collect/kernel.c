@@ -30,6 +30,7 @@ struct pending {
     union {
         struct record_sys_call sys_call;
         struct record_sched_switch sched_switch;
+        struct record_sched_brief sched_brief;
         struct record_sched_wakeup sched_wakeup;
         struct record_tcp_connect tcp;
         struct record_block_io block_io;
@@ -100,6 +101,7 @@ static enum sonde_family family_of(uint32_t event)
     case SONDE_EVENT_sys_call:
         return SONDE_FAMILY_sys;
     case SONDE_EVENT_sched_switch:
+    case SONDE_EVENT_sched_brief:
         return SONDE_FAMILY_sched;
     case SONDE_EVENT_sched_wakeup:
         return SONDE_FAMILY_wakeup;
@@ -305,6 +307,7 @@ static int attach(struct kernel_side *kernel, uint32_t families)
     list_parts(kernel->bpf, &kernel->variant, parts);
     begin_anew(kernel, families);
     kernel->bpf->bss->families = families;
+    kernel->bpf->bss->brief_ns = families & (SYS | WAKEUP) ? 0 : SONDE_BRIEF_NS;
     for (size_t i = 0; i < PARTS; i++) {
         bool wanted = parts[i].fits && parts[i].families & families;
         if (!wanted) {
@@ -452,6 +455,8 @@ static int on_record(void *context, void *data, size_t size)
     memcpy(&new, data, MIN(size, sizeof(new)));
     if (new.head.event == SONDE_EVENT_sched_switch)
         note_running(kernel, new.body.sched_switch.pid);
+    else if (new.head.event == SONDE_EVENT_sched_brief)
+        note_running(kernel, new.body.sched_brief.pid);
     if (new.head.event >= SONDE_EVENT_COUNT || size < sizeof(new.head)) {
         kernel->unread++;
         return 0;

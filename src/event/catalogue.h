@@ -637,6 +637,14 @@ enum sonde_meaning {
     F(e, u8, woken_by, woken_by, "who made it runnable")                                           \
     F(e, u8, unfinished, none, "1 when the recording ended before it came back")
 
+#define SONDE_FIELDS_sched_brief(F, e)                                                          \
+    F(e, u64, off_ns, ns, "how long it was off its CPU in all")                                 \
+    F(e, u64, runnable_ns, ns, "of that time, runnable but waiting for a CPU")                  \
+    F(e, u64, since_ns, ns, "of the event's duration, what has passed since it came back last") \
+    F(e, u32, count, count, "how many times it was off")                                        \
+    F(e, u32, pid, none, "the process")                                                         \
+    F(e, u32, tid, none, "the thread")
+
 #define SONDE_FIELDS_sched_wakeup(F, e)                     \
     F(e, u32, pid, none, "the process that wakes")          \
     F(e, u32, tid, none, "the thread that wakes")           \
@@ -800,6 +808,8 @@ enum sonde_meaning {
       "how long a process was kept from running by its CPU quota")                                          \
     E(clock_jump, "clock:jump", INSTANT, COLLECTOR,                                                         \
       "the CPUs' time stamp counter was set (a suspend, a migration): times are right on both sides of it") \
+    E(sched_brief, "sched:brief", SPAN, KERNEL,                                                             \
+      "a thread was off its CPU several times, each time for less than 50 us")                              \
     SONDE_TARGET_EVENTS(E)
 
 /* Catalogue numbers; 0 is no event. Traces carry names; span:open refers to those. */

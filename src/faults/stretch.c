@@ -40,7 +40,7 @@ static bool stood(const struct thread *thread, const struct look *look, bool bri
     bool stopped = false;
     for (size_t i = first + n; i-- > first;) {
         const struct activity_wait *w = activity_wait_at(thread, i);
-        if (w->start_ns > at_ns)
+        if (w->start_ns > at_ns || w->brief)
             continue;
         if (w->reason == SONDE_off_reason_stopped && !stopped && (!brief || w->end_ns >= at_ns))
             stopped = true, at_ns = w->start_ns;

@@ -114,7 +114,7 @@ static uint64_t disk_end(const void *element)
 
 static struct wait_sums sums_after(const struct wait_kept *k)
 {
-    return (struct wait_sums){k->before.off_ns + (k->wait.end_ns - k->wait.start_ns),
+    return (struct wait_sums){k->before.off_ns + (k->wait.end_ns - k->wait.start_ns - k->wait.running_ns),
                               k->before.runnable_ns + k->wait.runnable_ns,
                               k->before.held_ns + k->wait.held_ns};
 }
@@ -175,7 +175,7 @@ static void call_event(struct analysis *a, struct thread *none, const struct eve
 
 static uint64_t blocked_ns(const struct activity_wait *w)
 {
-    return w->end_ns - w->runnable_ns - w->start_ns;
+    return w->end_ns - w->runnable_ns - w->running_ns - w->start_ns;
 }
 
 /* The other thread of its process that ended a wait for a futex; NULL: nobody, or somebody else. */
@@ -221,8 +221,10 @@ static void hold_pieces(struct thread *thread)
         const struct wait_kept *piece = ring_at(waits, sizeof(*piece), first - 1);
         const struct activity_wait *w = &piece->wait;
         bool stopped = w->reason == SONDE_off_reason_stopped;
-        if (w->call != CALL_FUTEX || next->wait.start_ns > w->end_ns + AT_ONCE_NS ||
-            (!stopped && (w->reason != SONDE_off_reason_blocked || w->waker_pid == thread->process->pid)))
+        bool same =
+            w->call == CALL_FUTEX &&
+            (stopped || (w->reason == SONDE_off_reason_blocked && w->waker_pid != thread->process->pid));
+        if (next->wait.start_ns > w->end_ns + AT_ONCE_NS || (!same && !w->brief))
             break;
         next = piece;
         first--;
@@ -256,41 +258,77 @@ static void add_call_of_wait(struct analysis *a, struct thread *thread, const st
                                    .call = wait->call};
 }
 
-static void wait_event(struct analysis *a, struct thread *none, const struct event *e)
+/* One more wait of a thread, whose start is put behind the one before. NULL when memory is exhausted. */
+static struct wait_kept *add_wait(struct analysis *a, struct thread *thread, uint64_t start_ns,
+                                  uint64_t end_ns)
 {
-    struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
-    struct ring *waits = thread ? &thread->activity->waits : NULL;
+    struct ring *waits = &thread->activity->waits;
     struct wait_kept last = {0};
-    if (waits && waits->count)
+    if (waits->count)
         last = *(struct wait_kept *)ring_at(waits, sizeof(last), waits->count - 1);
-    struct wait_kept *kept = waits ? ring_add(waits, sizeof(*kept), WAITS_KEPT) : NULL;
+    struct wait_kept *kept = ring_add(waits, sizeof(*kept), WAITS_KEPT);
     if (!kept) {
-        a->failed |= thread != NULL;
-        return;
+        a->failed = true;
+        return NULL;
     }
     thread->process->has_waits = 1;
-    uint64_t off_ns = MIN(event_duration(e), e->time_ns - MIN(last.wait.end_ns, e->time_ns));
-    *kept = (struct wait_kept){.wait = {.start_ns = e->time_ns - off_ns,
-                                        .end_ns = e->time_ns,
-                                        .runnable_ns = MIN(U(e, sched_switch_runnable_ns), off_ns),
-                                        .waker_pid = (int64_t)U(e, sched_switch_waker_pid),
-                                        .waker_tid = (int64_t)U(e, sched_switch_waker_tid),
-                                        .fd = (int32_t)e->values[FIELD_sched_switch_fd].i,
-                                        .call = (uint16_t)U(e, sched_switch_call),
-                                        .reason = (uint8_t)U(e, sched_switch_reason),
-                                        .woken_by = (uint8_t)U(e, sched_switch_woken_by)},
-                               .before = sums_after(&last)};
-    kept->wait.held_ns = held_ns(thread, &kept->wait);
-    hold_pieces(thread);
-    if (!thread->process->has_calls && kept->wait.call != SONDE_SYSCALL_NONE)
-        add_call_of_wait(a, thread, &kept->wait);
-    if (waits->count % MARK_WAITS)
+    end_ns = MAX(end_ns, last.wait.end_ns);
+    *kept = (struct wait_kept){
+        .wait = {.start_ns = MIN(MAX(start_ns, last.wait.end_ns), end_ns), .end_ns = end_ns},
+        .before = sums_after(&last)};
+    return kept;
+}
+
+static void mark_wait(struct analysis *a, struct thread *thread, const struct wait_kept *kept)
+{
+    if (thread->activity->waits.count % MARK_WAITS)
         return;
     struct wait_mark *mark = ring_add(&thread->activity->marks, sizeof(*mark), MARKS_KEPT);
     if (mark)
-        *mark = (struct wait_mark){e->time_ns, sums_after(kept)};
+        *mark = (struct wait_mark){kept->wait.end_ns, sums_after(kept)};
     else
         a->failed = true;
+}
+
+static void wait_event(struct analysis *a, struct thread *none, const struct event *e)
+{
+    struct thread *thread = thread_of(a, U(e, sched_switch_pid), U(e, sched_switch_tid));
+    uint64_t start_ns = e->time_ns - MIN(event_duration(e), e->time_ns);
+    struct wait_kept *kept = thread ? add_wait(a, thread, start_ns, e->time_ns) : NULL;
+    if (!kept)
+        return;
+    struct activity_wait *w = &kept->wait;
+    w->runnable_ns = MIN(U(e, sched_switch_runnable_ns), w->end_ns - w->start_ns);
+    w->waker_pid = (int64_t)U(e, sched_switch_waker_pid);
+    w->waker_tid = (int64_t)U(e, sched_switch_waker_tid);
+    w->fd = (int32_t)e->values[FIELD_sched_switch_fd].i;
+    w->call = (uint16_t)U(e, sched_switch_call);
+    w->reason = (uint8_t)U(e, sched_switch_reason);
+    w->woken_by = (uint8_t)U(e, sched_switch_woken_by);
+    w->held_ns = held_ns(thread, w);
+    hold_pieces(thread);
+    if (!thread->process->has_calls && w->call != SONDE_SYSCALL_NONE)
+        add_call_of_wait(a, thread, w);
+    mark_wait(a, thread, kept);
+}
+
+static void brief_event(struct analysis *a, struct thread *none, const struct event *e)
+{
+    struct thread *thread = thread_of(a, U(e, sched_brief_pid), U(e, sched_brief_tid));
+    uint64_t duration_ns = MIN(event_duration(e), e->time_ns);
+    uint64_t since_ns = MIN(U(e, sched_brief_since_ns), duration_ns);
+    struct wait_kept *kept =
+        thread ? add_wait(a, thread, e->time_ns - duration_ns, e->time_ns - since_ns) : NULL;
+    if (!kept)
+        return;
+    struct activity_wait *w = &kept->wait;
+    uint64_t off_ns = MIN(U(e, sched_brief_off_ns), w->end_ns - w->start_ns);
+    w->brief = true;
+    w->running_ns = w->end_ns - w->start_ns - off_ns;
+    w->runnable_ns = MIN(U(e, sched_brief_runnable_ns), off_ns);
+    w->fd = -1;
+    w->call = SONDE_SYSCALL_NONE;
+    mark_wait(a, thread, kept);
 }
 
 static void disk_event(struct analysis *a, struct thread *none, const struct event *e)
@@ -312,6 +350,7 @@ static void disk_event(struct analysis *a, struct thread *none, const struct eve
 
 const struct event_reading ACTIVITY_EVENTS[] = {{SONDE_EVENT_sys_call, call_event},
                                                 {SONDE_EVENT_sched_switch, wait_event},
+                                                {SONDE_EVENT_sched_brief, brief_event},
                                                 {SONDE_EVENT_block_io, disk_event},
                                                 {0}};
 
@@ -341,7 +380,8 @@ static uint64_t share_of(uint64_t whole, uint64_t part, uint64_t all)
     return all ? (uint64_t)((double)whole * (double)part / (double)all) : 0;
 }
 
-/* Before ns; at is the first wait that ends after it. When in a wait it was held is not known: a share. */
+/* Before ns; at is the first wait that ends after it. When in a wait it was held, and when in a row of brief
+ * ones it was off its processor, is not known: a share. */
 static struct wait_sums sums_before(const struct ring *waits, size_t at, uint64_t ns)
 {
     const struct wait_kept *k = ring_at(waits, sizeof(*k), at == waits->count ? at - 1 : at);
@@ -350,6 +390,12 @@ static struct wait_sums sums_before(const struct ring *waits, size_t at, uint64_
     if (at == waits->count)
         return sums_after(k);
     struct wait_sums sums = k->before;
+    if (w->brief) {
+        uint64_t all_ns = w->end_ns - w->start_ns, part_ns = ns > w->start_ns ? ns - w->start_ns : 0;
+        sums.off_ns += share_of(all_ns - w->running_ns, part_ns, all_ns);
+        sums.runnable_ns += share_of(w->runnable_ns, part_ns, all_ns);
+        return sums;
+    }
     sums.off_ns += ns > w->start_ns ? ns - w->start_ns : 0;
     sums.runnable_ns += ns > ready_ns ? ns - ready_ns : 0;
     sums.held_ns +=

@@ -31,13 +31,15 @@ struct activity_call {
 /* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. held_ns of
  * the rest is the machine's doing, or who stopped it: a look into it; the kernel's lock on the process'
  * memory map; a thread of its process that it waited for (a lock, the collector's threads) and that had no
- * processor itself. */
+ * processor itself. Or several short times of which only the sums are known (sched:brief): then the thread
+ * ran running_ns of [start_ns, end_ns), and there is no waker, call or reason. */
 struct activity_wait {
-    uint64_t start_ns, end_ns, runnable_ns, held_ns;
+    uint64_t start_ns, end_ns, runnable_ns, held_ns, running_ns;
     int64_t waker_pid, waker_tid; /* 0: none */
     int32_t fd;
     uint16_t call; /* that it was in; SONDE_SYSCALL_NONE */
     uint8_t reason, woken_by;
+    bool brief; /* several short times */
 };
 
 struct activity_disk {
@@ -52,7 +54,7 @@ struct activity_times {
     uint64_t running_ns, runnable_ns, blocked_ns, held_ns;
 };
 
-/* A sys:call, sched:switch or block:io. */
+/* A sys:call, sched:switch, sched:brief or block:io. */
 extern const struct event_reading ACTIVITY_EVENTS[]; /* what the kernel tells */
 void activity_free(struct activity *activity);
 

@@ -93,6 +93,16 @@ static int on_off_processor(struct states *s, const struct event *e)
     return r;
 }
 
+/* Short times off a processor of which there are only sums: what a thread did when is not known. */
+static int on_brief(struct states *s, const struct event *e)
+{
+    const struct value *v = e->values;
+    int64_t tid = (int64_t)v[FIELD_sched_brief_tid].u;
+    uint64_t since = MIN(v[FIELD_sched_brief_since_ns].u, e->time_ns - state_start(e));
+    int r = set_state(s, e, tid, state_start(e), "switching");
+    return r < 0 ? r : set_state(s, e, tid, e->time_ns - since, "running");
+}
+
 static int on_call(struct states *s, const struct event *e)
 {
     const char *call = event_label(SONDE_MEANING_syscall, e->values[FIELD_sys_call_call].u);
@@ -113,6 +123,8 @@ static int on_event(void *self, const struct event *e)
         return event_names_learn(&s->places.names, e);
     case SONDE_EVENT_sched_switch:
         return on_off_processor(s, e);
+    case SONDE_EVENT_sched_brief:
+        return on_brief(s, e);
     case SONDE_EVENT_sys_call:
         return on_call(s, e);
     default: {
@@ -130,7 +142,7 @@ struct pass states_pass(struct states *states)
 static int start_sources(struct states *s)
 {
     static const uint16_t OWN[] = {EVENT_FOREIGN, SONDE_EVENT_probe_name, SONDE_EVENT_sched_switch,
-                                   SONDE_EVENT_sys_call};
+                                   SONDE_EVENT_sched_brief, SONDE_EVENT_sys_call};
     size_t count = 0;
     for (size_t i = 0; i < ARRAY_SIZE(OWN); i++)
         s->wanted[count++] = OWN[i];

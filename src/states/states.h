@@ -3,7 +3,8 @@
  * name when the trace has several hosts:
  *
  *   Threads/TID/State         "running", "runnable" (woken, waits for a CPU), "preempted", "blocked",
- *                             "uninterruptible", "idle" (a kernel thread), "stopped", "parked", "ended"
+ *                             "uninterruptible", "idle" (a kernel thread), "stopped", "parked", "ended",
+ *                             "switching" (on and off a CPU, each time off too short for a record)
  *   Threads/TID/System call   its name while in it
  *   Threads/TID/Name          as the scheduler knows it
  *   Threads/TID/Waker         while runnable: what woke it: a thread's number, "irq N", "softirq NAME", or in

@@ -58,6 +58,52 @@ static void times_add_up(void **state)
     feed_done(&feed);
 }
 
+/* Several times off, of which the sums are known; told when it has run for a while since. */
+static void brief(struct feed *feed, uint64_t start_ns, uint64_t end_ns, uint64_t told_ns, uint64_t off_ns,
+                  uint64_t runnable_ns)
+{
+    FEED(feed, sched_brief, 1, 1, told_ns, told_ns - start_ns, .pid = PROGRAM, .tid = WORKER,
+         .off_ns = off_ns, .runnable_ns = runnable_ns, .since_ns = told_ns - end_ns, .count = 4);
+}
+
+static void brief_times_off_are_shared_out(void **state)
+{
+    (void)state;
+    struct feed feed;
+    size_t first;
+    begin(&feed);
+    off(&feed, US(100), US(150), US(160), BLOCKED);
+    brief(&feed, US(200), US(400), US(900), US(100), US(40));
+    brief(&feed, US(1000), US(1100), US(1100), US(60), 0);
+    off(&feed, US(1200), US(1300), US(1300), BLOCKED);
+    expect(&feed, US(200), US(400), US(100), US(40), US(60));
+    expect(&feed, US(250), US(350), US(50), US(20), US(30)); /* half of it */
+    expect(&feed, US(400), US(1000), US(600), 0, 0);         /* it ran, until it was told and after */
+    expect(&feed, US(0), US(1300), US(980), US(50), US(270));
+    assert_int_equal(activity_waits(worker(&feed), US(300), US(1250), &first), 3);
+    assert_true(activity_wait_at(worker(&feed), first)->brief);
+    assert_int_equal(activity_wait_at(worker(&feed), first)->call, SONDE_SYSCALL_NONE);
+    assert_false(activity_wait_at(worker(&feed), first + 2)->brief);
+    assert_int_equal(activity_calls(worker(&feed), US(150), US(1150), &first), 0);
+    feed_done(&feed);
+}
+
+/* What the file says of itself need not be so. */
+static void brief_times_that_cannot_be_are_cut(void **state)
+{
+    (void)state;
+    struct feed feed;
+    begin(&feed);
+    off(&feed, US(100), US(150), US(160), BLOCKED);
+    FEED(&feed, sched_brief, 1, 1, US(300), US(1000), .pid = PROGRAM, .tid = WORKER, .off_ns = US(1000),
+         .runnable_ns = US(5000), .since_ns = US(50), .count = 4);
+    FEED(&feed, sched_brief, 1, 1, US(400), US(50), .pid = PROGRAM, .tid = WORKER, .off_ns = US(10),
+         .since_ns = UINT64_MAX, .count = 4);
+    expect(&feed, US(160), US(250), 0, US(90), 0);
+    expect(&feed, US(250), US(400), US(150), 0, 0);
+    feed_done(&feed);
+}
+
 static void nothing_is_known_without_events(void **state)
 {
     (void)state;
@@ -167,9 +213,8 @@ static void who_waits_for_a_thread_without_a_processor_waits_for_the_machine(voi
 }
 
 /* A look stops the thread for a moment in the middle of such a wait, which its call then goes on with. */
-static void a_wait_in_pieces_is_one(void **state)
+static void wait_in_pieces(bool with_brief)
 {
-    (void)state;
     enum { HOLDER = 12, LOOKER = 900, SHORT = 70 };
     struct feed feed;
     begin(&feed);
@@ -179,6 +224,8 @@ static void a_wait_in_pieces_is_one(void **state)
          .call = FUTEX, .waker_pid = LOOKER, .waker_tid = LOOKER);
     FEED(&feed, sched_switch, 1, 1, US(8030), US(20), .pid = PROGRAM, .tid = WORKER,
          .reason = SONDE_off_reason_stopped, .call = FUTEX, .waker_pid = LOOKER, .waker_tid = LOOKER);
+    if (with_brief) /* a piece that is too short for a record of its own */
+        brief(&feed, US(8031), US(8033), US(8033), US(2), 0);
     FEED(&feed, sched_switch, 1, 1, US(11000), US(9000), .pid = PROGRAM, .tid = HOLDER,
          .runnable_ns = US(9000));
     FEED(&feed, sched_switch, 1, 1, US(12040), US(4000), .pid = PROGRAM, .tid = WORKER, .reason = BLOCKED,
@@ -187,9 +234,16 @@ static void a_wait_in_pieces_is_one(void **state)
     /* Of 6000, 20 and 4000 us the holder ran in the last 1040. */
     struct activity_times times;
     assert_true(activity_times(worker(&feed), US(2000), US(12040), &times));
-    assert_int_equal(times.blocked_ns, US(10020));
+    assert_int_equal(times.blocked_ns, US(10020) + (with_brief ? US(2) : 0));
     assert_int_equal(times.held_ns, US(10020 - 1040));
     feed_done(&feed);
+}
+
+static void a_wait_in_pieces_is_one(void **state)
+{
+    (void)state;
+    wait_in_pieces(false);
+    wait_in_pieces(true);
 }
 
 static void disk_requests(void **state)
@@ -260,6 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_add_up),
+        cmocka_unit_test(brief_times_off_are_shared_out),
+        cmocka_unit_test(brief_times_that_cannot_be_are_cut),
         cmocka_unit_test(nothing_is_known_without_events),
         cmocka_unit_test(calls_are_found_by_time),
         cmocka_unit_test(old_times_are_forgotten_not_guessed),

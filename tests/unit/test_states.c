@@ -173,7 +173,8 @@ static void commands_and_spans(void **state)
     struct pass pass = states_pass(s);
     struct value v[16] = {};
     const struct event_class command = {.name = "redis:command", .id = SONDE_EVENT_redis_command},
-                             off = {.name = "sched:switch", .id = SONDE_EVENT_sched_switch};
+                             off = {.name = "sched:switch", .id = SONDE_EVENT_sched_switch},
+                             brief = {.name = "sched:brief", .id = SONDE_EVENT_sched_brief};
     struct event e = {.class = &command, .values = v, .pid = 7, .tid = 7, .id = command.id};
     for (uint64_t i = 1; i <= 3; i++) {
         e.time_ns = 1000 + i * 500;
@@ -192,6 +193,14 @@ static void commands_and_spans(void **state)
     v[FIELD_sched_switch_waker_tid].u = 9;
     v[FIELD_sched_switch_woken_by].u = SONDE_woken_by_thread;
     assert_int_equal(pass.event(pass.self, &e), 0);
+    memset(v, 0, sizeof(v));
+    e.class = &brief;
+    e.id = brief.id;
+    e.time_ns = 9900;
+    v[0].u = 500;
+    v[FIELD_sched_brief_tid].u = 7;
+    v[FIELD_sched_brief_since_ns].u = 100;
+    assert_int_equal(pass.event(pass.self, &e), 0);
     assert_int_equal(history_close(emit.states, 10000, NULL), 0);
     assert_int_equal(history_find_path(emit.states, "Redis/7/Connections/41/Command", &quark), 0);
     static const struct {
@@ -208,7 +217,8 @@ static void commands_and_spans(void **state)
     static const struct {
         uint64_t at;
         const char *state;
-    } THREAD[] = {{5000, "blocked"}, {7999, "blocked"}, {8000, "runnable"}, {9000, "running"}};
+    } THREAD[] = {{5000, "blocked"},   {7999, "blocked"},   {8000, "runnable"}, {9000, "running"},
+                  {9400, "switching"}, {9799, "switching"}, {9800, "running"}};
     for (size_t i = 0; i < ARRAY_SIZE(THREAD); i++) {
         assert_int_equal(history_query(emit.states, quark, THREAD[i].at, &at, NULL), 0);
         assert_string_equal(at.value.string, THREAD[i].state);
