@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,8 +74,92 @@ static bool give_back(const struct rights *rights, int result)
         r_;                                \
     })
 
+/* ---- files that are opened before the right to open them is given up ---- */
+
+enum { RESERVED_MAX = 4 };
+static const char TEMPORARY[] = "(temporary file)"; /* names one that has no name */
+
+static struct {
+    char path[PATH_MAX];
+    int fd;
+} reserved[RESERVED_MAX];
+static unsigned reserved_count;
+
+static int hold(const char *path, int fd)
+{
+    if (fd < 0)
+        return fd;
+    if (reserved_count == RESERVED_MAX || strlen(path) >= sizeof(reserved->path)) {
+        close(fd);
+        return -EBUSY;
+    }
+    strcpy(reserved[reserved_count].path, path);
+    reserved[reserved_count++].fd = fd;
+    return 0;
+}
+
+/* Its place in the list, or -1. */
+static int find_reserved(const char *path)
+{
+    for (unsigned i = 0; i < reserved_count; i++)
+        if (reserved[i].fd >= 0 && strcmp(reserved[i].path, path) == 0)
+            return (int)i;
+    return -1;
+}
+
+int owner_reserve(const char *path)
+{
+    struct stat st;
+    bool plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
+    return hold(path, owner_open(path, plain ? O_RDWR | O_CREAT : O_WRONLY));
+}
+
+bool owner_reserved(const char *path)
+{
+    return find_reserved(path) >= 0;
+}
+
+static int make_temporary(char *path, size_t size)
+{
+    const char *base = getenv("TMPDIR");
+    if (snprintf(path, size, "%s/sonde-data-XXXXXX", base && base[0] ? base : "/tmp") >= (int)size)
+        return -ENAMETOOLONG;
+    int fd = mkostemp(path, O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int owner_reserve_temporary(void)
+{
+    char path[PATH_MAX];
+    int fd = make_temporary(path, sizeof(path));
+    if (fd >= 0)
+        unlink(path);
+    return hold(TEMPORARY, fd);
+}
+
+int owner_temporary(char *ret_path, size_t size)
+{
+    if (owner_reserved(TEMPORARY))
+        return snprintf(ret_path, size, "%s", TEMPORARY) < (int)size ? 0 : -ENAMETOOLONG;
+    int fd = make_temporary(ret_path, size);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return 0;
+}
+
+/* ---- what is done as the owner ---- */
+
 int owner_open(const char *path, int flags)
 {
+    int held = find_reserved(path);
+    if (held >= 0) {
+        int fd = reserved[held].fd;
+        reserved[held].fd = -1;
+        if (flags & O_TRUNC)
+            (void)!ftruncate(fd, 0); /* what is no file cannot be, nor need be */
+        return fd;
+    }
     return AS_OWNER(open(path, flags | O_CLOEXEC, 0600));
 }
 

@@ -5,6 +5,7 @@
 #ifndef BASE_OWNER_H
 #define BASE_OWNER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* open(2) of a file to be written or made, as its owner; a descriptor or a negative errno. O_CLOEXEC is
@@ -14,6 +15,21 @@ int owner_open(const char *path, int flags);
 /* A file to add lines to, made when there is none: never with more rights than the caller's, who may choose
  * the path but not have root write there. Links are not followed. */
 int owner_append(const char *path);
+
+/* Opens a file for writing that the process will have no right to open later: the first owner_open() of the
+ * same path gets it, and truncates it where that is asked for. It is made when there is none. 0 or a negative
+ * errno; -EBUSY when too many are held. */
+int owner_reserve(const char *path);
+
+/* Whether a file is held for owner_open(). */
+bool owner_reserved(const char *path);
+
+/* The same of a file for owner_temporary(). */
+int owner_reserve_temporary(void);
+
+/* An empty file of its own in TMPDIR or /tmp: its path, which the caller opens once with owner_open() and
+ * unlinks. 0 or a negative errno. */
+int owner_temporary(char *ret_path, size_t size);
 
 /* mkdir(2), rename(2) and unlink(2) as the owner: 0 or a negative errno. */
 int owner_mkdir(const char *path);

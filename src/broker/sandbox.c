@@ -22,6 +22,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,18 +49,21 @@ static long landlock_version(void)
     return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
 }
 
-/* What rules are to rule, as far as this kernel knows it: everything that is not allowed then is forbidden. A
- * descriptor or -1. */
-static int new_rules(void)
+/* The rights on files that this kernel's rules can rule. */
+static uint64_t file_rights(long version)
+{
+    return version >= 5 ? FILES_5 : version >= 3 ? FILES_3 : version >= 2 ? FILES_2 : FILES_1;
+}
+
+/* What rules are to rule, as far as this kernel knows it: everything that is not allowed then is forbidden,
+ * but for the network where that is to be free. A descriptor or -1. */
+static int new_rules(bool network)
 {
     long version = landlock_version();
     if (version < 1)
         return -1;
-    struct landlock_rules rules = {.files = version >= 5   ? FILES_5
-                                            : version >= 3 ? FILES_3
-                                            : version >= 2 ? FILES_2
-                                                           : FILES_1,
-                                   .network = version >= 4 ? NETWORK_4 : 0,
+    struct landlock_rules rules = {.files = file_rights(version),
+                                   .network = version >= 4 && !network ? NETWORK_4 : 0,
                                    .scopes = version >= 6 ? SCOPES_6 : 0};
     size_t size = version >= 6   ? sizeof(rules)
                   : version >= 4 ? offsetof(struct landlock_rules, scopes)
@@ -79,7 +83,7 @@ static bool enter_rules(int rules)
 /* Rules that allow nothing. */
 static bool forbid_files(void)
 {
-    return enter_rules(new_rules());
+    return enter_rules(new_rules(false));
 }
 
 struct landlock_path {
@@ -87,15 +91,32 @@ struct landlock_path {
     int32_t path;
 } __attribute__((packed));
 
-enum { LANDLOCK_PATH = 1, READ_FILE = 1 << 2, READ_FOLDER = 1 << 3 };
+enum {
+    LANDLOCK_PATH = 1,
+    WRITE_FILE = 1 << 1,
+    READ_FILE = 1 << 2,
+    READ_FOLDER = 1 << 3,
+    REMOVE_FOLDER = 1 << 4,
+    REMOVE_FILE = 1 << 5,
+    MAKE_FOLDER = 1 << 7,
+    MAKE_FILE = 1 << 8,
+    MOVE = 1 << 13,
+    TRUNCATE = 1 << 14,
+    OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE, /* what a rule for a file, not a directory, may say */
+    READING = READ_FILE | READ_FOLDER,
+    WRITING = READING | WRITE_FILE | TRUNCATE | REMOVE_FOLDER | REMOVE_FILE | MAKE_FOLDER | MAKE_FILE | MOVE
+};
 
-/* Files below it may be read. What is not there need not be. */
-static void allow_reading(int rules, const char *folder)
+/* These rights on a file, or on a directory and all that is below it. What is not there need not be. */
+static void allow(int rules, const char *path, uint64_t rights)
 {
-    struct landlock_path rule = {.files = READ_FILE | READ_FOLDER,
-                                 .path = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    struct stat st;
+    struct landlock_path rule = {.files = rights & file_rights(landlock_version()),
+                                 .path = open(path, O_PATH | O_CLOEXEC)};
     if (rule.path < 0)
         return;
+    if (fstat(rule.path, &st) == 0 && !S_ISDIR(st.st_mode))
+        rule.files &= OF_FILES;
     (void)syscall(SYS_landlock_add_rule, rules, LANDLOCK_PATH, &rule, 0);
     close(rule.path);
 }
@@ -112,8 +133,9 @@ static void allow_scripts(int rules, const char *folder)
         for (size_t i = 0; i < ARRAY_SIZE(SYSTEM); i++)
             skip |= strcmp(folder, "/") == 0 && strcmp(entry->d_name, SYSTEM[i]) == 0;
         char path[PATH_MAX];
-        if (!skip && snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < (int)sizeof(path))
-            allow_reading(rules, path);
+        /* the slash at its end: no file */
+        if (!skip && snprintf(path, sizeof(path), "%s/%s/", folder, entry->d_name) < (int)sizeof(path))
+            allow(rules, path, READING);
     }
     if (dir)
         closedir(dir);
@@ -211,7 +233,7 @@ static bool filter_calls(const struct sock_filter *filter, size_t count)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
 /* For one that reads files by name and has threads: what is named fails with EPERM. It reaches other
- * processes, the network, or parts of the kernel that nobody needs to read a file. */
+ * processes, or parts of the kernel that nobody needs to read a file. */
 static const struct sock_filter READER_FILTER[] = {
     LOAD(arch),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
@@ -231,15 +253,6 @@ static const struct sock_filter READER_FILTER[] = {
     REFUSE(rt_sigqueueinfo),
     REFUSE(rt_tgsigqueueinfo),
     REFUSE(kcmp),
-    REFUSE(socket),
-    REFUSE(socketpair),
-    REFUSE(connect),
-    REFUSE(bind),
-    REFUSE(listen),
-    REFUSE(accept),
-    REFUSE(accept4),
-    REFUSE(sendmsg),
-    REFUSE(recvmsg),
     REFUSE(bpf),
     REFUSE(perf_event_open),
     REFUSE(io_uring_setup),
@@ -268,8 +281,26 @@ static const struct sock_filter READER_FILTER[] = {
     REFUSE(semget),
     REFUSE(mq_open),
     REFUSE(personality),
-    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
+/* And these, the network. */
+static const struct sock_filter NETWORK_FILTER[] = {
+    REFUSE(socket), REFUSE(socketpair), REFUSE(connect), REFUSE(bind),    REFUSE(listen),
+    REFUSE(accept), REFUSE(accept4),    REFUSE(sendmsg), REFUSE(recvmsg),
+};
+static const struct sock_filter ALLOW_OTHERS = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+
+static bool filter_reader(bool network)
+{
+    struct sock_filter filter[ARRAY_SIZE(READER_FILTER) + ARRAY_SIZE(NETWORK_FILTER) + 1];
+    size_t count = ARRAY_SIZE(READER_FILTER);
+    memcpy(filter, READER_FILTER, sizeof(READER_FILTER));
+    if (!network) {
+        memcpy(filter + count, NETWORK_FILTER, sizeof(NETWORK_FILTER));
+        count += ARRAY_SIZE(NETWORK_FILTER);
+    }
+    filter[count++] = ALLOW_OTHERS;
+    return filter_calls(filter, count);
+}
 
 /* ---- all of it ---- */
 
@@ -325,23 +356,46 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
     return 0;
 }
 
-int sandbox_read_only(const char *folder, struct problem *problem)
+/* What the C library reads when it is asked for time zones, libraries or the addresses of hosts. */
+static const char *const ALWAYS_READ[] = {"/usr/share/zoneinfo", "/etc/ld.so.cache"},
+                         *const NETWORK_READ[] = {
+                             "/etc/resolv.conf", "/etc/hosts",    "/etc/nsswitch.conf",
+                             "/etc/host.conf",   "/etc/gai.conf", "/etc/services",
+                             "/etc/ssl",         "/etc/pki",      "/usr/share/ca-certificates"};
+
+static void allow_each(int rules, const char *const *paths, size_t count, uint64_t rights)
 {
-    static const char TIME_ZONES[] = "/usr/share/zoneinfo";
+    for (size_t i = 0; i < count; i++)
+        allow(rules, paths[i], rights);
+}
+
+static void allow_all(int rules, const struct sandbox_rights *rights)
+{
+    allow_each(rules, rights->reads, rights->read_count, READING);
+    allow_each(rules, rights->writes, rights->write_count, WRITING);
+    allow_each(rules, ALWAYS_READ, ARRAY_SIZE(ALWAYS_READ), READING);
+    if (rights->network)
+        allow_each(rules, NETWORK_READ, ARRAY_SIZE(NETWORK_READ), READING);
+    if (rights->empties)
+        allow(rules, rights->empties, REMOVE_FOLDER);
+    if (rights->scripts) {
+        allow_scripts(rules, "/");
+        allow_scripts(rules, "/root");
+    }
+}
+
+int sandbox_confine(const struct sandbox_rights *rights, struct problem *problem)
+{
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !drop_capabilities())
         return problem_set(problem, -EPERM, "rights that reading needs not cannot be given up: %s",
                            strerror(errno));
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     tzset(); /* of /etc/localtime, which is no directory */
-    int rules = new_rules();
-    if (rules >= 0) {
-        allow_reading(rules, folder);
-        allow_reading(rules, TIME_ZONES);
-        allow_scripts(rules, "/");
-        allow_scripts(rules, "/root");
-    }
+    int rules = new_rules(rights->network);
+    if (rules >= 0)
+        allow_all(rules, rights);
     (void)enter_rules(rules);
-    if (!filter_calls(READER_FILTER, ARRAY_SIZE(READER_FILTER)))
+    if (!filter_reader(rights->network))
         return problem_set(problem, -EPERM, "system calls of who reads cannot be filtered: %s",
                            strerror(errno));
     return 0;

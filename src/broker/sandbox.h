@@ -5,6 +5,7 @@
 #define BROKER_SANDBOX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/problem.h"
 
@@ -29,15 +30,27 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
  * /dev/null. */
 void sandbox_close_others(const int *keep, int count);
 
-/* Confines the calling process, with all threads that it will have, for good to reading: no capability, no
- * new privileges, nothing that is opened from then on but files below folder, time zones, and where scripts
- * and their source maps lie (all but the system's own directories, and what is hidden in root's home), and
- * none of them to be written; no other program, process, socket or kernel object. Descriptors that are open
- * stay so. For who parses recordings with rights that the parser does not need.
+/* What is left to a process that reads what others have made. Paths are files or directories, then with all
+ * that is below them; one that does not exist is passed over. */
+struct sandbox_rights {
+    const char *const *reads;
+    size_t read_count;
+    const char *const *writes; /* and made, replaced and removed there */
+    size_t write_count;
+    const char *empties; /* a directory below which empty directories may be removed; may be NULL */
+    bool scripts;        /* reads where scripts and their source maps lie: all but the system's own
+                          * directories, and what is hidden in root's home */
+    bool network;        /* listens and connects, and reads what names of hosts need */
+};
+
+/* Confines the calling process, with all threads that it will have, for good to these rights: no capability,
+ * no new privileges, no other file to be opened from then on (but time zones); no other program, process or
+ * kernel object, and without `network` no socket. Descriptors that are open stay so. For who parses
+ * recordings with rights that the parser does not need.
  *
  * Taken as far as it is to be had: without Landlock (Linux 5.13) files can be opened as before. A negative
  * errno, with the problem in words, when capabilities cannot be given up or calls cannot be filtered. */
-int sandbox_read_only(const char *folder, struct problem *problem);
+int sandbox_confine(const struct sandbox_rights *rights, struct problem *problem);
 
 /* What there would be, without entering it. */
 struct sandbox_walls sandbox_available(void);

@@ -77,7 +77,6 @@ static int perfetto_pass(void *self, const struct event *event)
  * will be. */
 static int open_states(struct conversion *c)
 {
-    const char *base = getenv("TMPDIR");
     const struct event *e;
     char path[PATH_MAX];
     bool foreign = false;
@@ -87,11 +86,9 @@ static int open_states(struct conversion *c)
     if (r <= 0)
         return r;
     struct history_options options = {.size = sizeof(options), .start_ns = e->time_ns};
-    snprintf(path, sizeof(path), "%s/sonde-convert-XXXXXX", base && base[0] ? base : "/tmp");
-    int fd = mkstemp(path);
-    if (fd < 0)
-        return problem_set(&c->problem, -errno, "%s: cannot create: %s", path, strerror(errno));
-    close(fd);
+    r = owner_temporary(path, sizeof(path));
+    if (r < 0)
+        return problem_set(&c->problem, r, "no temporary file can be made: %s", strerror(-r));
     r = history_create(path, &options, &c->states, &c->problem);
     unlink(path); /* mapped until the end */
     c->emit.states = c->states;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/confine.h"
 #include "cli/profile_event.h"
 #include "cli/profile_options.h"
 #include "cli/profile_report.h"
@@ -342,8 +343,15 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
 static int merge_files(const struct profile_options *o, char **files, struct profile *profile)
 {
     struct problem problem = {0};
+    struct confine confine;
     ARRAY(size_t) ends = {0};
-    int r = 0;
+    size_t count = 0;
+    while (files[count])
+        count++;
+    confine_begin(&confine, "profile --merge");
+    confine_option(&confine, "output", o->output);
+    confine_option(&confine, "push", o->push);
+    int r = confine_end(&confine, (const char *const *)files, count, &problem);
     for (; r == 0 && *files; files++) {
         r = profile_add_file(profile, *files, &problem);
         if (r == 0 && array_add(&ends, profile->frames.count) < 0)

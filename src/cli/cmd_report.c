@@ -434,7 +434,6 @@ static int run(const struct command *self, int argc, char **argv)
         return r;
     if (options.kinds)
         return print_kinds();
-    options.reading.writes = options.html;
     if ((r = reading_operand(self, argc, argv, first, &options.reading)) >= 0)
         return r;
     if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)

@@ -15,6 +15,7 @@
 #include "states/states.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/owner.h"
 #include "cli/cli.h"
 #include "cli/losses.h"
 #include "cli/moment.h"
@@ -90,18 +91,15 @@ static int build(struct states_command *c, const char *path, const char *file)
 
 static int read_trace(struct states_command *c, const char *path)
 {
-    const char *base = getenv("TMPDIR"); /* it may take gigabytes */
     char file[PATH_MAX];
-    snprintf(file, sizeof(file), "%s/sonde-states-XXXXXX", base && base[0] ? base : "/tmp");
     int r = trace_open(path, NULL, &c->problem, &c->trace);
     if (r >= 0)
         r = first_event(c, path);
     if (r < 0 || c->asked->keep)
         return r < 0 ? r : build(c, path, c->asked->keep);
-    int fd = mkstemp(file);
-    if (fd < 0)
-        return problem_set(&c->problem, -errno, "%s: cannot create: %s", file, strerror(errno));
-    close(fd);
+    r = owner_temporary(file, sizeof(file)); /* it may take gigabytes */
+    if (r < 0)
+        return problem_set(&c->problem, r, "no temporary file can be made: %s", strerror(-r));
     r = build(c, path, file);
     unlink(file); /* mapped until the end */
     return r;

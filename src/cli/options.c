@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/confine.h"
 
 struct found {
     const struct option_row *row;
@@ -179,6 +180,7 @@ struct reader {
     char **argv;
     char *into;
     bool help;
+    struct confine confine;
 };
 
 /* Takes an option, named as it was typed for messages; attached: its value in the same argument, or NULL. */
@@ -200,6 +202,7 @@ static int take_option(struct reader *r, const struct found *found, const char *
     }
     if (take(row, value, found->into, &problem) < 0)
         return cli_usage(r->self, "%s: %s", typed, problem.what);
+    confine_option(&r->confine, row->name, value);
     return -1;
 }
 
@@ -246,7 +249,9 @@ static void move_back(char **argv, int from, int count, int to)
 int options_parse(const struct command *self, int argc, char **argv, void *into, int *ret_first)
 {
     struct reader r = {.self = self, .argc = argc, .at = 1, .argv = argv, .into = into};
+    struct problem problem = {0};
     int operands = 0, status = -1; /* operands so far stand right before r.at */
+    confine_begin(&r.confine, self->name);
     while (r.at < argc && status < 0 && !r.help) {
         const char *argument = argv[r.at];
         if (strcmp(argument, "--") == 0) {
@@ -266,7 +271,13 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
         move_back(argv, begin - operands, operands, r.at);
     }
     *ret_first = r.at - operands;
-    return r.help ? cli_help(self) : status;
+    if (r.help)
+        return cli_help(self);
+    size_t count = status >= 0 ? 0 : (size_t)(argc - *ret_first); /* a usage error: nothing will be read */
+    int confined = confine_end(&r.confine, (const char *const *)argv + *ret_first, count, &problem);
+    if (confined < 0)
+        return cli_fail(confined == -EACCES || confined == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
+    return status;
 }
 
 /* ---- help ---- */

@@ -10,8 +10,6 @@
 
 #include "analyze/folder.h"
 #include "base/clock.h"
-#include "base/privileges.h"
-#include "broker/sandbox.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 
@@ -73,36 +71,14 @@ const struct option_row reading_rows[] = {
     {NULL},
 };
 
-/* A build with sanitizers looks for leaks at its end by tracing itself, which a confined process may not. */
-static void end_at_once(int status, void *unused)
-{
-    fflush(NULL);
-    _exit(status);
-}
-
-int reading_confine(const char *folder, struct problem *problem)
-{
-    bool root = geteuid() == 0;
-    /* Another file system tree, as /proc/PID/root, is entered anew for each file, which takes capabilities.
-     */
-    bool through_process = strncmp(folder, "/proc/", 6) == 0;
-    int r = privileges_leave_for(folder, problem); /* a recording is what its owner made of it */
-    if (r < 0 || !root || through_process || access(folder, R_OK) < 0)
-        return r;
-    on_exit(end_at_once, NULL);
-    return sandbox_read_only(folder, problem);
-}
-
 int reading_operand(const struct command *self, int argc, char **argv, int first, struct reading_options *o)
 {
     if (first + 1 != argc)
         return first >= argc
                    ? cli_usage(self, "missing trace directory")
                    : cli_usage(self, "one trace directory at a time, not also '%s'", argv[first + 1]);
-    struct problem problem = {0};
     o->folder = argv[first];
-    int r = o->writes ? privileges_leave_for(o->folder, &problem) : reading_confine(o->folder, &problem);
-    return r < 0 ? cli_fail(EXIT_FAILED, &problem) : -1;
+    return -1;
 }
 
 int reading_status(const struct report *report)

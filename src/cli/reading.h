@@ -23,12 +23,7 @@ struct reading_options {
     struct analyze_options analyze;
     const char *folder;
     bool json;
-    bool writes; /* files too, so that it cannot be confined to reading */
 };
-
-/* As root: from here on the recording can be read, with its owner's rights on files, and hardly anything else
- * done. What a traced program has put into it need not be believed to be harmless. */
-int reading_confine(const char *folder, struct problem *problem);
 
 /* The options that all of them have, into struct reading_options. */
 extern const struct option_row reading_rows[];

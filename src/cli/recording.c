@@ -18,6 +18,7 @@
 #include "attach/aside.h"
 #include "base/clock.h"
 #include "cli/follow.h"
+#include "cli/confine.h"
 #include "cli/reading.h"
 #include "collect/level.h"
 
@@ -360,7 +361,7 @@ int recording_close(struct recording *recording, int status, int child_status, c
     int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
     if (recording->report) {
         fflush(stderr);
-        if (recording->follower <= 0 && reading_confine(recording->folder, &end_problem) < 0)
+        if (recording->follower <= 0 && confine_reading("report", recording->folder, &end_problem) < 0)
             return cli_fail(EXIT_FAILED, &end_problem);
         int reported = recording->follower > 0 ? follow_wait(recording->follower)
                                                : cli_report(recording->folder, recording->json);

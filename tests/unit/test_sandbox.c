@@ -17,7 +17,7 @@
 
 #include "test.h"
 
-static char folder[] = "/tmp/sonde-sandbox-XXXXXX", inside[64], others[64];
+static char folder[] = "/tmp/sonde-sandbox-XXXXXX", inside[64], others[64], output[64], made[80];
 static const char outside[] = "/etc/passwd", script[] = "/usr/bin/env";
 
 static bool opens(const char *path, int flags)
@@ -46,7 +46,9 @@ static int read_only(void)
     struct problem problem = {0};
     bool root = geteuid() == 0;
     pthread_t thread;
-    EXPECT(sandbox_read_only(folder, &problem) == 0);
+    const char *const reads[] = {folder, "/nowhere"};
+    EXPECT(sandbox_confine(&(struct sandbox_rights){.reads = reads, .read_count = 2, .scripts = true},
+                           &problem) == 0);
     EXPECT(opens(inside, O_RDONLY));
     EXPECT(!root || !opens(others, O_RDONLY)); /* somebody else's: root's capabilities are gone */
     EXPECT(pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
@@ -63,15 +65,54 @@ static int read_only(void)
     return 0;
 }
 
-static void a_reader_reads_and_does_nothing_else(void **state)
+/* One that writes a directory, and talks. */
+static int writing(void)
+{
+    char *const nothing[] = {NULL};
+    const char *const reads[] = {inside}, *const writes[] = {output};
+    const struct sandbox_rights rights = {.reads = reads,
+                                          .read_count = 1,
+                                          .writes = writes,
+                                          .write_count = 1,
+                                          .empties = folder,
+                                          .network = true};
+    struct problem problem = {0};
+    EXPECT(sandbox_confine(&rights, &problem) == 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(fd >= 0 && listen(fd, 1) == 0);
+    EXPECT(execve("/bin/true", nothing, nothing) < 0 && errno == EPERM);
+    EXPECT(opens(made, O_WRONLY | O_CREAT) && opens(made, O_RDWR | O_TRUNC) && opens(inside, O_RDONLY));
+    EXPECT(unlink(made) == 0);
+    if (!sandbox_available().landlock)
+        return 0;
+    EXPECT(!opens(script, O_RDONLY) && errno == EACCES); /* nobody looks for source maps */
+    EXPECT(!opens(inside, O_WRONLY) && errno == EACCES);
+    EXPECT(!opens(outside, O_RDONLY) && errno == EACCES);
+    EXPECT(unlink(inside) < 0 && errno == EACCES);
+    EXPECT(link(inside, made) < 0); /* no second name with other rights */
+    EXPECT(rmdir(output) == 0);     /* which is empty */
+    return 0;
+}
+
+static void in_a_child(int (*check)(void))
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(read_only());
+        _exit(check());
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void a_reader_reads_and_does_nothing_else(void **state)
+{
+    in_a_child(read_only);
+}
+
+static void a_writer_writes_in_one_place(void **state)
+{
+    in_a_child(writing);
 }
 
 static void make(const char *path, uid_t owner)
@@ -89,10 +130,16 @@ int main(void)
         return 1;
     snprintf(inside, sizeof(inside), "%s/inside", folder);
     snprintf(others, sizeof(others), "%s/others", folder);
+    snprintf(output, sizeof(output), "%s/output", folder);
+    snprintf(made, sizeof(made), "%s/made", output);
     make(inside, 0);
     make(others, SOMEBODY);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_reader_reads_and_does_nothing_else)};
+    if (mkdir(output, 0700) < 0)
+        return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_reader_reads_and_does_nothing_else),
+                                       cmocka_unit_test(a_writer_writes_in_one_place)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rmdir(output);
     unlink(inside);
     unlink(others);
     rmdir(folder);

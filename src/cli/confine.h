@@ -1,0 +1,40 @@
+/* What is left to a command, as root, while it reads what others have made: recordings, profiles, spans. The
+ * table in confine.c has a line for each such command; options_parse() applies it, so that a command need
+ * not think of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_CONFINE_H
+#define CLI_CONFINE_H
+
+#include <stdbool.h>
+
+#include "base/array.h"
+#include "base/problem.h"
+
+struct confined_command;
+
+/* What a command line names, while it is read. */
+struct confine {
+    const struct confined_command *command; /* NULL: it is not confined */
+    ARRAY(const char *) reads;
+    size_t operands_at; /* in reads; before are values of options */
+    const char *writes; /* NULL: nothing */
+    bool folder;        /* it writes a directory */
+    bool temporary, connects, complete;
+};
+
+/* Of the command of that name. */
+void confine_begin(struct confine *c, const char *command);
+
+/* An option was given; value may be NULL. */
+void confine_option(struct confine *c, const char *option, const char *value);
+
+/* The command line has been read, and these are its operands. As root: opens what is to be written, becomes
+ * the owner of what is read, and gives up all other rights, for good and for all threads that are started
+ * from then on. Without root's rights nothing changes. 0 or a negative errno with problem set: then nothing
+ * must be read. Ends the use of c. */
+int confine_end(struct confine *c, const char *const *operands, size_t count, struct problem *problem);
+
+/* All of it for one that reads this one directory and writes nothing. */
+int confine_reading(const char *command, const char *folder, struct problem *problem);
+
+#endif
