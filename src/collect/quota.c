@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/proc_text.h"
 
 static const uint64_t FIND_GAP_NS = NS_PER_S, READ_GAP_NS = NS_PER_MS;
 
@@ -40,27 +41,24 @@ bool quota_parse_stat(const char *text, struct quota_counts *counts)
     return true;
 }
 
-/* Lines "number:controllers:path"; version 2's has no controllers. Its own come first where both have CPUs.
- */
-const char *quota_parse_group(char *text, bool *ret_version_1)
+/* Version 1's group comes first where both have CPUs. */
+bool quota_parse_group(const char *text, const char *end, char ret_path[static QUOTA_PATH_BYTES],
+                       bool *ret_version_1)
 {
-    const char *path = NULL;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        bool cpu = false;
-        for (char *at = ++list; at && *at; at = strchr(at, ','), at = at ? at + 1 : NULL)
-            cpu |= strncmp(at, "cpu", 3) == 0 && (!at[3] || at[3] == ',');
-        if (cpu || (!*list && !path)) {
-            path = group;
-            *ret_version_1 = cpu;
-        }
-        if (cpu)
-            break;
+    struct proc_cgroup group, found = {0};
+    bool version_1 = false;
+    while (!version_1 && proc_next_cgroup(&text, end, &group)) {
+        version_1 = proc_cgroup_controls(&group, "cpu");
+        if (version_1 || (group.unified && !found.path))
+            found = group;
     }
-    return path && path[0] == '/' && !strstr(path, "/..") ? path : NULL;
+    if (!found.path_length || found.path_length >= QUOTA_PATH_BYTES || found.path[0] != '/' ||
+        memmem(found.path, found.path_length, "/..", 3) || memchr(found.path, '\0', found.path_length))
+        return false;
+    memcpy(ret_path, found.path, found.path_length);
+    ret_path[found.path_length] = '\0';
+    *ret_version_1 = version_1;
+    return true;
 }
 
 /* The quota of a group, with the longest time per period in microseconds; false: it has none. */
@@ -95,11 +93,12 @@ static void find(struct quota *quota, const struct proc *proc)
     static const char *const ROOTS[2][2] = {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"},
                                             {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}};
     _cleanup_(freep) char *text = NULL;
-    bool version_1 = false;
-    const char *group =
-        proc_read(proc, "cgroup", 1 << 14, &text, NULL) == 0 ? quota_parse_group(text, &version_1) : NULL;
+    char group[QUOTA_PATH_BYTES];
+    size_t length = 0;
+    bool version_1 = false, known = proc_read(proc, "cgroup", 1 << 14, &text, &length) == 0 &&
+                                    quota_parse_group(text, text + length, group, &version_1);
     quota_done(quota);
-    for (size_t i = 0; group && i < ARRAY_SIZE(ROOTS[0]); i++) {
+    for (size_t i = 0; known && i < ARRAY_SIZE(ROOTS[0]); i++) {
         char folder[896], stat[1024];
         size_t root = strlen(ROOTS[version_1][i]);
         if ((size_t)snprintf(folder, sizeof(folder), "%s%s", ROOTS[version_1][i], group) >= sizeof(folder))

@@ -10,7 +10,7 @@
 
 #include "base/proc.h"
 
-enum { QUOTA_GROUPS_MAX = 4 };
+enum { QUOTA_GROUPS_MAX = 4, QUOTA_PATH_BYTES = 768 };
 
 /* Zeroes are a process that has not been looked at. */
 struct quota {
@@ -40,8 +40,9 @@ void quota_done(struct quota *quota);
 
 /* For tests: what a cpu.stat says is added to *counts; false when it does not tell of throttling. */
 bool quota_parse_stat(const char *text, struct quota_counts *counts);
-/* The group's path in /proc/PID/cgroup and which version's hierarchy it is of; NULL: none with CPUs. path is
- * in text, which is cut up. */
-const char *quota_parse_group(char *text, bool *ret_version_1);
+/* The group in the text of /proc/PID/cgroup, end behind it, that has the process's CPU quota, and which
+ * version's hierarchy it is of; false: none. What is left of its path leads nowhere else. */
+bool quota_parse_group(const char *text, const char *end, char ret_path[static QUOTA_PATH_BYTES],
+                       bool *ret_version_1);
 
 #endif

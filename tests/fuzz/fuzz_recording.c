@@ -3,68 +3,28 @@
  * behind a line "==== NAME" (tests/fuzz/recording_seed writes one from a folder); the metadata is sonde's own
  * unless the input has some. What is altered may be anything but must end soon and in bounded memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/cli.h"
-#include "trace/ctf_writer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
+#include "recording.h"
 
 static const char MARK[] = "\n==== ";
 enum { MARK_BYTES = sizeof(MARK) - 1, FILES_MAX = 16 };
 
-static char folder[64], *metadata;
+static char *metadata;
 static size_t metadata_bytes;
-
-static void path_of(const char *name, char *to, size_t bytes)
-{
-    snprintf(to, bytes, "%s/%s", folder, name);
-}
-
-static void write_file(const char *name, const void *data, size_t bytes)
-{
-    char path[128];
-    path_of(name, path, sizeof(path));
-    FILE *f = fopen(path, "w");
-    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
-        abort();
-}
-
-static void remove_folder(void)
-{
-    char path[128];
-    path_of("ctf/metadata", path, sizeof(path));
-    unlink(path);
-    path_of("ctf", path, sizeof(path));
-    rmdir(path);
-    rmdir(folder);
-}
 
 /* The metadata of recordings of this version. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    struct ctf_writer *writer = NULL;
     char path[128];
     (void)argc;
     (void)argv;
-    snprintf(folder, sizeof(folder), "%s/sonde-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    if (!mkdtemp(folder) || ctf_writer_create(folder, &writer, NULL) < 0)
-        abort();
-    ctf_writer_free(writer);
+    make_recording();
     path_of("ctf/metadata", path, sizeof(path));
     if (file_read(path, 1 << 20, &metadata, &metadata_bytes) < 0)
         abort();
-    atexit(remove_folder);
     return 0;
 }
 
@@ -98,10 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         part = next;
     }
     cli_report(folder, size % 2);
-    for (unsigned i = 0; i < count; i++) {
-        char path[128];
-        path_of(names[i], path, sizeof(path));
-        unlink(path);
-    }
+    for (unsigned i = 0; i < count; i++)
+        remove_file(names[i]);
     return 0;
 }

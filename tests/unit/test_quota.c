@@ -21,11 +21,9 @@ static void counts_of_both_versions(void **state)
 
 static void group(const char *text, const char *path, bool version_1)
 {
-    char copy[256];
+    char found[QUOTA_PATH_BYTES];
     bool is_1 = !version_1;
-    snprintf(copy, sizeof(copy), "%s", text);
-    const char *found = quota_parse_group(copy, &is_1);
-    assert_int_equal(found != NULL, path != NULL);
+    assert_int_equal(quota_parse_group(text, text + strlen(text), found, &is_1), path != NULL);
     if (path) {
         assert_string_equal(found, path);
         assert_int_equal(is_1, version_1);
@@ -39,6 +37,10 @@ static void groups_of_both_versions(void **state)
     group("3:cpuset:/a\n2:cpuacct:/b\n1:cpu:/c\n0::/\n", "/c", true);
     group("3:cpuset:/a\n0::/d\n", "/d", false);
     group("0::/../outside\n", NULL, false);
+    group("1:cpu:/below/..\n0::/x\n", NULL, false);
+    char line[QUOTA_PATH_BYTES + 8];
+    snprintf(line, sizeof(line), "0::/%0*d\n", QUOTA_PATH_BYTES - 1, 0);
+    group(line, NULL, false); /* longer than any that is looked for */
     group("nothing\n", NULL, false);
     group("", NULL, false);
 }
