@@ -356,10 +356,12 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
     return 0;
 }
 
-/* What the C library reads when it is asked for time zones, libraries or the addresses of hosts. */
-static const char *const ALWAYS_READ[] = {"/usr/share/zoneinfo", "/etc/ld.so.cache"},
-                         *const NETWORK_READ[] = {
-                             "/etc/resolv.conf", "/etc/hosts",    "/etc/nsswitch.conf",
+/* What libraries read: time zones, other libraries, how many CPUs and how much memory there are (DuckDB fails
+ * without its control group); and the addresses of hosts. */
+static const char *const
+    ALWAYS_READ[] = {"/usr/share/zoneinfo",     "/etc/ld.so.cache", "/proc/self/cgroup", "/sys/fs/cgroup",
+                     "/sys/devices/system/cpu", "/proc/meminfo",    "/proc/stat"},
+    *const NETWORK_READ[] = {"/etc/resolv.conf", "/etc/hosts",    "/etc/nsswitch.conf",
                              "/etc/host.conf",   "/etc/gai.conf", "/etc/services",
                              "/etc/ssl",         "/etc/pki",      "/usr/share/ca-certificates"};
 

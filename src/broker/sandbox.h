@@ -44,9 +44,9 @@ struct sandbox_rights {
 };
 
 /* Confines the calling process, with all threads that it will have, for good to these rights: no capability,
- * no new privileges, no other file to be opened from then on (but time zones); no other program, process or
- * kernel object, and without `network` no socket. Descriptors that are open stay so. For who parses
- * recordings with rights that the parser does not need.
+ * no new privileges, no other file to be opened from then on (but time zones and what libraries read of the
+ * machine); no other program, process or kernel object, and without `network` no socket. Descriptors that are
+ * open stay so. For who parses recordings with rights that the parser does not need.
  *
  * Taken as far as it is to be had: without Landlock (Linux 5.13) files can be opened as before. A negative
  * errno, with the problem in words, when capabilities cannot be given up or calls cannot be filtered. */
