@@ -102,7 +102,7 @@ static int hold(const char *path, int fd)
 static int find_reserved(const char *path)
 {
     for (unsigned i = 0; i < reserved_count; i++)
-        if (reserved[i].fd >= 0 && strcmp(reserved[i].path, path) == 0)
+        if (strcmp(reserved[i].path, path) == 0)
             return (int)i;
     return -1;
 }
@@ -154,10 +154,12 @@ int owner_open(const char *path, int flags)
 {
     int held = find_reserved(path);
     if (held >= 0) {
-        int fd = reserved[held].fd;
-        reserved[held].fd = -1;
+        int fd = fcntl(reserved[held].fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return -errno;
+        (void)lseek(fd, 0, SEEK_SET); /* what is no file has no place, and cannot be truncated */
         if (flags & O_TRUNC)
-            (void)!ftruncate(fd, 0); /* what is no file cannot be, nor need be */
+            (void)!ftruncate(fd, 0);
         return fd;
     }
     return AS_OWNER(open(path, flags | O_CLOEXEC, 0600));

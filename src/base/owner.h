@@ -16,9 +16,9 @@ int owner_open(const char *path, int flags);
  * the path but not have root write there. Links are not followed. */
 int owner_append(const char *path);
 
-/* Opens a file for writing that the process will have no right to open later: the first owner_open() of the
- * same path gets it, and truncates it where that is asked for. It is made when there is none. 0 or a negative
- * errno; -EBUSY when too many are held. */
+/* Opens a file for writing that the process will have no right to open later: each owner_open() of the same
+ * path gets it, from its beginning, and truncated where that is asked for. It is made when there is none. 0
+ * or a negative errno; -EBUSY when too many are held. */
 int owner_reserve(const char *path);
 
 /* Whether a file is held for owner_open(). */
@@ -28,7 +28,7 @@ bool owner_reserved(const char *path);
 int owner_reserve_temporary(void);
 
 /* An empty file of its own in TMPDIR or /tmp: its path, which the caller opens once with owner_open() and
- * unlinks. 0 or a negative errno. */
+ * unlinks. 0 or a negative errno; then the path is where it could not be made. */
 int owner_temporary(char *ret_path, size_t size);
 
 /* mkdir(2), rename(2) and unlink(2) as the owner: 0 or a negative errno. */

@@ -88,7 +88,7 @@ static int open_states(struct conversion *c)
     struct history_options options = {.size = sizeof(options), .start_ns = e->time_ns};
     r = owner_temporary(path, sizeof(path));
     if (r < 0)
-        return problem_set(&c->problem, r, "no temporary file can be made: %s", strerror(-r));
+        return problem_set(&c->problem, r, "%s: cannot create: %s", path, strerror(-r));
     r = history_create(path, &options, &c->states, &c->problem);
     unlink(path); /* mapped until the end */
     c->emit.states = c->states;

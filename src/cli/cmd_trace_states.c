@@ -99,7 +99,7 @@ static int read_trace(struct states_command *c, const char *path)
         return r < 0 ? r : build(c, path, c->asked->keep);
     r = owner_temporary(file, sizeof(file)); /* it may take gigabytes */
     if (r < 0)
-        return problem_set(&c->problem, r, "no temporary file can be made: %s", strerror(-r));
+        return problem_set(&c->problem, r, "%s: cannot create: %s", file, strerror(-r));
     r = build(c, path, file);
     unlink(file); /* mapped until the end */
     return r;

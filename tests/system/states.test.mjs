@@ -26,7 +26,7 @@ test('threads and processors are what the scheduler events say', { skip: noData 
     assert.equal(running.status, 0, running.err);
     const nowhere = spawnSync(SONDE, ['trace', 'states', trace], { encoding: 'utf8', env: { ...process.env, TMPDIR: '/nonexistent' } });
     assert.equal(nowhere.status, 1, 'what is not kept is built where TMPDIR says');
-    assert.match(nowhere.stderr, /\/nonexistent\/sonde-states/);
+    assert.match(nowhere.stderr, /\/nonexistent\/sonde-data/);
 
     // Naive: every stretch of a thread on a processor, from one switch to the next of its processor.
     const expected = [], on = new Map();
