@@ -2,7 +2,8 @@
 // attributes, before any version or slow-down is looked at; beside it the rule "largest ratio of two values' means".
 // Causes: public traces (SONDE_DATA) with a slow-down planted into one combination of attribute values of a new version;
 // beside it the rule that sonde prints too, the one value with the largest ratio.
-//   node bench/causes.mjs build/sonde [SEEDS [errors]]
+// With PEERS, a checkout of github.com/shaido987/riskloc, the methods in it get the same data sets, as the tables that they read.
+//   [PEERS=DIR] node bench/causes.mjs build/sonde [SEEDS [errors]]
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import os from 'node:os';
@@ -71,7 +72,7 @@ function measureAttributes() {
 // all of `planted` take `factor` times as long.
 // Or they fail with the probability `fails`; of all others, one of 200 does, and `everywhere` more of version 2.
 function plant(folder, seed, planted, factor, copies = 1, fails = 0, everywhere = 0) {
-    const random = randomFrom(seed), chance = randomFrom(seed * 7 + 1), lines = [];
+    const random = randomFrom(seed), chance = randomFrom(seed * 7 + 1), lines = [], requests = [];
     let number = 0;
     for (const version of ['1', '2'])
         for (const name of Array(copies).fill(files(folder, '.json')).flat()) {
@@ -80,31 +81,71 @@ function plant(folder, seed, planted, factor, copies = 1, fails = 0, everywhere 
             const start = Math.min(...spans.map((s) => s.startTime)), scale = slow && !fails ? factor : 1, ids = new Map(spans.map((s, i) => [s.spanID, number * 4096 + i + 1]));
             const failed = (fails || everywhere) && chance() < (slow && fails ? fails : 0.005 + (version === '2' ? everywhere : 0));
             number++;
+            requests.push({ newer: version === '2', values, failed, us: Math.max(...spans.map((s) => s.startTime + s.duration - start)) * scale });
             const groups = Object.entries(processes).map(([id, process]) => group({ 'service.name': process.serviceName, 'service.version': version, 'host.name': host, ...values },
                 spans.filter((s) => s.processID === id).map((s) => span(number, ids.get(s.spanID), ids.get(s.references[0]?.spanID) || 0, s.operationName, 1, 1.7e15 + (version === '2' ? 3600e6 : 0) + number * 1e5 + (s.startTime - start) * scale, s.duration * scale)).map((s) => (failed && !s.parentSpanId ? { ...s, status: { code: 2 } } : s))));
             lines.push(JSON.stringify({ resourceSpans: groups }));
         }
     const file = path.join(scratch, 'planted.jsonl');
     fs.writeFileSync(file, lines.join('\n'));
-    return file;
+    return { file, requests };
 }
+
+// The table that other methods read: a row for each combination of values that a request of version 2 has; `good` of a request is
+// what is summed over its requests. What no older request had is predicted to be as all are.
+function writeTable(requests, good, file) {
+    const rows = new Map(), sums = [[0, 0], [0, 0]];
+    for (const { newer, values, ...request } of requests) {
+        const key = Object.values(values).join(), row = rows.get(key) || rows.set(key, [[0, 0], [0, 0]]).get(key);
+        for (const both of [row, sums]) {
+            both[+newer][0] += good(request);
+            both[+newer][1]++;
+        }
+    }
+    const mean = sums[0][0] / sums[0][1], lines = [[...Object.keys(KEYS), 'real_a', 'real_b', 'predict_a', 'predict_b'].join()];
+    for (const [key, [[olderGood, older], [newerGood, newer]]] of rows) if (newer) lines.push([key, newerGood, newer, ((olderGood + mean) * newer) / (older + 1), newer].join());
+    fs.writeFileSync(file, lines.join('\n'));
+}
+
+// The data sets of one case, for the peers.
+class Peers {
+    tables = [];
+    add(requests, good, truth) {
+        if (!process.env.PEERS) return;
+        const file = path.join(scratch, `table-${this.tables.length}.csv`);
+        writeTable(requests, good, file);
+        this.tables.push({ file, truth });
+    }
+    say() {
+        if (!this.tables.length) return;
+        const list = path.join(scratch, 'tables.json');
+        fs.writeFileSync(list, JSON.stringify(this.tables));
+        const answers = JSON.parse(execFileSync('/usr/bin/python3', [path.join(import.meta.dirname, 'causes_peers.py'), process.env.PEERS, list], { encoding: 'utf8' }));
+        console.log(`    ${Object.entries(answers).map(([name, { error, exact, named, failed }]) => `${name}: ${error ?? `${this.tables[0].truth ? `${exact} exact of ${named} named (F1 ${f1(exact, named, this.tables.length)})` : `${named} named`}${failed ? `, gave up on ${failed}` : ''}`}`).join('; ')}`);
+    }
+}
+const isGood = ({ failed }) => Number(!failed), latency = ({ us }) => us;
 
 // Of all that was planted, how much was named; of all that was named, how much was planted: one cause a data set.
 const f1 = (exact, named, planted) => (exact ? (2 * exact) / (named + planted) : 0).toFixed(2);
 const normalise = (words) => words.split(/ and |, /).map((w) => w.trim()).sort().join(' ');
 
+const SETS = ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8'];
+
 function measureCauses() {
-    for (const set of ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8']) {
+    for (const [at, set] of SETS.entries()) {
         const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
         if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
         for (const [length, copies] of [[0, 1], [1, 1], [2, 1], [3, 1], [3, 4]]) {
             let detected = 0, named = 0, exact = 0, rule = 0;
-            for (let seed = 1; seed <= seeds; seed++) {
+            const peers = new Peers();
+            for (let seed = 1 + at * 1000; seed <= seeds + at * 1000; seed++) {
                 const random = randomFrom(seed * 104729 + length), planted = {};
                 const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
                 while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
-                const { findings } = diagnose(plant(folder, seed, planted, length ? 2 : 1, copies), '--minimum-requests', '40', '--bucket-by', 'none');
+                const { file, requests } = plant(folder, seed, planted, length ? 2 : 1, copies), { findings } = diagnose(file, '--minimum-requests', '40', '--bucket-by', 'none');
                 const truth = Object.entries(planted).map(([key, value]) => `${key}=${value}`).sort().join(' ');
+                peers.add(requests, latency, truth.replaceAll(' ', '&'));
                 if (!findings.length) continue;
                 detected++;
                 named += Boolean(findings[0].evidence.cause);
@@ -113,23 +154,26 @@ function measureCauses() {
             }
             if (!length) console.log(`causes, ${set}, none planted: ${detected} of ${seeds} with a finding, ${named} with a cause`);
             else console.log(`causes, ${set}, ${length} attribute${length > 1 ? 's' : ''}${copies > 1 ? `, every trace ${copies} times` : ''}, twice as slow: ${detected} of ${seeds} detected; of these named exactly ${exact} (F1 ${f1(exact, named, seeds)}), by the simple rule ${rule} (${f1(rule, detected, seeds)})`);
+            peers.say();
         }
     }
 }
 
 // The same for errors: a part of version 2's requests fails, or all of them more often.
 function measureErrorCauses() {
-    for (const set of ['traceweaver-hotel_load150', 'traceweaver-media_load50', 'traceweaver-node_0.8']) {
+    for (const [at, set] of SETS.entries()) {
         const folder = publicSpans(set, fs.mkdtempSync(path.join(scratch, 'set-')));
         if (!folder) { console.log(`${set}: not here (SONDE_DATA)`); continue; }
         for (const [length, fails, copies] of [[0, 0, 1], [1, 0.2, 1], [2, 0.4, 1], [3, 0.8, 1], [3, 0.8, 4]]) {
             let detected = 0, named = 0, exact = 0;
-            for (let seed = 1; seed <= seeds; seed++) {
+            const peers = new Peers();
+            for (let seed = 1 + at * 1000; seed <= seeds + at * 1000; seed++) {
                 const random = randomFrom(seed * 15485863 + length), planted = {};
                 const keys = ['hardware.generation', 'cloud.region', 'deployment.zone', 'feature.cache'];
                 while (Object.keys(planted).length < length) { const key = pick(random, keys); planted[key] ??= `${key.slice(0, 3)}${Math.floor(random() * KEYS[key])}`; }
-                const { findings } = diagnose(plant(folder, seed, planted, 1, copies, fails, length ? 0 : 0.08), '--minimum-requests', '40', '--bucket-by', 'none');
+                const { file, requests } = plant(folder, seed, planted, 1, copies, fails, length ? 0 : 0.08), { findings } = diagnose(file, '--minimum-requests', '40', '--bucket-by', 'none');
                 const truth = Object.entries(planted).map(([key, value]) => `${key}=${value}`).sort().join(' '), found = findings.find((f) => f.evidence.measure === 'errors');
+                peers.add(requests, isGood, truth.replaceAll(' ', '&'));
                 if (!found) continue;
                 detected++;
                 named += Boolean(found.evidence.cause);
@@ -137,6 +181,7 @@ function measureErrorCauses() {
             }
             if (!length) console.log(`causes of errors, ${set}, 8.5 % fail everywhere: ${detected} of ${seeds} detected, ${named} with a cause`);
             else console.log(`causes of errors, ${set}, ${length} attribute${length > 1 ? 's' : ''}${copies > 1 ? `, every trace ${copies} times` : ''}, ${fails * 100} % of its requests fail, else 0.5 %: ${detected} of ${seeds} detected; of these named exactly ${exact} (F1 ${f1(exact, named, seeds)})`);
+            peers.say();
         }
     }
 }
