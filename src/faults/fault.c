@@ -155,6 +155,7 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from)
     to->to_ns = MAX(to->to_ns, from->to_ns);
     to->unfinished |= from->unfinished;
     to->later |= from->later;
+    to->proven |= from->proven;
     to->open_ns = MAX(to->open_ns, from->open_ns);
     to->closed_ns = MAX(to->closed_ns, from->closed_ns);
     to->looks += from->looks;
@@ -326,23 +327,6 @@ static const char *or_empty(const char *string)
     return string ? string : "";
 }
 
-/* A function of libc without a name is one of its own, under a lock's. */
-static bool is_lock(const char *function)
-{
-    static const char *const LOCKS[] = {"pthread_mutex", "pthread_cond", "pthread_rwlock", "lll_lock",
-                                        "futex",         "sem_",         "libc.so.6+",     "libpthread"};
-    for (size_t i = 0; function && i < ARRAY_SIZE(LOCKS); i++)
-        if (strstr(function, LOCKS[i]))
-            return true;
-    return false;
-}
-
-/* The same, surely. */
-static bool is_named_lock(const char *function)
-{
-    return is_lock(function) && !strstr(function, "libc.so.6+") && !strstr(function, "libpthread");
-}
-
 /* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
  * processor it is not known how much of the waiting was in them: then what most looks saw decides. */
 static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
@@ -430,6 +414,8 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     merge_times(fault, thread, s, run_queue_ns);
     fault->looks += looks;
     fault->looks_agree += place.count;
+    bool lock = place.cause == SONDE_stall_cause_waiting && !s->sync_ns && is_lock(place.detail);
+    fault->proven |= !lock || lock_proven(thread, s, &place);
     if (worst) {
         fault->place = place;
         fault->callback = s->callback;
@@ -503,21 +489,18 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
     struct fault *fault = fault_get(a, FINDING_run_queue_wait, thread->process, "");
     if (!fault)
         return;
+    /* Operations that stood in a queue at once waited for the same: a thread's time is told once, so that the
+     * sum is never more than the threads' own counters. */
     uint64_t worst_ns = fault->worst_ns;
-    merge_times(fault, thread, s, run_queue_ns);
+    struct stretch rest = *s;
+    rest.start_ns = MAX(s->start_ns, MIN(thread->queue_told_ns, s->end_ns));
+    thread->queue_told_ns = MAX(thread->queue_told_ns, s->end_ns);
+    merge_times(fault, thread, &rest,
+                rest.start_ns == s->start_ns
+                    ? run_queue_ns
+                    : MIN(run_queue_ns, stretch_run_queue_ns(thread, rest.start_ns, rest.end_ns)));
     fault->worst_ns = MAX(worst_ns, run_queue_ns - s->throttled_ns);
     merge_victims(a, fault, s, share);
-}
-
-/* Who holds a lock may itself be without a processor: then the wait for it is the machine's doing, too. */
-static uint64_t longest_run_queue_ns(const struct process *process, const struct stretch *s)
-{
-    uint64_t longest_ns = 0;
-    map_foreach (&process->threads, slot) {
-        const struct thread *thread = (const struct thread *)(uintptr_t)slot->value;
-        longest_ns = MAX(longest_ns, stretch_run_queue_ns(thread, s->start_ns, s->end_ns));
-    }
-    return longest_ns;
 }
 
 /* What is said to have kept a processor busy cannot have taken longer than the thread ran. The rest is the
@@ -532,7 +515,7 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times),
          seen = majority(a, s, &place, &looks);
     if (seen && place.cause == SONDE_stall_cause_waiting && is_lock(place.detail))
-        run_queue_ns = MAX(run_queue_ns, MIN(longest_run_queue_ns(thread->process, s), took_ns));
+        run_queue_ns = lock_machine_ns(thread, s, run_queue_ns);
     /* Waits that the kernel tells of late are known to an interval only: never more than it did not run. */
     run_queue_ns = MIN(run_queue_ns, took_ns - MIN(stretch_ran_ns(thread, s->start_ns, s->end_ns), took_ns));
     bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||
@@ -544,12 +527,25 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     return MAX(run_queue_ns, took_ns - known_ns);
 }
 
+/* The program was ending, and waits for its threads, or its memory to be freed: it serves nobody any more. */
+static bool is_exiting(const struct stretch *s)
+{
+    uint64_t exiting = 0, looks = 0;
+    array_foreach (&s->looks, look) {
+        exiting += look->stack && look->stack->exiting ? look->count : 0;
+        looks += look->count;
+    }
+    return exiting * 2 > looks;
+}
+
 /* A callback that was open at the end is stuck when it kept a processor busy at one place, or for long. A
  * program that ends itself does so inside a callback, and may take a while to end. */
 static bool is_stuck(struct analysis *a, const struct stretch *s)
 {
     struct look place = {0};
     uint64_t looks = 0;
+    if (is_exiting(s))
+        return false;
     if (s->end_ns - s->start_ns >= STUCK_NS)
         return true;
     return majority(a, s, &place, &looks) && concentrated(s) && place.cause >= SONDE_stall_cause_regexp &&

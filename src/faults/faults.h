@@ -67,6 +67,7 @@ struct fault {
     bool encodes;  /* a stall most of which was encoding */
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
     bool absorbed;     /* another fault tells of it */
+    bool proven;       /* a stall: it was the program's own at least once (lock.c) */
     uint8_t phase, sync_kind;
     const char
         *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
@@ -98,18 +99,26 @@ struct fault {
 
 /* slow.c: whom the request waited for on its path. */
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
+/* Of [start, end), for how long the thread of an event loop was at work or had no processor to be. */
+uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns);
 
 /* faults/analyzer.c */
 extern const struct analyzer analyzer_faults, analyzer_failures, analyzer_quotas;
 
-/* stretch.c */
 extern const struct event_reading STRETCH_EVENTS[];
 extern const struct event_reading FAILURE_EVENTS[];
 extern const struct event_reading QUOTA_EVENTS[];
+
+/* sched.c */
 /* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
  * wait for takes long because nobody has a processor. */
 double process_ran_share(const struct process *process);
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
+
+/* stretch.c */
 /* A turn that took too long: who waited for it, and what the sampler saw. culprit is the request whose turn
  * it was, 0 unknown. */
 struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
@@ -122,14 +131,11 @@ void stretch_victim(struct analysis *a, struct stretch *stretch, const struct re
 void stretch_victim_chain(struct analysis *a, struct stretch *stretch, const struct request *request,
                           uint64_t delay_ns, enum victim_role role);
 void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish);
-uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
                           uint64_t sent_ns, uint64_t opened_ns);
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
-uint64_t stretch_ran_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
-uint64_t stretch_cpu_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 /* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
  * nobody looked. Interned. */
 const char *stretch_place(struct analysis *a, const struct stretch *stretch);
@@ -152,6 +158,14 @@ bool is_thread_message(const struct vspan *span);
 const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uint64_t to_ns,
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
+
+/* lock.c: whether a function waits for a lock, and surely so. Of a stretch in one that was run_queue_ns
+ * without a processor, the time that it lasted because it or another thread of its process had none; whether
+ * it is the lock's doing at all. */
+bool is_lock(const char *function);
+bool is_named_lock(const char *function);
+uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns);
+bool lock_proven(const struct thread *thread, const struct stretch *s, const struct look *place);
 
 /* quota.c: of a stretch that was run_queue_ns without a CPU, the time that the process's CPU quota is to
  * blame for. */

@@ -58,11 +58,16 @@ static bool is_name_lookup(const struct vspan *span)
                           strncmp(span->name, "DNS", 3) == 0);
 }
 
+static const struct thread *thread_of(const struct process *process, int64_t tid)
+{
+    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
+    return slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+}
+
 /* An operation that kept a processor busy for that long is work, not waiting. */
 static bool waited(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
 {
-    uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
-    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    const struct thread *thread = thread_of(process, tid);
     uint64_t took_ns = end_ns - start_ns, slack_ns = 40 * NS_PER_MS;
     uint64_t cpu_ns = thread ? stretch_cpu_ns(thread, start_ns, end_ns) : UINT64_MAX;
     uint64_t queue_ns = thread ? stretch_run_queue_ns(thread, start_ns, end_ns) : 0;
@@ -71,24 +76,47 @@ static bool waited(const struct process *process, int64_t tid, uint64_t start_ns
     return cpu_ns == UINT64_MAX || cpu_ns < took_ns / 2 + slack_ns;
 }
 
-/* Of a time in which a request is said to have waited for somebody else, what the thread of its event loop
- * was busy itself (ran, or was ready to) when that was most of it; with only_ready what it had no processor
- * for. */
-static uint64_t own_part_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns,
-                            bool only_ready)
+uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
 {
-    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
-    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    const struct thread *thread = thread_of(process, tid);
     struct activity_times times;
-    uint64_t took_ns = end_ns - start_ns, busy_ns;
     if (!thread)
         return 0;
-    if (activity_times(thread, start_ns, end_ns, &times))
-        busy_ns = times.runnable_ns + (only_ready ? 0 : times.running_ns);
-    else
-        busy_ns = stretch_run_queue_ns(thread, start_ns, end_ns) +
-                  (only_ready ? 0 : stretch_ran_ns(thread, start_ns, end_ns));
-    return busy_ns * 2 >= took_ns ? MIN(busy_ns, took_ns) : 0;
+    uint64_t busy_ns =
+        activity_times(thread, start_ns, end_ns, &times)
+            ? times.running_ns + times.runnable_ns
+            : stretch_ran_ns(thread, start_ns, end_ns) + stretch_run_queue_ns(thread, start_ns, end_ns);
+    return MIN(busy_ns, end_ns - start_ns);
+}
+
+/* When the loop last slept in [start, end): that takes what has come. 0: it did not. */
+static uint64_t slept_until_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t first, count = activity_waits(thread, start_ns, end_ns, &first);
+    for (size_t i = first + count; i-- > first;) {
+        const struct activity_wait *w = activity_wait_at(thread, i);
+        uint64_t ready_ns = w->end_ns - w->runnable_ns;
+        if (activity_is_poll(w) && ready_ns > start_ns)
+            return ready_ns;
+    }
+    return 0;
+}
+
+/* Of a wait for an answer, the end in which it may have lain in the socket: it surely had not come when the
+ * loop last polled or slept. After that the loop was busy itself, or had no processor. Where that is not
+ * known, what it had none for, if that was most of it. */
+static uint64_t unread_ns(const struct process *process, int64_t tid, const struct vspan *span,
+                          uint64_t start_ns, uint64_t end_ns)
+{
+    const struct thread *thread = thread_of(process, tid);
+    struct activity_times times;
+    if (!thread)
+        return 0;
+    uint64_t waits_ns = MAX(slept_until_ns(thread, start_ns, end_ns), span->polled_ns);
+    if (waits_ns > start_ns && activity_times(thread, start_ns, end_ns, &times))
+        return end_ns - MIN(waits_ns, end_ns);
+    uint64_t ready_ns = stretch_run_queue_ns(thread, start_ns, end_ns), took_ns = end_ns - start_ns;
+    return ready_ns * 2 >= took_ns ? MIN(ready_ns, took_ns) : 0;
 }
 
 /* The process that answered the call. */
@@ -135,23 +163,24 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     } else if (step->class == PATH_PEER && !step->of_child) {
         const char *peer = !step->service && span->peer ? span->peer : span->name;
         const char *service = step->service;
-        uint64_t own_ns = own_part_ns(process, request->tid, step->start_ns, step->end_ns, true);
+        uint64_t own_ns = unread_ns(process, request->tid, span, step->start_ns, step->end_ns);
         if (took_ns - own_ns < SLOW_NS)
             return;
         bool command = span->kind == VSPAN_command && span->wire != SONDE_wire_resp; /* which has a name */
         struct fault *fault =
             charge(a, process, FINDING_slow_peer, peer, service, command ? span->name : NULL, request,
-                   step->start_ns + own_ns, step->end_ns);
+                   step->start_ns, step->end_ns - own_ns);
         if (fault && (span->kind == VSPAN_http || command))
             fault->asked = span->name;
     } else if (step->class == PATH_OTHER && span->child && span->child->service == step->service &&
                !span->child->ambiguous) {
         /* That it waited is what its thread's own account must say. */
         const struct process *child = process_of_pid(a, span->child->pid);
-        if (child && own_part_ns(child, span->child->tid, step->start_ns, step->end_ns, false))
+        uint64_t own_ns = child ? loop_busy_ns(child, span->child->tid, step->start_ns, step->end_ns) : 0;
+        if (own_ns * 2 >= took_ns || took_ns - own_ns < SLOW_NS)
             return;
         struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, NULL, request,
-                                     step->start_ns, step->end_ns);
+                                     step->start_ns, step->end_ns - own_ns);
         if (fault)
             fault->asked = span->name,
             fault->others_unknown = true; /* it waited itself, for nothing that was seen */

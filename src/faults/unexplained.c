@@ -18,30 +18,14 @@ static bool is_timer(const struct request *request, const struct path_step *next
     return span->kind == VSPAN_callback && span->name && strcmp(span->name, "timer") == 0;
 }
 
-/* The loop was at work for others, or had no processor, for most of it: other findings say why. */
-static bool is_busy(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
-{
-    const uint64_t *slot = map_get(&process->threads, (uint64_t)tid);
-    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
-    struct activity_times times;
-    if (!thread)
-        return false;
-    uint64_t busy_ns =
-        activity_times(thread, start_ns, end_ns, &times)
-            ? times.running_ns + times.runnable_ns
-            : stretch_ran_ns(thread, start_ns, end_ns) + stretch_run_queue_ns(thread, start_ns, end_ns);
-    return busy_ns * 2 >= end_ns - start_ns;
-}
-
 static void add(struct analysis *a, const struct process *process, struct request *request,
-                const struct path_step *step)
+                const struct path_step *step, uint64_t took_ns)
 {
     char key[320];
     snprintf(key, sizeof(key), "%s %.256s", request->method, request->route);
     struct fault *fault = fault_get(a, FINDING_unexplained_wait, process, key);
     if (!fault)
         return;
-    uint64_t took_ns = step->end_ns - step->start_ns;
     fault->process = process;
     fault->route = intern_string(a, key);
     fault->count++;
@@ -64,11 +48,14 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
     for (size_t i = 0; i < request->path_steps.count; i++) {
         const struct path_step *step = &request->path_steps.at[i];
         bool last = i + 1 == request->path_steps.count;
+        uint64_t took_ns = step->end_ns - step->start_ns;
         if (step->class != PATH_OTHER || step->of_child || step->explained || step->span != VSPAN_NONE ||
-            step->end_ns - step->start_ns < WAIT_MIN_NS || (!last && is_timer(request, step + 1)) ||
-            is_busy(process, request->tid, step->start_ns, step->end_ns) ||
+            took_ns < WAIT_MIN_NS || (!last && is_timer(request, step + 1)) ||
             failure_covers(request, step->start_ns, step->end_ns))
             continue;
-        add(a, process, request, step);
+        /* What the loop was busy with, other findings tell. */
+        uint64_t own_ns = loop_busy_ns(process, request->tid, step->start_ns, step->end_ns);
+        if (own_ns * 2 < took_ns && took_ns - own_ns >= WAIT_MIN_NS)
+            add(a, process, request, step, took_ns - own_ns);
     }
 }

@@ -189,6 +189,11 @@ static const char *say_called(const struct fault *fault)
     return place->detail;
 }
 
+static bool is_stall(const struct fault *fault)
+{
+    return !fault->seen && (fault->kind == FINDING_event_loop_blocked || fault->kind == FINDING_lock_wait);
+}
+
 static void say_blocked(struct finding *f, const struct fault *fault)
 {
     static const char *const SUBJECT[] = {[SONDE_stall_cause_unknown] = "A callback",
@@ -242,6 +247,11 @@ static void say_blocked(struct finding *f, const struct fault *fault)
             "Do not wait for other threads on the event loop's: send a message when they are done, or "
             "use Atomics.waitAsync; hold the lock for less long.";
     }
+    if (is_stall(fault) && !fault->proven)
+        f->detail = finding_say(f,
+                                "%s It is not known which thread had what it waited for; threads of this "
+                                "process lacked a CPU meanwhile, and that may be all of it.",
+                                f->detail);
     if (fault->worker) {
         f->title = finding_say(f, "Work kept a worker thread of %s %s", fault->service, say_amount(f, fault));
         f->remedy = "Nothing but what waits for this thread is kept by it: see whether requests do.";
@@ -555,6 +565,8 @@ static enum finding_severity severity_of(const struct analysis *a, const struct 
         return SEVERITY_INFO;
     if (verdict_is_failure(fault->kind))
         return verdict_failure_severity(fault);
+    if (is_stall(fault) && !fault->proven)
+        return SEVERITY_INFO;
     /* One of those that always end may just not have ended yet. */
     if (fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns))
         return SEVERITY_CRITICAL;

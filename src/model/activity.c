@@ -23,7 +23,7 @@ enum {
     CALL_MREMAP = 25,
     CALL_MADVISE = 28
 };
-enum { CALL_FUTEX = 202 };
+enum { CALL_FUTEX = 202, CALL_EPOLL_WAIT = 232, CALL_EPOLL_PWAIT = 281, CALL_EPOLL_PWAIT2 = 441 };
 
 static const uint64_t LINK_NS = NS_PER_MS;
 /* Between the pieces of a wait that a look interrupts. */
@@ -232,6 +232,7 @@ static void hold_pieces(struct thread *thread)
     for (size_t i = first; i < last; i++) {
         struct wait_kept *piece = ring_at(waits, sizeof(*piece), i);
         piece->wait.held_ns = MAX(piece->wait.held_ns, held_by_ns(waker, &piece->wait));
+        piece->wait.holder_known = 1;
         struct wait_kept *after = ring_at(waits, sizeof(*after), i + 1);
         after->before = sums_after(piece);
         for (size_t mark = marks->count; mark > ring_oldest(marks); mark--) {
@@ -306,6 +307,7 @@ static void wait_event(struct analysis *a, struct thread *none, const struct eve
     w->reason = (uint8_t)U(e, sched_switch_reason);
     w->woken_by = (uint8_t)U(e, sched_switch_woken_by);
     w->held_ns = held_ns(thread, w);
+    w->holder_known = waker_of(thread, w) != NULL;
     hold_pieces(thread);
     if (!thread->process->has_calls && w->call != SONDE_SYSCALL_NONE)
         add_call_of_wait(a, thread, w);
@@ -497,6 +499,18 @@ size_t activity_waits(const struct thread *thread, uint64_t start_ns, uint64_t e
 const struct activity_wait *activity_wait_at(const struct thread *thread, size_t index)
 {
     return &((struct wait_kept *)ring_at(&thread->activity->waits, sizeof(struct wait_kept), index))->wait;
+}
+
+bool activity_is_lock(const struct activity_wait *wait)
+{
+    return wait->reason == SONDE_off_reason_blocked && wait->call == CALL_FUTEX;
+}
+
+bool activity_is_poll(const struct activity_wait *wait)
+{
+    return wait->reason == SONDE_off_reason_blocked &&
+           (wait->call == CALL_EPOLL_WAIT || wait->call == CALL_EPOLL_PWAIT ||
+            wait->call == CALL_EPOLL_PWAIT2);
 }
 
 size_t activity_disks(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first)

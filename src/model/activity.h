@@ -39,7 +39,8 @@ struct activity_wait {
     int32_t fd;
     uint16_t call; /* that it was in; SONDE_SYSCALL_NONE */
     uint8_t reason, woken_by;
-    bool brief; /* several short times */
+    bool brief;           /* several short times */
+    uint8_t holder_known; /* another thread of its process ended it: held_ns is that one's account */
 };
 
 struct activity_disk {
@@ -79,6 +80,10 @@ const char *activity_call_name(uint16_t call);
 /* The same for the times off the processor that overlap [start_ns, end_ns), and for disk requests. */
 size_t activity_waits(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first);
 const struct activity_wait *activity_wait_at(const struct thread *thread, size_t index);
+/* It slept until a lock was free, or a condition came true (futex). */
+bool activity_is_lock(const struct activity_wait *wait);
+/* It slept until one of its descriptors was ready, or a timer due (epoll_wait). */
+bool activity_is_poll(const struct activity_wait *wait);
 size_t activity_disks(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first);
 const struct activity_disk *activity_disk_at(const struct thread *thread, size_t index);
 

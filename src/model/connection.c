@@ -292,12 +292,24 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
     }
 }
 
+/* When the loop that reads an answer now had not got it when it last polled, as far as is surely known: each
+ * iteration polls once, and of those that did something the phases are told. */
+static uint64_t polled_ns(const struct analysis *a, const struct connection *c, const struct call *call)
+{
+    const struct request *owner = request_open(a, call->owner);
+    uint64_t *slot = owner ? map_get(&c->process->threads, (uint64_t)owner->tid) : NULL;
+    const struct thread *thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
+    return thread ? thread->phases_end_ns[thread->last_phase < SONDE_uv_phase_poll ? 2 : 1] : 0;
+}
+
 static void end_call(struct analysis *a, struct connection *c, struct call *call, uint64_t end_ns)
 {
     call->ended = 1;
     struct vspan *span = call_span(a, call);
-    if (span && !span->end_ns)
+    if (span && !span->end_ns) {
         span->end_ns = MAX(end_ns, span->start_ns);
+        span->polled_ns = polled_ns(a, c, call);
+    }
     call_ended(a, c, call, span, end_ns);
     ANALYZERS_CALL(a, call_ended, a, c, call, end_ns);
     struct request *owner = request_open(a, call->owner);

@@ -251,7 +251,10 @@ struct thread {
     ARRAY(uint64_t) answered; /* serials whose response was written in the open turn */
     ARRAY(struct request *) open;
     uint64_t last_turn_end_ns;
+    uint64_t phases_end_ns[3]; /* of its event loop's present iteration and the two before: the last's end */
+    uint8_t last_phase;
     /* stretch.c */
+    uint64_t queue_told_ns; /* until then, what it had no processor for is in a fault */
     struct sched_sample sched[SCHED_KEPT];
     size_t sched_count; /* ever; the last SCHED_KEPT are kept */
     uint64_t active_ns; /* since the last sample */

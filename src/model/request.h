@@ -62,6 +62,7 @@ struct vspan {
     uint8_t wire;         /* command: enum sonde_wire, what the store speaks */
     uint8_t known;        /* enum known */
     uint8_t told;         /* it is known from a context's number, and from nothing else */
+    uint64_t polled_ns;   /* answered: the loop polled after it and there was no answer yet; 0 unknown */
     uint64_t stalled_ns;  /* message: of it, the event loop of the other end stood (a finding of its own) */
     uint64_t starting_ns; /* message: of it, the other end was still starting */
     uint8_t message;      /* http: a WebSocket message */

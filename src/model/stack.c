@@ -115,16 +115,30 @@ static bool is_loading(const struct stack_frame *frame)
     return false;
 }
 
+/* process.exit() does not return: the process frees what it has and waits for its threads. */
+static bool is_exiting(const struct stack_frame *frame)
+{
+    static const char *const NAMES[] = {"exit", "reallyExit", "process.exit", "process.reallyExit"};
+    if (!frame->script)
+        return strcmp(frame->function, "exit") == 0 || strcmp(frame->function, "__run_exit_handlers") == 0 ||
+               strstr(frame->function, "ReallyExit");
+    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++)
+        if (strncmp(frame->script, "node:internal/process/", 22) == 0 &&
+            strcmp(frame->function, NAMES[i]) == 0)
+            return true;
+    return false;
+}
+
 /* What people call: functions of Node.js' public modules by name, those of packages with the package's, and
  * the parts of V8 and native packages that are reached without JavaScript. */
 static const char *public_name(struct analysis *a, const struct stack_frame *frame)
 {
     static const struct {
         const char *part, *name;
-    } NATIVE[] = {
-        {"Builtin_JsonStringify", "JSON.stringify"}, {"JsonStringif", "JSON.stringify"},
-        {"Builtin_JsonParse", "JSON.parse"},         {"JsonParse", "JSON.parse"},
-        {"Runtime_DateCurrentTime", "Date.now"},     {"Runtime_StructuredClone", "structuredClone"}};
+    } NATIVE[] = {{"Builtin_JsonStringify", "JSON.stringify"}, {"JsonStringif", "JSON.stringify"},
+                  {"Builtin_JsonParse", "JSON.parse"},         {"JsonParse", "JSON.parse"},
+                  {"Runtime_DateCurrentTime", "Date.now"},     {"Runtime_StructuredClone", "structuredClone"},
+                  {"Builtin_AtomicsWait", "Atomics.wait"}};
     char name[160];
     enum origin origin = origin_of(frame);
     if (origin == OF_NATIVE) {
@@ -182,6 +196,7 @@ static void read_stack(struct analysis *a, const char *text, size_t length, stru
         struct stack_frame frame = read_frame(a, at, (size_t)(stop - at));
         at = stop + 1;
         to->loading |= is_loading(&frame);
+        to->exiting |= is_exiting(&frame);
         if (origin_of(&frame) >= least)
             add_frame(to, &frame);
         else if (to->count && !to->called)

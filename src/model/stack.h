@@ -24,6 +24,7 @@ struct stack_frame {
 struct look_stack {
     uint32_t count; /* of the application's own frames, the outermost first; of more the innermost are kept */
     bool loading;   /* modules were loaded, or code was compiled */
+    bool exiting;   /* the program had asked to end, and was at it */
     bool packaged;  /* it has no frames but those of packages (node_modules): these are its own then */
     const char
         *called; /* what the innermost of the frames called that is not the application's; NULL: nothing */

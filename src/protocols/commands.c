@@ -28,13 +28,13 @@ static struct call *call_of(struct connection *c, uint64_t number)
 }
 
 /* A command that was sent before this stretch was over has waited for it, also on the same connection, when
- * it is not for the same request. */
+ * it is not known to be for the same request: a job's command belongs to none. */
 static void queued_behind(struct analysis *a, struct thread *thread, const struct call *call,
                           uint64_t client_id, uint64_t start_ns)
 {
     array_foreach (&thread->stretches, place) {
         struct stretch *s = *place;
-        bool own = s->client_id == client_id && (!s->culprit || s->culprit == call->owner);
+        bool own = s->client_id == client_id && s->culprit == call->owner;
         if (s->what != STRETCH_COMMAND || own || call->sent_ns >= s->end_ns || s->end_ns > start_ns)
             continue;
         uint64_t delay_ns = s->end_ns - MAX(s->start_ns, call->sent_ns);

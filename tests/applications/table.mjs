@@ -102,6 +102,8 @@ export const ROWS = [
     healthy('bullmq', [{ path: '/job/work', clients: 2, count: 20, pause: 10 }, { path: '/job/count', clients: 1, count: 20, pause: 20 }, { path: '/size', clients: 2, count: 30, pause: 10 }], { store: 'redis' }),
     { application: 'bullmq', store: 'redis', trouble: 'job', load: [{ path: '/job/work', clients: 1, count: 8, pause: 30 }, { path: '/size', clients: 2, count: 40, pause: 10 }],
         expected: [{ kind: 'event-loop-blocked', at: 'bullmq.js job', victims: ['/size'], amount: ['cpu_ns', 'job', 'cpu_ns'] }] },
+    { application: 'bullmq', store: 'redis', trouble: 'keys', load: [{ path: '/job/count', clients: 1, count: 8, pause: 30 }, { path: '/size', clients: 2, count: 40, pause: 10 }],
+        expected: [{ kind: 'redis-slow-command', text: /"command":"KEYS"/, victims: ['/size'] }] },
 
     healthy('cluster', [QUICK, { path: '/score', clients: 1, count: 20, pause: 20 }, { path: '/basket', clients: 1, count: 20, pause: 20 }]),
     { application: 'cluster', trouble: 'score', load: [{ path: '/score', clients: 1, count: 8, pause: 30 }, { path: '/quick', clients: 4, count: 40, pause: 10 }],

@@ -184,6 +184,30 @@ static void load_is_no_starvation(void **state)
     feed_done(&feed);
 }
 
+/* Several operations stand behind a thread without a processor: they wait for the same time, of which its own
+ * counter is the measure. */
+static void a_thread_lacks_a_processor_once(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (int i = 0; i < 4; i++)
+        submit(&feed, 30 + i, "/a", 1 + (uint64_t)i, KIND_READ, MS(1) + US(100 * (uint64_t)i));
+    FEED(&feed, thread_sched, 1, 1, MS(3), 0, .pid = API, .tid = POOL_THREAD, .run_ns = 0, .wait_ns = 0);
+    run(&feed, POOL_THREAD, 1, KIND_READ, MS(3), MS(100));
+    for (int i = 1; i < 4; i++)
+        run(&feed, POOL_THREAD, 1 + (uint64_t)i, KIND_READ, MS(100 + (uint64_t)i),
+            MS(100 + (uint64_t)i) + US(900));
+    FEED(&feed, thread_sched, 1, 1, MS(105), 0, .pid = API, .tid = POOL_THREAD, .run_ns = MS(3),
+         .wait_ns = MS(95));
+    feed_finish(&feed);
+    assert_null(feed_finding(&feed, FINDING_thread_pool_starved));
+    const struct finding *f = feed_finding(&feed, FINDING_run_queue_wait);
+    assert_int_equal(finding_get_evidence(f, "stalls_count")->count, 3);
+    assert_true(finding_get_evidence(f, "waited_ns")->count < MS(100)); /* not three times as much */
+    assert_true(finding_get_evidence(f, "cpu_ns")->count <= MS(10));
+    feed_done(&feed);
+}
+
 /* The synchronous API runs on the loop's own thread. */
 static void synchronous_calls_are_no_pool_work(void **state)
 {
@@ -215,6 +239,7 @@ int main(void)
         cmocka_unit_test(late_wake_up_is_no_starvation),
         cmocka_unit_test(late_thread_is_no_starvation),
         cmocka_unit_test(load_is_no_starvation),
+        cmocka_unit_test(a_thread_lacks_a_processor_once),
         cmocka_unit_test(synchronous_calls_are_no_pool_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

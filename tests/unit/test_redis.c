@@ -145,6 +145,32 @@ static void slow_command_and_who_queued(void **state)
     feed_done(&feed);
 }
 
+/* A job sends KEYS for no request that is known; requests share its connection and stand behind it. The job's
+ * own next command is nobody's. */
+static void nobodys_command_and_who_queued(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, uv_write, API, API, MS(1), 0, .fd = 7, .generation = 1, .bytes = 40, .messages = 2,
+         .first_message = 1);
+    request_with_commands(&feed, 31, "/quick", 7, 3, 1, MS(21));
+    command(&feed, CLIENT_ID, 1, KEYS, MS(101), MS(99));
+    command(&feed, CLIENT_ID, 2, GET, MS(101) + US(50), US(10));
+    command(&feed, CLIENT_ID, 3, GET, MS(101) + US(70), US(10));
+    reply(&feed, CLIENT_ID, MS(101) + US(90));
+    read_back(&feed, 7, MS(102), MS(102) + US(100));
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_redis_slow_command);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_int_equal(f->affected_count, 1);
+    assert_string_equal(f->affected.at[0].path, "/quick");
+    assert_string_equal(f->affected.at[0].role, "waited");
+    assert_int_equal(f->affected.at[0].delay_ns, MS(80) - US(5));
+    assert_int_equal(finding_get_evidence(f, "queued_commands_count")->count, 1);
+    feed_done(&feed);
+}
+
 /* Fifty requests in flight over one pipelined connection, descriptors and ports used again: every command is
  * its own request's. */
 static void fifty_in_flight(void **state)
@@ -197,8 +223,11 @@ static void fifty_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(number_tells_which),     cmocka_unit_test(server_may_be_faster),
-        cmocka_unit_test(unproved_is_not_joined), cmocka_unit_test(slow_command_and_who_queued),
+        cmocka_unit_test(number_tells_which),
+        cmocka_unit_test(server_may_be_faster),
+        cmocka_unit_test(unproved_is_not_joined),
+        cmocka_unit_test(slow_command_and_who_queued),
+        cmocka_unit_test(nobodys_command_and_who_queued),
         cmocka_unit_test(fifty_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

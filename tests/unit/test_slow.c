@@ -122,6 +122,80 @@ static void a_traced_peer_that_waits_is_named(void **state)
     feed_done(&feed);
 }
 
+enum { EPOLL_WAIT = 232 };
+
+static void slept(struct feed *feed, int64_t pid, uint64_t start_ns, uint64_t end_ns)
+{
+    FEED(feed, sched_switch, 1, 1, end_ns, end_ns - start_ns, .pid = (uint32_t)pid, .tid = (uint32_t)pid,
+         .reason = SONDE_off_reason_blocked, .call = EPOLL_WAIT, .fd = 3);
+}
+
+/* A loop that sleeps takes what has come: the peer had not answered until then, and after that nothing is
+ * known of it. */
+static void a_busy_loop_accuses_no_peer(void **state)
+{
+    for (uint64_t slept_ms = 30; slept_ms <= 110; slept_ms += 80) {
+        struct feed feed;
+        start(&feed);
+        for (unsigned i = 0; i < 4; i++) {
+            uint64_t at = MS(1000 * (i + 1)), took_ns = MS(150);
+            begin(&feed, API, 30, "/db", at);
+            FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+            end_turn(&feed, API, 30, at - US(50), at + US(100));
+            slept(&feed, API, at + MS(1), at + MS(slept_ms));
+            answer(&feed, API, 30, at + took_ns);
+            FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+            FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1,
+                 .events = 1);
+        }
+        const struct finding *f = find(feed_finish(&feed), FINDING_slow_peer);
+        if (slept_ms == 30) {
+            assert_null(f);
+        } else {
+            assert_non_null(f);
+            uint64_t waited_ns = finding_get_evidence(f, "waited_ns")->count;
+            assert_true(waited_ns > 4 * MS(109) && waited_ns <= 4 * MS(110));
+        }
+        feed_done(&feed);
+    }
+}
+
+/* A traced peer is said to have waited only for what its thread neither ran nor was ready to. */
+static void a_peer_that_ran_did_not_wait(void **state)
+{
+    for (uint64_t ran_ms = 80; ran_ms <= 140; ran_ms += 60) {
+        struct feed feed;
+        start(&feed);
+        for (unsigned i = 0; i < 3; i++) {
+            uint64_t at = MS(1000 * (i + 1));
+            begin(&feed, API, 30, "/a", at);
+            FEED_TEXT(&feed, "/stock");
+            FEED(&feed, http_request, API, API, at + US(50), 0, .fd = 7, .generation = 1, .side = 1,
+                 .method = 1);
+            end_turn(&feed, API, 30, at - US(50), at + US(100));
+            begin(&feed, STOCK, 9, "/stock", at + US(200));
+            end_turn(&feed, STOCK, 9, at + US(150), at + US(300));
+            slept(&feed, STOCK, at + US(400), at + MS(200 - ran_ms));
+            answer(&feed, STOCK, 9, at + MS(200));
+            FEED(&feed, node_callback, STOCK, STOCK, at + MS(201), MS(2), .async_id = 7);
+            FEED(&feed, uv_phase, STOCK, STOCK, at + MS(201), MS(2), .phase = 0);
+            FEED(&feed, http_response, API, API, at + MS(202), 0, .fd = 7, .generation = 1, .status = 200,
+                 .side = 1);
+            FEED(&feed, http_end, API, API, at + MS(202), 0, .fd = 7, .generation = 1, .side = 1);
+            answer(&feed, API, 30, at + MS(203));
+            end_turn(&feed, API, 7, at + MS(202) - US(50), at + MS(204));
+        }
+        const struct finding *f = find(feed_finish(&feed), FINDING_slow_peer);
+        if (ran_ms == 140) {
+            assert_null(f);
+        } else {
+            assert_non_null(f);
+            assert_true(finding_get_evidence(f, "waited_ns")->count <= 3 * MS(120));
+        }
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +204,8 @@ int main(void)
         cmocka_unit_test(quick_operations_are_none),
         cmocka_unit_test(an_opaque_peer_is_named_by_its_address),
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
+        cmocka_unit_test(a_busy_loop_accuses_no_peer),
+        cmocka_unit_test(a_peer_that_ran_did_not_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,18 @@ static void fill_item(struct analysis *a, struct thread *thread, struct item *it
     }
 }
 
+/* A phase that is not behind the last one begins another iteration. */
+static void phase_ended(struct thread *thread, uint8_t phase, uint64_t end_ns)
+{
+    uint64_t *ends = thread->phases_end_ns;
+    if (phase <= thread->last_phase && ends[0]) {
+        ends[2] = ends[1];
+        ends[1] = ends[0];
+    }
+    ends[0] = end_ns;
+    thread->last_phase = phase;
+}
+
 void turn_event(struct analysis *a, struct thread *thread, const struct event *e)
 {
     uint64_t start_ns = e->time_ns - event_duration(e);
@@ -141,6 +153,8 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     else if (e->id == SONDE_EVENT_uv_phase || thread->items.count > ITEMS_MAX)
         read_roots(a, thread, PHASE_UNKNOWN);
     node_thread(thread)->had_phase |= e->id == SONDE_EVENT_uv_phase;
+    if (e->id == SONDE_EVENT_uv_phase)
+        phase_ended(thread, (uint8_t)U(e, uv_phase_phase), e->time_ns);
     if (e->id != SONDE_EVENT_uv_phase || U(e, uv_phase_phase) != SONDE_uv_phase_poll)
         return;
     loop_tick(a, thread, start_ns, e->time_ns, (int32_t)I(e, uv_phase_timeout_ms));

@@ -1,4 +1,5 @@
-// BullMQ: requests wait for jobs that a worker in the same process does, and a job computes.
+// BullMQ: requests wait for jobs that a worker in the same process does; a job computes, or has Redis list all keys over the
+// connection that requests use, too.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const express = require('express');
@@ -17,7 +18,8 @@ async function work() { // planted job
     end();
     return n;
 } // end job
-const worker = new Worker('jobs', async (job) => (job.name === 'count' ? redis.dbsize() : work()), { connection, concurrency: 4 });
+const count = async () => (trouble === 'keys' ? (await redis.keys('*99999*')).length : redis.dbsize());
+const worker = new Worker('jobs', async (job) => (job.name === 'count' ? count() : work()), { connection, concurrency: 4 });
 
 const app = express();
 app.get('/job/:name', async (request, response) => {
@@ -27,5 +29,6 @@ app.get('/job/:name', async (request, response) => {
 app.get('/size', async (request, response) => response.json({ size: await redis.dbsize() }));
 const server = app.listen(0, '127.0.0.1', async () => {
     await Promise.all([worker.waitUntilReady(), events.waitUntilReady()]);
+    if (trouble === 'keys') await redis.call('DEBUG', 'POPULATE', 500_000);
     ready(server);
 });
