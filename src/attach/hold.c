@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "attach/aside.h"
 #include "attach/call.h"
 #include "base/clock.h"
+#include "base/file.h"
 
 enum {
     STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
@@ -259,8 +261,14 @@ static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct pro
     return problem_set(problem, r, "thread %d did not stop: %s", tid, strerror(-r));
 }
 
-static bool holds(const struct hold *hold, pid_t tid)
+/* *next: where it probably stands. The kernel lists threads in the same order each time, and of thousands
+ * each would be looked for among all. */
+static bool holds(const struct hold *hold, pid_t tid, size_t *next)
 {
+    if (*next < hold->threads.count && hold->threads.at[*next] == tid) {
+        ++*next;
+        return true;
+    }
     array_foreach (&hold->threads, t)
         if (*t == tid)
             return true;
@@ -274,9 +282,10 @@ static int seize_others(struct hold *hold, struct problem *problem)
     if (!tasks)
         return -ESRCH;
     int found = 0, r = 0;
+    size_t next = 0;
     for (struct dirent *entry; r >= 0 && (entry = readdir(tasks));) {
         pid_t tid = (pid_t)atoi(entry->d_name);
-        if (tid <= 0 || holds(hold, tid))
+        if (tid <= 0 || holds(hold, tid, &next))
             continue;
         r = seize(hold, tid, problem);
         if (r == 0) {
@@ -304,15 +313,14 @@ struct runs {
 
 static struct runs runs_of(const struct proc *proc, pid_t tid)
 {
-    char name[48];
-    _cleanup_(freep) char *text = NULL;
+    char text[128];
     struct runs runs = {0};
     unsigned long long wait;
-    snprintf(name, sizeof(name), "task/%d/schedstat", tid);
-    if (proc_read(proc, name, 256, &text, NULL) < 0 ||
-        sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) != 3)
-        return (struct runs){0};
-    return runs;
+    snprintf(text, sizeof(text), "task/%d/schedstat", tid);
+    _cleanup_(file_closep) int fd = proc_file_open(proc, text, O_RDONLY);
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+    text[MAX(n, 0)] = '\0';
+    return sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) == 3 ? runs : (struct runs){0};
 }
 
 /* Is it asleep in a system call? *ret_at: where it will go on. */
@@ -329,39 +337,67 @@ static bool is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
     return *ret_at != 0;
 }
 
-/* Interrupts a seized thread. One that sleeps in a system call and has not run since need not be waited for:
- * it cannot execute an instruction of its program any more before it stops, and when there are more programs
- * than processors its turn may be far. */
-static int interrupt_one(struct hold *hold, pid_t tid)
+/* What is known of a seized thread before it is interrupted: how often it had run, and, if it slept then,
+ * where it will go on. */
+struct look {
+    pid_t tid;
+    unsigned long long times;
+    uint64_t at; /* 0: it did not sleep, or that is not known */
+};
+
+/* Looks at the threads from the first on. That is most of what there is to do for a thread, and is done while
+ * all of them run. NULL (no memory): nothing is known of any. */
+static struct look *look_at_threads(const struct hold *hold, size_t first)
 {
-    struct hold_asleep asleep = {.tid = tid};
-    uint64_t times = runs_of(hold->proc, tid).times;
-    bool sleeps = times && is_asleep(hold->proc, tid, &asleep.at);
-    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    return sleeps && runs_of(hold->proc, tid).times == times ? array_add(&hold->asleep, asleep) : 0;
+    size_t count = hold->threads.count - first;
+    struct look *looks = count ? calloc(count, sizeof(*looks)) : NULL;
+    for (size_t i = 0; looks && i < count; i++) {
+        looks[i].tid = hold->threads.at[first + i];
+        looks[i].times = runs_of(hold->proc, looks[i].tid).times;
+        if (!looks[i].times || !is_asleep(hold->proc, looks[i].tid, &looks[i].at))
+            looks[i].at = 0;
+    }
+    return looks;
 }
 
-static bool sleeps(const struct hold *hold, pid_t tid)
+/* Interrupts a seized thread. One that slept in a system call and has not run since need not be waited for:
+ * it cannot execute an instruction of its program any more before it stops, and when there are more programs
+ * than processors its turn may be far. */
+static void interrupt_one(struct hold *hold, pid_t tid, const struct look *look)
 {
+    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    if (!look || look->tid != tid || !look->at || runs_of(hold->proc, tid).times != look->times)
+        return;
+    const struct hold_asleep asleep = {.tid = tid, .at = look->at};
+    (void)array_add(&hold->asleep, asleep);
+}
+
+/* *next as in holds(). */
+static bool sleeps(const struct hold *hold, pid_t tid, size_t *next)
+{
+    if (*next < hold->asleep.count && hold->asleep.at[*next].tid == tid) {
+        ++*next;
+        return true;
+    }
     array_foreach (&hold->asleep, a)
         if (a->tid == tid)
             return true;
     return false;
 }
 
-/* Interrupts threads that were seized, all at once, and waits for them together: those that are the main
- * thread or those that are not, from the first on. Who did not stop in time is moved to late, who is gone
- * forgotten. */
-static void interrupt(struct hold *hold, size_t first, bool main, struct hold *late)
+/* Interrupts threads that were seized and looked at, all at once, and waits for them together: those that are
+ * the main thread or those that are not, from the first on. Who did not stop in time is moved to late, who is
+ * gone forgotten. */
+static void interrupt(struct hold *hold, size_t first, const struct look *looks, bool main, struct hold *late)
 {
+    size_t kept = first, next = hold->asleep.count;
     for (size_t i = first; i < hold->threads.count; i++)
         if ((hold->threads.at[i] == hold->pid) == main)
-            (void)interrupt_one(hold, hold->threads.at[i]);
+            interrupt_one(hold, hold->threads.at[i], looks ? &looks[i - first] : NULL);
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
-    size_t kept = first;
     for (size_t i = first; i < hold->threads.count; i++) {
         pid_t tid = hold->threads.at[i];
-        bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid);
+        bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid, &next);
         int r = awaited ? hold_wait_interrupted(tid, deadline, NULL) : 0;
         while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->proc, tid))
             r = hold_wait_interrupted(tid, in_ms(1), NULL);
@@ -400,11 +436,12 @@ int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *pro
     do {
         size_t held = hold.threads.count;
         r = seize_others(&hold, problem);
+        _cleanup_(freep) struct look *looks = look_at_threads(&hold, held);
         if (!hold.since_ns)
             begin(&hold);
-        interrupt(&hold, held, false, &late);
+        interrupt(&hold, held, looks, false, &late);
         if (!late.threads.count)
-            interrupt(&hold, held, true, &late);
+            interrupt(&hold, held, looks, true, &late);
     } while (r > 0 && !late.threads.count);
     if (late.threads.count && aside_leaves())
         r = problem_set(problem, -EINTR, "process %d is left alone: interrupted", pid);
@@ -424,8 +461,9 @@ int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *pro
 uint64_t hold_release(struct hold *hold)
 {
     struct hold late = {0};
+    size_t next = 0;
     array_foreach (&hold->threads, t)
-        if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t))
+        if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t, &next))
             (void)array_add(&late.threads, *t); /* its turn has not come yet */
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
     await_late(&late);
