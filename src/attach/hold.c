@@ -678,9 +678,10 @@ int hold_clear(struct hold *hold, const struct hold_range *ranges, size_t count)
     array_foreach (&hold->asleep, a)
         if (is_inside(ranges, count, a->at))
             return -EAGAIN;
+    size_t next = 0;
     array_foreach (&hold->threads, t) {
         struct user_regs_struct regs;
-        if (!sleeps(hold, *t) && ptrace(PTRACE_GETREGS, *t, NULL, &regs) == 0 &&
+        if (!sleeps(hold, *t, &next) && ptrace(PTRACE_GETREGS, *t, NULL, &regs) == 0 &&
             is_inside(ranges, count, regs.rip))
             return -EAGAIN;
     }

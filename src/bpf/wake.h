@@ -32,7 +32,7 @@ static __always_inline void tell_running(struct thread_state *s, u64 now)
     struct sonde_kernel_running *r = bpf_ringbuf_reserve(&events, sizeof(*r), 0);
     if (!r)
         return;
-    *r = (struct sonde_kernel_running){.head = {.end_ns = now}, .pid = s->pid};
+    *r = (struct sonde_kernel_running){.head = {.end_ns = now}, .pid = s->pid, .tid = s->tid};
     bpf_ringbuf_submit(r, wake_sonde());
     s->seen_running = 1;
 }

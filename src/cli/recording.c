@@ -274,9 +274,12 @@ int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_n
 {
     int signals = catch_signals(), status = 0, r;
     struct interruption interruption = {0};
+    bool signalled = true, watched = session_also_wait(recording->session, signals, &signalled) == 0;
     while ((r = session_step(recording->session, &status)) > 0) {
         pid_t command = session_command_runs(recording->session) ? child : 0;
-        read_signals(signals, command, recording->session, &interruption);
+        if (signalled)
+            read_signals(signals, command, recording->session, &interruption);
+        signalled = !watched;
         if (deadline_ns && clock_monotonic_ns() > deadline_ns)
             break;
         if (give_up(&interruption, command)) {

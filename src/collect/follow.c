@@ -54,8 +54,11 @@ uint8_t session_kernel_loss_reason(uint32_t count)
 void session_kernel_tell_losses(struct session *session)
 {
     uint64_t lost[SONDE_KERNEL_COUNTS];
-    if (!session->kernel || !session->kernel_stream)
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!session->kernel || !session->kernel_stream ||
+        (!session->finished && now_ns - session->kernel_asked_ns < NS_PER_S))
         return;
+    session->kernel_asked_ns = now_ns;
     kernel_losses(session->kernel, lost);
     for (uint32_t i = 0; i < SONDE_KERNEL_COUNTS; i++) {
         uint64_t new = lost[i] - session->kernel_lost[i];

@@ -53,8 +53,8 @@ struct kernel_side {
     size_t first;
     uint64_t events[SONDE_FAMILY_COUNT];
     uint64_t unread; /* records that no memory was there for */
-    /* Which processes ran, as the records said: bits by the last digits of their numbers. */
-    uint64_t ran[RAN_BITS / 64];
+    /* Which processes and threads ran, as the records said: bits by the last digits of their numbers. */
+    uint64_t ran[RAN_BITS / 64], ran_threads[RAN_BITS / 64];
 };
 
 /* ---- families ---- */
@@ -418,14 +418,29 @@ static void note_running(struct kernel_side *kernel, uint32_t pid)
     kernel->ran[pid % RAN_BITS / 64] |= 1ull << pid % 64;
 }
 
+static void note_running_thread(struct kernel_side *kernel, uint32_t tid)
+{
+    kernel->ran_threads[tid % RAN_BITS / 64] |= 1ull << tid % 64;
+}
+
 bool kernel_has_run(const struct kernel_side *kernel, pid_t pid)
 {
     return kernel->ran[(uint32_t)pid % RAN_BITS / 64] >> (uint32_t)pid % 64 & 1;
 }
 
+bool kernel_thread_has_run(const struct kernel_side *kernel, uint32_t tid)
+{
+    return kernel->ran_threads[tid % RAN_BITS / 64] >> tid % 64 & 1;
+}
+
 void kernel_forget_running(struct kernel_side *kernel)
 {
     memset(kernel->ran, 0, sizeof(kernel->ran));
+}
+
+void kernel_forget_running_threads(struct kernel_side *kernel)
+{
+    memset(kernel->ran_threads, 0, sizeof(kernel->ran_threads));
 }
 
 bool kernel_tells_running(const struct kernel_side *kernel)
@@ -449,7 +464,9 @@ static int on_record(void *context, void *data, size_t size)
     struct kernel_side *kernel = context;
     struct pending new = {0};
     if (size == sizeof(struct sonde_kernel_running) && ((struct sonde_kernel_record *)data)->event == 0) {
-        note_running(kernel, ((struct sonde_kernel_running *)data)->pid);
+        const struct sonde_kernel_running *running = data;
+        note_running(kernel, running->pid);
+        note_running_thread(kernel, running->tid);
         return 0;
     }
     memcpy(&new, data, MIN(size, sizeof(new)));
@@ -462,6 +479,8 @@ static int on_record(void *context, void *data, size_t size)
         return 0;
     }
     kernel->events[family_of(new.head.event)]++;
+    if (new.head.event == SONDE_EVENT_sched_switch)
+        note_running_thread(kernel, new.body.sched_switch.tid);
     if (array_add(&kernel->pending, new) < 0) {
         kernel->unread++;
         return 0;

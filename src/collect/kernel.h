@@ -43,6 +43,10 @@ bool kernel_tells_running(const struct kernel_side *kernel);
 bool kernel_has_run(const struct kernel_side *kernel, pid_t pid);
 void kernel_forget_running(struct kernel_side *kernel);
 
+/* The same of threads. */
+bool kernel_thread_has_run(const struct kernel_side *kernel, uint32_t tid);
+void kernel_forget_running_threads(struct kernel_side *kernel);
+
 /* A descriptor for poll(2) that is readable while there are records, or, once kernel_sleep() was called, when
  * a thread begins to run. */
 int kernel_poll_fd(const struct kernel_side *kernel);

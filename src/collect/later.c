@@ -197,7 +197,7 @@ static const struct program *program_of(const struct session *session, pid_t pid
  * and do nothing either; then they are taken as met. */
 static bool is_as_before(struct session *session, const struct program *program, uint64_t now_ns)
 {
-    if (!program->quiet)
+    if (!program->quiet || program->checks_children)
         return false;
     array_foreach (&session->newcomers, n) {
         const struct program *child = n->root == program->pid ? program_of(session, n->pid) : NULL;
@@ -219,6 +219,7 @@ void session_follow(struct session *session, uint64_t now_ns)
         struct program *program = session->programs.at[i];
         if (!program->attached || program->ended_ns || is_as_before(session, program, now_ns))
             continue;
+        program->checks_children = false;
         check_kernel(program);
         notice_exec(session, program, now_ns);
         if (!program->ended_ns)

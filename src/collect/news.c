@@ -1,12 +1,17 @@
 /* What a session waits for, and which of its programs do nothing.
  *
  * A program is quiet when no thread of it has used a CPU for a while, by the kernel's account of the process.
- * Nothing is read of a quiet program: its thread times, memory, filters, children cannot have changed. It
- * ends to be quiet when the kernel's side says that one of its threads runs, when a record of it arrives, or,
- * where there is no kernel's side, when its account has changed, which is then read ten times a second.
+ * Nothing is read of a quiet program: its thread times, memory, filters, children cannot have changed. It is
+ * quiet no longer when the kernel's side says that one of its threads runs, or when a record of it arrives.
  *
- * While all programs are quiet, and the kernel's side would say when one is not, the session sleeps for long:
- * the first thread that runs wakes it (bpf/activity.bpf.c), so that no ring fills unseen. */
+ * With the kernel's side two looks at the account that see the same are enough, since it tells what happens
+ * after the first. A service of which nothing is asked wakes up now and then, for a moment; with hundreds of
+ * them, what each such moment costs is what sonde costs. Without the kernel's side a second must have passed,
+ * and the account is still read afterwards, ever more seldom.
+ *
+ * While all programs are quiet, and the kernel's side would say when one is not, the session sleeps, the
+ * longer the longer they have been quiet: the first thread that runs wakes it (bpf/activity.bpf.c), so that
+ * no ring fills unseen. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
 
@@ -19,7 +24,15 @@
 #include "base/clock.h"
 
 /* Long enough that what is recorded once a second has been recorded with its last value. */
-static const uint64_t QUIET_AFTER_NS = 1200 * NS_PER_MS, LOOK_NS = 100 * NS_PER_MS;
+static const uint64_t QUIET_AFTER_NS = 1200 * NS_PER_MS, LOOK_NS = 100 * NS_PER_MS, LOOK_MAX_NS = NS_PER_S;
+static const uint64_t REPORTED_LOOK_NS = 10 * NS_PER_MS;
+
+/* The scheduler's tracepoint misses a thread now and then, so rings of quiet programs are looked at all the
+ * same. */
+static const uint64_t DRAIN_QUIET_NS = 20 * NS_PER_MS;
+
+/* A program that was attached to while it computed shows that within this time (watch.c). */
+static const uint64_t MIDWAY_NS = 3 * NS_PER_S;
 
 /* Ctrl-C, and whatever else the session's user looks at between two steps, waits for so long at most. */
 static const uint64_t DEEP_SLEEP_NS = 100 * NS_PER_MS;
@@ -38,22 +51,35 @@ static uint64_t process_cpu_ns(struct program *program)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-void session_program_runs(struct program *program, uint64_t now_ns)
+void session_program_runs(struct program *program, bool reported, uint64_t now_ns)
 {
+    if (program->quiet)
+        program->woke_ns = now_ns;
     program->quiet = false;
-    program->checks_slots = true;
+    program->checks_slots = program->checks_children = true;
     program->ran_ns = now_ns;
-    program->cpu_next_ns = now_ns + LOOK_NS;
+    program->cpu_next_ns = now_ns + (reported ? REPORTED_LOOK_NS : LOOK_NS);
 }
 
-static void look_at_account(struct program *program, uint64_t now_ns)
+/* May the next look at it wait until the kernel's side says that it runs? Not while something is open that
+ * may be taking long without any CPU. */
+static bool may_rest(const struct program *program, uint64_t now_ns)
 {
-    uint64_t cpu_ns = process_cpu_ns(program);
-    program->cpu_next_ns = now_ns + LOOK_NS;
+    return !session_is_amid_callback(program) &&
+           !(program->midway && now_ns - program->started_ns < MIDWAY_NS);
+}
+
+static void look_at_account(struct session *session, struct program *program, bool reported, uint64_t now_ns)
+{
+    uint64_t cpu_ns = process_cpu_ns(program), still_ns = now_ns - program->ran_ns;
+    program->cpu_next_ns = now_ns + (reported         ? REPORTED_LOOK_NS
+                                     : program->quiet ? MIN(MAX(still_ns / 20, LOOK_NS), LOOK_MAX_NS)
+                                                      : LOOK_NS);
     if (cpu_ns != program->cpu_ns || !cpu_ns) {
         program->cpu_ns = cpu_ns;
-        session_program_runs(program, now_ns);
-    } else if (now_ns - program->ran_ns > QUIET_AFTER_NS) {
+        session_program_runs(program, reported, now_ns);
+    } else if (!program->quiet && (still_ns > QUIET_AFTER_NS || (reported && may_rest(program, now_ns)))) {
+        session_tend_rest(session, program, now_ns);
         program->quiet = true;
     }
 }
@@ -68,19 +94,30 @@ static bool kernel_reports(const struct session *session, uint64_t now_ns)
 
 void session_notice_quiet(struct session *session, uint64_t now_ns)
 {
-    bool reported = kernel_reports(session, now_ns);
+    bool all_reported = kernel_reports(session, now_ns);
     array_foreach (&session->programs, p) {
         struct program *program = *p;
+        bool reported = all_reported && program->followed;
         if (program->ended_ns)
             continue;
-        if (program->drained || (session->kernel && kernel_has_run(session->kernel, program->pid)))
-            session_program_runs(program, now_ns);
-        else if (now_ns >= program->cpu_next_ns && !(program->quiet && program->followed && reported))
-            look_at_account(program, now_ns);
+        if (program->drained || (session->kernel && kernel_has_run(session->kernel, program->pid)) ||
+            (program->quiet && !reported && session_is_amid_callback(program)))
+            session_program_runs(program, reported, now_ns);
+        else if (now_ns >= program->cpu_next_ns && !(program->quiet && reported))
+            look_at_account(session, program, reported, now_ns);
         program->drained = false;
     }
     if (session->kernel)
         kernel_forget_running(session->kernel);
+}
+
+bool session_skips(const struct session *session, struct program *program, uint64_t now_ns)
+{
+    if (program->quiet && program->followed && !program->gone && now_ns < program->drain_next_ns &&
+        !kernel_has_run(session->kernel, program->pid) && kernel_reports(session, now_ns))
+        return true;
+    program->drain_next_ns = now_ns + DRAIN_QUIET_NS;
+    return false;
 }
 
 /* ---- waiting ---- */
@@ -99,20 +136,30 @@ int session_news_add(struct session *session, int fd, void *whose)
     return epoll_ctl(session->news, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
+int session_also_wait(struct session *session, int fd, bool *readable)
+{
+    session->readable = readable;
+    return session_news_add(session, fd, readable);
+}
+
 void session_news_remove(struct session *session, int fd)
 {
     (void)epoll_ctl(session->news, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static bool may_sleep(const struct session *session, uint64_t now_ns)
+/* How long, when somebody would say that there is something to do; 0: nobody would. */
+static uint64_t may_sleep_ns(const struct session *session, uint64_t now_ns)
 {
+    uint64_t ran_ns = 0;
     if (session->command_ended_ns || session->guests.count)
-        return false;
+        return 0;
     bool reported = kernel_reports(session, now_ns);
-    array_foreach (&session->programs, p)
+    array_foreach (&session->programs, p) {
         if (!(*p)->ended_ns && !((*p)->quiet && (*p)->followed && reported))
-            return false;
-    return true;
+            return 0;
+        ran_ns = MAX(ran_ns, (*p)->ran_ns);
+    }
+    return MIN(MAX(now_ns - ran_ns, session->idle_us * NS_PER_US), DEEP_SLEEP_NS);
 }
 
 /* Sonde sleeps most of the time and runs soon after it is woken. When it did not, nothing did: the virtual
@@ -138,6 +185,8 @@ static bool take_news(struct session *session)
             knocks = true;
         else if (whose == session)
             session->child_gone = true;
+        else if (whose == session->readable)
+            *session->readable = true;
         else
             ((struct program *)whose)->gone = true;
     }
@@ -149,9 +198,10 @@ bool session_wait_for_news(struct session *session, bool expects)
     uint64_t asleep_ns = clock_monotonic_ns(), sleep_ns = session->idle_us * NS_PER_US;
     struct pollfd wait[2] = {{.fd = session->news, .events = POLLIN}};
     nfds_t count = 1;
-    bool deep = !expects && may_sleep(session, asleep_ns);
+    uint64_t may_ns = expects ? 0 : may_sleep_ns(session, asleep_ns);
+    bool deep = may_ns;
     if (deep)
-        sleep_ns = DEEP_SLEEP_NS;
+        sleep_ns = may_ns;
     else if (session->guests.count)
         sleep_ns = MIN(sleep_ns, NS_PER_MS);
     if (deep && session->kernel) { /* what is in its ring already ends the wait at once */

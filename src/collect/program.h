@@ -85,7 +85,11 @@ struct program {
     bool has_cpu_clock;
     clockid_t cpu_clock;                  /* of all its threads */
     uint64_t cpu_ns, cpu_next_ns, ran_ns; /* its time as read last, when it is read next, when it changed */
+    uint64_t woke_ns;                     /* when it was quiet last */
+    uint64_t tended_cpu_ns, slots_cpu_ns; /* its time when its memory, and its slots, were looked at */
+    uint64_t drain_next_ns;               /* when its rings are looked at though it is quiet */
     bool checks_slots;                    /* it has run since its slots were looked through */
+    bool checks_children;                 /* and since its children were looked for */
     long filters;                         /* of system calls, that it has; -1 when that is not known */
     uint64_t filters_next_ns;             /* when they are counted again */
     bool calls_barred;                    /* it has one of late that the probe's calls might not survive */

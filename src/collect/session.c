@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "collect/exit_status.h"
 
-#define MANIFEST_PAUSE 50 /* times what writing it took: 2 % of a processor at most */
+#define MANIFEST_PAUSE 200 /* times what writing it took: half a percent of a processor at most */
 
 /* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
 enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };
@@ -331,6 +331,16 @@ static void free_slots(struct session *session, struct program *program)
     }
 }
 
+/* A thread takes some CPU time to begin and to end. */
+static void check_slots(struct session *session, struct program *program)
+{
+    program->checks_slots = !program->quiet;
+    if (program->quiet && program->cpu_ns && program->cpu_ns - program->slots_cpu_ns < NS_PER_MS / 2)
+        return;
+    program->slots_cpu_ns = program->cpu_ns;
+    free_slots(session, program);
+}
+
 static void take_anchor(struct session *session)
 {
     struct record_clock_jump record = {.ahead_ns = clock_fit_anchor(&session->fit)};
@@ -393,7 +403,7 @@ int session_add_program(struct session *session, struct program *program)
             session_news_remove(session, program->proc->pidfd);
     }
     if (r >= 0)
-        session_program_runs(program, clock_monotonic_ns());
+        session_program_runs(program, false, clock_monotonic_ns());
     return r;
 }
 
@@ -411,7 +421,7 @@ int session_step(struct session *session, int *ret_status)
         take_anchor(session);
     unsigned fullest = session_kernel_drain(session);
     array_foreach (&session->programs, p) {
-        if ((*p)->ended_ns)
+        if ((*p)->ended_ns || session_skips(session, *p, now))
             continue;
         unsigned fullness = program_drain(*p, session->writer, &session->fit);
         fullest = MAX(fullest, fullness);
@@ -433,10 +443,8 @@ int session_step(struct session *session, int *ret_status)
         session->flushed_ns = now;
         flush_all(session);
         array_foreach (&session->programs, p)
-            if (!(*p)->ended_ns && (*p)->checks_slots) {
-                (*p)->checks_slots = !(*p)->quiet;
-                free_slots(session, *p);
-            }
+            if (!(*p)->ended_ns && (*p)->checks_slots)
+                check_slots(session, *p);
     }
     session_follow(session, now);
     session_forget_ended(session);

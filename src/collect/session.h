@@ -54,6 +54,10 @@ int session_attach(struct session *session, struct proc *proc, struct problem *p
  * ... with the problem. */
 int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *problem);
 
+/* Has a step end early when fd can be read, and sets *readable then; fd is the caller's, and is watched as
+ * long as it is open. */
+int session_also_wait(struct session *session, int fd, bool *readable);
+
 /* Does what is to be done, for about a few milliseconds. Returns 1 while there is more to wait for, 0 when
  * the child and the daemons that it left behind have ended or, without a child, all attached programs have,
  * a negative errno on failure. *ret_status: the child's wait status once it has ended. */

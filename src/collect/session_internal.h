@@ -54,6 +54,7 @@ struct session {
     struct audit audit;
     int news;                  /* epoll: the listener, the command, the programs */
     struct rlimit descriptors; /* the limit we were given */
+    bool *readable;            /* of the caller: what session_also_wait() was given */
     pid_t child;               /* the command; 0 when it has ended, or there is none */
     bool child_gone;           /* it has ended, as its pidfd says, and is to be waited for */
     int command_status;
@@ -79,6 +80,7 @@ struct session {
     struct problem kernel_problem;             /* why it is missing though asked for */
     uint64_t kernel_lost[SONDE_KERNEL_COUNTS]; /* told */
     uint64_t kernel_lost_ns;                   /* when some were last told; 0: never */
+    uint64_t kernel_asked_ns;                  /* for losses, last */
     struct clock_fit fit;
     struct stall_sampler *sampler;
     struct target_cache files; /* of all programs met */
@@ -135,7 +137,10 @@ bool session_wait_for_news(struct session *session, bool expects);
 
 /* After each drain: which programs are quiet, and which no more. */
 void session_notice_quiet(struct session *session, uint64_t now_ns);
-void session_program_runs(struct program *program, uint64_t now_ns);
+void session_program_runs(struct program *program, bool reported, uint64_t now_ns);
+
+/* Need its rings not be looked at this time? It is quiet, and the kernel's side would have said otherwise. */
+bool session_skips(const struct session *session, struct program *program, uint64_t now_ns);
 
 /* Gives back what programs held that have ended. */
 void session_forget_ended(struct session *session);
@@ -145,6 +150,10 @@ int session_add_program(struct session *session, struct program *program);
 
 /* Every 10 ms or so: processor time of threads, callbacks open too long. */
 void session_tend(struct session *session, uint64_t now_ns);
+/* A program has stopped doing anything: what it did since it was last tended. */
+void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns);
+/* Is a callback open in one of its threads, which may be waiting in it? */
+bool session_is_amid_callback(const struct program *program);
 /* What its CPU quota took, when it is due; last: the program has ended. */
 void session_tell_quota(struct session *session, struct program *program, uint64_t now_ns, bool last);
 

@@ -470,16 +470,47 @@ static bool is_amid_something(const struct program_thread *t)
            !(open.event == SONDE_EVENT_uv_phase && open.argument == SONDE_uv_phase_poll);
 }
 
-/* Threads show what they do by records and open spans. Of those that show nothing times are read now and
- * then: a pool has many that wait for work. */
+/* Threads show what they do by records and open spans, and the kernel's side says when they run. Of those
+ * that show nothing times are read now and then: a pool has many that wait for work. */
 static const uint64_t SHOWS_NS = 1200 * NS_PER_MS, UNSHOWN_GAP_NS = 2 * NS_PER_S;
 
-static bool shows_itself(struct program_thread *t, uint64_t now_ns)
+static bool shows_itself(const struct session *session, struct program_thread *t, uint64_t now_ns)
 {
-    if (t->drained || is_amid_something(t))
+    if (t->drained || is_amid_something(t) ||
+        (session->kernel && kernel_thread_has_run(session->kernel, t->tid)))
         t->shown_ns = now_ns;
     t->drained = false;
-    return now_ns - t->shown_ns < SHOWS_NS || now_ns - t->sched_read_ns > UNSHOWN_GAP_NS;
+    return now_ns - t->shown_ns < SHOWS_NS;
+}
+
+bool session_is_amid_callback(const struct program *program)
+{
+    for (uint32_t i = 0; runs_callbacks(program) && i < program->thread_count; i++)
+        if (ring_owner(program->threads[i].ring) && is_amid_something(&program->threads[i]))
+            return true;
+    return false;
+}
+
+/* What changes slowly is not read of a program that wakes up for a moment (news.c), unless it has run for
+ * longer in many of them together. */
+static const uint64_t MOMENT_NS = 50 * NS_PER_MS, MOMENTS_CPU_NS = 5 * NS_PER_MS;
+
+void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns)
+{
+    program->filters_next_ns = 0;
+    watch_filters(session, program, now_ns);
+    if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
+        program->tended_cpu_ns = program->cpu_ns;
+        session_tell_quota(session, program, now_ns, false);
+        program->memory_next_ns = 0;
+        if (runs_callbacks(program))
+            tell_memory(session, program, now_ns);
+    }
+    for (uint32_t i = 0; i < program->thread_count; i++) {
+        struct program_thread *t = &program->threads[i];
+        if (ring_owner(t->ring) && shows_itself(session, t, now_ns) && t->shown_ns > t->sched_told_ns)
+            tell_sched(session, program, t, now_ns, true);
+    }
 }
 
 void session_tend(struct session *session, uint64_t now_ns)
@@ -488,26 +519,31 @@ void session_tend(struct session *session, uint64_t now_ns)
         struct program *program = *p;
         if (program->ended_ns || program->quiet)
             continue;
-        watch_filters(session, program, now_ns);
-        session_tell_quota(session, program, now_ns,
-                           false); /* before the threads' times, which are judged with it */
+        bool awake = now_ns - program->woke_ns > MOMENT_NS;
+        if (awake) {
+            watch_filters(session, program, now_ns);
+            session_tell_quota(session, program, now_ns,
+                               false); /* before the threads' times, which are judged with it */
+        }
         if (program->midway && runs_callbacks(program))
             watch_unseen(session, program, now_ns);
-        if (runs_callbacks(program))
+        if (awake && runs_callbacks(program))
             tell_memory(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
             if (!ring_owner(t->ring))
                 continue;
             session_apply_families_to(session, t);
-            bool shows = shows_itself(t, now_ns);
-            if (shows)
+            bool shows = shows_itself(session, t, now_ns);
+            if (shows || (awake && now_ns - t->sched_read_ns > UNSHOWN_GAP_NS))
                 tell_sched(session, program, t, now_ns, false);
             if (shows && runs_callbacks(program) && ring_open_count(t->ring))
                 weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }
     }
+    if (session->kernel)
+        kernel_forget_running_threads(session->kernel);
 }
 
 /* ---- losses ---- */

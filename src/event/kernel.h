@@ -34,7 +34,7 @@ struct sonde_kernel_record {
 /* The same with event 0, which is no event of the catalogue: a thread of the process runs. */
 struct sonde_kernel_running {
     struct sonde_kernel_record head;
-    uint32_t pid, pad;
+    uint32_t pid, tid;
 };
 
 /* Times off a processor that are shorter than SONDE_BRIEF_NS are summed, up to SONDE_BRIEF_SPAN_NS: what lies

@@ -16,6 +16,7 @@ struct worker {
 };
 
 static struct session session;
+static struct target target;
 static struct program program;
 static struct worker worker;
 static uint64_t now_ns; /* time is passed in */
@@ -46,7 +47,8 @@ static int set_up(void **state)
     close(orders[0]);
     close(answers[1]);
     session = (struct session){.listener = -1, .child_pidfd = -1, .idle_us = 1000};
-    program = (struct program){.pid = worker.pid};
+    program = (struct program){.pid = worker.pid, .target = &target};
+    program.quota.find_next_ns = UINT64_MAX; /* it has none */
     now_ns = clock_monotonic_ns();
     session.listener = dup(answers[0]); /* anything to wait for */
     if (worker.pid < 0 || proc_open(worker.pid, &program.proc) < 0 || session_news_begin(&session) < 0)
@@ -107,6 +109,19 @@ static void a_record_ends_quiet_at_once(void **state)
     assert_false(program.quiet);
 }
 
+/* Nobody tells that it works: its account is read, though not as often as at first. */
+static void who_has_long_been_quiet_is_looked_at_seldom(void **state)
+{
+    look_until_quiet();
+    uint64_t first_ns = program.cpu_next_ns - now_ns;
+    session_notice_quiet(&session, now_ns += 3600 * NS_PER_S);
+    assert_true(program.quiet);
+    assert_true(program.cpu_next_ns - now_ns > first_ns);
+    have_it_work();
+    session_notice_quiet(&session, now_ns = program.cpu_next_ns);
+    assert_false(program.quiet);
+}
+
 static void an_end_is_noticed(void **state)
 {
     kill(worker.pid, SIGKILL);
@@ -131,7 +146,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {T(who_does_nothing_is_quiet_and_who_works_is_not),
-                                       T(a_record_ends_quiet_at_once), T(an_end_is_noticed),
+                                       T(a_record_ends_quiet_at_once),
+                                       T(who_has_long_been_quiet_is_looked_at_seldom), T(an_end_is_noticed),
                                        T(who_was_removed_is_not_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
