@@ -65,11 +65,11 @@ void session_program_runs(struct program *program, bool reported, uint64_t now_n
  * may be taking long without any CPU. */
 static bool may_rest(const struct program *program, uint64_t now_ns)
 {
-    return !session_is_amid_callback(program) &&
+    return !program_is_amid_callback(program) &&
            !(program->midway && now_ns - program->started_ns < MIDWAY_NS);
 }
 
-static void look_at_account(struct session *session, struct program *program, bool reported, uint64_t now_ns)
+static void look_at_account(struct program *program, bool reported, uint64_t now_ns)
 {
     uint64_t cpu_ns = process_cpu_ns(program), still_ns = now_ns - program->ran_ns;
     program->cpu_next_ns = now_ns + (reported         ? REPORTED_LOOK_NS
@@ -79,8 +79,7 @@ static void look_at_account(struct session *session, struct program *program, bo
         program->cpu_ns = cpu_ns;
         session_program_runs(program, reported, now_ns);
     } else if (!program->quiet && (still_ns > QUIET_AFTER_NS || (reported && may_rest(program, now_ns)))) {
-        session_tend_rest(session, program, now_ns);
-        program->quiet = true;
+        program->quiet = program->came_to_rest = true;
     }
 }
 
@@ -101,10 +100,10 @@ void session_notice_quiet(struct session *session, uint64_t now_ns)
         if (program->ended_ns)
             continue;
         if (program->drained || (session->kernel && kernel_has_run(session->kernel, program->pid)) ||
-            (program->quiet && !reported && session_is_amid_callback(program)))
+            (program->quiet && !reported && program_is_amid_callback(program)))
             session_program_runs(program, reported, now_ns);
         else if (now_ns >= program->cpu_next_ns && !(program->quiet && reported))
-            look_at_account(session, program, reported, now_ns);
+            look_at_account(program, reported, now_ns);
         program->drained = false;
     }
     if (session->kernel)

@@ -135,6 +135,27 @@ void program_free(struct program *program)
     free(program);
 }
 
+bool program_runs_callbacks(const struct program *program)
+{
+    return program->target->kind && program->target->kind->callbacks;
+}
+
+bool program_thread_is_amid(const struct program_thread *t)
+{
+    struct sonde_open_span open;
+    uint32_t depth = ring_open_count(t->ring);
+    return depth && ring_open_span(t->ring, depth - 1, &open) &&
+           !(open.event == SONDE_EVENT_uv_phase && open.argument == SONDE_uv_phase_poll);
+}
+
+bool program_is_amid_callback(const struct program *program)
+{
+    for (uint32_t i = 0; program_runs_callbacks(program) && i < program->thread_count; i++)
+        if (ring_owner(program->threads[i].ring) && program_thread_is_amid(&program->threads[i]))
+            return true;
+    return false;
+}
+
 void program_silence(struct program *program)
 {
     const uint32_t off = 0;

@@ -82,6 +82,7 @@ struct program {
     bool drained;                  /* records of it have arrived since that was last asked */
     bool followed;                 /* by the kernel's side */
     bool quiet;                    /* no thread of it has run for a while (news.c) */
+    bool came_to_rest;             /* it has become quiet, and is tended once more */
     bool has_cpu_clock;
     clockid_t cpu_clock;                  /* of all its threads */
     uint64_t cpu_ns, cpu_next_ns, ran_ns; /* its time as read last, when it is read next, when it changed */
@@ -126,6 +127,15 @@ void program_thread_open(const struct program *program, struct program_thread *t
 
 /* Has the thread certainly ended, while the process lives? */
 bool program_thread_gone(const struct program *program, struct program_thread *t);
+
+/* Its code runs in spans that are open long when it blocks. */
+bool program_runs_callbacks(const struct program *program);
+
+/* Is a thread amid something? Waiting for events, which Node does in a phase of its loop, is nothing. */
+bool program_thread_is_amid(const struct program_thread *t);
+
+/* Is a callback open in one of its threads, which may be waiting in it? */
+bool program_is_amid_callback(const struct program *program);
 
 /* Stops recording in the process (it lives on): the hooks stay, and pass through. */
 void program_silence(struct program *program);

@@ -429,6 +429,9 @@ int session_step(struct session *session, int *ret_status)
             session_end_program(session, *p, true);
     }
     session_notice_quiet(session, now);
+    array_foreach (&session->programs, p)
+        if ((*p)->came_to_rest && !(*p)->ended_ns)
+            session_tend_rest(session, *p, now);
     /* Rings should be about an eighth full when we come: sooner next time when they were fuller. */
     if (fullest > 32)
         session->idle_us = MAX(session->idle_us / 2, (unsigned)IDLE_MIN_US);

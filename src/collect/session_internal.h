@@ -152,8 +152,6 @@ int session_add_program(struct session *session, struct program *program);
 void session_tend(struct session *session, uint64_t now_ns);
 /* A program has stopped doing anything: what it did since it was last tended. */
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns);
-/* Is a callback open in one of its threads, which may be waiting in it? */
-bool session_is_amid_callback(const struct program *program);
 /* What its CPU quota took, when it is due; last: the program has ended. */
 void session_tell_quota(struct session *session, struct program *program, uint64_t now_ns, bool last);
 

@@ -367,17 +367,11 @@ static void glance_into(struct session *session, struct program *program, struct
     stall_report_done(&report);
 }
 
-/* Its code runs in spans that are open long when it blocks. */
-static bool runs_callbacks(const struct program *program)
-{
-    return program->target->kind && program->target->kind->callbacks;
-}
-
 static void watch_thread(struct session *session, struct program *program, struct program_thread *t,
                          uint64_t now_ns)
 {
     struct sonde_open_span open;
-    if (!runs_callbacks(program) || !find_callback(t, &open)) {
+    if (!program_runs_callbacks(program) || !find_callback(t, &open)) {
         if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a processor? */
             tell_sched(session, program, t, now_ns, true);
         t->stall_start_tsc = 0;
@@ -461,34 +455,17 @@ static void watch_unseen(struct session *session, struct program *program, uint6
     t->stall_next_ns = clock_monotonic_ns() + session->options.stall_ns * MIN(t->stall_samples, 25u);
 }
 
-/* Is a thread amid something? Waiting for events, which Node does in a phase of its loop, is nothing. */
-static bool is_amid_something(const struct program_thread *t)
-{
-    struct sonde_open_span open;
-    uint32_t depth = ring_open_count(t->ring);
-    return depth && ring_open_span(t->ring, depth - 1, &open) &&
-           !(open.event == SONDE_EVENT_uv_phase && open.argument == SONDE_uv_phase_poll);
-}
-
 /* Threads show what they do by records and open spans, and the kernel's side says when they run. Of those
  * that show nothing times are read now and then: a pool has many that wait for work. */
 static const uint64_t SHOWS_NS = 1200 * NS_PER_MS, UNSHOWN_GAP_NS = 2 * NS_PER_S;
 
 static bool shows_itself(const struct session *session, struct program_thread *t, uint64_t now_ns)
 {
-    if (t->drained || is_amid_something(t) ||
+    if (t->drained || program_thread_is_amid(t) ||
         (session->kernel && kernel_thread_has_run(session->kernel, t->tid)))
         t->shown_ns = now_ns;
     t->drained = false;
     return now_ns - t->shown_ns < SHOWS_NS;
-}
-
-bool session_is_amid_callback(const struct program *program)
-{
-    for (uint32_t i = 0; runs_callbacks(program) && i < program->thread_count; i++)
-        if (ring_owner(program->threads[i].ring) && is_amid_something(&program->threads[i]))
-            return true;
-    return false;
 }
 
 /* What changes slowly is not read of a program that wakes up for a moment (news.c), unless it has run for
@@ -497,13 +474,14 @@ static const uint64_t MOMENT_NS = 50 * NS_PER_MS, MOMENTS_CPU_NS = 5 * NS_PER_MS
 
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns)
 {
+    program->came_to_rest = false;
     program->filters_next_ns = 0;
     watch_filters(session, program, now_ns);
     if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
         program->tended_cpu_ns = program->cpu_ns;
         session_tell_quota(session, program, now_ns, false);
         program->memory_next_ns = 0;
-        if (runs_callbacks(program))
+        if (program_runs_callbacks(program))
             tell_memory(session, program, now_ns);
     }
     for (uint32_t i = 0; i < program->thread_count; i++) {
@@ -525,9 +503,9 @@ void session_tend(struct session *session, uint64_t now_ns)
             session_tell_quota(session, program, now_ns,
                                false); /* before the threads' times, which are judged with it */
         }
-        if (program->midway && runs_callbacks(program))
+        if (program->midway && program_runs_callbacks(program))
             watch_unseen(session, program, now_ns);
-        if (awake && runs_callbacks(program))
+        if (awake && program_runs_callbacks(program))
             tell_memory(session, program, now_ns);
         for (uint32_t i = 0; i < program->thread_count; i++) {
             struct program_thread *t = &program->threads[i];
@@ -537,7 +515,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             bool shows = shows_itself(session, t, now_ns);
             if (shows || (awake && now_ns - t->sched_read_ns > UNSHOWN_GAP_NS))
                 tell_sched(session, program, t, now_ns, false);
-            if (shows && runs_callbacks(program) && ring_open_count(t->ring))
+            if (shows && program_runs_callbacks(program) && ring_open_count(t->ring))
                 weigh_load(t, now_ns);
             watch_thread(session, program, t, now_ns);
         }
