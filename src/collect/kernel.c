@@ -481,6 +481,8 @@ static int on_record(void *context, void *data, size_t size)
     kernel->events[family_of(new.head.event)]++;
     if (new.head.event == SONDE_EVENT_sched_switch)
         note_running_thread(kernel, new.body.sched_switch.tid);
+    else if (new.head.event == SONDE_EVENT_sched_brief)
+        note_running_thread(kernel, new.body.sched_brief.tid);
     if (array_add(&kernel->pending, new) < 0) {
         kernel->unread++;
         return 0;
