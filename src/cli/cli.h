@@ -39,7 +39,7 @@ struct command {
 /* One per cmd_NAME.c; main.c lists them in COMMANDS. */
 extern const struct command command_diagnose, command_doctor, command_attach, command_detach, command_record,
     command_run;
-extern const struct command command_report, command_spans, command_redis;
+extern const struct command command_report, command_spans, command_redis, command_memcached;
 extern const struct command command_stack, command_profile, command_top, command_diff;
 extern const struct command command_convert, command_trace;
 extern const struct command command_serve, command_watch;

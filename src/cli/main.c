@@ -40,6 +40,7 @@ static const struct command *const COMMANDS[] = {
     &command_report,
     &command_spans,
     &command_redis,
+    &command_memcached,
     &command_convert,
     &command_diagnose,
     &command_watch,

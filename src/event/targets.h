@@ -10,6 +10,7 @@
 #define SONDE_TARGETS(L, e) \
     L(e, node, 1, "node")   \
     L(e, redis, 2, "redis") \
-    L(e, jobs, 3, "jobs")
+    L(e, jobs, 3, "jobs")   \
+    L(e, memcached, 4, "memcached")
 
 #endif

@@ -140,6 +140,10 @@ struct probe_thread {
     uint32_t evicted;        /* keys, in the eviction that goes on */
     uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */
     uint32_t expired_access; /* when they were asked for */
+    /* Memcached: when the thread's newest read, write or wait ended, and the descriptor whose commands it may
+     * be executing since then, plus 1; 0: none */
+    uint64_t cache_since_tsc;
+    uint32_t cache_fd;
     uint8_t in_expire, expire_seen, expire_busy, in_bus_packet, in_write_handler;
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");

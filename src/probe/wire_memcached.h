@@ -9,52 +9,18 @@
 #ifndef PROBE_WIRE_MEMCACHED_H
 #define PROBE_WIRE_MEMCACHED_H
 
+#include "probe/memcached_words.h"
 #include "probe/wire.h"
 
 enum { CACHE_START, CACHE_WORD, CACHE_ARGUMENTS, CACHE_DATA, CACHE_HEADER, CACHE_BODY };
 
-enum { CACHE_MAGIC = 0x80, CACHE_HEADER_BYTES = 24, CACHE_WORD_MAX = 10, CACHE_DATA_MAX = 1 << 30 };
+enum { CACHE_MAGIC = 0x80, CACHE_HEADER_BYTES = 24, CACHE_DATA_MAX = 1 << 30 };
 
-/* size_at: which argument is the number of bytes that follow, 0: none do. */
-static const struct {
-    char word[CACHE_WORD_MAX];
-    uint8_t size_at;
-} CACHE_WORDS[] = {
-    {"get", 0},     {"gets", 0},    {"set", 4},       {"add", 4},       {"replace", 4},
-    {"append", 4},  {"prepend", 4}, {"cas", 4},       {"delete", 0},    {"incr", 0},
-    {"decr", 0},    {"touch", 0},   {"gat", 0},       {"gats", 0},      {"mg", 0},
-    {"ms", 2},      {"md", 0},      {"ma", 0},        {"mn", 0},        {"me", 0},
-    {"version", 0}, {"stats", 0},   {"flush_all", 0}, {"verbosity", 0}, {"quit", 0},
-};
-enum { CACHE_WORDS_COUNT = sizeof(CACHE_WORDS) / sizeof(CACHE_WORDS[0]) };
-
-/* The binary codes that are answered in any case, by number. */
-static const char CACHE_CODES[][CACHE_WORD_MAX] = {
-    "get",  "set",     "add",  "replace", "delete", "incr",    "decr",  "",          "flush_all", "",
-    "noop", "version", "gets", "",        "append", "prepend", "stats", "",          "",          "",
-    "",     "",        "",     "",        "",       "",        "",      "verbosity", "touch",     "gat",
-};
-enum {
-    CACHE_CODES_COUNT = sizeof(CACHE_CODES) / sizeof(CACHE_CODES[0]),
-    CACHE_SASL = 0x20,
-    CACHE_CODE_LAST = 0x24
-};
+enum { CACHE_SASL = 0x20, CACHE_CODE_LAST = 0x24 };
 
 /* commands->items: which word, the number of the argument that is read, how much of "noreply" it has matched.
  */
 enum { CACHE_WORD_BITS = 0xff, CACHE_ARGUMENT_SHIFT = 8, CACHE_NOREPLY_SHIFT = 16 };
-
-static inline int cache_word(const char *bytes, uint32_t length)
-{
-    for (int i = 0; i < CACHE_WORDS_COUNT; i++) {
-        uint32_t k = 0;
-        while (k < length && CACHE_WORDS[i].word[k] == bytes[k])
-            k++;
-        if (k == length && k < CACHE_WORD_MAX && !CACHE_WORDS[i].word[k])
-            return i;
-    }
-    return -1;
-}
 
 static WIRE_APART bool wire_memcached_begins(struct cursor *c)
 {
@@ -157,9 +123,11 @@ static inline uint32_t cache_header(struct probe_thread *self, struct commands *
     d->skip = d->value;
     d->lost = code > CACHE_CODE_LAST || d->value >= CACHE_DATA_MAX;
     d->state = d->skip ? CACHE_BODY : CACHE_START;
-    bool answered = !d->lost && (code >= CACHE_SASL || (code < CACHE_CODES_COUNT && CACHE_CODES[code][0]));
+    bool answered =
+        !d->lost && (code >= CACHE_SASL ||
+                     (code < CACHE_CODES_COUNT && CACHE_CODES[code].length && !CACHE_CODES[code].quiet));
     if (answered && code < CACHE_CODES_COUNT)
-        cache_name(self, CACHE_CODES[code], begun + 1, operation);
+        cache_name(self, CACHE_CODES[code].word, begun + 1, operation);
     return answered;
 }
 

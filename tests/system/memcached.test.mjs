@@ -1,0 +1,209 @@
+// What Memcached servers do, as their events have it, against what they say themselves (stats) and what a client has sent and got.
+// SPDX-License-Identifier: Apache-2.0
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import net from 'node:net';
+import path from 'node:path';
+import { SONDE, eventually, finish, freePort, isRoot, manifestOf, sonde, start, temporary } from './helper.mjs';
+
+const OPTIONS = ['-l', '127.0.0.1', '-U', '0', '-t', '2', ...(isRoot ? ['-u', 'root'] : [])];
+
+// A client that counts what it sends and gets.
+class Client {
+    sent = 0;
+    got = '';
+    constructor(t, port) {
+        this.socket = net.connect({ port, host: '127.0.0.1' }).setEncoding('latin1');
+        this.socket.on('data', (text) => { this.got += text; this.waiting?.(); });
+        this.socket.on('error', () => {});
+        t.after(() => this.socket.destroy());
+    }
+    write(text) {
+        this.sent += Buffer.byteLength(text);
+        return new Promise((resolve) => this.socket.write(text, resolve));
+    }
+    // Sends commands, and waits for an answer that ends so.
+    async ask(text, end) {
+        const from = this.got.length;
+        await this.write(text);
+        while (!this.got.slice(from).endsWith(end)) await new Promise((resolve) => { this.waiting = resolve; });
+        return this.got.slice(from);
+    }
+    async stats() {
+        const lines = await this.ask('stats\r\n', 'END\r\n');
+        return Object.fromEntries([...lines.matchAll(/^STAT (\S+) (\d+)\r$/gm)].map(([, name, value]) => [name, Number(value)]));
+    }
+    close() {
+        return new Promise((resolve) => this.socket.on('close', resolve).end());
+    }
+}
+
+const connects = async (t, port) => {
+    await eventually('the server listens', () => new Promise((resolve) => {
+        const probe = net.connect({ port, host: '127.0.0.1' }, () => { probe.destroy(); resolve(true); });
+        probe.on('error', () => resolve(false));
+    }));
+    return new Client(t, port);
+};
+
+async function modelOf(t, trace) {
+    const { status, stdout, stderr } = await finish(t, SONDE, ['memcached', '--json', trace]);
+    assert.equal(status, 0, `nothing is lost: ${stderr}${stdout.slice(-500)}`);
+    const { servers } = JSON.parse(stdout);
+    assert.equal(servers.length, 1);
+    return { server: servers[0], of: (name) => servers[0].commands.find((c) => c.name === name) };
+}
+
+// Commands of all kinds, and what must be counted of them.
+async function mixed(client) {
+    const set = (n, size, more = '') => `set key${n} 0 0 ${size}${more}\r\n${'x'.repeat(size)}\r\n`;
+    for (let n = 0; n < 20; n++) await client.ask(set(n, 100), 'STORED\r\n');
+    await client.ask(set('large', 300_000), 'STORED\r\n'); // more than one read
+    await client.write(set('silent', 10, ' noreply'));
+    for (let n = 0; n < 30; n++) await client.ask(`get key${n}\r\n`, 'END\r\n'); // 20 hits, 10 misses
+    await client.ask('get key1 key2 nothing keylarge\r\n', 'END\r\n'); // 3 hits, 1 miss
+    await client.ask('gets key1\r\nget nothing\r\nversion\r\n', '\r\n'); // together
+    await eventually('all three are answered', () => /END\r\nEND\r\nVERSION .*\r\n$/.test(client.got));
+    await client.ask('add key1 0 0 1\r\nx\r\n', 'NOT_STORED\r\n');
+    await client.ask('set number 0 0 1\r\n5\r\n', 'STORED\r\n');
+    await client.ask('incr number 2\r\n', '7\r\n');
+    await client.ask('incr nothing 2\r\n', 'NOT_FOUND\r\n');
+    await client.ask('delete key1\r\n', 'DELETED\r\n');
+    await client.ask('delete key1\r\n', 'NOT_FOUND\r\n');
+    await client.ask('touch key2 100\r\n', 'TOUCHED\r\n');
+    await client.ask('nonsense\r\n', 'ERROR\r\n');
+    // meta commands: of those with q only what is there is answered
+    await client.ask('mg key2 v\r\n', 'x\r\n');
+    await client.ask('mg nothing v\r\n', 'EN\r\n');
+    await client.ask('mg key3 v q\r\nmg nothing v q\r\nmn\r\n', 'MN\r\n');
+    await client.ask('ms meta 2\r\nab\r\n', 'HD\r\n');
+    await client.ask('md meta\r\n', 'HD\r\n');
+    await client.ask('get value-that-is-a-command\r\n', 'END\r\n');
+    await client.ask('set trap 0 0 12\r\nget trap\r\n\r\n\r\n', 'STORED\r\n');
+    await client.ask(Array.from({ length: 200 }, (_, n) => `get key${n % 25}\r\n`).join(''), 'END\r\n');
+    await eventually('the pipeline is answered', async () => (await client.stats()).cmd_get >= 30 + 4 + 2 + 4 + 1 + 200);
+}
+
+function check({ server, of }, stats, client) {
+    const sum = (names, what) => names.map((name) => of(name)?.[what] ?? 0).reduce((a, b) => a + b, 0);
+    const gets = ['get', 'gets', 'mg'];
+    assert.equal(sum(gets, 'keys_count'), stats.cmd_get);
+    assert.equal(sum(gets, 'hits_count'), stats.get_hits);
+    assert.equal(sum(gets, 'misses_count'), stats.get_misses);
+    assert.equal(sum(['set', 'add', 'ms'], 'commands_count'), stats.cmd_set);
+    assert.equal(of('set').commands_count, 24);
+    assert.equal(of('add').refused_count, 1);
+    assert.deepEqual([of('delete').hits_count, of('delete').misses_count], [1, 1]);
+    assert.deepEqual([of('incr').hits_count, of('incr').misses_count], [stats.incr_hits, stats.incr_misses]);
+    assert.equal(of('touch').commands_count, stats.cmd_touch);
+    assert.deepEqual([of('other').commands_count, of('other').errors_count], [1, 1]);
+    assert.equal(of('mg').commands_count, 4);
+    assert.equal(of('ms').refused_count, 0);
+    assert.equal(of('version').commands_count, 1);
+    assert.equal(server.unread_bytes, 0);
+    const bytes = (what) => server.commands.map((c) => c[what]).reduce((a, b) => a + b);
+    assert.equal(bytes('bytes'), client.sent);
+    assert.equal(bytes('reply_bytes'), client.got.length);
+    assert.ok(server.commands.every((c) => c.executed_ns > 0 && c.worst_ns >= c.p50_ns * 0.98), JSON.stringify(server.commands));
+    const threads = server.threads.filter((thread) => thread.commands_count);
+    assert.equal(threads.length, 1, 'one connection is one thread\'s');
+    assert.ok(threads[0].waits_count > 50);
+}
+
+test('a stripped memcached that is started: commands, hits and misses, bytes, by its own counters', async (t) => {
+    const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+    const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'memcached', '-p', port, ...OPTIONS);
+    const client = await connects(t, port);
+    await mixed(client);
+    const stats = await client.stats();
+    await client.close();
+    run.child.kill('SIGINT');
+    await run.ended;
+    const [program] = manifestOf(trace).processes;
+    assert.equal(program.runtime, 'memcached');
+    assert.deepEqual(program.missing, []);
+    const model = await modelOf(t, trace);
+    check(model, stats, client);
+    assert.match(model.server.name, /^memcached/);
+    const { stdout } = await finish(t, SONDE, ['memcached', trace]);
+    assert.match(stdout, /keys that were asked for/);
+    assert.match(stdout, /\n +get +233 /);
+});
+
+test('a memcached that runs is attached to and left as it was', async (t) => {
+    const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+    const server = start(t, 'memcached', ['-p', port, ...OPTIONS]);
+    const early = await connects(t, port); // is there before sonde is
+    await early.ask('get nothing\r\n', 'END\r\n');
+    const before = await early.stats();
+    const attached = sonde(t, 'attach', '--no-kernel', '-o', trace, server.pid);
+    await eventually('sonde is attached', () => /attached/.test(attached.stderr));
+    const client = await connects(t, port);
+    await mixed(client);
+    const stats = await client.stats();
+    await client.close();
+    attached.child.kill('SIGINT');
+    const { status, stderr } = await attached.ended;
+    assert.equal(status, 0, stderr);
+    for (const name of Object.keys(stats)) stats[name] -= before[name] ?? 0;
+    const model = await modelOf(t, trace);
+    check(model, stats, client);
+    assert.match(model.server.name, new RegExp(`^memcached:${port}$`));
+    assert.match(await early.ask('get nothing\r\n', 'END\r\n'), /^END/, 'it goes on');
+});
+
+// A command of the binary protocol.
+function binary(code, key = '', extras = '', value = '') {
+    const head = Buffer.alloc(24);
+    head.set([0x80, code, 0, key.length, extras.length]);
+    head.writeUInt32BE(extras.length + key.length + value.length, 8);
+    return Buffer.concat([head, Buffer.from(extras + key + value, 'latin1')]);
+}
+
+test('the binary protocol is counted like text; what is neither is said to be unknown', async (t) => {
+    const GET = 0, SET = 1, DELETE = 4, QUIET_GET = 9, NOOP = 10, HEADER = 24, FLAGS = 4;
+    const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+    const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'memcached', '-p', port, ...OPTIONS);
+    const client = await connects(t, port), value = 'x'.repeat(30_000);
+    const ask = async (command, bytes) => {
+        const from = client.got.length;
+        client.sent += command.length;
+        client.socket.write(command);
+        await eventually('the answer is whole', () => client.got.length - from >= bytes);
+        assert.equal(client.got.length - from, bytes);
+    };
+    const miss = HEADER + 'Not found'.length;
+    await ask(binary(SET, 'key', '\0'.repeat(8), value), HEADER);
+    await ask(binary(GET, 'key'), HEADER + FLAGS + value.length);
+    await ask(binary(GET, 'nothing'), miss);
+    await ask(Buffer.concat([binary(QUIET_GET, 'nothing'), binary(QUIET_GET, 'key'), binary(QUIET_GET, 'nothing'), binary(NOOP)]), HEADER + FLAGS + value.length + HEADER);
+    await ask(binary(DELETE, 'key'), HEADER);
+    await ask(binary(DELETE, 'key'), miss);
+    await client.close();
+    const stranger = await connects(t, port);
+    stranger.socket.write(Buffer.from([0x16, 3, 1, 0, 5, 1, 2, 3, 4, 10])); // as TLS begins
+    await eventually('it was read', () => stranger.got.length || stranger.socket.destroyed);
+    stranger.socket.destroy();
+    const last = await connects(t, port);
+    const stats = await last.stats();
+    await last.close();
+    run.child.kill('SIGINT');
+    await run.ended;
+    const { server, of } = await modelOf(t, trace);
+    assert.equal(server.unread_bytes, 10);
+    assert.deepEqual([of('get').commands_count, of('get').hits_count, of('get').misses_count], [5, stats.get_hits, stats.get_misses]);
+    assert.deepEqual([of('set').commands_count, of('set').keys_count, of('set').refused_count], [1, 0, 0]);
+    assert.deepEqual([of('delete').commands_count, of('delete').hits_count, of('delete').refused_count], [2, 1, 1]);
+    assert.equal(of('other').commands_count, 1);
+    const bytes = (what) => server.commands.filter((c) => c.name !== 'stats').map((c) => c[what]).reduce((a, b) => a + b);
+    assert.deepEqual([bytes('bytes'), bytes('reply_bytes')], [client.sent, client.got.length]);
+    const { stdout } = await finish(t, SONDE, ['memcached', trace]);
+    assert.match(stdout, /10 B from clients were not understood/);
+});
+
+test('a recording without Memcached says so', async (t) => {
+    const folder = temporary(t), trace = path.join(folder, 'trace');
+    await finish(t, SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, '-e', '0']);
+    const { stdout } = await finish(t, SONDE, ['memcached', trace]);
+    assert.match(stdout, /No Memcached server is in this recording/);
+});
