@@ -54,6 +54,14 @@ async function modelOf(t, trace) {
     return { server: servers[0], of: (name) => servers[0].commands.find((c) => c.name === name) };
 }
 
+// What the states over time say at their ends.
+async function statesOf(t, trace) {
+    const { status, stdout, stderr } = await finish(t, SONDE, ['trace', 'states', '--json', '-a', 'Memcached/**', trace]);
+    assert.equal(status, 0, stderr);
+    const states = stdout.trim().split('\n').map((line) => JSON.parse(line)).filter((state) => state.value !== null);
+    return (name) => states.filter((state) => state.attribute.split('/').slice(2).join('/') === name).at(-1)?.value;
+}
+
 // Commands of all kinds, and what must be counted of them.
 async function mixed(client) {
     const set = (n, size, more = '') => `set key${n} 0 0 ${size}${more}\r\n${'x'.repeat(size)}\r\n`;
@@ -84,6 +92,8 @@ async function mixed(client) {
     await eventually('the pipeline is answered', async () => (await client.stats()).cmd_get >= 30 + 4 + 2 + 4 + 1 + 200);
 }
 
+const sums = (server) => Object.fromEntries(['hits_count', 'misses_count', 'bytes', 'reply_bytes'].map((what) => [what, server.commands.map((c) => c[what]).reduce((a, b) => a + b, 0)]));
+
 function check({ server, of }, stats, client) {
     const sum = (names, what) => names.map((name) => of(name)?.[what] ?? 0).reduce((a, b) => a + b, 0);
     const gets = ['get', 'gets', 'mg'];
@@ -101,9 +111,7 @@ function check({ server, of }, stats, client) {
     assert.equal(of('ms').refused_count, 0);
     assert.equal(of('version').commands_count, 1);
     assert.equal(server.unread_bytes, 0);
-    const bytes = (what) => server.commands.map((c) => c[what]).reduce((a, b) => a + b);
-    assert.equal(bytes('bytes'), client.sent);
-    assert.equal(bytes('reply_bytes'), client.got.length);
+    assert.deepEqual([sums(server).bytes, sums(server).reply_bytes], [client.sent, client.got.length]);
     assert.ok(server.commands.every((c) => c.executed_ns > 0 && c.worst_ns >= c.p50_ns * 0.98), JSON.stringify(server.commands));
     const threads = server.threads.filter((thread) => thread.commands_count);
     assert.equal(threads.length, 1, 'one connection is one thread\'s');
@@ -125,6 +133,10 @@ test('a stripped memcached that is started: commands, hits and misses, bytes, by
     const model = await modelOf(t, trace);
     check(model, stats, client);
     assert.match(model.server.name, /^memcached/);
+    const last = await statesOf(t, trace), { hits_count: hits, misses_count: misses } = sums(model.server);
+    assert.deepEqual(['Keys/Hits', 'Keys/Misses', 'Bytes in', 'Bytes out', 'Connections'].map(last), [hits, misses, client.sent, client.got.length, 0]);
+    const { tid } = model.server.threads.find((thread) => thread.commands_count);
+    assert.equal(last(`Threads/${tid}/Command`), 'stats');
     const { stdout } = await finish(t, SONDE, ['memcached', trace]);
     assert.match(stdout, /keys that were asked for/);
     assert.match(stdout, /\n +get +233 /);

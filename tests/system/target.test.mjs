@@ -60,5 +60,5 @@ test('a target is its directory and one line', () => {
     const naming = fs.readdirSync(path.join(root, 'src'), { recursive: true }).filter((name) => /\.(c|h|in)$/.test(name) || /meson\.build$/.test(name))
         .map((name) => path.join('src', name)).filter((name) => !name.startsWith(own))
         .flatMap((name) => fs.readFileSync(path.join(root, name), 'utf8').replace(/\/\*[^]*?\*\//g, '').split('\n').filter((line) => /(\b|_)jobs(\b|_)/i.test(line)).map((line) => `${name}: ${line.trim()}`));
-    assert.deepEqual(naming, ['src/event/targets.h: L(e, jobs, 3, "jobs")']);
+    assert.deepEqual(naming.map((line) => line.replace(/\s*\\$/, '')), ['src/event/targets.h: L(e, jobs, 3, "jobs")']);
 });
