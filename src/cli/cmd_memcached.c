@@ -77,8 +77,8 @@ static void add_commands(struct text *to, struct memcached_server *server, doubl
                   "   %-10s %10" PRIu64 " %10.0f %10" PRIu64 " %8s %8" PRIu64 " %8" PRIu64
                   " %9s %9s %9s %8s %8s\n",
                   c->name, c->commands, seconds > 0 ? (double)c->commands / seconds : 0, memcached_misses(c),
-                  hits, c->refused, c->errors, say_ns((uint64_t)sketch_quantile(&c->latency, 0.5), p50),
-                  say_ns((uint64_t)sketch_quantile(&c->latency, 0.99), p99), say_ns(c->worst_ns, worst),
+                  hits, c->refused, c->errors, say_ns(memcached_quantile(c, 0.5), p50),
+                  say_ns(memcached_quantile(c, 0.99), p99), say_ns(c->worst_ns, worst),
                   redis_say_bytes(c->bytes, in), redis_say_bytes(c->reply_bytes, out));
     }
 }
@@ -115,9 +115,12 @@ static void add_server(struct text *to, struct memcached_server *server, const s
               sum.keys, sum.hits, hits, redis_say_bytes(sum.bytes, in),
               redis_say_bytes(sum.reply_bytes, out));
     if (server->queued.count)
-        text_addf(to, "   After its thread had woken up, a connection waited %s for others (p50; p99 %s).\n",
-                  say_ns((uint64_t)sketch_quantile(&server->queued, 0.5), half),
-                  say_ns((uint64_t)sketch_quantile(&server->queued, 0.99), most));
+        text_addf(
+            to,
+            "   Once a thread had woken up, it took %s (p50; p99 %s) until a connection's commands were "
+            "read; others came first.\n",
+            say_ns((uint64_t)sketch_quantile(&server->queued, 0.5), half),
+            say_ns((uint64_t)sketch_quantile(&server->queued, 0.99), most));
     if (server->unread_bytes)
         text_addf(to,
                   "   %s from clients were not understood (TLS): their commands "

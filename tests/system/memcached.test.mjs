@@ -112,7 +112,7 @@ function check({ server, of }, stats, client) {
     assert.equal(of('version').commands_count, 1);
     assert.equal(server.unread_bytes, 0);
     assert.deepEqual([sums(server).bytes, sums(server).reply_bytes], [client.sent, client.got.length]);
-    assert.ok(server.commands.every((c) => c.executed_ns > 0 && c.worst_ns >= c.p50_ns * 0.98), JSON.stringify(server.commands));
+    assert.ok(server.commands.every((c) => c.executed_ns > 0 && c.worst_ns >= c.p50_ns), JSON.stringify(server.commands));
     const threads = server.threads.filter((thread) => thread.commands_count);
     assert.equal(threads.length, 1, 'one connection is one thread\'s');
     assert.ok(threads[0].waits_count > 50);
@@ -133,6 +133,7 @@ test('a stripped memcached that is started: commands, hits and misses, bytes, by
     const model = await modelOf(t, trace);
     check(model, stats, client);
     assert.match(model.server.name, /^memcached/);
+    assert.doesNotMatch((await finish(t, SONDE, ['report', trace])).stdout, /Redis commands/);
     const last = await statesOf(t, trace), { hits_count: hits, misses_count: misses } = sums(model.server);
     assert.deepEqual(['Keys/Hits', 'Keys/Misses', 'Bytes in', 'Bytes out', 'Connections'].map(last), [hits, misses, client.sent, client.got.length, 0]);
     const { tid } = model.server.threads.find((thread) => thread.commands_count);

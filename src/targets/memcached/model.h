@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "base/macro.h"
 #include "base/map.h"
 #include "span/sketch.h"
 #include "trace/event_names.h"
@@ -72,6 +73,12 @@ static inline uint64_t memcached_misses(const struct memcached_command *command)
 {
     uint64_t found = command->hits + command->errors;
     return command->keys - (found < command->keys ? found : command->keys);
+}
+
+/* The execution time that this part of the commands (0 to 1) did not exceed. */
+static inline uint64_t memcached_quantile(const struct memcached_command *command, double part)
+{
+    return MIN((uint64_t)sketch_quantile(&command->latency, part), command->worst_ns);
 }
 
 /* Sums over all commands. */

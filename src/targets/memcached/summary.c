@@ -14,8 +14,8 @@ static json_t *command_json(const struct memcached_command *c)
                      number(c->hits), "misses_count", number(memcached_misses(c)), "refused_count",
                      number(c->refused), "errors_count", number(c->errors), "bytes", number(c->bytes),
                      "reply_bytes", number(c->reply_bytes), "executed_ns", number(c->time_ns), "p50_ns",
-                     number((uint64_t)sketch_quantile(&c->latency, 0.5)), "p99_ns",
-                     number((uint64_t)sketch_quantile(&c->latency, 0.99)), "worst_ns", number(c->worst_ns));
+                     number(memcached_quantile(c, 0.5)), "p99_ns", number(memcached_quantile(c, 0.99)),
+                     "worst_ns", number(c->worst_ns));
 }
 
 static json_t *thread_json(const struct memcached_thread *t)
