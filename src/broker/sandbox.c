@@ -163,12 +163,17 @@ static bool become_nobody_else(void)
 
 /* Where there is no such number (a container with user numbers of its own) root goes on without capabilities.
  */
-static bool drop_capabilities(void)
+static bool keep_capabilities(uint32_t kept)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {0};
+    struct __user_cap_data_struct some[2] = {{.effective = kept, .permitted = kept}};
     return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 &&
-           syscall(SYS_capset, &head, none) == 0;
+           syscall(SYS_capset, &head, some) == 0;
+}
+
+static bool drop_capabilities(void)
+{
+    return keep_capabilities(0);
 }
 
 /* ---- the filter of system calls ---- */
@@ -358,10 +363,12 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
 
 /* What libraries read: time zones, other libraries, how many CPUs and how much memory there are (DuckDB fails
  * without its control group); and the addresses of hosts. */
-static const char *const
-    ALWAYS_READ[] = {"/usr/share/zoneinfo",     "/etc/ld.so.cache", "/proc/self/cgroup", "/sys/fs/cgroup",
-                     "/sys/devices/system/cpu", "/proc/meminfo",    "/proc/stat"},
-    *const NETWORK_READ[] = {"/etc/resolv.conf", "/etc/hosts",    "/etc/nsswitch.conf",
+static const char *const ALWAYS_READ[] = {"/dev/null",         "/dev/urandom",   "/usr/share/zoneinfo",
+                                          "/etc/ld.so.cache",  "/usr/lib",       "/lib",
+                                          "/proc/self/cgroup", "/sys/fs/cgroup", "/sys/devices/system/cpu",
+                                          "/proc/meminfo",     "/proc/stat"},
+                         *const NETWORK_READ[] = {
+                             "/etc/resolv.conf", "/etc/hosts",    "/etc/nsswitch.conf",
                              "/etc/host.conf",   "/etc/gai.conf", "/etc/services",
                              "/etc/ssl",         "/etc/pki",      "/usr/share/ca-certificates"};
 
@@ -388,7 +395,8 @@ static void allow_all(int rules, const struct sandbox_rights *rights)
 
 int sandbox_confine(const struct sandbox_rights *rights, struct problem *problem)
 {
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !drop_capabilities())
+    bool ports = rights->network && geteuid() == 0 && keep_capabilities(1u << CAP_NET_BIND_SERVICE);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || (!ports && !drop_capabilities()))
         return problem_set(problem, -EPERM, "rights that reading needs not cannot be given up: %s",
                            strerror(errno));
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -40,7 +40,8 @@ struct sandbox_rights {
     const char *empties; /* a directory below which empty directories may be removed; may be NULL */
     bool scripts;        /* reads where scripts and their source maps lie: all but the system's own
                           * directories, and what is hidden in root's home */
-    bool network;        /* listens and connects, and reads what names of hosts need */
+    bool network;        /* listens and connects, and reads what names of hosts need; root keeps the right to
+                          * listen on ports below 1024 */
 };
 
 /* Confines the calling process, with all threads that it will have, for good to these rights: no capability,

@@ -22,11 +22,16 @@ struct confined_command {
     const char *reads;     /* options whose values are files that it reads too */
     const char *writes;    /* the option whose value is the file that it writes; - is standard output */
     const char *folder;    /* "OPTION=VALUE" with which that is a directory */
-    const char *temporary; /* the option with which it needs a directory for temporary files */
+    const char *keeps;     /* the option whose value is a directory that it keeps */
+    const char *view;      /* unless this option is given, it writes into directories that it reads */
+    const char *temporary; /* the option with which it needs a directory for temporary files; *: always */
     const char *connects;  /* options with which it sends something somewhere */
+    const char *unless;    /* the option with which it cannot be confined, since it starts programs */
     bool scratch;          /* may need one temporary file */
     bool scripts;          /* looks for source maps beside the scripts that a recording names */
     bool optional;         /* an operand that is no file is a process or a port: then it records */
+    bool listens;          /* has a server, and connects to what its options name */
+    bool named;            /* operands are no files but names */
 };
 
 static const struct confined_command COMMANDS[] = {
@@ -38,6 +43,9 @@ static const struct confined_command COMMANDS[] = {
     {"diagnose", .scripts = true, .reads = "table mapping normal", .writes = "bundle"},
     {"diff", .scripts = true, .writes = "output"},
     {"profile --merge", .writes = "output", .connects = "push"},
+    {"watch", .listens = true, .named = true, .reads = "table follow", .writes = "bundle"},
+    {"serve", .listens = true, .scripts = true, .reads = "table audit token-file send-token-file",
+     .keeps = "data", .view = "no-keep", .temporary = "*", .unless = "action"},
 };
 
 /* ---- the command line ---- */
@@ -79,9 +87,13 @@ void confine_option(struct confine *c, const char *option, const char *value)
         add_reading(c, value);
     if (value && among(option, command->writes) && strcmp(value, "-") != 0)
         c->writes = value;
+    if (value && among(option, command->keeps))
+        c->keeps = value;
     c->folder |= command->folder && strcmp(set, command->folder) == 0;
     c->temporary |= among(option, command->temporary);
     c->connects |= among(option, command->connects);
+    c->no_view |= among(option, command->view);
+    c->free |= among(option, command->unless);
 }
 
 /* ---- what is done while there are rights ---- */
@@ -89,35 +101,57 @@ void confine_option(struct confine *c, const char *option, const char *value)
 /* Another file system tree, as /proc/PID/root, is entered anew for each file, which takes capabilities. */
 static bool through_process(const char *path)
 {
-    return strncmp(path, "/proc/", 6) == 0;
+    return path && strncmp(path, "/proc/", 6) == 0;
 }
 
-/* The first operand that is not root's: everything is read as its owner. NULL: there is none. */
-static const char *find_foreign(const struct confine *c)
+static bool is_directory(const char *path)
 {
     struct stat st;
-    for (size_t i = c->operands_at; i < c->reads.count; i++)
-        if (stat(c->reads.at[i], &st) == 0 && st.st_uid != 0)
-            return c->reads.at[i];
-    return NULL;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* A directory of root's own becomes that of the owner of what is read. */
+static bool belongs_to_another(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_uid != 0;
+}
+
+/* The first operand that is not root's, or else the directory that is kept: everything is done as its owner.
+ * NULL: there is none. */
+static const char *find_foreign(const struct confine *c)
+{
+    for (size_t i = c->command->named ? 0 : c->operands_at; i < c->reads.count; i++)
+        if (belongs_to_another(c->reads.at[i]))
+            return c->reads.at[i];
+    return c->keeps && belongs_to_another(c->keeps) ? c->keeps : NULL;
+}
+
+/* A new directory of ours becomes that of the owner of what is read. */
 static void hand_over(const char *path, const char *foreign)
 {
-    struct stat st, owner;
+    struct stat st, owner = {0};
     _cleanup_(file_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (foreign && fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == 0 && stat(foreign, &owner) == 0)
+    if (fd >= 0 && fstat(fd, &st) == 0 && (!foreign || stat(foreign, &owner) == 0) &&
+        st.st_uid != owner.st_uid && (st.st_uid == 0 || owner.st_uid == 0))
         (void)!fchown(fd, owner.st_uid, owner.st_gid);
+}
+
+static int make_directory(const char *path, const char *foreign)
+{
+    bool there = access(path, F_OK) == 0;
+    int r = file_make_folder(path);
+    if (r >= 0 && !there)
+        hand_over(path, foreign);
+    return r;
 }
 
 static int prepare_writing(const struct confine *c, const char *foreign, struct problem *problem)
 {
-    bool there = access(c->writes, F_OK) == 0;
-    int r = c->folder ? file_make_folder(c->writes) : owner_reserve(c->writes);
-    if (r >= 0 && c->folder && !there)
-        hand_over(c->writes, foreign);
-    return r < 0 ? problem_set(problem, r, "%s: %s", c->writes, strerror(-r)) : 0;
+    const char *path = c->writes;
+    int r = path && !c->folder ? owner_reserve(path) : path ? make_directory(path, foreign) : 0;
+    if (r >= 0 && c->keeps)
+        r = make_directory(path = c->keeps, foreign);
+    return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
 }
 
 /* ---- a directory for temporary files ---- */
@@ -165,46 +199,65 @@ static int become_owner(const struct confine *c, const char *foreign, struct pro
 
 static int confine(struct confine *c, struct problem *problem)
 {
-    const char *foreign = find_foreign(c), *writes[2];
-    struct sandbox_rights rights = {.writes = writes, .scripts = c->command->scripts, .network = c->connects};
+    const struct confined_command *command = c->command;
+    const char *foreign = find_foreign(c);
+    ARRAY(const char *) writes = {0};
+    struct sandbox_rights rights = {.scripts = command->scripts, .network = c->connects || command->listens};
     char base[PATH_MAX];
-    bool there = true, sandboxed = true;
-    array_foreach (&c->reads, path) {
-        there &= access(*path, F_OK) == 0;
-        sandboxed &= !through_process(*path);
+    bool there = true, sandboxed = !through_process(c->keeps) && !through_process(c->writes);
+    for (size_t i = 0; i < c->reads.count; i++) {
+        const char *path = c->reads.at[i];
+        there &= access(path, F_OK) == 0;
+        sandboxed &= !through_process(path);
+        if (i >= c->operands_at && command->view && !c->no_view && is_directory(path))
+            c->complete &= array_add(&writes, path) >= 0;
     }
-    int r = there && c->writes ? prepare_writing(c, foreign, problem) : 0;
-    if (r < 0)
-        return r;
-    if (c->writes && c->folder)
-        writes[rights.write_count++] = c->writes;
-    if (c->command->scratch)
+    int r = there ? prepare_writing(c, foreign, problem) : 0;
+    if (command->scratch)
         (void)owner_reserve_temporary(); /* who needs it says that there is none */
-    if (c->temporary && sandboxed) {
+    if (r >= 0 && c->temporary && sandboxed) {
         make_temporary(foreign, base);
         rights.empties = base;
-        writes[rights.write_count++] = temporary;
+        c->complete &= array_add(&writes, (const char *)temporary) >= 0;
     }
-    r = become_owner(c, foreign, problem);
-    if (r < 0 || !sandboxed)
-        return r;
-    rights.reads = c->reads.at;
-    rights.read_count = c->reads.count;
-    on_exit(end_at_once, NULL);
-    return sandbox_confine(&rights, problem);
+    if (c->writes && c->folder)
+        c->complete &= array_add(&writes, c->writes) >= 0;
+    if (c->keeps)
+        c->complete &= array_add(&writes, c->keeps) >= 0;
+    if (r >= 0)
+        r = c->complete ? become_owner(c, foreign, problem) : problem_set(problem, -ENOMEM, "out of memory");
+    if (r >= 0 && sandboxed) {
+        rights.reads = c->reads.at;
+        rights.read_count = c->reads.count;
+        rights.writes = writes.at;
+        rights.write_count = writes.count;
+        on_exit(end_at_once, NULL);
+        r = sandbox_confine(&rights, problem);
+    }
+    array_done(&writes);
+    return r;
 }
 
 int confine_end(struct confine *c, const char *const *operands, size_t count, struct problem *problem)
 {
+    const struct confined_command *command = c->command;
     int r = 0;
     c->operands_at = c->reads.count;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; command && !command->named && i < count; i++)
         add_reading(c, operands[i]);
-    bool records = c->command && c->command->optional && (!count || access(operands[0], F_OK) < 0);
-    if (c->command && count && !records && geteuid() == 0)
-        r = c->complete ? confine(c, problem) : problem_set(problem, -ENOMEM, "out of memory");
+    bool records = command && command->optional && (!count || access(operands[0], F_OK) < 0);
+    bool works = command && (count || command->listens) && !records && !c->free;
+    if (works && geteuid() == 0) {
+        c->temporary |= command->temporary && strcmp(command->temporary, "*") == 0;
+        r = confine(c, problem);
+    }
     array_done(&c->reads);
     return r;
+}
+
+void confine_drop(struct confine *c)
+{
+    array_done(&c->reads);
 }
 
 int confine_reading(const char *command, const char *folder, struct problem *problem)

@@ -16,10 +16,10 @@ struct confined_command;
 struct confine {
     const struct confined_command *command; /* NULL: it is not confined */
     ARRAY(const char *) reads;
-    size_t operands_at; /* in reads; before are values of options */
-    const char *writes; /* NULL: nothing */
-    bool folder;        /* it writes a directory */
-    bool temporary, connects, complete;
+    size_t operands_at;         /* in reads; before are values of options */
+    const char *writes, *keeps; /* NULL: nothing */
+    bool folder;                /* it writes a directory */
+    bool temporary, connects, no_view, free, complete;
 };
 
 /* Of the command of that name. */
@@ -33,6 +33,9 @@ void confine_option(struct confine *c, const char *option, const char *value);
  * from then on. Without root's rights nothing changes. 0 or a negative errno with problem set: then nothing
  * must be read. Ends the use of c. */
 int confine_end(struct confine *c, const char *const *operands, size_t count, struct problem *problem);
+
+/* The command line is wrong: nothing is done. Ends the use of c. */
+void confine_drop(struct confine *c);
 
 /* All of it for one that reads this one directory and writes nothing. */
 int confine_reading(const char *command, const char *folder, struct problem *problem);

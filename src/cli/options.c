@@ -272,9 +272,13 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
     }
     *ret_first = r.at - operands;
     if (r.help)
-        return cli_help(self);
-    size_t count = status >= 0 ? 0 : (size_t)(argc - *ret_first); /* a usage error: nothing will be read */
-    int confined = confine_end(&r.confine, (const char *const *)argv + *ret_first, count, &problem);
+        status = cli_help(self);
+    if (status >= 0) {
+        confine_drop(&r.confine);
+        return status;
+    }
+    int confined = confine_end(&r.confine, (const char *const *)argv + *ret_first,
+                               (size_t)(argc - *ret_first), &problem);
     if (confined < 0)
         return cli_fail(confined == -EACCES || confined == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     return status;

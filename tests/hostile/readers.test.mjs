@@ -131,3 +131,46 @@ test('names with .. and numbers without end are refused or read, and nothing is 
         }
     }
 });
+
+test('servers have the right to listen, to read what they show and to keep what they receive, and no other', { skip }, async (t) => {
+    const folder = temporary(t), dir = recording(folder, NOBODY), data = path.join(folder, 'data');
+    fs.chmodSync(folder, 0o711);
+    const statusOf = (running) => fs.readFileSync(`/proc/${running.pid}/status`, 'utf8');
+    const PORT = /on port (\d+)/;
+    // As the owner of what it shows: with a view kept beside the recording.
+    const serving = start(t, SONDE, ['serve', '--listen', '127.0.0.1:0', '--data', data, dir]);
+    const [, port] = await serving.until(PORT);
+    assert.match(statusOf(serving), /^Uid:\t65534\t[^]*^CapEff:\t0+$[^]*^NoNewPrivs:\t1$[^]*^Seccomp:\t2$/m);
+    const page = await fetch(`http://127.0.0.1:${port}/`);
+    assert.equal(page.status, 200);
+    await eventually('what was read is kept beside it', () => fs.existsSync(path.join(dir, 'view', 'key')));
+    const spans = { resourceSpans: [] };
+    assert.equal((await fetch(`http://127.0.0.1:${port}/v1/traces`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(spans) })).status, 200);
+    serving.child.kill('SIGTERM');
+    assert.equal((await serving.ended).status, 0, serving.describe());
+    assert.deepEqual([...files(dir), ...files(data)].filter((file) => fs.statSync(file).uid !== NOBODY), []);
+    // As root: ports below 1024, and nothing else.
+    for (const words of [['serve'], ['watch', 'shop']]) {
+        const running = start(t, SONDE, [...words, '--listen', '127.0.0.1:0']);
+        await running.until(PORT);
+        assert.match(statusOf(running), /^CapEff:\t0+400$[^]*^NoNewPrivs:\t1$[^]*^Seccomp:\t2$/m, words[0]);
+        running.child.kill('SIGTERM');
+        await running.ended;
+    }
+});
+
+test('every option that the table of confined commands names is an option of that command', async (t) => {
+    const source = fs.readFileSync(path.join(root, 'src', 'cli', 'confine.c'), 'utf8'), table = /COMMANDS\[\] = \{\n([^]*?)\n\};/.exec(source)[1];
+    let checked = 0;
+    for (const [, name, rest] of table.matchAll(/\{"([^"]+)"([^{}]*)\}/g)) {
+        const help = (await finish(t, SONDE, ['help', name.split(' ')[0]])).stdout;
+        assert.ok(help, name);
+        for (const [, words] of rest.matchAll(/"([^"]+)"/g)) {
+            for (const option of words.split(' ').filter((word) => word !== '*').map((word) => word.split('=')[0])) {
+                assert.match(help, new RegExp(`--${option}\\b`), `sonde ${name} --${option}`);
+                checked++;
+            }
+        }
+    }
+    assert.ok(checked >= 15, `only ${checked} options were found in the table`);
+});
