@@ -89,9 +89,14 @@ static void ask_or_wait(uint64_t due_ns, const char *request)
 
 static bool is_whole(const struct connection *c, bool redis)
 {
+    static const char LAST_CHUNK[] = "\r\n0\r\n\r\n";
+    const size_t last = sizeof(LAST_CHUNK) - 1;
     if (redis)
         return c->length && c->answer[c->length - 1] == '\n';
     const char *end = memmem(c->answer, c->length, "\r\n\r\n", 4);
+    const char *chunked = end ? strcasestr(c->answer, "\r\nTransfer-Encoding: chunked\r\n") : NULL;
+    if (chunked && chunked < end)
+        return memcmp(c->answer + c->length - last, LAST_CHUNK, last) == 0;
     const char *field = end ? strcasestr(c->answer, "\r\nContent-Length:") : NULL;
     return field && field < end &&
            c->length >=

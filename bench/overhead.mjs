@@ -48,11 +48,18 @@ const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
 // ---- services ----
 
+// Services and sondes that run; what is left of them is stopped however this ends.
+const running = new Set();
+const untilEnded = (child) => {
+    running.add(child);
+    return new Promise((resolve) => child.on('exit', (status) => (running.delete(child), resolve(status))));
+};
+
 // Starts a service on processor 0.
 function launch(command, stdout, env = {}) {
     const [program, ...args] = pinned(0, ...command);
     const child = spawn(program, args, { stdio: ['ignore', stdout, 'ignore'], env: { ...process.env, ...env } });
-    const ended = new Promise((resolve) => child.on('exit', resolve));
+    const ended = untilEnded(child);
     const stop = async (pid) => {
         process.kill(pid, 'SIGTERM');
         await ended;
@@ -65,7 +72,7 @@ async function attach(pid, mode) {
     const folder = path.join(work, `trace-${Date.now()}`);
     const [program, ...args] = pinned(1, sonde, 'attach', '--json', '--budget', '100,4096', ...mode, '-o', folder, pid);
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
-    const ended = new Promise((resolve) => child.on('exit', resolve));
+    const ended = untilEnded(child);
     let said = '';
     await new Promise((resolve, reject) => {
         child.stderr.on('data', (part) => /attached to 1/.test((said += part)) && resolve());
@@ -94,7 +101,6 @@ async function switchOn(pid, state) {
 // Requests at random times, so many a second: { requests, p50_us, p90_us, p99_us }.
 const openLoop = (port, rate, ...more) => {
     const client = path.join(path.dirname(sonde), 'bench', 'open_loop');
-    if (!fs.existsSync(client)) throw new Error(`${client} is not built (ninja -C build bench/open_loop)`);
     const [command, ...words] = pinned(1, client, port, rate.toFixed(0), 2, ...more);
     const answered = JSON.parse(execFileSync(command, words, { encoding: 'utf8' }));
     if (answered.unanswered) throw new Error(`${answered.unanswered} requests were not answered`);
@@ -120,7 +126,8 @@ let store;
 async function sharedRedis() {
     if (store) return store.port;
     const port = await freePort(), [command, ...args] = pinned(1, 'redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', work);
-    store = { port, child: spawn(command, args, { stdio: 'ignore' }) };
+    store = { port };
+    untilEnded(spawn(command, args, { stdio: 'ignore' }));
     while (!(await answers(port))) await pause(50);
     return port;
 }
@@ -199,6 +206,7 @@ function combinations() {
 }
 
 async function measure() {
+    if (options.latency) execFileSync('ninja', ['-C', path.dirname(sonde), 'bench/open_loop'], { stdio: 'ignore' });
     const until = Date.now() + Number(options.seconds) * 1000, wanted = combinations();
     const counts = new Map(wanted.map((w) => [keyOf(w), 0]));
     for (const line of read()) if (line.commit === commit && counts.has(keyOf(line))) counts.set(keyOf(line), counts.get(keyOf(line)) + 1);
@@ -283,6 +291,6 @@ try {
         print();
     }
 } finally {
-    store?.child.kill('SIGKILL');
+    for (const child of running) child.kill('SIGTERM');
     fs.rmSync(work, { recursive: true, force: true });
 }
