@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "http/deadline.h"
 #include "http/guard.h"
 #include "http/listen.h"
 
@@ -23,12 +26,15 @@
 #define POOL_BYTES      ((size_t)32 << 10) /* of a connection: its header and what was read of its body */
 #define COMPRESS_FROM   1024               /* bytes; less is not worth it */
 #define TIMEOUT_S       30                 /* without a byte in either direction */
+#define HEADER_MS       30000  /* from a connection's start, or its last request, to a whole header */
+#define REQUEST_MS      600000 /* from there to the answer's last byte */
 
 struct http_server {
     struct http_settings settings;
     struct http_guard guard;
     struct MHD_Daemon *daemon;
     uint16_t port;
+    struct deadlines *deadlines;
     size_t held;               /* atomic: bytes of bodies being received */
     struct http_counts counts; /* atomic */
 };
@@ -244,6 +250,21 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
     return send_response(connection, &response);
 }
 
+/* Of the connection's socket; NULL when there was no memory for it. */
+static struct deadline *deadline_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static int fd_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
+}
+
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data, size_t *size,
                                   void **state)
@@ -252,6 +273,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     struct incoming *in = *state;
     if (!in) {
         *state = in = calloc(1, sizeof(*in));
+        deadline_set(deadline_of(connection), server->settings.request_ms * NS_PER_MS);
         return in ? MHD_YES : MHD_NO;
     }
     if (*size) {
@@ -267,6 +289,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 {
     struct http_server *server = context;
     struct incoming *in = *state;
+    deadline_set(deadline_of(connection), server->settings.header_ms * NS_PER_MS);
     if (!in)
         return;
     __atomic_sub_fetch(&server->held, in->capacity, __ATOMIC_RELAXED);
@@ -289,8 +312,12 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http_server *server = context;
-    __atomic_add_fetch(&server->counts.connections, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1,
-                       __ATOMIC_RELAXED);
+    bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
+    __atomic_add_fetch(&server->counts.connections, begins ? 1 : -1, __ATOMIC_RELAXED);
+    if (begins)
+        *state = deadline_add(server->deadlines, fd_of(connection), server->settings.header_ms * NS_PER_MS);
+    else
+        deadline_remove(server->deadlines, *state);
 }
 
 int http_server_start(const struct http_settings *settings, struct http_server **ret_server,
@@ -304,12 +331,19 @@ int http_server_start(const struct http_settings *settings, struct http_server *
     server->settings.threads = settings->threads ? settings->threads : THREADS;
     server->settings.body_max = settings->body_max ? settings->body_max : BODY_MAX;
     server->settings.held_max = settings->held_max ? settings->held_max : HELD_MAX;
+    server->settings.header_ms = settings->header_ms ? settings->header_ms : HEADER_MS;
+    server->settings.request_ms = settings->request_ms ? settings->request_ms : REQUEST_MS;
     server->counts.connections_max =
         http_connections_allowed(settings->connections_max ? settings->connections_max : CONNECTIONS_MAX);
     int r =
         http_listen(settings->address, settings->token != NULL, &server->guard, &server->port, &fd, problem);
     server->guard.names = settings->names;
+    if (r == 0)
+        r = deadlines_new(MIN(server->settings.header_ms, server->settings.request_ms) * NS_PER_MS / 8,
+                          &server->deadlines);
     if (r < 0) {
+        if (fd >= 0)
+            close(fd);
         free(server);
         return r;
     }
@@ -327,6 +361,7 @@ int http_server_start(const struct http_settings *settings, struct http_server *
         MHD_OPTION_END);
     if (!server->daemon) {
         close(fd);
+        deadlines_free(server->deadlines);
         free(server);
         return problem_set(problem, -EIO, "%s: the HTTP server does not start", settings->address);
     }
@@ -344,6 +379,7 @@ void http_server_get_counts(const struct http_server *server, struct http_counts
     const uint64_t *from = (const uint64_t *)&server->counts;
     for (size_t i = 0; i < sizeof(*ret_counts) / sizeof(*from); i++)
         ((uint64_t *)ret_counts)[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    ret_counts->slow_connections = deadlines_count(server->deadlines);
 }
 
 const char *http_header(const struct http_request *request, const char *name)
@@ -356,10 +392,17 @@ const char *http_query(const struct http_request *request, const char *name)
     return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+bool http_client_gone(const struct http_request *request)
+{
+    struct pollfd client = {.fd = fd_of(request->connection), .events = POLLRDHUP};
+    return poll(&client, 1, 0) > 0;
+}
+
 void http_server_stop(struct http_server *server)
 {
     if (!server)
         return;
     MHD_stop_daemon(server->daemon);
+    deadlines_free(server->deadlines);
     free(server);
 }

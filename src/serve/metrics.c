@@ -58,6 +58,7 @@ void service_answer_metrics(struct service *service, struct http_response *respo
                  {"sonde_http_connections", "", http.connections},
                  {"sonde_http_connections_max", "", http.connections_max},
                  {"sonde_http_refused_connections_total", "", http.refused_connections},
+                 {"sonde_http_slow_connections_total", "", http.slow_connections},
                  {"sonde_http_refused_requests_total", "{reason=\"host\"}", http.refused_hosts},
                  {"sonde_http_refused_requests_total", "{reason=\"origin\"}", http.refused_origins},
                  {"sonde_http_refused_requests_total", "{reason=\"token\"}", http.refused_tokens},
