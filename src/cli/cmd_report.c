@@ -23,6 +23,7 @@ struct report_options {
     struct reading_options reading;
     const char *gate;
     const char *html; /* the file that the page goes to, or NULL */
+    double html_mb;   /* and how large it may be */
     bool follow, kinds;
 };
 
@@ -352,10 +353,12 @@ static int show(struct report_options *options)
     return status;
 }
 
-/* The page with all that it shows of the recording, up to PAGE_MAX bytes. */
-static int write_page(const char *folder, const char *file)
+#define HTML_MB 20.0
+
+/* The page with all that it shows of the recording, up to so many megabytes. */
+static int write_page(const char *folder, const char *file, double megabytes)
 {
-    enum { PAGE_MAX = 20 << 20 };
+    size_t left_out = 0;
     struct problem problem = {0};
     struct source_status status;
     _cleanup_(source_freep) struct source *source = NULL;
@@ -368,7 +371,8 @@ static int write_page(const char *folder, const char *file)
     if (r >= 0) {
         source_wait(source);
         source_get_status(source, &status);
-        r = status.state == SOURCE_READY ? api_write_file(source, PAGE_MAX, &html) : -EIO;
+        r = status.state == SOURCE_READY ? api_write_file(source, (size_t)(megabytes * 1e6), &html, &left_out)
+                                         : -EIO;
         problem = status.problem;
     }
     if (r >= 0)
@@ -377,6 +381,12 @@ static int write_page(const char *folder, const char *file)
         problem_set(&problem, r, "%s: %s", file, strerror(-r));
     if (r >= 0)
         fprintf(stderr, "sonde: %s is written; open it in a browser\n", file);
+    if (r >= 0 && left_out)
+        fprintf(
+            stderr,
+            "sonde: the overview and findings went in first; %zu requests and tiles of states had no room in "
+            "%g MB (--html-mb)\n",
+            left_out, megabytes);
     return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
                  : EXIT_DONE;
 }
@@ -418,6 +428,8 @@ static const struct option_row ROWS[] = {
      .type = OPTION_CALL, .take = take_gate},
     {"html", .value = "FILE", .text = "write the page as one file, too; it opens without a server",
      .type = OPTION_TEXT, .at = AT(html)},
+    {"html-mb", .value = "N", .text = "with at most about N MB (20): the overview and findings come first",
+     .type = OPTION_NUMBER, .least = 0.1, .most = 2000, .at = AT(html_mb)},
     {"follow", .text = "first show findings as they appear, until the recording ends or Ctrl-C",
      .type = OPTION_FLAG, .at = AT(follow)},
     {"kinds", .text = "list the kinds of findings and their evidence", .type = OPTION_FLAG, .at = AT(kinds)},
@@ -428,7 +440,7 @@ static const struct option_group OPTIONS[] = {{ROWS, 0}, {reading_rows, AT(readi
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct report_options options = {.reading.analyze = ANALYZE_DEFAULTS};
+    struct report_options options = {.reading.analyze = ANALYZE_DEFAULTS, .html_mb = HTML_MB};
     int first, r = options_parse(self, argc, argv, &options, &first);
     if (r >= 0)
         return r;
@@ -439,7 +451,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)
         return r;
     if (options.html) {
-        r = write_page(options.reading.folder, options.html);
+        r = write_page(options.reading.folder, options.html, options.html_mb);
         if (r != EXIT_DONE)
             return r;
     }

@@ -18,6 +18,7 @@ struct tile {
     unsigned zoom;
     uint16_t *values, *second_values;
     uint8_t *shares, *changes, *second_shares;
+    const struct tile_wanted *wanted;  /* or NULL */
     struct map numbers;                /* of a value in the table, by its hash */
     ARRAY(struct history_value) table; /* [0] is null */
     bool failed;
@@ -79,10 +80,6 @@ static int take(void *context, uint32_t column, const struct history_summary *s)
     column = (uint32_t)((s->start_ns - tile->start_ns) >> tile->zoom);
     if (column >= TILE_COLUMNS || !s->shares || !width)
         return 0;
-    while (tile->row < tile->count && tile->quarks[tile->row] != s->quark)
-        tile->row++;
-    if (tile->row >= tile->count)
-        return -EINVAL;
     size_t at = tile->row * TILE_COLUMNS + column;
     tile->values[at] = number_of(tile, s->share[0].value);
     tile->shares[at] = share_of(s->share[0].held_ns, width);
@@ -130,18 +127,29 @@ static void add_tile(const struct tile *tile, uint64_t end_ns, struct text *to)
     text_add(to, "]");
 }
 
-static int summarize(struct history *history, struct tile *tile, uint64_t end_ns, struct problem *problem)
+static int summarize_row(struct history *history, struct tile *tile, uint64_t end_ns, struct problem *problem)
 {
     /* The history may end within a column: that one is asked for by itself. */
+    const uint32_t *quark = &tile->quarks[tile->row];
     uint64_t whole = MIN((end_ns - tile->start_ns) >> tile->zoom, (uint64_t)TILE_COLUMNS);
     uint64_t to_ns = tile->start_ns + (whole << tile->zoom);
     int r = 0;
     if (whole)
-        r = history_summarize(history, tile->quarks, tile->count, tile->start_ns, to_ns, (uint32_t)whole,
-                              take, tile, problem);
-    tile->row = 0;
+        r = history_summarize(history, quark, 1, tile->start_ns, to_ns, (uint32_t)whole, take, tile, problem);
     if (r >= 0 && whole < TILE_COLUMNS && to_ns < end_ns)
-        r = history_summarize(history, tile->quarks, tile->count, to_ns, end_ns, 1, take, tile, problem);
+        r = history_summarize(history, quark, 1, to_ns, end_ns, 1, take, tile, problem);
+    return r;
+}
+
+/* Rows cost the same one by one as together. */
+static int summarize(struct history *history, struct tile *tile, uint64_t end_ns, struct problem *problem)
+{
+    int r = 0;
+    for (tile->row = 0; r == 0 && tile->row < tile->count; tile->row++) {
+        if (tile->wanted && !tile->wanted->wanted(tile->wanted->context))
+            return -ECANCELED;
+        r = summarize_row(history, tile, end_ns, problem);
+    }
     return r;
 }
 
@@ -169,10 +177,10 @@ static void end_tile(struct tile *tile)
 }
 
 int tile_write(struct history *history, const uint32_t *quarks, size_t count, unsigned zoom, uint64_t index,
-               struct text *to, struct problem *problem)
+               const struct tile_wanted *wanted, struct text *to, struct problem *problem)
 {
     struct history_info info;
-    struct tile tile = {.quarks = quarks, .count = count, .zoom = zoom};
+    struct tile tile = {.quarks = quarks, .count = count, .zoom = zoom, .wanted = wanted};
     history_get_info(history, &info);
     if (count > TILE_ROWS || zoom > TILE_ZOOM_MAX)
         return problem_set(problem, -EINVAL, "a tile has at most %d rows and zoom %d", TILE_ROWS,
@@ -181,7 +189,7 @@ int tile_write(struct history *history, const uint32_t *quarks, size_t count, un
         return problem_set(problem, -ERANGE, "the tile lies behind the end");
     tile.start_ns = info.start_ns + (index << zoom << 9);
     int r = begin_tile(&tile);
-    if (r == 0 && count)
+    if (r == 0)
         r = summarize(history, &tile, info.end_ns, problem);
     if (r >= 0)
         add_tile(&tile, info.end_ns, to);

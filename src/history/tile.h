@@ -30,11 +30,17 @@ enum { TILE_COLUMNS = 512, TILE_ROWS = 64, TILE_HEADER = 40, TILE_ZOOM_MAX = 54 
 /* The zoom at which the whole history fits into one tile. */
 unsigned tile_zoom_whole(const struct history *history);
 
+/* Whether a tile is still wanted: asked before each of its rows. */
+struct tile_wanted {
+    bool (*wanted)(void *context);
+    void *context;
+};
+
 /* Appends the tile whose first column is number index * TILE_COLUMNS, counted from the history's start. count
- * is at most TILE_ROWS. 0; -EINVAL for too many rows or too large a zoom, -ERANGE for a tile behind the
- * history's end. */
+ * is at most TILE_ROWS. wanted may be NULL. 0; -EINVAL for too many rows or too large a zoom, -ERANGE for a
+ * tile behind the history's end, -ECANCELED when it is not wanted any more. */
 int tile_write(struct history *history, const uint32_t *quarks, size_t count, unsigned zoom, uint64_t index,
-               struct text *to, struct problem *problem);
+               const struct tile_wanted *wanted, struct text *to, struct problem *problem);
 
 /* Appends a tile of numbers that were found elsewhere: values[row * TILE_COLUMNS + column], NAN where nothing
  * was recorded, and changes as the format has them. 0; -EINVAL for too many rows, or -ENOMEM. */

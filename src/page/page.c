@@ -65,7 +65,7 @@ static void add_base64(const unsigned char *data, size_t length, struct text *to
 }
 
 /* <script type="text/plain" data-part="ADDRESS">gzip in base64</script>: nothing that runs. */
-static int add_part(const struct page_part *part, struct text *to)
+int page_add_part(const struct page_part *part, struct text *to)
 {
     z_stream z = {0};
     if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -93,7 +93,7 @@ static int add_part(const struct page_part *part, struct text *to)
     return 0;
 }
 
-int page_file(const struct page_part *parts, size_t count, struct text *to)
+int page_file_of(const struct text *elements, struct text *to)
 {
     const char *policy = find(POLICY), *data = find(DATA);
     if (!policy || !data)
@@ -103,11 +103,21 @@ int page_file(const struct page_part *parts, size_t count, struct text *to)
     page_policy("'none'", to);
     text_add(to, "\">");
     text_add_bytes(to, policy, (size_t)(data - policy));
+    text_add_bytes(to, text_get(elements), elements->length);
+    text_add(to, data + sizeof(DATA) - 1);
+    return elements->failed || to->failed ? -ENOMEM : 0;
+}
+
+int page_file(const struct page_part *parts, size_t count, struct text *to)
+{
+    struct text elements = {0};
     int r = 0;
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = add_part(&parts[i], to);
-    text_add(to, data + sizeof(DATA) - 1);
-    return r < 0 ? r : to->failed ? -ENOMEM : 0;
+        r = page_add_part(&parts[i], &elements);
+    if (r == 0)
+        r = page_file_of(&elements, to);
+    text_done(&elements);
+    return r;
 }
 
 void page_json_string(struct text *to, const char *string)

@@ -22,7 +22,13 @@ const char *page_html(size_t *ret_length);
  * Appends the value of a Content-Security-Policy. */
 void page_policy(const char *connect, struct text *to);
 
-/* Appends the page with its data within, compressed. 0 or -ENOMEM. */
+/* Appends a part as it stands in the page: an element with the data, compressed. 0 or -ENOMEM. */
+int page_add_part(const struct page_part *part, struct text *to);
+
+/* Appends the page with such elements within. 0 or -ENOMEM. */
+int page_file_of(const struct text *elements, struct text *to);
+
+/* Both at once. */
 int page_file(const struct page_part *parts, size_t count, struct text *to);
 
 /* A JSON string, quoted. */

@@ -95,7 +95,8 @@ void api_add_rows(struct source *source, struct text *to)
     text_add(to, "]}");
 }
 
-int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to)
+int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index,
+                 const struct tile_wanted *wanted, struct text *to)
 {
     uint32_t quarks[TILE_ROWS];
     size_t count, n = 0;
@@ -105,7 +106,7 @@ int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t ind
         return -ENOENT;
     for (size_t i = page * TILE_ROWS; i < count && n < TILE_ROWS; i++)
         quarks[n++] = rows[i].quark;
-    return tile_write(history, quarks, n, zoom, index, to, NULL);
+    return tile_write(history, quarks, n, zoom, index, wanted, to, NULL);
 }
 
 int api_add_groups_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to)
@@ -210,24 +211,34 @@ static void answer_request(struct source *source, const struct http_request *req
     text_done(&text);
 }
 
+static bool is_waited_for(void *request)
+{
+    return !http_client_gone(request);
+}
+
 static void answer_tile(struct source *source, const struct http_request *request,
                         struct http_response *response)
 {
     struct text text = {0};
     uint64_t zoom, index, page;
     bool of_groups = given(request, "groups") != NULL;
+    const struct tile_wanted wanted = {is_waited_for, (void *)(uintptr_t)request};
     if (!number(request, "z", UINT64_MAX, &zoom) || !number(request, "i", 0, &index) ||
         !number(request, of_groups ? "groups" : "page", 0, &page) || zoom > TILE_ZOOM_MAX) {
         refuse(response, 400, "a tile has a zoom z, an index i and a page of rows (page) or groups (groups)");
         return;
     }
     int r = of_groups ? api_add_groups_tile(source, page, (unsigned)zoom, index, &text)
-                      : api_add_tile(source, page, (unsigned)zoom, index, &text);
+                      : api_add_tile(source, page, (unsigned)zoom, index, &wanted, &text);
     if (r == 0) {
         take(response, &text, "application/octet-stream");
         response->immutable = given(request, "v") != NULL;
     } else {
-        refuse(response, r == -ENOENT || r == -ERANGE ? 404 : 500, "no such tile");
+        refuse(response,
+               r == -ECANCELED                ? 503
+               : r == -ENOENT || r == -ERANGE ? 404
+                                              : 500,
+               r == -ECANCELED ? "nobody waited for it" : "no such tile");
     }
     text_done(&text);
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "history/tile.h"
 #include "http/server.h"
 #include "serve/source.h"
 
@@ -28,13 +29,15 @@ void api_add_rows(struct source *source, struct text *to);
 
 /* Appends a tile of the page-th TILE_ROWS rows. 0; -ENOENT for rows that are not there, or what tile_write()
  * returns. */
-int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
+int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t index,
+                 const struct tile_wanted *wanted, struct text *to);
 
 /* The same of the page-th TILE_ROWS groups of rows. */
 int api_add_groups_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
 
-/* Appends the page with what a source has, as one file of at most about max_bytes: what does not fit is left
- * out, the overview and what findings name last. 0 or a negative errno. */
-int api_write_file(struct source *source, size_t max_bytes, struct text *to);
+/* Appends the page with what a source has, as one file of at most max_bytes: the overview always, then the
+ * requests and times that findings name, then the rest as far as there is room. ret_left_out, which may be
+ * NULL, is how many requests and tiles had none. 0 or a negative errno. */
+int api_write_file(struct source *source, size_t max_bytes, struct text *to, size_t *ret_left_out);
 
 #endif

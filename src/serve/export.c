@@ -6,47 +6,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/map.h"
 #include "history/tile.h"
 #include "page/page.h"
 #include "serve/api.h"
 
-enum { FINDINGS_MAX = 64, ROWS_MAX = 20000, SLOWEST = 40, DEEPER = 5, PACKS_TO = 5 };
+enum { FINDINGS_MAX = 64, ROWS_MAX = 20000, SLOWEST = 40, DEEPER = 5 };
+enum { OPEN_MAX = 300 }; /* rows: of more the page shows groups at first */
+
+/* A finding's time is there as finely as a window of so many columns shows it, and as one of a half and of a
+ * quarter does: a wide screen, a usual one and a narrow one. */
+enum { WINDOW_COLUMNS = 2048, WINDOW_ZOOMS = 3 };
 
 /* What goes into the file, and how much more may. */
 struct contents {
     struct source *source;
-    ARRAY(struct page_part) parts; /* data is owned */
-    size_t bytes, max_bytes;
+    struct text elements;
+    struct map known; /* hashes of addresses that are in it or had no room */
+    size_t max_bytes; /* of elements */
     size_t left_out;
+    bool full; /* a tile had no room: none is made any more */
 };
 
-static bool has(const struct contents *c, const char *address)
+/* Whether it is asked for the first time. */
+static bool is_new(struct contents *c, const char *address)
 {
-    array_foreach (&c->parts, part)
-        if (strcmp(part->address, address) == 0)
-            return true;
-    return false;
+    bool new = false;
+    return map_put(&c->known, map_hash(address, strlen(address)), &new) && new;
 }
 
-/* Takes the text. Documents pack to a fifth or less, which the file's limit is about. */
+/* Takes the text. What is needed goes in even where there is no room. */
 static int add(struct contents *c, const char *address, struct text *text, bool needed)
 {
-    struct page_part part = {.length = text->length};
-    size_t bytes = text->length / PACKS_TO;
-    if (!needed && c->bytes + bytes > c->max_bytes) {
-        c->left_out++;
-        text_done(text);
-        return 0;
-    }
+    struct text element = {0};
+    struct page_part part = {.data = text_get(text), .length = text->length};
     snprintf(part.address, sizeof(part.address), "%s", address);
-    part.data = text_take(text);
-    if (!part.data || array_add(&c->parts, part) < 0) {
-        free((void *)part.data);
-        return -ENOMEM;
+    int r = text->failed ? -ENOMEM : page_add_part(&part, &element);
+    if (r == 0 && !needed && c->elements.length + element.length > c->max_bytes) {
+        c->left_out++;
+        r = -ENOSPC;
     }
-    c->bytes += bytes;
-    return 0;
+    if (r == 0)
+        text_add_bytes(&c->elements, text_get(&element), element.length);
+    text_done(&element);
+    text_done(text);
+    return c->elements.failed ? -ENOMEM : r;
 }
 
 static int add_request(struct contents *c, const char *name)
@@ -54,13 +58,13 @@ static int add_request(struct contents *c, const char *name)
     char address[128];
     struct text text = {0};
     if (snprintf(address, sizeof(address), "s/0/request?id=%s", name) >= (int)sizeof(address) ||
-        has(c, address))
+        !is_new(c, address))
         return 0;
     int r = requests_one(source_requests(c->source), name, &text);
     if (r == 0)
         r = add(c, address, &text, false);
     text_done(&text);
-    return r == -ENOENT ? 0 : r;
+    return r == -ENOENT || r == -ENOSPC ? 0 : r;
 }
 
 /* A request and the typical one that it is shown beside. */
@@ -94,26 +98,34 @@ static int add_query(struct contents *c, const struct requests_query *query)
     return r;
 }
 
-/* Those that findings name, the slowest of all, and the slowest of each endpoint. */
-static int add_requests(struct contents *c)
+static json_t *load_report(struct source *source)
 {
     struct text text = {0};
-    size_t i, k;
-    json_t *finding, *affected, *endpoint;
-    if (!source_requests(c->source))
-        return 0;
-    source_document(c->source, &text);
+    source_document(source, &text);
     json_t *report = json_loadb(text_get(&text), text.length, 0, NULL);
     text_done(&text);
+    return report;
+}
+
+static int add_requests_of_finding(struct contents *c, const json_t *finding)
+{
+    size_t i;
+    json_t *affected;
     int r = 0;
-    json_array_foreach (json_object_get(report, "findings"), i, finding)
-        json_array_foreach (json_object_get(finding, "affected"), k, affected) {
-            const char *name = json_string_value(json_object_get(affected, "request"));
-            if (r == 0 && name)
-                r = add_with_typical(c, name);
-        }
-    if (r == 0)
-        r = add_query(c, &(struct requests_query){.limit = SLOWEST});
+    json_array_foreach (json_object_get(finding, "affected"), i, affected) {
+        const char *name = json_string_value(json_object_get(affected, "request"));
+        if (r == 0 && name)
+            r = add_with_typical(c, name);
+    }
+    return r;
+}
+
+/* The slowest of all, and the slowest of each endpoint. */
+static int add_slowest_requests(struct contents *c, const json_t *report)
+{
+    size_t i;
+    json_t *endpoint;
+    int r = add_query(c, &(struct requests_query){.limit = SLOWEST});
     json_array_foreach (json_object_get(report, "endpoints"), i, endpoint)
         if (r == 0)
             r = add_query(c, &(struct requests_query){
@@ -121,47 +133,17 @@ static int add_requests(struct contents *c)
                                  .method = json_string_value(json_object_get(endpoint, "method")),
                                  .route = json_string_value(json_object_get(endpoint, "route")),
                                  .limit = 5});
-    json_decref(report);
-    if (r == 0) {
-        r = requests_query(source_requests(c->source), &(struct requests_query){.limit = ROWS_MAX}, &text);
-        if (r == 0)
-            r = add(c, "s/0/requests", &text, true);
-        text_done(&text);
-    }
     return r;
 }
 
-/* The times of findings: what they point at is wanted more than the rest. */
-struct windows {
-    uint64_t from_ns[FINDINGS_MAX], to_ns[FINDINGS_MAX];
-    size_t count;
-};
-
-static void find_windows(struct source *source, struct windows *windows)
+static int add_rows_of_requests(struct contents *c)
 {
     struct text text = {0};
-    size_t i;
-    json_t *finding;
-    source_document(source, &text);
-    json_t *report = json_loadb(text_get(&text), text.length, 0, NULL);
+    int r = requests_query(source_requests(c->source), &(struct requests_query){.limit = ROWS_MAX}, &text);
+    if (r == 0)
+        r = add(c, "s/0/requests", &text, true);
     text_done(&text);
-    json_array_foreach (json_object_get(report, "findings"), i, finding) {
-        const json_t *to = json_object_get(finding, "to_ns");
-        if (windows->count == FINDINGS_MAX)
-            break;
-        windows->from_ns[windows->count] = (uint64_t)json_integer_value(json_object_get(finding, "from_ns"));
-        windows->to_ns[windows->count++] =
-            json_is_integer(to) ? (uint64_t)json_integer_value(to) : UINT64_MAX;
-    }
-    json_decref(report);
-}
-
-static bool in_window(const struct windows *windows, uint64_t from_ns, uint64_t to_ns)
-{
-    for (size_t i = 0; i < windows->count; i++)
-        if (windows->from_ns[i] < to_ns && windows->to_ns[i] >= from_ns)
-            return true;
-    return false;
+    return r;
 }
 
 static int add_tile(struct contents *c, const char *what, size_t page, unsigned zoom, uint64_t i, bool needed)
@@ -171,58 +153,124 @@ static int add_tile(struct contents *c, const char *what, size_t page, unsigned 
     bool of_groups = strcmp(what, "groups") == 0;
     snprintf(address, sizeof(address), "s/0/tile?z=%u&i=%llu&%s=%zu", zoom, (unsigned long long)i, what,
              page);
+    if (!is_new(c, address))
+        return 0;
+    if (c->full && !needed) {
+        c->left_out++;
+        return 0;
+    }
     int r = of_groups ? api_add_groups_tile(c->source, page, zoom, i, &text)
-                      : api_add_tile(c->source, page, zoom, i, &text);
+                      : api_add_tile(c->source, page, zoom, i, NULL, &text);
     if (r == 0)
         r = add(c, address, &text, needed);
+    c->full |= r == -ENOSPC;
     text_done(&text);
-    return r == -ERANGE || r == -ENOENT ? 0 : r;
+    return r == -ERANGE || r == -ENOENT || r == -ENOSPC ? 0 : r;
 }
 
-/* The tiles of one zoom, of all rows, that are within findings' windows (or those that are not). */
-static int add_zoom(struct contents *c, const struct windows *windows, bool within, unsigned deeper)
+/* Whether one of the rows of a page is of that process. */
+static bool is_on_page(struct source *source, int64_t process, size_t page)
+{
+    size_t count;
+    const struct source_row *rows = source_rows(source, &count);
+    for (size_t i = page * TILE_ROWS; i < MIN(count, (page + 1) * TILE_ROWS); i++)
+        if (rows[i].process == process)
+            return true;
+    return false;
+}
+
+/* What the page shows of a finding's time: of its process' rows, or of all. */
+static int add_window(struct contents *c, const json_t *report, const json_t *finding, bool own)
 {
     size_t rows;
     struct history_info info;
     struct history *history = source_history(c->source);
+    const json_t *to = json_object_get(finding, "to_ns");
+    uint64_t from_ns = (uint64_t)json_integer_value(json_object_get(finding, "from_ns")),
+             to_ns =
+                 (uint64_t)json_integer_value(json_is_integer(to) ? to : json_object_get(report, "to_ns"));
+    int64_t process = json_integer_value(json_object_get(json_object_get(finding, "where"), "process"));
+    unsigned whole = tile_zoom_whole(history);
+    int r = 0;
     source_rows(c->source, &rows);
     history_get_info(history, &info);
-    unsigned zoom = tile_zoom_whole(history) - deeper;
+    from_ns = MAX(from_ns, info.start_ns) - info.start_ns;
+    to_ns = MIN(to_ns, info.end_ns) - info.start_ns;
+    if (to_ns <= from_ns || to_ns > info.end_ns - info.start_ns)
+        return 0;
+    uint64_t around_ns = (to_ns - from_ns) / 20 + 1000000, columns_ns = to_ns - from_ns + 2 * around_ns;
+    from_ns = from_ns > around_ns ? from_ns - around_ns : 0;
+    to_ns = MIN(to_ns + around_ns, info.end_ns - info.start_ns - 1);
+    unsigned finest = (unsigned)(63 - __builtin_clzll(columns_ns / WINDOW_COLUMNS | 1));
+    for (unsigned zoom = finest; zoom < MIN(finest + WINDOW_ZOOMS, whole); zoom++)
+        for (uint64_t i = from_ns >> zoom >> 9; i <= to_ns >> zoom >> 9; i++)
+            for (size_t page = 0; r == 0 && page * TILE_ROWS < rows; page++)
+                if (!own || is_on_page(c->source, process, page))
+                    r = add_tile(c, "page", page, zoom, i, false);
+    return r;
+}
+
+/* own: of each finding its time, of the rows of its process, and its requests; else its time of all rows. */
+static int add_findings(struct contents *c, const json_t *report, bool own)
+{
+    size_t i;
+    json_t *finding;
     int r = 0;
-    for (uint64_t i = 0; r == 0 && i < (uint64_t)1 << deeper; i++) {
-        uint64_t from_ns = info.start_ns + (i << zoom << 9), to_ns = info.start_ns + ((i + 1) << zoom << 9);
-        if ((deeper == 0 || in_window(windows, from_ns, to_ns)) != within)
-            continue;
-        for (size_t page = 0; r == 0 && page * TILE_ROWS < rows; page++)
-            r = add_tile(c, "page", page, zoom, i, deeper == 0);
+    json_array_foreach (json_object_get(report, "findings"), i, finding) {
+        if (r == 0 && i < FINDINGS_MAX && source_history(c->source))
+            r = add_window(c, report, finding, own);
+        if (r == 0 && own && source_requests(c->source))
+            r = add_requests_of_finding(c, finding);
     }
     return r;
 }
 
-static int add_tiles(struct contents *c)
+/* From the tile of the whole to those that are so many times finer, of rows ("page") or groups. */
+static int add_zooms(struct contents *c, const char *what, unsigned from, unsigned to)
 {
     size_t rows;
-    struct windows windows = {0};
-    struct history *history = source_history(c->source);
-    source_rows(c->source, &rows);
-    if (!history || !rows)
-        return 0;
-    find_windows(c->source, &windows);
-    unsigned whole = tile_zoom_whole(history);
+    unsigned whole = tile_zoom_whole(source_history(c->source));
+    bool of_groups = strcmp(what, "groups") == 0;
     int r = 0;
-    for (unsigned deeper = 0; deeper <= MIN((unsigned)GROUPS_DEEPER, whole); deeper++)
+    source_rows(c->source, &rows); /* there are no more groups than rows */
+    bool seen_first = of_groups || rows <= OPEN_MAX;
+    for (unsigned deeper = from; deeper <= MIN(to, whole); deeper++)
         for (uint64_t i = 0; i < (uint64_t)1 << deeper; i++)
             for (size_t page = 0; r == 0 && page * TILE_ROWS < rows; page++)
-                r = add_tile(c, "groups", page, whole - deeper, i, deeper == 0);
-    for (unsigned within = 2; within-- > 0;)
-        for (unsigned deeper = 0; r == 0 && deeper <= MIN((unsigned)DEEPER, whole); deeper++)
-            r = add_zoom(c, &windows, within, deeper);
+                r = add_tile(c, what, page, whole - deeper, i, seen_first && deeper == 0);
     return r;
 }
 
-int api_write_file(struct source *source, size_t max_bytes, struct text *to)
+/* Requests and states, what is wanted most first. */
+static int add_recording(struct contents *c)
 {
-    struct contents c = {.source = source, .max_bytes = max_bytes};
+    size_t rows;
+    bool states = source_history(c->source) && (source_rows(c->source, &rows), rows);
+    json_t *report = load_report(c->source);
+    int r = source_requests(c->source) ? add_rows_of_requests(c) : 0;
+    if (r == 0 && states)
+        r = add_zooms(c, "groups", 0, GROUPS_DEEPER);
+    if (r == 0 && states && rows <= OPEN_MAX)
+        r = add_zooms(c, "page", 0, 0);
+    if (r == 0)
+        r = add_findings(c, report, true);
+    if (r == 0 && source_requests(c->source))
+        r = add_slowest_requests(c, report);
+    if (r == 0 && states)
+        r = add_zooms(c, "page", 0, 0);
+    if (r == 0)
+        r = add_findings(c, report, false);
+    if (r == 0 && states)
+        r = add_zooms(c, "page", 1, DEEPER);
+    json_decref(report);
+    return r;
+}
+
+int api_write_file(struct source *source, size_t max_bytes, struct text *to, size_t *ret_left_out)
+{
+    size_t page_bytes;
+    page_html(&page_bytes);
+    struct contents c = {.source = source, .max_bytes = max_bytes > page_bytes ? max_bytes - page_bytes : 0};
     struct source_status status;
     const struct api api = {.sources = &source, .count = 1};
     struct text text = {0};
@@ -235,23 +283,22 @@ int api_write_file(struct source *source, size_t max_bytes, struct text *to)
     source_profile(source, &text);
     if (r == 0 && text.length)
         r = add(&c, "s/0/profile", &text, status.kind == SOURCE_PROFILE);
-    if (r == 0) {
+    if (r == 0 || r == -ENOSPC) {
         api_add_rows(source, &text);
         r = add(&c, "s/0/rows", &text, true);
     }
     if (r == 0)
-        r = add_requests(&c);
-    if (r == 0)
-        r = add_tiles(&c);
+        r = add_recording(&c);
     if (r == 0) {
         text_addf(&text, "{\"schema\":%d,\"left_out_count\":%zu}", API_SCHEMA, c.left_out);
         r = add(&c, "file", &text, true);
     }
     if (r == 0)
-        r = page_file(c.parts.at, c.parts.count, to);
-    array_foreach (&c.parts, part)
-        free((void *)part->data);
-    array_done(&c.parts);
+        r = page_file_of(&c.elements, to);
+    if (r == 0 && ret_left_out)
+        *ret_left_out = c.left_out;
+    text_done(&c.elements);
+    map_done(&c.known);
     text_done(&text);
     return r;
 }

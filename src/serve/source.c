@@ -39,6 +39,7 @@ struct source {
     struct source_status status;
     char *document;
     uint64_t started_ns, previewed_ns;
+    uint32_t steps; /* of the reading, as trace_run() reports them */
     /* Set once, before SOURCE_READY. */
     struct requests *requests;
     struct history *history;
@@ -231,7 +232,10 @@ static int on_progress(void *context, struct analysis *analysis, uint64_t done, 
     s->status.left_ns =
         done && total > done ? (uint64_t)((double)took * (double)(total - done) / (double)done) : 0;
     pthread_mutex_unlock(&s->lock);
-    if (now - s->previewed_ns > PREVIEW_NS + took / 10) {
+    /* Early on also whenever twice as much was read, so that whoever opens the page soon sees something. */
+    s->steps++;
+    bool doubled = done < total && (s->steps & (s->steps - 1)) == 0;
+    if (doubled || now - s->previewed_ns > PREVIEW_NS + took / 10) {
         preview(s, analysis);
         s->previewed_ns = clock_monotonic_ns();
     }

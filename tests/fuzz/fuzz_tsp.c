@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 3)
         return 0;
     tile_write(history, (uint32_t[]){rows[data[0] % ROWS].quark, rows[2].quark}, data[0] % 3, data[1],
-               data[2] | (uint64_t)data[size - 1] << (data[1] & 63), &text, NULL);
+               data[2] | (uint64_t)data[size - 1] << (data[1] & 63), NULL, &text, NULL);
     text_clear(&text);
     struct tsp_view view = {.name = "fuzz",
                             .history = history,

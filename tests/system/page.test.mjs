@@ -264,18 +264,44 @@ test('while a recording is read: what was found, how far it is, and an end to it
     assert.equal(cancelled, 1);
 });
 
-// Its manifest is a pipe, so that it is still being read for as long as it takes to say that it should end.
-test('reading ends when it is cancelled', async (t) => {
-    const slow = path.join(folder, 'slow'), manifest = path.join(slow, 'manifest.json');
-    fs.cpSync(trace, slow, { recursive: true });
+// A recording whose manifest is a pipe: it is still being read for as long as nobody writes there. write() lets it end.
+function unfinished(t, name, from) {
+    const slow = path.join(folder, name), manifest = path.join(slow, 'manifest.json');
+    fs.cpSync(from, slow, { recursive: true });
     fs.rmSync(path.join(slow, 'view'), { recursive: true, force: true });
     fs.rmSync(manifest);
     execFileSync('mkfifo', [manifest]);
-    const running = start(t, SONDE, ['serve', '--no-keep', '--listen', '127.0.0.1:0', slow]);
+    return { slow, write: () => start(t, 'sh', ['-c', 'while cat "$0" > "$1"; do :; done', path.join(from, 'manifest.json'), manifest]) };
+}
+
+test('findings appear while a recording is read, and more when all of it was', { skip }, async (t) => {
+    // The same three times, as of three hosts: findings are looked for after 65,536 events and after twice as many, of 182,625.
+    const three = path.join(folder, 'three'), shop = corpus('shop-faults');
+    for (const host of ['a', 'b', 'c']) fs.cpSync(path.join(shop, 'ctf'), path.join(three, host), { recursive: true });
+    fs.cpSync(path.join(shop, 'manifest.json'), path.join(three, 'manifest.json'));
+    const { slow, write } = unfinished(t, 'half', three), running = start(t, SONDE, ['serve', '--no-keep', '--listen', '127.0.0.1:0', slow]);
+    const [, address] = await running.until(/the page is at (\S+\/)/), json = async (what) => (await fetch(`${address}api/v1/${what}`)).json();
+    const page = await open(t, address), asked = (document) => document.endpoints.reduce((sum, e) => sum + e.count, 0);
+    await page.waitForSelector('.ranked li');
+    assert.match(await page.locator('.banner').innerText(), /^Reading half: [^]*Findings appear as they are found/);
+    assert.match(await page.locator('.ranked').innerText(), /A regular expression kept the event loop of orders for/);
+    assert.equal((await json('sources')).sources[0].state, 'reading', 'its end is not there yet');
+    const part = await json('s/0/report');
+    assert.ok(asked(part) > 0);
+    write();
+    await eventually('it is read', async () => (await json('sources')).sources[0].state === 'ready');
+    const all = await json('s/0/report');
+    assert.ok(asked(part) <= asked(all)); // fewer, but on a machine on which reading takes long
+    await eventually('the page shows all', async () => (await page.locator('.ranked li').count()) === all.findings.length && (await page.locator('.banner').count()) === 0);
+    assert.deepEqual(page.trouble, []);
+});
+
+test('reading ends when it is cancelled', async (t) => {
+    const { slow, write } = unfinished(t, 'slow', trace), running = start(t, SONDE, ['serve', '--no-keep', '--listen', '127.0.0.1:0', slow]);
     const [, address] = await running.until(/the page is at (\S+\/)/), state = async () => (await (await fetch(`${address}api/v1/sources`)).json()).sources[0].state;
     assert.equal(await state(), 'reading');
     assert.equal((await fetch(`${address}api/v1/s/0/job`, { method: 'DELETE' })).status, 200);
-    start(t, 'sh', ['-c', 'while cat "$0" > "$1"; do :; done', path.join(trace, 'manifest.json'), manifest]);
+    write();
     await eventually('it has ended', async () => (await state()) !== 'reading');
     assert.equal(await state(), 'cancelled');
 });
@@ -348,9 +374,38 @@ test('empty places say why and what to do', { skip }, async (t) => {
     assert.match(await text('#/states?s=1'), /sonde run/);
     assert.match(await text('#/profile'), /no profile[^]*sonde profile --trace/);
     assert.match(await text('#/requests?text=nonsense'), /None of the requests/);
-    assert.match(await text('#/regressions'), /no such view|Nothing/);
     assert.match(await text('#/nowhere'), /no such view/);
     assert.match(await text('#/requests/0-0'), /is not here[^]*sonde spans --request/);
+    // Beside a recording, and with nothing opened: how spans come here.
+    const bare = await serve(t), page = await open(t, bare.address), spans = /Nothing can be told yet[^]*OTEL_EXPORTER_OTLP_ENDPOINT=http:[^]*sonde diagnose FILE/;
+    assert.match(await text('#/regressions'), spans);
+    await page.waitForSelector('.empty');
+    assert.match(await page.locator('.empty').innerText(), spans);
+    assert.deepEqual(page.trouble, []);
+});
+
+test('a file that is too small for all holds the overview and the times of findings, and says so', { skip }, async (t) => {
+    const html = path.join(folder, 'small.html'), run = spawnSync(SONDE, ['report', '--html', html, '--html-mb', '0.4', trace], { encoding: 'utf8' });
+    assert.match(run.stderr, /(\d+) requests and tiles of states had no room in 0\.4 MB/);
+    assert.ok(fs.statSync(html).size <= 400_000, `${fs.statSync(html).size} bytes`);
+    const page = await open(t, `file://${html}`);
+    await page.waitForSelector('.ranked li');
+    assert.deepEqual(await page.locator('.ranked .title').allInnerTexts(), report.findings.map((f) => f.title));
+    const link = await page.locator('.detail .more').getAttribute('href'), states = await open(t, `file://${html}${link}`), process = report.findings[0].where.process;
+    assert.match(await states.locator('h1').innerText(), /has room for the overview and the times of findings only/);
+    // The tiles of that time are in the file, as finely as this window asks for them.
+    const documents = documentsOf(fs.readFileSync(html, 'utf8')), { rows, zoom } = JSON.parse(documents['s/0/rows']);
+    const finest = Math.min(...Object.keys(documents).map((address) => Number(/tile\?z=(\d+).*page=/.exec(address)?.[1] ?? 99)));
+    assert.ok(finest < zoom - 3, `${finest} of ${zoom}`);
+    assert.ok(rows.some((row) => row.process === process));
+    await states.fill('#search', String(process));
+    await states.click('summary:has-text("This window as a table")');
+    await eventually('what its process did', async () => /\d %/.test(await states.locator('details table').innerText()));
+    // Elsewhere the next coarser tile is drawn.
+    const whole = await open(t, `file://${html}#/states?from=0&to=1000000&q=${process}`);
+    await whole.click('summary:has-text("This window as a table")');
+    await eventually('something all the same', async () => /\d %/.test(await whole.locator('details table').innerText()));
+    for (const p of [page, states, whole]) assert.deepEqual(p.trouble, []);
 });
 
 test('what was read is kept beside the recording and used as long as it fits', async (t) => {

@@ -118,7 +118,7 @@ static void equals_a_naive_reduction(void **state)
             uint64_t tiles = ((info.end_ns - START - 1) >> zoom >> 9) + 1,
                      index = random_below(&random, tiles);
             struct text tile = {0};
-            assert_int_equal(tile_write(h, quarks, ATTRIBUTES, zoom, index, &tile, NULL), 0);
+            assert_int_equal(tile_write(h, quarks, ATTRIBUTES, zoom, index, NULL, &tile, NULL), 0);
             struct cells c = open_tile(&tile);
             assert_int_equal(c.start_ns, START + (index << zoom << 9));
             for (size_t at = 0; at < (size_t)ATTRIBUTES * TILE_COLUMNS; at++) {
@@ -129,7 +129,7 @@ static void equals_a_naive_reduction(void **state)
                 else
                     check_cell(&tile, &c, &naive.attributes[at / TILE_COLUMNS], at, from, to);
             }
-            assert_int_equal(tile_write(h, quarks, ATTRIBUTES, zoom, tiles, &tile, NULL), -ERANGE);
+            assert_int_equal(tile_write(h, quarks, ATTRIBUTES, zoom, tiles, NULL, &tile, NULL), -ERANGE);
             text_done(&tile);
         }
         history_free(h);
@@ -150,14 +150,48 @@ static void refuses_what_is_too_much(void **state)
     assert_int_equal(history_add(h, HISTORY_ROOT, "\"quoted\\\n", &quarks[0], NULL), 0);
     assert_int_equal(history_modify(h, 5, quarks[0], history_string("a\"\\\x01"), NULL), 0);
     assert_int_equal(history_close(h, 1000, NULL), 0);
-    assert_int_equal(tile_write(h, quarks, TILE_ROWS + 1, 1, 0, &tile, NULL), -EINVAL);
-    assert_int_equal(tile_write(h, quarks, 1, TILE_ZOOM_MAX + 1, 0, &tile, NULL), -EINVAL);
-    assert_int_equal(tile_write(h, quarks, 1, 0, UINT64_MAX, &tile, NULL), -ERANGE);
-    assert_int_equal(tile_write(h, quarks, 0, 1, 0, &tile, NULL), 0);
+    assert_int_equal(tile_write(h, quarks, TILE_ROWS + 1, 1, 0, NULL, &tile, NULL), -EINVAL);
+    assert_int_equal(tile_write(h, quarks, 1, TILE_ZOOM_MAX + 1, 0, NULL, &tile, NULL), -EINVAL);
+    assert_int_equal(tile_write(h, quarks, 1, 0, UINT64_MAX, NULL, &tile, NULL), -ERANGE);
+    assert_int_equal(tile_write(h, quarks, 0, 1, 0, NULL, &tile, NULL), 0);
     text_clear(&tile);
-    assert_int_equal(tile_write(h, quarks, 1, 1, 0, &tile, NULL), 0);
+    assert_int_equal(tile_write(h, quarks, 1, 1, 0, NULL, &tile, NULL), 0);
     struct cells c = open_tile(&tile);
     assert_string_equal(tile.at + c.table, "[null,\"a\\\"\\\\\\u0001\"]");
+    text_done(&tile);
+    history_free(h);
+    unlink(path);
+}
+
+static bool three_more(void *context)
+{
+    unsigned *asked = context;
+    return ++*asked <= 3;
+}
+
+static void ends_when_it_is_not_wanted(void **state)
+{
+    char path[TEST_PATH];
+    struct history_options options = {.size = sizeof(options)};
+    struct history *h;
+    struct text tile = {0};
+    uint32_t quarks[TILE_ROWS];
+    unsigned asked = 0;
+    const struct tile_wanted wanted = {three_more, &asked};
+    close(mkstemp(test_path(path)));
+    assert_int_equal(history_create(path, &options, &h, NULL), 0);
+    for (size_t i = 0; i < TILE_ROWS; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "a%zu", i);
+        assert_int_equal(history_add(h, HISTORY_ROOT, name, &quarks[i], NULL), 0);
+        assert_int_equal(history_modify(h, 5, quarks[i], history_int(1), NULL), 0);
+    }
+    assert_int_equal(history_close(h, 1000, NULL), 0);
+    assert_int_equal(tile_write(h, quarks, TILE_ROWS, 1, 0, &wanted, &tile, NULL), -ECANCELED);
+    assert_int_equal(asked, 4);
+    assert_int_equal(tile.length, 0);
+    asked = 0;
+    assert_int_equal(tile_write(h, quarks, 3, 1, 0, &wanted, &tile, NULL), 0);
     text_done(&tile);
     history_free(h);
     unlink(path);
@@ -166,6 +200,7 @@ static void refuses_what_is_too_much(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(equals_a_naive_reduction),
+                                       cmocka_unit_test(ends_when_it_is_not_wanted),
                                        cmocka_unit_test(refuses_what_is_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

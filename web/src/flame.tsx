@@ -27,9 +27,14 @@ function colour(f: Function): string {
 }
 
 // What grew is red, what shrank blue; how much of the whole, as strength.
+const unchanged = (now: number, before: number, whole: number): boolean => Math.abs(now - before) < 0.0005 * Math.max(1, whole);
+
+// The same in a character, before a name.
+const sign = (trie: Trie, node: number, whole: number): string => (!trie.before || unchanged(trie.total[node], trie.before[node], whole) ? '' : trie.total[node] > trie.before[node] ? '▲ ' : '▼ ');
+
 export function changeColour(now: number, before: number, whole: number): string {
     const change = (now - before) / Math.max(1, whole), strong = Math.min(1, 0.12 + Math.sqrt(Math.abs(change)) * 1.6);
-    return Math.abs(change) < 0.0005 ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
+    return unchanged(now, before, whole) ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
 }
 
 export function layout(trie: Trie, from: number, width: number): { boxes: Box[]; levels: number } {
@@ -88,13 +93,14 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
             g.globalAlpha = hits && !hits[f.id] && !root ? 0.25 : 1;
             g.fillStyle = root ? css([185, 192, 200]) : trie.before ? changeColour(trie.total[box.node], trie.before[box.node], whole) : colour(f);
             g.fillRect(box.x, y, Math.max(0.5, box.width - (box.width > 3 ? 1 : 0)), ROW - 1);
-            if (f.id === selected && !root) {
-                g.strokeStyle = style.getPropertyValue('--text');
+            if (f.id === selected && !root) { // a frame, or a line below where it would fill the box
+                g.strokeStyle = g.fillStyle = style.getPropertyValue('--text');
                 g.lineWidth = 2;
-                g.strokeRect(box.x + 1, y + 1, Math.max(1, box.width - 3), ROW - 3);
+                if (box.width > 8) g.strokeRect(box.x + 1, y + 1, box.width - 3, ROW - 3);
+                else g.fillRect(box.x, y + ROW - 4, Math.max(0.5, box.width - 1), 3);
             }
             if (box.width > 28) {
-                let text = root ? 'all' : f.name;
+                let text = root ? 'all' : `${sign(trie, box.node, whole)}${f.name}`;
                 if (text.length * 8 > box.width - 8 && g.measureText(text).width > box.width - 8) {
                     let low = 0, high = text.length;
                     while (low < high) g.measureText(text.slice(0, (low + high + 1) >> 1)).width + dots <= box.width - 8 ? (low = (low + high + 1) >> 1) : (high = ((low + high + 1) >> 1) - 1);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { QUIET } from './colour';
 import { moment, step } from './format';
+import { live } from './source';
 import { COLUMNS, LINES, ROWS, type Tile } from './tile';
 import type { Tiles } from './tiles';
 import type { Lost, Report, RequestRow, Rows } from './types';
@@ -88,16 +89,17 @@ interface Piece {
     width: number;
 }
 
-// What there is of a page of rows, or of groups, within the window; what is missing is asked for, and a coarser tile stands in.
+// What there is of a page of rows, or of groups, within the window; what is missing is asked for, and the next coarser tile
+// stands in: one that is at hand, and where there is none of that zoom (a file has only some), one that is asked for.
 function pieces(p: Picture, tiles: Tiles, zoom: number, least: number, page: string): Piece[] {
     const z = Math.max(zoom, least), tile_ns = COLUMNS * 2 ** z, all: Piece[] = [], scale = p.width / (p.to - p.from), end = p.rows.end_ns - p.rows.start_ns;
     for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to && i * tile_ns < end; i++) {
         const from = Math.max(p.from, i * tile_ns), to = Math.min(p.to, (i + 1) * tile_ns, end);
         let tile = tiles.get(z, i, page), at = z;
-        for (let j = i; !tile && at < p.rows.zoom;) {
+        for (let j = i, lacks = tiles.lacks(z, i, page); !tile && at < p.rows.zoom; lacks &&= tiles.lacks(at, j, page)) {
             at++;
             j = Math.floor(j / 2);
-            tile = tiles.have(at, j, page) ?? (at === p.rows.zoom ? tiles.get(at, j, page) : null);
+            tile = tiles.have(at, j, page) ?? (lacks || at === p.rows.zoom ? tiles.get(at, j, page) : null);
         }
         if (!tile?.bitmap) continue;
         const width_ns = 2 ** at, first = Math.max(0, (from - tile.from_ns) / width_ns), last = Math.min(COLUMNS, (to - tile.from_ns) / width_ns);
@@ -184,7 +186,7 @@ export function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void 
     g.imageSmoothingEnabled = false;
     g.font = '11px system-ui, sans-serif';
     g.textBaseline = 'middle';
-    const pages = new Map<string, Piece[]>(), names: [Piece, number, number][] = [], bars: [row: number, y: number, pieces: Piece[], item: Item][] = [];
+    const pages = new Map<string, Piece[]>(), names: [Piece, number, number][] = [], bars: [row: number, y: number, pieces: Piece[], item: Item, page: string][] = [];
     tiles.begin();
     for (const item of p.items) {
         const y = HEAD + item.y - p.scroll + (item.group ? 4 : 0), n = item.row ? item.row.n : item.group!.n;
@@ -192,7 +194,7 @@ export function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void 
         const page = `${item.row ? 'page' : 'groups'}=${Math.floor(n / ROWS)}`;
         let found = pages.get(page);
         if (!found) pages.set(page, (found = pieces(p, tiles, zoom, item.row ? 0 : p.rows.groups_zoom, page)));
-        bars.push([n % ROWS, y, found, item]);
+        bars.push([n % ROWS, y, found, item, page]);
     }
     tiles.end();
     g.fillStyle = colours.lane;
@@ -202,6 +204,8 @@ export function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void 
             g.drawImage(piece.tile.bitmap!, piece.first, row * LINES, piece.columns, LINES, piece.x, y, piece.width, BAR);
             if (piece.exact && item.row && !item.row.counts) names.push([piece, row, y]);
         }
+    g.fillStyle = colours.dim; // an empty row would say that nothing happened
+    for (const [, y, found, , page] of bars) if (!found.length && tiles.lacks(p.rows.zoom, 0, page)) g.fillText(live ? 'not available' : 'not in this file', 4, y + BAR / 2 + 0.5);
     g.fillStyle = colours.ink;
     for (const [piece, row, y] of names) drawNames(g, piece, row, y);
     if (p.report.lost?.length) for (const [, y, , item] of bars) if (item.row) drawLost(g, p, colours, item.row, y, shift);

@@ -1,6 +1,6 @@
 // Where the page's documents come from: a server, or this very file.
 // SPDX-License-Identifier: Apache-2.0
-import type { RequestPage, RequestRow, Sources } from './types';
+import type { RequestPage, RequestRow, SourceInfo, Sources } from './types';
 
 export class Missing extends Error {}
 
@@ -97,8 +97,9 @@ export interface RequestQuery {
 }
 
 // A server filters; a file holds all rows and filters here, by the same rules (src/serve/requests.c).
-export async function requests(source: number, version: number, query: RequestQuery): Promise<RequestPage> {
+export async function requests({ id: source, version, state }: SourceInfo, query: RequestQuery): Promise<RequestPage> {
     if (live) {
+        if (state === 'reading') throw new Missing('requests are listed once all is read'); // there is no need to ask
         const parameters = new URLSearchParams();
         for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') parameters.set(key, key === 'from_ns' || key === 'to_ns' ? absolute(source, String(value)) : String(value));
         return load(`s/${source}/requests?${parameters}`, version);

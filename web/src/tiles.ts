@@ -1,6 +1,6 @@
 // The tiles that are at hand: asked for when they are to be drawn, given up when they are not any more.
 // SPDX-License-Identifier: Apache-2.0
-import { bytes, live, Missing } from './source';
+import { bytes, live } from './source';
 import { COLUMNS, ROWS, type Tile } from './tile';
 import type { Rows } from './types';
 
@@ -68,6 +68,17 @@ export class Tiles {
         return entry?.tile ?? null;
     }
 
+    // The finest zoom from this one on of which a tile about that time is at hand; the coarsest where there is none.
+    finest(zoom: number, whole: number, ns: number, page: string): number {
+        while (zoom < whole && !this.have(zoom, Math.floor(ns / (COLUMNS * 2 ** zoom)), page)) zoom++;
+        return zoom;
+    }
+
+    // Whether it was asked for and is not there: a file has only some.
+    lacks(zoom: number, index: number, page: string): boolean {
+        return !!this.entries.get(`z=${zoom}&i=${index}&${page}`)?.missing;
+    }
+
     end(): void {
         for (const [key, entry] of this.entries)
             if (entry.stop && entry.used < this.tick - 2) {
@@ -111,8 +122,9 @@ export class Tiles {
             entry.missing = !tile;
             this.changed();
         } catch (error) {
-            if (error instanceof Missing) entry.missing = true;
-            else if ((error as Error).name !== 'AbortError') entry.missing = true;
+            if ((error as Error).name === 'AbortError') return;
+            entry.missing = true;
+            this.changed();
         }
     }
 }

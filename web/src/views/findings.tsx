@@ -42,7 +42,7 @@ function Suffered({ affected, all, source, offset }: { affected: Affected[]; all
 function Detail({ finding, report, source, of_ns }: { finding: Finding; report: Report; source: ViewProps['source']; of_ns: number }) {
     const place = finding.where.source, ids = useMemo(() => new Set(finding.affected.map((a) => a.request)), [finding]);
     const end = finding.to_ns ?? report.to_ns, from = Math.max(0, finding.from_ns - report.from_ns - 0.05 * (end - finding.from_ns) - 1e6), to = Math.min(report.to_ns - report.from_ns, end - report.from_ns + 0.05 * (end - finding.from_ns) + 1e6);
-    const rows = useLoad(() => requests(source.id, source.version, { limit: 1000 }), [source.id, source.version]);
+    const rows = useLoad(() => requests(source, { limit: 1000 }), [source.id, source.version]);
     return <article class="detail" aria-label={finding.title}>
         <p class={`severity ${finding.severity}`}>{SEVERITY[finding.severity][0]} {SEVERITY[finding.severity][1]} · {finding.kind.replaceAll('-', ' ')}</p>
         <h2 tabIndex={-1}>{finding.title}</h2>
@@ -79,7 +79,7 @@ function Losses({ report }: { report: Report }) {
 // Nothing found: what was looked at, then the slowest requests.
 function Nothing({ report, source }: { report: Report; source: ViewProps['source'] }) {
     const asked = report.endpoints?.reduce((sum, e) => sum + e.count + e.unfinished_count, 0) ?? 0;
-    const slowest = useLoad(() => requests(source.id, source.version, { limit: 10 }), [source.id, source.version]);
+    const slowest = useLoad(() => requests(source, { limit: 10 }), [source.id, source.version]);
     return <Empty title={asked ? `Nothing stood out in ${plural(asked, 'request')}` : 'No requests were seen'}>
         <p>{report.nothing ?? (asked ? 'No request lost time to one of the faults that are known.' : 'Was the service asked for anything while it was recorded?')}</p>
         {slowest.value && slowest.value.rows.length > 0 && <><h3>The slowest requests all the same</h3>

@@ -96,7 +96,7 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
                     <nav class="trail" aria-label="Zoomed into"><button onClick={() => open(0)}>all</button>{trail.length > 6 && <span>› … {trail.length - 6} calls</span>}{trail.slice(-6).map((n) => <><span>›</span><button onClick={() => open(n)} aria-current={n === zoom ? 'true' : undefined}>{functions[trie.fn[n]].name}</button></>)}</nav>
                     {flame(`${mode === 'flame' ? 'Flame' : 'Icicle'} graph of ${data.title}; the table has its functions`, trie, zoom, mode === 'flame', (node) => open(node === zoom ? trie.parent[node] : node))}
                 </>}
-                {trie.before ? <p class="dim">Red grew, blue shrank; stronger is more. Widths are the larger of before and after.</p> : <p class="dim kinds">{['javascript', 'native', 'kernel', 'runtime', 'python', 'java'].filter((kind) => functions.some((f) => f.kind === kind)).map((kind) => <span><i class={`key k-${kind}`} />{kind === 'runtime' ? 'a runtime’s own code' : kind}</span>)}</p>}
+                {trie.before ? <p class="dim">▲ and red grew, ▼ and blue shrank; stronger is more. Widths are the larger of before and after.</p> : <p class="dim kinds">{['javascript', 'native', 'kernel', 'runtime', 'python', 'java'].filter((kind) => functions.some((f) => f.kind === kind)).map((kind) => <span><i class={`key k-${kind}`} />{kind === 'runtime' ? 'a runtime’s own code' : kind}</span>)}</p>}
             </div>
             <Table data={data} hits={hits} whole={whole} selected={mode === 'sandwich' ? subject : selected} props={props} />
         </div>
@@ -106,7 +106,8 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
 
 export function Profile(props: ViewProps) {
     const { source } = props, data = useLoad(() => load<ProfileDocument>(`s/${source.id}/profile`, source.version).then(read), [source.id, source.version]);
-    const command = source.kind === 'profile' ? `sonde profile --merge ${quote(source.path)}` : `sonde profile --trace ${quote(source.path)} PID`;
+    const [after, before] = data.value?.trie.before ? data.value.title.split(' against ') : [];
+    const command = before ? `sonde diff ${quote(before)} ${quote(after)}` : source.kind === 'profile' ? `sonde profile --merge ${quote(source.path)}` : `sonde profile --trace ${quote(source.path)} PID`;
     if (data.error instanceof Missing) return <Empty title={source.state === 'reading' ? 'The profile is still being read' : 'This recording has no profile'}><p>Samples are taken beside a recording with <code>sonde profile --trace</code>, or on their own.</p><Terminal command={command} /></Empty>;
     if (data.error) return <Problem error={data.error} />;
     if (!data.value) return <p class="dim">Loading…</p>;

@@ -7,7 +7,7 @@ import { count, duration, moment, percent, step } from '../format';
 import { alter, href } from '../route';
 import { load } from '../source';
 import type { OneRequest, Span, Step, VerticalSpan } from '../types';
-import { CauseBar, Empty, Legend, quote, sums, Terminal, useLoad, type ViewProps } from '../ui';
+import { CauseBar, Empty, Legend, quote, sums, Terminal, useLoad, Wide, type ViewProps } from '../ui';
 
 interface Line {
     span: Span;
@@ -76,7 +76,7 @@ function Waterfall({ request, route }: { request: VerticalSpan; route: ViewProps
             <label><input type="checkbox" checked={compress} onChange={(e) => alter(route, { gaps: e.currentTarget.checked ? undefined : 'true' })} /> compress long waits</label>
             {all.length > 12 && <label><input type="checkbox" checked={every} onChange={(e) => alter(route, { all: e.currentTarget.checked ? 'true' : undefined })} /> spans shorter than 1 % ({count(all.length - all.filter((l) => took(l) >= 0.01 * request.latency_ns).length)})</label>}
         </div>
-        <div class="wide"><table class="waterfall">
+        <Wide label="Spans of this request"><table class="waterfall">
             <thead><tr><th>What</th><th class="n">After</th><th class="n">Took</th><th class="lane"><div class="axis">{marks.map((ns) => <span style={{ left: `${100 * at(start + ns)}%` }}>{duration(ns)}</span>)}</div></th></tr></thead>
             <tbody>
                 {steps.length > 0 && <tr class="path"><th scope="row">Critical path</th><td class="n" /><td class="n">{duration(request.latency_ns)}</td><td class="lane"><div>{steps.map((s) => <i class={`c-${causeOf(s.what).css}`} style={piece(s.start_ns, s.start_ns + s.duration_ns)} title={`${causeOf(s.what).words}${s.name ? `: ${s.name}` : ''}${s.service ? ` (${s.service})` : ''}, ${duration(s.duration_ns)}`} />)}</div></td></tr>}
@@ -91,7 +91,7 @@ function Waterfall({ request, route }: { request: VerticalSpan; route: ViewProps
                     </tr>;
                 })}
             </tbody>
-        </table></div>
+        </table></Wide>
         {(request.spans_left_out_count ?? 0) > 0 && <p class="dim">{count(request.spans_left_out_count!)} more spans were not kept.</p>}
     </>;
 }

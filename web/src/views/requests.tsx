@@ -7,7 +7,7 @@ import { Scatter } from '../scatter';
 import { live, requests } from '../source';
 import { causeOf } from '../cause';
 import type { Endpoint, RequestPage } from '../types';
-import { Empty, Problem, quote, Terminal, useLoad, useWidth, type ViewProps } from '../ui';
+import { Empty, Problem, quote, Terminal, useLoad, useWidth, Wide, type ViewProps } from '../ui';
 import { Request } from './request';
 
 const PAGE = 50;
@@ -16,7 +16,7 @@ function Endpoints({ endpoints, props }: { endpoints: Endpoint[]; props: ViewPro
     const { route } = props, { service, method, route: path } = route.query;
     const time = (e: Endpoint) => e.p50_ns * e.count, most = Math.max(...endpoints.map((e) => e.p99_ns)) || 1;
     const sorted = [...endpoints].sort((a, b) => b.worst_ns - a.worst_ns || time(b) - time(a));
-    return <div class="wide"><table class="list endpoints">
+    return <Wide label="Endpoints"><table class="list endpoints">
         <thead><tr><th>Service</th><th>Endpoint</th><th class="n">Requests</th><th class="n">Half within</th><th class="n">95 %</th><th class="n">99 %</th><th class="n">Slowest</th><th class="spread">Half to 99 %</th></tr></thead>
         <tbody>{sorted.map((e) => {
             const on = service === e.service && method === e.method && path === e.route;
@@ -27,7 +27,7 @@ function Endpoints({ endpoints, props }: { endpoints: Endpoint[]; props: ViewPro
                 <td class="spread" aria-hidden="true"><i style={{ left: `${100 * place(e.p50_ns, most)}%`, right: `${100 - 100 * place(e.p99_ns, most)}%` }} /></td>
             </tr>;
         })}</tbody>
-    </table></div>;
+    </table></Wide>;
 }
 
 // On a logarithmic scale of 10 µs to the largest.
@@ -71,14 +71,14 @@ function Filters({ props, page }: { props: ViewProps; page: RequestPage | null }
 
 function Table({ page, props }: { page: RequestPage; props: ViewProps }) {
     const { route, report } = props, offset = Number(route.query.offset ?? 0), start = report?.from_ns ?? 0;
-    return <><div class="wide"><table class="list requests">
+    return <><Wide label="Requests, a page of them"><table class="list requests">
         <thead><tr><th>Request</th><th>Service</th><th class="n">Began</th><th class="n">Took</th><th class="share">Working, waiting</th><th>Mostly</th><th class="n">Status</th></tr></thead>
         <tbody>{page.rows.map((row) => <tr>
             <td><a href={href('requests', row.id, { s: route.query.s })} title={row.path}>{row.method} {row.path}</a></td><td>{row.service}</td><td class="n">{moment(row.start_ns - start)}</td><td class="n"><b>{duration(row.latency_ns)}</b></td>
             <td class="share"><div class="bar small" role="img" aria-label={`${percent(row.works_ns / Math.max(1, row.latency_ns))} working`}><i class="c-run" style={{ width: `${(100 * row.works_ns) / Math.max(1, row.latency_ns)}%` }} /><i class="c-queue" style={{ width: `${100 - (100 * row.works_ns) / Math.max(1, row.latency_ns)}%` }} /></div></td>
             <td>{row.dominant && <><i class={`key c-${causeOf(row.dominant).css}`} /> {row.dominant}</>}</td><td class="n">{row.state === 'finished' ? row.status || '' : row.state}</td>
         </tr>)}</tbody>
-    </table></div>
+    </table></Wide>
         {page.total > PAGE && <p class="pages"><button disabled={offset <= 0} onClick={() => alter(route, { offset: Math.max(0, offset - PAGE) || undefined })}>← Earlier</button> {count(offset + 1)} to {count(Math.min(page.total, offset + PAGE))} of {count(page.total)} <button disabled={offset + PAGE >= page.total} onClick={() => alter(route, { offset: offset + PAGE })}>Later →</button></p>}
     </>;
 }
@@ -87,8 +87,8 @@ export function Requests(props: ViewProps) {
     const { source, report, route } = props, { query } = route;
     const ask = { service: query.service, method: query.method, route: query.route, text: query.text, failed: query.failed, min_ns: query.min_ns, max_ns: query.max_ns, sort: query.sort, order: query.order,
         from_ns: query.from_ns && String(+query.from_ns + (report?.from_ns ?? 0)), to_ns: query.to_ns && String(+query.to_ns + (report?.from_ns ?? 0)) };
-    const page = useLoad(() => requests(source.id, source.version, { ...ask, offset: Number(query.offset ?? 0), limit: PAGE }), [source.id, source.version, JSON.stringify({ ...ask, offset: query.offset })]);
-    const points = useLoad(() => requests(source.id, source.version, { ...ask, sort: undefined, order: undefined, limit: 1000 }), [source.id, source.version, JSON.stringify({ ...ask, sort: 0, order: 0 })]);
+    const page = useLoad(() => requests(source, { ...ask, offset: Number(query.offset ?? 0), limit: PAGE }), [source.id, source.version, JSON.stringify({ ...ask, offset: query.offset })]);
+    const points = useLoad(() => requests(source, { ...ask, sort: undefined, order: undefined, limit: 1000 }), [source.id, source.version, JSON.stringify({ ...ask, sort: 0, order: 0 })]);
     if (route.part) return <Request {...props} />;
     if (source.kind !== 'recording' || !report) return <Empty title="No requests here"><p>A profile has none. Record them with <code>sonde run -o DIR -- COMMAND</code>.</p></Empty>;
     if (page.error) return source.state === 'reading' ? <Empty title="Requests are listed once all is read" /> : <Problem error={page.error} />;

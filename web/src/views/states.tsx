@@ -58,17 +58,17 @@ function itemAt(items: Item[], y: number): number {
 
 // Of the cells of a row within the window: how long each value held.
 function shares(p: Picture, tiles: Tiles, row: Rows['rows'][number], ratio: number): { value: string; ns: number; changes: number }[] {
-    const sums = new Map<string, { value: string; ns: number; changes: number }>(), zoom = zoomOf(p, ratio), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
+    const sums = new Map<string, { value: string; ns: number; changes: number }>(), page = `page=${Math.floor(row.n / ROWS)}`, zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, (p.from + p.to) / 2, page), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
     for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to; i++) {
-        const tile = tiles.have(zoom, i, `page=${Math.floor(row.n / ROWS)}`);
+        const tile = tiles.have(zoom, i, page);
         if (!tile) continue;
         for (let c = 0; c < COLUMNS; c++) {
-            const at = (row.n % ROWS) * COLUMNS + c, ns = i * tile_ns + c * width_ns;
-            if (!tile.shares[at] || ns + width_ns < p.from || ns > p.to) continue;
+            const at = (row.n % ROWS) * COLUMNS + c, ns = i * tile_ns + c * width_ns, inside = Math.min(ns + width_ns, p.to) - Math.max(ns, p.from);
+            if (!tile.shares[at] || inside <= 0) continue;
             for (const [number, share] of [[tile.values[at], tile.shares[at]], [tile.second[at], tile.second_shares[at]]]) {
                 const value = tile.table[number] === null ? 'nothing' : String(tile.table[number]), sum = sums.get(value) ?? { value, ns: 0, changes: 0 };
                 if (!share) continue;
-                sum.ns += (share / 255) * width_ns;
+                sum.ns += (share / 255) * inside;
                 sum.changes += number === tile.values[at] && tile.changes[at] ? 2 ** (tile.changes[at] - 1) : 0;
                 sums.set(value, sum);
             }
@@ -199,8 +199,8 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
 const labelWidth = (width: number): number => (width < 700 ? 120 : 250);
 
 function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; tiles: Tiles; item: Item; x: number; left: number; ratio: number }) {
-    const zoom = zoomOf(p, ratio), ns = p.from + (x / p.width) * (p.to - p.from), width_ns = 2 ** zoom, index = Math.floor(ns / (COLUMNS * width_ns)), row = item.row!;
-    const tile = tiles.have(zoom, index, `page=${Math.floor(row.n / ROWS)}`);
+    const row = item.row!, page = `page=${Math.floor(row.n / ROWS)}`, ns = p.from + (x / p.width) * (p.to - p.from), zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, ns, page);
+    const width_ns = 2 ** zoom, index = Math.floor(ns / (COLUMNS * width_ns)), tile = tiles.have(zoom, index, page);
     if (!tile) return null;
     const column = Math.floor((ns - index * COLUMNS * width_ns) / width_ns), at = (row.n % ROWS) * COLUMNS + column, value = tile.table[tile.values[at]];
     let first = column, last = column;
@@ -217,7 +217,7 @@ function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; ti
 export function States(props: ViewProps) {
     const { source, report } = props;
     const rows = useLoad(() => load<Rows>(`s/${source.id}/rows`, source.version), [source.id, source.version]);
-    const slowest = useLoad(() => requests(source.id, source.version, { limit: 1000 }), [source.id, source.version]), missing = useLoad(leftOut, []);
+    const slowest = useLoad(() => requests(source, { limit: 1000 }), [source.id, source.version]), missing = useLoad(leftOut, []);
     if (source.kind !== 'recording' || !report) return <Empty title="No states here"><p>A profile has none. Record them with <code>sonde run -o DIR -- COMMAND</code>.</p></Empty>;
     if (rows.error) return <Problem error={rows.error} />;
     if (!rows.value) return <p class="dim">Loading…</p>;
