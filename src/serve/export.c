@@ -12,6 +12,7 @@
 #include "serve/api.h"
 
 enum { FINDINGS_MAX = 64, ROWS_MAX = 20000, SLOWEST = 40, DEEPER = 5 };
+enum { BESIDE = 4096 };  /* bytes: the policy, and how much was left out */
 enum { OPEN_MAX = 300 }; /* rows: of more the page shows groups at first */
 
 /* A finding's time is there as finely as a window of so many columns shows it, and as one of a half and of a
@@ -270,6 +271,7 @@ int api_write_file(struct source *source, size_t max_bytes, struct text *to, siz
 {
     size_t page_bytes;
     page_html(&page_bytes);
+    page_bytes += BESIDE;
     struct contents c = {.source = source, .max_bytes = max_bytes > page_bytes ? max_bytes - page_bytes : 0};
     struct source_status status;
     const struct api api = {.sources = &source, .count = 1};
