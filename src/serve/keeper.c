@@ -27,6 +27,7 @@ struct keeper {
     pthread_t thread;
     bool started;
     struct journal_reader reader;
+    bool unsure; /* what the store has: it could not be asked after a failure */
     uint64_t uncommitted, committed_at_ns, looked_at_ns;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -67,9 +68,9 @@ static void start_over(struct keeper *k)
 {
     struct journal_position from;
     /* An engine behind a network may have taken what it did not get to confirm. */
-    bool known = k->settings.store->operations->position(k->settings.store, &from, NULL) == 0;
+    k->unsure = k->settings.store->operations->position(k->settings.store, &from, NULL) < 0;
     pthread_mutex_lock(&k->lock);
-    if (known && behind(k->committed, from))
+    if (!k->unsure && behind(k->committed, from))
         k->committed = from;
     from = k->committed;
     pthread_mutex_unlock(&k->lock);
@@ -113,12 +114,15 @@ static int store_batch(struct keeper *k, uint32_t kind, const char *bytes, size_
 }
 
 /* Reads on as far as the journal is on disk: what a power failure could take back is not stored. 1 when there
- * was a batch, 0 when there is none, or an error of the store or the journal. */
+ * was a batch, 0 when there is none, or an error of the store or the journal. As long as it is not known what
+ * the store has, nothing is given to it: it could have it already. */
 static int step(struct keeper *k, struct journal_position durable)
 {
     uint32_t kind;
     const void *bytes;
     size_t length;
+    if (k->unsure)
+        return -EIO;
     if (!behind(k->reader.at, durable))
         return 0;
     int r = journal_reader_next(&k->reader, &kind, &bytes, &length);

@@ -16,7 +16,8 @@ struct fake {
     struct journal_position position;
     uint64_t batch[4096], committed[4096];
     size_t batch_count, committed_count;
-    unsigned fail_appends, fail_commits; /* the next so many */
+    unsigned fail_appends, fail_commits, fail_positions; /* the next so many */
+    unsigned lose_answers;                               /* commits that are made and reported as failed */
     uint64_t expired_before;
     size_t kept;
 };
@@ -49,13 +50,21 @@ static int fake_commit(struct span_store *store, struct journal_position positio
         fake->committed[fake->committed_count++] = fake->batch[i];
     fake->batch_count = 0;
     fake->position = position;
-    return 0;
+    if (!fake->lose_answers)
+        return 0;
+    fake->lose_answers--;
+    return problem_set(problem, -EIO, "no answer");
 }
 
 static int fake_position(struct span_store *store, struct journal_position *ret_position,
                          struct problem *problem)
 {
-    *ret_position = ((struct fake *)store)->position;
+    struct fake *fake = (struct fake *)store;
+    if (fake->fail_positions) {
+        fake->fail_positions--;
+        return problem_set(problem, -EIO, "no answer");
+    }
+    *ret_position = fake->position;
     return 0;
 }
 
@@ -188,6 +197,29 @@ static void repeats_what_was_refused(void **state)
     close_scene(&scene);
 }
 
+/* A store behind a network that goes away: what it has is not known until it answers again. */
+static void repeats_nothing_that_was_taken_without_an_answer(void **state)
+{
+    struct scene scene;
+    open_scene(&scene);
+    start(&scene, (struct keeper_settings){0});
+    scene.fake->lose_answers = 1;
+    scene.fake->fail_positions = 2;
+    for (int i = 0; i < 20; i++)
+        put(&scene);
+    do /* each failure ends one */
+        keeper_drain(scene.keeper);
+    while (scene.fake->committed_count < scene.next - 1);
+    put(&scene);
+    do
+        keeper_drain(scene.keeper);
+    while (scene.fake->committed_count < scene.next - 1);
+    keeper_free(scene.keeper);
+    scene.keeper = NULL;
+    assert_all_stored(&scene);
+    close_scene(&scene);
+}
+
 static void stores_the_rest_at_the_end(void **state)
 {
     struct scene scene;
@@ -243,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stores_what_the_journal_has),
         cmocka_unit_test(repeats_what_was_refused),
+        cmocka_unit_test(repeats_nothing_that_was_taken_without_an_answer),
         cmocka_unit_test(stores_the_rest_at_the_end),
         cmocka_unit_test(begins_anew_when_the_journal_was_removed),
         cmocka_unit_test(old_spans_go_with_the_evidence_named),
