@@ -74,8 +74,12 @@ uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, u
 bool lock_proven(const struct thread *thread, const struct stretch *s, const struct look *place)
 {
     uint64_t took_ns = s->end_ns - s->start_ns, longest_ns;
-    if ((place->called && strcmp(place->called, "Atomics.wait") == 0) || /* it asked for it */
-        holder_unknown_ns(thread, s) * 2 < took_ns)
+    struct activity_times times;
+    if (place->called && strcmp(place->called, "Atomics.wait") == 0) /* it asked for it */
+        return true;
+    if (activity_times(thread, s->start_ns, s->end_ns, &times) && times.blocked_ns * 2 < took_ns)
+        return false; /* looks saw a lock; by the kernel's account it was not what took the time */
+    if (holder_unknown_ns(thread, s) * 2 < took_ns)
         return true;
     return (double)others_lacked_ns(thread, s, &longest_ns) < LACKED_SHARE * (double)took_ns &&
            process_ran_share(thread->process) >= RAN_SHARE;

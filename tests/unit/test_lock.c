@@ -39,9 +39,11 @@ static void look(struct feed *feed, uint64_t since, uint64_t at, const char *sta
          .line = 7, .column = 9);
 }
 
-/* A turn of 150 ms, all of it in a futex: the first and the second lack_ms of it other threads of the process
- * have no processor. waker: who ends it, 0 nobody that is known. */
-static void wait_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, uint32_t waker)
+/* A turn of 150 ms from MS(1000) on, in which looks see a futex, where the thread is off its CPU from off_ns
+ * to back_ns. The first and the second lack_ms of it other threads of the process have no processor. waker:
+ * who ends it, 0 nobody that is known. */
+static void turn_of_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, uint32_t waker,
+                           uint64_t off_ns, uint64_t back_ns)
 {
     uint64_t at = MS(1000);
     begin(feed, at);
@@ -51,7 +53,7 @@ static void wait_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, 
         off(feed, HOLDER, at + MS(1), at + MS(25 + lack_ms), SONDE_off_reason_preempted, 0);
         off(feed, SECOND, at + MS(25 + lack_ms), at + MS(25 + 2 * lack_ms), SONDE_off_reason_preempted, 0);
     }
-    off(feed, API, at + MS(1), at + MS(149), SONDE_off_reason_blocked, waker);
+    off(feed, API, off_ns, back_ns, SONDE_off_reason_blocked, waker);
     FEED(feed, http_response, API, API, at + MS(149) + US(1), 0, .fd = 40, .generation = 1, .status = 200,
          .header_bytes = 10);
     FEED(feed, uv_write, API, API, at + MS(149) + US(2), 0, .fd = 40, .generation = 1, .bytes = 10);
@@ -59,6 +61,21 @@ static void wait_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, 
     FEED(feed, uv_io, API, API, at + MS(150) + US(1), MS(150), .fd = 40, .generation = 1, .events = 1);
     FEED(feed, uv_phase, API, API, at + MS(150) + US(2), MS(150) + US(5), .phase = 4);
     feed_finish(feed);
+}
+
+static void wait_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, uint32_t waker)
+{
+    turn_of_150_ms(feed, stack, lack_ms, waker, MS(1001), MS(1149));
+}
+
+/* Looks that saw a lock do not outweigh the account, by which the thread was blocked for a moment only. */
+static void the_account_saw_no_wait(void **state)
+{
+    struct feed feed;
+    turn_of_150_ms(&feed, INTERNAL, 0, 0, MS(1010), MS(1030));
+    assert_int_equal(feed.report.findings.count, 1);
+    assert_int_equal(feed.report.findings.at[0]->severity, SEVERITY_INFO);
+    feed_done(&feed);
 }
 
 static void a_holder_that_ran_is_to_blame(void **state)
@@ -133,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_holder_that_ran_is_to_blame),
+        cmocka_unit_test(the_account_saw_no_wait),
         cmocka_unit_test(on_an_idle_machine_nobody_need_be_known),
         cmocka_unit_test(those_who_may_have_held_it_had_no_processor),
         cmocka_unit_test(an_unknown_holder_may_have_had_none),
