@@ -169,8 +169,7 @@ static void say_detail(const struct book *book, const struct verdict *v, struct 
                   v->subgroup.base_hosts);
     text_addf(&words,
               "%s%s: ratio %.2f, 95 %% interval %.2f to %.2f, adjusted p = %.2g; %llu requests on %zu host%s "
-              "against "
-              "%llu on %zu; Z = %.2f against the older requests",
+              "against %llu on %zu; Z = %.2f against the older requests",
               judge_by_errors(v) ? "Latency, " : "", regress_method_words(r->method), r->ratio[r->measure],
               r->low[r->measure], r->high[r->measure], r->adjusted_p, (unsigned long long)r->newer_requests,
               r->newer_hosts, r->newer_hosts == 1 ? "" : "s", (unsigned long long)r->older_requests,
