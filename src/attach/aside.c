@@ -88,6 +88,7 @@ static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void 
 {
     const bool late = ends;
     uint64_t leave_ns = late ? MAX(asked_ns + ASIDE_END_NS, clock_monotonic_ns() + MOMENT_MS * NS_PER_MS) : 0;
+    uint64_t kill_ns = 0; /* from when it was told: we may have had no CPU ourselves */
     int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
     while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
         struct pollfd ended = {.fd = fd, .events = POLLIN};
@@ -97,9 +98,10 @@ static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void 
         uint64_t now_ns = clock_monotonic_ns();
         if (!leave_ns && aside_is_ending())
             leave_ns = now_ns + LEAVE_AFTER_MS * NS_PER_MS;
-        if (leave_ns && now_ns > leave_ns)
+        if (!kill_ns && leave_ns && now_ns > leave_ns) {
             *leave = true;
-        if (leave_ns && now_ns > leave_ns + (late ? KILL_LATE_MS : KILL_AFTER_MS) * NS_PER_MS)
+            kill_ns = now_ns + (late ? KILL_LATE_MS : KILL_AFTER_MS) * NS_PER_MS;
+        } else if (kill_ns && now_ns > kill_ns)
             (void)call_system(SYS_kill, child, SIGKILL, 0, 0, 0);
         if (meanwhile)
             meanwhile(context);
