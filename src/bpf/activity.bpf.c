@@ -430,7 +430,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
     else if (s->brief_count && now - s->back_ns >= SONDE_BRIEF_NS)
         tell_brief(s, now);
     s->ready_ns = 0;
-    s->delay_ns = counts_queues ? ((struct task_struct___queued *)task)->sched_info.run_delay : 0;
+    s->delay_ns = counts_queues ? task->sched_info.run_delay : 0;
     if (preempted || task_state == 0) {
         s->reason = SONDE_off_reason_preempted;
         s->ready_ns = now;
@@ -554,7 +554,7 @@ static __always_inline void waking(struct task_struct *task, _Bool can_count)
 {
     struct task_struct *current = bpf_get_current_task_btf();
     struct thread_state *s = state_of(task), *waker = 0;
-    if (s && !s->off_ns && ((struct task_struct___queued *)task)->on_rq)
+    if (s && !s->off_ns && task->on_rq)
         s = 0;
     if (WANTED(wakeup))
         waker = state_of(current);

@@ -77,9 +77,30 @@ struct signal_struct {
     atomic_t live; /* threads that did not end */
 };
 
+/* What the scheduler keeps of a thread: how long it could go on and had no CPU, since when it is in a queue
+ * for one (0: in none), and when it last got one, by the clock of that queue. */
+struct sched_info {
+    unsigned long long run_delay, last_queued, last_arrival;
+};
+
+struct rq {
+    u64 clock;
+};
+
+struct cfs_rq {
+    struct rq *rq;
+};
+
+struct sched_entity {
+    struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
     int pid;
     int tgid;
+    int on_rq;
+    struct sched_entity se;
+    struct sched_info sched_info;
     struct task_struct *group_leader;
     struct pid *thread_pid;
     struct files_struct *files;

@@ -9,26 +9,6 @@
  * waited for a processor comes from them. Otherwise on_wakeup finds out. */
 const volatile _Bool counts_queues = 0;
 
-/* What the scheduler keeps of a thread: how long it could go on and had no processor, since when it is in a
- * queue for one (0: in none), and when it last got one, by the clock of that queue. */
-struct sched_info {
-    unsigned long long run_delay, last_queued, last_arrival;
-} __attribute__((preserve_access_index));
-struct rq {
-    u64 clock;
-} __attribute__((preserve_access_index));
-struct cfs_rq {
-    struct rq *rq;
-} __attribute__((preserve_access_index));
-struct sched_entity {
-    struct cfs_rq *cfs_rq;
-} __attribute__((preserve_access_index));
-struct task_struct___queued {
-    int on_rq;
-    struct sched_entity se;
-    struct sched_info sched_info;
-} __attribute__((preserve_access_index));
-
 /* Of the time since a thread left its processor, how long it could have gone on. */
 static __always_inline u64 runnable_ns(struct task_struct *task, const struct thread_state *s, u64 now)
 {
@@ -36,9 +16,8 @@ static __always_inline u64 runnable_ns(struct task_struct *task, const struct th
         return now - s->ready_ns;
     if (!counts_queues)
         return 0;
-    struct task_struct___queued *t = (struct task_struct___queued *)task;
-    u64 waited = t->sched_info.run_delay - s->delay_ns, queued = t->sched_info.last_queued;
-    u64 clock = queued ? t->se.cfs_rq->rq->clock : 0;
+    u64 waited = task->sched_info.run_delay - s->delay_ns, queued = task->sched_info.last_queued;
+    u64 clock = queued ? task->se.cfs_rq->rq->clock : 0;
     if (clock > queued)
         waited += clock - queued;
     return waited < now - s->off_ns ? waited : now - s->off_ns;
@@ -48,8 +27,7 @@ static __always_inline u64 runnable_ns(struct task_struct *task, const struct th
  */
 static __always_inline u64 ran_ns(struct task_struct *task)
 {
-    struct task_struct___queued *t = (struct task_struct___queued *)task;
-    return counts_queues ? t->se.cfs_rq->rq->clock - t->sched_info.last_arrival : 0;
+    return counts_queues ? task->se.cfs_rq->rq->clock - task->sched_info.last_arrival : 0;
 }
 
 #endif

@@ -847,6 +847,38 @@ static __always_inline u32 add_waker(struct sample *sample, const struct wake *w
     return bpf_probe_read_kernel(&sample->words[at], sizeof(wake->by), &wake->by) ? 0 : sizeof(wake->by) / 8;
 }
 
+/* Sends the wait of a thread that is back on a CPU, if it was long enough, and forgets it. */
+VERIFIED_ALONE int end_wait(struct sample *sample, u32 tid, u64 back_ns)
+{
+    if (!sample)
+        return 0;
+    u64 waited = back_ns - sample->head.time_ns;
+    struct wake *wake = bpf_map_lookup_elem(&wakes, &tid);
+    if (waited >= off_cpu_min_ns) {
+        sample->head.weight = waited;
+        /* What nobody woke did not sleep: it was preempted, or gave way to others. */
+        sample->head.ready_ns = !wake ? waited : back_ns > wake->ready_ns ? back_ns - wake->ready_ns : 0;
+        u32 words = sample->head.kernel_words + sample->head.user_words + sample->head.python_words;
+        if (words > SAMPLER_WORDS)
+            words = SAMPLER_WORDS;
+        send(sample,
+             sizeof(struct sampler_sample) + (words + (wake ? add_waker(sample, wake, words) : 0)) * 8);
+    }
+    bpf_map_delete_elem(&waiting, &tid);
+    if (wake)
+        bpf_map_delete_elem(&wakes, &tid);
+    return 0;
+}
+
+/* When a thread that is about to leave its CPU got it, by the scheduler's account; 0: it keeps none. */
+static __always_inline u64 back_since_ns(struct task_struct *task, u64 now_ns)
+{
+    if (!bpf_core_field_exists(task->sched_info.last_arrival) || !bpf_core_field_exists(task->se.cfs_rq))
+        return 0;
+    return now_ns -
+           (BPF_CORE_READ(task, se.cfs_rq, rq, clock) - BPF_CORE_READ(task, sched_info.last_arrival));
+}
+
 SEC("raw_tp/sched_switch")
 int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task_struct *next)
 {
@@ -859,6 +891,16 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
             struct registers user = {0};
             u64 now_ns = bpf_ktime_get_ns();
             int has_user = user_registers(task, &user);
+            /* It was not seen to come back: the tracepoint is silent for some of the threads from which
+             * others take over. */
+            struct sample *unseen = bpf_map_lookup_elem(&waiting, &tid);
+            if (unseen) {
+                u64 back_ns = back_since_ns(previous, now_ns);
+                if (back_ns > unseen->head.time_ns)
+                    end_wait(unseen, tid, back_ns);
+                else
+                    count(COUNT_LOST);
+            }
             begin(&sample->head, SAMPLE_OFF, 0, now_ns);
             fill(ctx, sample, process, has_user ? &user : 0, task, 1, slot);
             if (!process && has_user) {
@@ -876,21 +918,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     struct sample *sample = bpf_map_lookup_elem(&waiting, &tid);
     if (!sample)
         return 0;
-    u64 now_ns = bpf_ktime_get_ns(), waited = now_ns - sample->head.time_ns;
-    struct wake *wake = bpf_map_lookup_elem(&wakes, &tid);
-    if (waited >= off_cpu_min_ns) {
-        sample->head.weight = waited;
-        /* What nobody woke did not sleep: it was preempted, or gave way to others. */
-        sample->head.ready_ns = wake ? now_ns - wake->ready_ns : waited;
-        u32 words = sample->head.kernel_words + sample->head.user_words + sample->head.python_words;
-        if (words > SAMPLER_WORDS)
-            words = SAMPLER_WORDS;
-        send(sample,
-             sizeof(struct sampler_sample) + (words + (wake ? add_waker(sample, wake, words) : 0)) * 8);
-    }
-    bpf_map_delete_elem(&waiting, &tid);
-    if (wake)
-        bpf_map_delete_elem(&wakes, &tid);
+    end_wait(sample, tid, bpf_ktime_get_ns());
     return 0;
 }
 

@@ -21,7 +21,8 @@
 #include "base/file.h"
 #include "base/macro.h"
 
-const char *const kernel_types_sampled[] = {"task_struct", "thread_struct", "signal_struct", NULL};
+const char *const kernel_types_sampled[] = {
+    "task_struct", "thread_struct", "signal_struct", "sched_info", "sched_entity", "cfs_rq", "rq", NULL};
 
 enum {
     NAMES_LIMIT = 8,

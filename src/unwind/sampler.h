@@ -132,7 +132,7 @@ struct sampler_sample {
 enum sampler_count {
     COUNT_TICKS,   /* the program ran */
     COUNT_SAMPLES, /* for wanted processes */
-    COUNT_LOST,    /* the ring buffer was full */
+    COUNT_LOST,    /* the ring buffer was full, or when a wait ended is not known */
     COUNT_UNKNOWN, /* sent as copies */
     COUNT_NOTHING, /* a copy could not be made */
     COUNT_MAX,

@@ -311,6 +311,51 @@ function idle() { for (let i = 0; i < 4; i++) Atomics.wait(cell, 0, 0, 150); } i
     assert.ok(idle.every(([f]) => !/bpf/.test(f.at(-1))), 'the sampler itself is in the stacks');
 });
 
+// The fields of a protobuf message: [number, bytes or number].
+function fieldsOf(bytes) {
+    const fields = [];
+    let at = 0;
+    const number = () => {
+        let n = 0, digit = 1, byte;
+        do { byte = bytes[at++]; n += (byte & 127) * digit; digit *= 128; } while (byte > 127);
+        return n;
+    };
+    while (at < bytes.length) {
+        const key = number(), value = number();
+        fields.push([key >> 3, (key & 7) === 2 ? bytes.subarray(at, (at += value)) : value]);
+    }
+    return fields;
+}
+
+// How many samples of a pprof profile have a function in their stack.
+function samplesIn(file, name) {
+    const profile = fieldsOf(zlib.gunzipSync(fs.readFileSync(file))), all = (message, number) => message.filter(([n]) => n === number).map(([, value]) => value);
+    const numbers = (bytes) => { const list = []; for (let at = 0, n = 0, digit = 1; at < bytes.length; at++) { n += (bytes[at] & 127) * digit; digit *= 128; if (bytes[at] < 128) { list.push(n); n = 0; digit = 1; } } return list; };
+    const strings = all(profile, 6).map(String), functions = new Set(all(profile, 5).map(fieldsOf).filter((f) => strings[all(f, 2)[0]] === name).map((f) => all(f, 1)[0]));
+    const places = new Set(all(profile, 4).map(fieldsOf).filter((l) => all(l, 4).some((line) => functions.has(all(fieldsOf(line), 1)[0]))).map((l) => all(l, 1)[0]));
+    return all(profile, 2).map(fieldsOf).filter((s) => numbers(all(s, 1)[0]).some((place) => places.has(place))).reduce((sum, s) => sum + numbers(all(s, 2)[0])[0], 0);
+}
+
+test('each wait is there, also where the kernel does not report that a thread has a CPU again', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
+    const source = path.join(folder, 'sleeps.c'), program = path.join(folder, 'sleeps'), file = path.join(folder, 'sleeps.pb.gz');
+    fs.writeFileSync(source, `
+#include <pthread.h>
+#include <unistd.h>
+static void *sleeps(void *x) { for (int i = 0; i < 1000; i++) usleep(300); return x; }
+int main(void)
+{
+    pthread_t threads[8];
+    usleep(300000); /* until its own code can be told apart */
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, sleeps, 0);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+}`);
+    execFileSync('cc', ['-O1', '-pthread', '-o', program, source]);
+    const { status, stderr } = spawnSync(sonde, ['profile', '--event', 'off-cpu', '--off-cpu-min', '0', '-o', file, '--', program], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    const lost = Number(/; (\d+) lost/.exec(stderr)[1]);
+    assert.ok(samplesIn(file, 'sleeps') + lost >= 8000, `${samplesIn(file, 'sleeps')} of 8000 sleeps, ${lost} lost: ${stderr}`);
+});
+
 test('who ended a wait, and how long a thread that could run had no processor', { skip: skip || (!have('cc') && 'needs a C compiler') }, () => {
     const source = path.join(folder, 'waits.c'), program = path.join(folder, 'waits');
     fs.writeFileSync(source, `
