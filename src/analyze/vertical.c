@@ -255,6 +255,17 @@ static void add_words(struct text *to, const struct line *line)
     text_add(to, how_known(span));
 }
 
+void vertical_words(struct text *to, const struct request *request, const struct vspan *span)
+{
+    uint64_t end_ns = end_of(request, span);
+    struct line line = {.request = request,
+                        .span = span,
+                        .start_ns = span->start_ns,
+                        .took_ns = end_ns - MIN(span->start_ns, end_ns),
+                        .open = !span->end_ns};
+    add_words(to, &line);
+}
+
 /* What was sampled on the thread that worked in a span while it did; nothing for spans in which no thread is
  * known to have worked for the request alone. */
 static void find_ran(const struct profile *samples, const struct request *request, const struct vspan *span,

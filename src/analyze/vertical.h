@@ -17,6 +17,9 @@
 void vertical_print(struct text *to, const struct request *request, const struct profile *samples,
                     const struct prose_style *style, unsigned width, unsigned lines);
 
+/* What one of its spans is, in words: "call GET 127.0.0.1:8080 (inferred)"; of spans.at[0] the request. */
+void vertical_words(struct text *to, const struct request *request, const struct vspan *span);
+
 /* A new reference: {id, service, process, method, path, route, status, state, start_ns, latency_ns, ...,
  * spans: [...]}. Requests of other services stand as "request" within the span that called them. NULL: out of
  * memory. */

@@ -10,6 +10,7 @@
 
 #include "states/states.h"
 #include "base/owner.h"
+#include "cli/convert_requests.h"
 #include "cli/convert_states.h"
 #include "cli/options.h"
 #include "cli/losses.h"
@@ -22,7 +23,7 @@
 
 struct conversion {
     struct trace *trace;
-    const char *output;
+    const char *folder, *output;
     struct problem problem;
     struct progress progress;
     struct event_names names;
@@ -99,6 +100,12 @@ static int open_states(struct conversion *c)
     return r < 0 ? r : 1;
 }
 
+/* Of one host, by sonde: then there may be requests. */
+static bool is_recording(const struct trace *trace)
+{
+    return trace_host_count(trace) == 1 && trace_host_at(trace, 0)->own;
+}
+
 /* One file, or stdout for "-". */
 static int to_file(struct conversion *c, int (*event)(void *, const struct event *))
 {
@@ -111,6 +118,8 @@ static int to_file(struct conversion *c, int (*event)(void *, const struct event
     int r = perfetto_new(c->file, c->trace, &c->perfetto);
     struct pass passes[2] = {{.name = "convert", .event = event, .self = c}};
     size_t count = 1;
+    if (r >= 0 && event == perfetto_pass && is_recording(c->trace))
+        r = convert_requests(c->folder, c->perfetto, show_progress, c, &c->problem);
     if (r >= 0 && event == perfetto_pass && (r = open_states(c)) > 0)
         passes[count++] = states_pass(c->state_pass);
     if (r >= 0)
@@ -210,7 +219,7 @@ static int run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "missing -o OUT");
     if (first + 1 != argc)
         return cli_usage(self, first >= argc ? "missing trace directory" : "one trace directory at a time");
-    struct conversion c = {.output = options.output};
+    struct conversion c = {.folder = argv[first], .output = options.output};
     int status = convert(&c, options.format, argv[first], options.align);
     event_names_done(&c.names);
     text_done(&c.line);

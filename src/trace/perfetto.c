@@ -323,20 +323,25 @@ static void field_utf8(struct perfetto *w, struct text *out, unsigned number, co
     field_message(out, number, &w->value);
 }
 
+int perfetto_process(struct perfetto *w, uint32_t host, int64_t pid, const char *name, uint64_t *ret_track)
+{
+    uint64_t uuid = *ret_track = uuid_of("process", host, (uint64_t)pid, 0, "");
+    int r = begin_track(w, uuid);
+    if (r <= 0)
+        return r;
+    text_clear(&w->annotation);
+    field_varint(&w->annotation, 1, shown_id(host, pid));
+    field_utf8(w, &w->annotation, 6, name);
+    field_message(&w->message, 3, &w->annotation);
+    return end_track(w, 0);
+}
+
 int perfetto_thread(struct perfetto *w, uint32_t host, int64_t pid, const char *process_name, int64_t tid,
                     const char *name, uint64_t *ret_track)
 {
     int64_t process = pid >= 0 ? pid : tid;
-    uint64_t parent = uuid_of("process", host, (uint64_t)process, 0, ""),
-             uuid = *ret_track = uuid_of("thread", host, (uint64_t)process, (uint64_t)tid, "");
-    int r = begin_track(w, parent);
-    if (r > 0) {
-        text_clear(&w->annotation);
-        field_varint(&w->annotation, 1, shown_id(host, process));
-        field_utf8(w, &w->annotation, 6, process_name);
-        field_message(&w->message, 3, &w->annotation);
-        r = end_track(w, 0);
-    }
+    uint64_t parent, uuid = *ret_track = uuid_of("thread", host, (uint64_t)process, (uint64_t)tid, "");
+    int r = perfetto_process(w, host, process, process_name, &parent);
     if (r < 0 || (r = begin_track(w, uuid)) <= 0)
         return r;
     text_clear(&w->annotation);
@@ -359,6 +364,16 @@ int perfetto_lane(struct perfetto *w, uint32_t host, uint64_t parent, const char
     field_string(&w->message, 2, name);
     if (is_counter)
         field_bytes(&w->message, 8, "", 0);
+    return end_track(w, parent);
+}
+
+int perfetto_row(struct perfetto *w, uint64_t parent, const char *name, uint64_t number, uint64_t *ret_track)
+{
+    uint64_t uuid = *ret_track = uuid_of("row", parent, number, 0, name);
+    int r = begin_track(w, uuid);
+    if (r <= 0)
+        return r;
+    field_utf8(w, &w->message, 2, name);
     return end_track(w, parent);
 }
 

@@ -22,6 +22,10 @@ int perfetto_event(struct perfetto *writer, const struct event *event, const str
 /* What is made of several events: tracks, which are described once, and slices on them. All: 0, -ENOMEM or
  * -EIO. Slices of one track come in the order of time, and do not overlap. */
 
+/* A process's own track; the first name that it is given stays. */
+int perfetto_process(struct perfetto *writer, uint32_t host, int64_t pid, const char *name,
+                     uint64_t *ret_track);
+
 /* A thread's own track; what perfetto_event() writes of it lies there, too. pid: -1 when it is not known. */
 int perfetto_thread(struct perfetto *writer, uint32_t host, int64_t pid, const char *process_name,
                     int64_t tid, const char *name, uint64_t *ret_track);
@@ -30,10 +34,15 @@ int perfetto_thread(struct perfetto *writer, uint32_t host, int64_t pid, const c
 int perfetto_lane(struct perfetto *writer, uint32_t host, uint64_t parent, const char *name, bool is_counter,
                   uint64_t *ret_track);
 
+/* One of several tracks of a name, by a number of its own: ui.perfetto.dev draws them as one, in as many rows
+ * as slices run at once. */
+int perfetto_row(struct perfetto *writer, uint64_t parent, const char *name, uint64_t number,
+                 uint64_t *ret_track);
+
 enum perfetto_flow { FLOW_NONE, FLOW_BEGINS, FLOW_ENDS };
 
 /* [start_ns, end_ns), an instant when they are equal; an arrow leads from where the flow begins to where it
- * ends. */
+ * ends. A slice may lie within one that was written before, on the same track. */
 int perfetto_slice(struct perfetto *writer, uint64_t track, uint64_t start_ns, uint64_t end_ns,
                    const char *name, enum perfetto_flow flow, uint64_t flow_id);
 int perfetto_count(struct perfetto *writer, uint64_t track, uint64_t time_ns, int64_t value);

@@ -1,11 +1,11 @@
 // Perfetto's file of a kernel trace: read back by the schema, and against the states of the same trace.
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { SONDE, temporary } from './helper.mjs';
+import { SONDE, root, temporary } from './helper.mjs';
 import { writeKernelTrace } from './kernel-trace.mjs';
 
 // The part of Perfetto's public schema that may be written: field -> [name, type]; a trailing + is repeated.
@@ -69,26 +69,28 @@ function slices(file) {
         const own = d.process ? `process ${d.process.pid} ${d.process.process_name ?? ''}` : d.thread ? `${d.thread.tid} ${d.thread.thread_name}` : d.name;
         return d.parent_uuid ? `${nameOf(d.parent_uuid)}/${own}` : own;
     };
-    // As the importer does: by time, in the file's order where times are equal, an end before a beginning.
+    // As the importer does: by time, in the file's order where times are equal; an end closes the slice that was opened last.
     const events = packet.filter((p) => p.track_event).map((p, i) => ({ ...p.track_event, at: p.timestamp, i }));
+    events.forEach((e, i) => { if (e.type === 1n) e.ends = events[i + 1].at; }); // what is written: an end behind each beginning
     events.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : a.i - b.i));
     for (const e of events) {
-        const track = nameOf(e.track_uuid), list = (result[track] ??= []);
+        const track = nameOf(e.track_uuid), list = (result[track] ??= []), running = open.get(e.track_uuid) ?? open.set(e.track_uuid, []).get(e.track_uuid);
         for (const id of e.flow_ids ?? []) flows.set(id, `${track} ${e.at}`);
         const from = (e.terminating_flow_ids ?? []).map((id) => flows.get(id)).filter(Boolean).map((f) => ` <- ${f}`).join('');
         if (e.type === 1n) {
-            assert.ok(!open.has(e.track_uuid) || open.get(e.track_uuid).at === e.at || !open.get(e.track_uuid), `${track}: slices do not overlap`);
-            open.set(e.track_uuid, { at: e.at, name: e.name, from });
+            assert.ok(running.every(({ ends }) => ends >= e.ends || ends === e.at), `${track}: slices lie within each other or apart`);
+            running.push({ at: e.at, ends: e.ends, name: e.name, from });
         } else if (e.type === 2n) {
-            const begun = open.get(e.track_uuid) ?? assert.fail(`${track}: an end without a beginning`);
+            const last = running.findLastIndex(({ ends }) => ends === e.at);
+            assert.ok(last >= 0, `${track}: an end without a beginning`);
+            const [begun] = running.splice(last, 1);
             list.push(`${begun.at}-${e.at} ${begun.name}${begun.from}`);
-            open.delete(e.track_uuid);
         } else if (e.type === 4n) {
             assert.ok(tracks.get(e.track_uuid).counter, `${track} is a counter`);
             list.push(`${e.at} ${e.counter_value}`);
-        } else if (e.flow_ids) list.push(`${e.at} ${e.name}`);
+        } else if (e.flow_ids || e.terminating_flow_ids) list.push(`${e.at} ${e.name}${from}`);
     }
-    assert.equal(open.size, 0, 'every slice ends');
+    assert.ok([...open.values()].every((running) => !running.length), 'every slice ends');
     return result;
 }
 
@@ -121,4 +123,23 @@ test('processes, threads, processors, states, system calls and wake-ups of a ker
     assert.deepEqual(found['process 5 t5/5 t5'], ['1100-1600 read']);
     assert.deepEqual(found['made/CPUs/softirq on CPU 1'], ['1410-1420 NET_RX']);
     assert.deepEqual(found['made/CPUs/frequency (kHz) of CPU 0'], ['1430 2400000']);
+});
+
+test('requests of a recording: a row for each endpoint, spans within, arrows to what was called', (t) => {
+    const folder = temporary(t), file = path.join(folder, 'out.pftrace');
+    execFileSync('tar', ['--zstd', '--no-same-owner', '-xf', path.join(root, 'tests', 'corpus', 'shop-faults.tar.zst'), '-C', folder]);
+    const r = spawnSync(SONDE, ['convert', '--to', 'perfetto', '-o', file, folder], { encoding: 'utf8' });
+    assert.equal(r.status, 0, r.stderr);
+    const { requests } = JSON.parse(execFileSync(SONDE, ['spans', '--json', '--slowest', '1000000', folder], { maxBuffer: 1 << 30 })), found = slices(file);
+    const place = (q) => `process ${q.process} ${q.service}/${q.method} ${q.route}`, ended = requests.filter((q) => q.state === 'finished');
+    assert.ok(ended.length > 400 && ended.length < requests.length + 1, `${ended.length} requests`);
+    for (const q of ended) {
+        const row = found[place(q)] ?? assert.fail(`no row ${place(q)}`);
+        assert.ok(row.some((s) => s.startsWith(`${q.start_ns}-${q.start_ns + q.latency_ns} ${q.method} ${q.path} `)), `${q.id} in ${place(q)}`);
+        for (const s of q.spans.filter(({ known, duration_ns, layer }) => /proved|inferred/.test(known) && duration_ns > 0 && layer === 'js').slice(0, 5))
+            assert.ok(row.some((one) => one.startsWith(`${s.start_ns}-${s.start_ns + s.duration_ns} `)), `${s.name} of ${q.id}`);
+    }
+    const calls = ended.flatMap((q) => q.spans.filter((s) => s.request).map((s) => ({ from: `${place(q)} ${s.start_ns}`, to: s.request })));
+    assert.ok(calls.length > 100, `${calls.length} calls`);
+    for (const { from, to } of calls) assert.ok(found[place(to)].some((s) => s.startsWith(`${to.start_ns}`) && s.endsWith(` <- ${from}`)), `an arrow from ${from} to ${to.id}`);
 });
