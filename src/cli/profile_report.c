@@ -110,7 +110,6 @@ static int add_outlier(struct report *report, const struct profile *p, const str
     outlier_title(p, o, title, sizeof(title));
     f->title = finding_say(f, "%s", title);
     f->detail = o->frame ? finding_say(f, "Most of the difference is in %s.", frame_name(p, o->frame)) : "";
-    f->remedy = "Compare it with an equal: profile each, then sonde diff.";
     if (o->frame)
         set_place(f, p, o->frame);
     f->where.process = (int64_t)profile_group_parts(process, name, sizeof(name));

@@ -170,7 +170,6 @@ bool lock_proven(const struct thread *thread, const struct stretch *s, const str
 /* quota.c: of a stretch that was run_queue_ns without a CPU, the time that the process's CPU quota is to
  * blame for. */
 uint64_t quota_kept_ns(const struct process *process, const struct stretch *stretch, uint64_t run_queue_ns);
-void verdict_throttled(struct finding *f, const struct fault *fault);
 void quota_forget(struct process *process);
 
 /* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
@@ -184,11 +183,9 @@ void failure_forget(struct process *process);
 /* nothing.c: why there are no findings. */
 const char *verdict_nothing(struct analysis *a);
 
-/* verdict_failure.c: words for them. */
-bool verdict_is_failure(enum finding_kind kind);
-bool verdict_failure_matters(const struct fault *fault);
+/* verdict_failure.c */
+bool verdict_failed_often(const struct fault *fault);
 enum finding_severity verdict_failure_severity(const struct fault *fault);
-void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault);
 
 /* unexplained.c */
 void unexplained_request_done(struct analysis *a, const struct process *process, struct request *request);
@@ -214,15 +211,34 @@ void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
 void faults_free(struct analysis *a);
 
-/* verdict.c: words for the faults. */
+/* verdicts.c: from faults to findings. */
 int verdicts_report(struct analysis *a, struct report *report);
-/* A finding's requests, rank, place and link, from its fault. */
+/* A finding's requests, rank and link, from its fault. */
 int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault);
-void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
 
-/* verdict_pool.c: words for pools of connections and workers. */
-void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault);
-/* Words for what is left over (unexplained.c). */
-void verdict_unexplained(struct finding *f, const struct fault *fault);
+/* Title, detail, place, evidence and, where it is not the kind's, remedy of a finding, from its fault.
+ * verdict.c: */
+void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_slow_command(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_starved(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *fault);
+/* verdict_failure.c: */
+void verdict_server_errors(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_failed_calls(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_retries(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_exited(struct analysis *a, struct finding *f, const struct fault *fault);
+/* verdict_pool.c: pools of connections and of workers, and waits that nothing explains. */
+void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_unexplained(struct analysis *a, struct finding *f, const struct fault *fault);
+/* quota.c: */
+void verdict_throttled(struct analysis *a, struct finding *f, const struct fault *fault);
+
+void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
+/* A callback that blocked the event loop or waited for a lock: long, not several short ones together. */
+bool verdict_is_stall(const struct fault *fault);
 
 #endif

@@ -95,7 +95,7 @@ uint64_t quota_kept_ns(const struct process *process, const struct stretch *s, u
     return kept_ns < THROTTLED_MIN_NS ? 0 : kept_ns;
 }
 
-void verdict_throttled(struct finding *f, const struct fault *fault)
+void verdict_throttled(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     char all[32], worst[32];
     const struct quota_watch *q = fault->process->quota;
@@ -116,9 +116,6 @@ void verdict_throttled(struct finding *f, const struct fault *fault)
                             "CPUs were idle or not.",
                             (double)q->quota_us / 1e3, (double)q->period_us / 1e3,
                             (unsigned long long)throttled, (unsigned long long)periods);
-    f->remedy =
-        "Give it a larger quota (in Kubernetes a larger CPU limit, or none), run fewer threads at once "
-        "(UV_THREADPOOL_SIZE, --v8-pool-size, workers), or let it do less.";
     f->where = (struct finding_place){
         .service = finding_say(f, "%s", fault->service), .process = fault->pid, .layer = "kernel"};
     f->from_ns = fault->from_ns;

@@ -1,4 +1,5 @@
-/* Words for the faults: each becomes a finding with its cause, its evidence, who suffered and what to do. */
+/* Words for faults: stalls, slow commands, waits for a pool, a CPU, a device or a peer. Each becomes a
+ * finding with its cause, its evidence and what to do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -7,16 +8,7 @@
 #include "base/clock.h"
 #include "finding/prose.h"
 
-enum { AFFECTED_KEPT = 200, PHASE_UNKNOWN = 255 };
-
-/* A stall that hurt nobody is worth a line only when it is long. */
-static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
-/* Warming up is worth one when requests lost this by it. */
-static const uint64_t WARMING_COST_NS = 100 * NS_PER_MS;
-
-/* Slow operations and peers: a fault when requests lost so much to them, more than once or at once so much.
- */
-static const uint64_t SLOW_COST_NS = 100 * NS_PER_MS, SLOW_ALONE_NS = 500 * NS_PER_MS;
+enum { PHASE_UNKNOWN = 255 };
 
 struct duration {
     char text[32];
@@ -62,39 +54,6 @@ static const char *say_source(struct finding *f, const struct look *place)
     else if (place->line)
         position = finding_say(f, "%s:%u", place->script, place->line);
     return function ? finding_say(f, "%s (%s)", function, position) : position;
-}
-
-static int by_delay(const void *x, const void *y)
-{
-    const struct victim *a = x, *b = y;
-    if (a->delay_ns != b->delay_ns)
-        return a->delay_ns > b->delay_ns ? -1 : 1;
-    return (a->serial > b->serial) - (a->serial < b->serial);
-}
-
-static int add_affected(struct finding *f, struct fault *fault)
-{
-    static const char *const ROLES[VICTIM_ROLES] = {
-        [VICTIM_WAITED] = "waited", [VICTIM_CAUSED] = "ran it", [VICTIM_UPSTREAM] = "waited upstream"};
-    if (fault->victims.count)
-        qsort(fault->victims.at, fault->victims.count, sizeof(*fault->victims.at), by_delay);
-    array_foreach (&fault->victims, victim) {
-        struct finding_affected affected = {.id = victim->name,
-                                            .service = victim->service,
-                                            .method = victim->method,
-                                            .path = victim->path,
-                                            .route = victim->route,
-                                            .role = ROLES[victim->role],
-                                            .count = 1,
-                                            .start_ns = victim->start_ns,
-                                            .delay_ns = victim->delay_ns};
-        int r = finding_add_affected(f, &affected, AFFECTED_KEPT);
-        if (r < 0)
-            return r;
-    }
-    f->affected_count += fault->victims_left_out;
-    f->cost_ns = fault->cost_ns;
-    return 0;
 }
 
 void verdict_place(struct finding *f, const struct fault *fault, const char *layer)
@@ -155,7 +114,7 @@ static const char *looked_into(const struct fault *fault)
     return fault->seen ? "its callbacks" : "the stalled callback";
 }
 
-static void say_regexp(struct finding *f, const struct fault *fault)
+void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     const struct look *place = &fault->place;
     const char *pattern = place->detail ? place->detail : "a regular expression";
@@ -166,9 +125,6 @@ static void say_regexp(struct finding *f, const struct fault *fault)
         finding_say(f, "%s%s%s was matching in %llu of %llu looks into %s. %s", pattern,
                     *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
                     (unsigned long long)fault->looks, looked_into(fault), say_circumstances(f, fault));
-    f->remedy =
-        "Rewrite the pattern so that no repeated group can match the same text in two ways, limit the "
-        "length of the text before matching, or match in linear time (the re2 package).";
     verdict_place(f, fault, "v8");
     finding_add_text(f, "pattern", pattern);
     add_stall_evidence(f, fault);
@@ -189,12 +145,12 @@ static const char *say_called(const struct fault *fault)
     return place->detail;
 }
 
-static bool is_stall(const struct fault *fault)
+bool verdict_is_stall(const struct fault *fault)
 {
     return !fault->seen && (fault->kind == FINDING_event_loop_blocked || fault->kind == FINDING_lock_wait);
 }
 
-static void say_blocked(struct finding *f, const struct fault *fault)
+void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     static const char *const SUBJECT[] = {[SONDE_stall_cause_unknown] = "A callback",
                                           [SONDE_stall_cause_regexp] = "A regular expression",
@@ -207,7 +163,6 @@ static void say_blocked(struct finding *f, const struct fault *fault)
         [SONDE_stall_cause_unknown] =
             "Record again while it happens: the stall sampler names the line of callbacks that take "
             "longer than 20 ms.",
-        [SONDE_stall_cause_regexp] = "",
         [SONDE_stall_cause_javascript] =
             "Split the work into pieces with setImmediate between them, or move it to a worker "
             "thread.",
@@ -235,19 +190,15 @@ static void say_blocked(struct finding *f, const struct fault *fault)
     f->detail =
         *who ? finding_say(f, "%s was running%s.%s %s", who, seen, variants, say_circumstances(f, fault))
              : say_circumstances(f, fault);
-    f->remedy =
-        fault->seen
-            ? "It is in pieces already: do less of it for a request, keep its result for the next, or "
-              "move it to a worker thread."
-            : REMEDY[cause];
-    if (fault->kind == FINDING_lock_wait) {
+    if (fault->kind == FINDING_lock_wait)
         f->title =
             finding_say(f, "The event loop of %s waited for a lock %s", fault->service, say_amount(f, fault));
-        f->remedy =
-            "Do not wait for other threads on the event loop's: send a message when they are done, or "
-            "use Atomics.waitAsync; hold the lock for less long.";
-    }
-    if (is_stall(fault) && !fault->proven)
+    else if (fault->seen)
+        f->remedy = "It is in pieces already: do less of it for a request, keep its result for the next, or "
+                    "move it to a worker thread.";
+    else if (REMEDY[cause])
+        f->remedy = REMEDY[cause];
+    if (verdict_is_stall(fault) && !fault->proven)
         f->detail = finding_say(f,
                                 "%s It is not known which thread had what it waited for; threads of this "
                                 "process lacked a CPU meanwhile, and that may be all of it.",
@@ -306,10 +257,10 @@ static const char *command_remedy(const char *command)
     for (size_t i = 0; i < ARRAY_SIZE(REMEDIES); i++)
         if (strcmp(REMEDIES[i].command, command) == 0)
             return REMEDIES[i].remedy;
-    return "Ask for less at a time, or run it on a replica: Redis executes one command at a time.";
+    return NULL;
 }
 
-static void say_slow_command(struct finding *f, const struct fault *fault)
+void verdict_slow_command(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration queued;
     f->title = finding_say(f, "%s held %s %s", fault->command, fault->service, say_amount(f, fault));
@@ -334,7 +285,8 @@ static void say_slow_command(struct finding *f, const struct fault *fault)
                     "%s (%s, client %llu%s) is executed alone: everybody else waits until it is done.%s "
                     "%s",
                     fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
-    f->remedy = command_remedy(fault->command);
+    const char *remedy = command_remedy(fault->command);
+    f->remedy = remedy ? remedy : f->remedy;
     verdict_place(f, fault, "redis");
     finding_add_text(f, "command", fault->command);
     finding_add_count(f, "calls_count", fault->count);
@@ -372,7 +324,7 @@ static const char *say_occupant(struct finding *f, const struct fault *fault)
     return fault->occupant_route ? finding_say(f, "%s submitted by %s", what, fault->occupant_route) : what;
 }
 
-static void say_starved(struct finding *f, const struct fault *fault)
+void verdict_starved(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, total, run, own;
     const char *occupant = say_occupant(f, fault);
@@ -395,9 +347,6 @@ static void say_starved(struct finding *f, const struct fault *fault)
                     fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns),
                     text_get(&waiting), say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
     text_done(&waiting);
-    f->remedy =
-        "Give the pool more threads (UV_THREADPOOL_SIZE), let fewer of the long operations run at once, or "
-        "move them to worker threads or another process.";
     verdict_place(f, fault, "libuv");
     finding_add_count(f, "operations_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);
@@ -410,7 +359,7 @@ static void say_starved(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_run_queue(struct finding *f, const struct fault *fault)
+void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration waited, ran;
     f->title = finding_say(f, "%s was ready to run but waited %s for a CPU", fault->service,
@@ -421,7 +370,6 @@ static void say_run_queue(struct finding *f, const struct fault *fault)
         "it has CPUs: this is not a fault of the program.",
         (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
         fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "");
-    f->remedy = "Give the machine more CPUs or less work, or raise the service's CPU share.";
     verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->run_queue_ns);
@@ -432,7 +380,7 @@ static void say_run_queue(struct finding *f, const struct fault *fault)
 
 /* ---- others ---- */
 
-static void say_slow_io(struct finding *f, const struct analysis *a, const struct fault *fault)
+void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, total, usual;
     const char *what = fault->command ? fault->command : "an operation";
@@ -455,11 +403,9 @@ static void say_slow_io(struct finding *f, const struct analysis *a, const struc
         attl ? finding_say(f, " Half of the %llu such operations took at most %s.",
                            (unsigned long long)attl->count, say_ns(&usual, usual_ns))
              : "");
-    f->remedy =
-        dns ? "Look at the resolver (/etc/resolv.conf, search domains, timeouts), cache answers, keep "
-              "connections alive so that fewer names are asked for."
-            : "Look at the device and the file system behind it (iostat, network mounts, a pipe nobody "
-              "writes to); keep what is read often in memory.";
+    if (dns)
+        f->remedy = "Examine the resolver (/etc/resolv.conf, search domains, timeouts), cache answers, keep "
+                    "connections alive so that fewer names are looked up.";
     verdict_place(f, fault, dns ? "libuv" : "kernel");
     finding_add_text(f, "operation", what);
     finding_add_count(f, "operations_count", fault->count);
@@ -470,7 +416,7 @@ static void say_slow_io(struct finding *f, const struct analysis *a, const struc
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_slow_peer(struct finding *f, const struct fault *fault)
+void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
     const char *name = fault->command ? fault->command : "a call";
@@ -499,9 +445,6 @@ static void say_slow_peer(struct finding *f, const struct fault *fault)
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
                   "the event loop of %s would have taken the answer.",
                   peer, fault->service);
-    f->remedy =
-        "Look into the peer (trace it, its own logs or slow query log); ask it less, in parallel, with a "
-        "timeout or from a cache.";
     verdict_place(f, fault, "http");
     if (!fault->caller)
         f->where.layer = "kernel";
@@ -515,7 +458,7 @@ static void say_slow_peer(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_ipc(struct finding *f, const struct fault *fault)
+void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
     const char *channel = fault->command ? fault->command : "a pipe";
@@ -537,12 +480,10 @@ static void say_ipc(struct finding *f, const struct fault *fault)
                            "or slower than is written.",
                            channel)
              : finding_say(f, "A message was sent to %s, and what came back next came late.", channel);
-    f->remedy =
-        full ? "Read the pipe in the other process, or do not open it; write no faster than it is read (heed "
-               "write()'s return value and 'drain')."
-             : "Look at what the other process does meanwhile (its own findings), or do not make requests "
-               "wait "
-               "for it.";
+    if (full)
+        f->remedy =
+            "Read the pipe in the other process, or do not open it; write no faster than it is read (heed "
+            "write()'s return value and 'drain').";
     verdict_place(f, fault, "kernel");
     finding_add_text(f, "channel", channel);
     finding_add_text(f, "waits_for", full ? "reader" : "answer");
@@ -551,211 +492,4 @@ static void say_ipc(struct finding *f, const struct fault *fault)
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_text(f, "ended", fault->unfinished ? "no" : "yes");
     finding_add_count(f, "delay_ns", fault->cost_ns);
-}
-
-/* ---- all ---- */
-
-static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
-{
-    uint64_t limit_ns = fault->kind == FINDING_redis_slow_command    ? a->options.slow_command_ns
-                        : fault->kind == FINDING_thread_pool_starved ? a->options.pool_wait_ns
-                                                                     : a->options.stall_ns;
-    if (fault->kind == FINDING_run_queue_wait || fault->kind == FINDING_unexplained_wait || fault->warming ||
-        fault->worker)
-        return SEVERITY_INFO;
-    if (verdict_is_failure(fault->kind))
-        return verdict_failure_severity(fault);
-    if (is_stall(fault) && !fault->proven)
-        return SEVERITY_INFO;
-    /* One of those that always end may just not have ended yet. */
-    if (fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns))
-        return SEVERITY_CRITICAL;
-    if (fault->kind == FINDING_event_loop_blocked && !fault->seen && !fault->later)
-        return SEVERITY_INFO;
-    if (fault->kind == FINDING_slow_io || fault->kind == FINDING_slow_peer ||
-        fault->kind == FINDING_ipc_blocked || fault->kind == FINDING_connection_pool_starved ||
-        fault->kind == FINDING_worker_pool_starved)
-        return fault->cost_ns >= SLOW_COST_NS && (fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS)
-                   ? SEVERITY_WARNING
-                   : SEVERITY_INFO;
-    /* Once, shortly, and seen in one look at most: that accuses nobody. */
-    if (fault->kind == FINDING_event_loop_blocked && !fault->seen && fault->count == 1 &&
-        fault->looks_agree < 2 && fault->net_ns < 2 * limit_ns)
-        return SEVERITY_INFO;
-    /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
-    bool unseen = fault->kind == FINDING_redis_slow_command && fault->others_unknown;
-    return fault->cost_ns >= limit_ns || unseen ? SEVERITY_WARNING : SEVERITY_INFO;
-}
-
-static bool worth_saying(const struct fault *fault, enum finding_severity severity)
-{
-    if (fault->warming)
-        return fault->cost_ns >= WARMING_COST_NS;
-    if (fault->kind == FINDING_unexplained_wait)
-        return fault->cost_ns >= SLOW_COST_NS;
-    if (verdict_is_failure(fault->kind))
-        return verdict_failure_matters(fault);
-    return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS ||
-           fault->kind == FINDING_redis_slow_command;
-}
-
-int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault)
-{
-    int r = add_affected(f, fault);
-    if (r == 0 && f->affected.count)
-        f->link = finding_say(f, "sonde spans --request %s %s", f->affected.at[0].id,
-                              a->options.folder ? a->options.folder : "DIR");
-    return r;
-}
-
-static bool same_work(const struct fault *a, const struct fault *b)
-{
-    bool same = a->service == b->service && a->route == b->route;
-    return same && (a->route || (a->callback && a->callback == b->callback));
-}
-
-/* A stall of which no function was seen (nobody looked into it, or only into native code or a collection) is
- * taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
- * endpoint is not known), when that is one thing only, and more often. */
-static void join_unseen(struct analysis *a)
-{
-    array_foreach (&a->fault_list, place) {
-        struct fault *unseen = *place, *known = NULL;
-        if (unseen->kind != FINDING_event_loop_blocked || unseen->warming || unseen->absorbed ||
-            unseen->seen || unseen->place.function || unseen->place.script)
-            continue;
-        bool several = false;
-        array_foreach (&a->fault_list, other)
-            if (*other != unseen && !(*other)->absorbed && !(*other)->warming && (*other)->looks &&
-                ((*other)->place.function || (*other)->place.script) && same_work(*other, unseen) &&
-                ((*other)->kind == FINDING_event_loop_blocked || (*other)->kind == FINDING_blocking_regexp)) {
-                several |= known != NULL;
-                known = *other;
-            }
-        if (!known || several ||
-            (unseen->place.cause == SONDE_stall_cause_gc && unseen->count >= known->count))
-            continue;
-        struct look kept = known->place;
-        fault_absorb(a, known, unseen);
-        known->place = kept;
-    }
-}
-
-/* What is told apart as one call of a function is one more variant where that function was also seen to do
- * several things in a stretch: one cause. */
-static void join_variants(struct analysis *a)
-{
-    array_foreach (&a->fault_list, place) {
-        struct fault *part = *place;
-        if (part->kind != FINDING_event_loop_blocked || part->absorbed || part->warming || part->seen ||
-            !part->apart || !part->apart[0] || part->place.cause == SONDE_stall_cause_gc ||
-            !part->place.script)
-            continue;
-        array_foreach (&a->fault_list, other) {
-            struct fault *whole = *other;
-            if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
-                whole->seen || whole->service != part->service || whole->route != part->route ||
-                whole->place.function != part->place.function || whole->place.script != part->place.script ||
-                !whole->apart || whole->apart[0] || !whole->place.variants)
-                continue;
-            struct look kept = whole->place;
-            fault_absorb(a, whole, part);
-            whole->place = kept;
-            break;
-        }
-    }
-}
-
-/* Calls that could not be joined to what their peer did name an address; when a traced process answers there,
- * it is known who that is. */
-static void name_peers(struct analysis *a)
-{
-    array_foreach (&a->fault_list, place) {
-        struct fault *fault = *place, *known = NULL;
-        const struct process *peer = fault->kind == FINDING_slow_peer && !fault->caller && !fault->absorbed
-                                         ? process_serving(a, fault->command)
-                                         : NULL;
-        if (!peer)
-            continue;
-        array_foreach (&a->fault_list, other)
-            if (*other != fault && (*other)->kind == FINDING_slow_peer && !(*other)->absorbed &&
-                (*other)->service == fault->service && (*other)->caller == peer->service &&
-                !(*other)->others_unknown)
-                known = *other;
-        fault->caller = peer->service;
-        fault->unjoined = true;
-        if (known)
-            fault_absorb(a, known, fault);
-    }
-}
-
-int verdicts_report(struct analysis *a, struct report *report)
-{
-    name_peers(a);
-    failures_judge(a);
-    shorts_judge(a);
-    join_unseen(a);
-    join_variants(a);
-    int result = 0;
-    for (const struct analyzer *const *p = a->analyzers; *p && result >= 0; p++)
-        if ((*p)->findings)
-            result = (*p)->findings(a, report);
-    if (result < 0)
-        return result;
-    array_foreach (&a->fault_list, place) {
-        struct fault *fault = *place;
-        if (fault->absorbed || fault->kind == FINDING_gc_pressure || fault->kind == FINDING_serialisation)
-            continue; /* told of by their target, if at all */
-        enum finding_severity severity = severity_of(a, fault);
-        if (!worth_saying(fault, severity))
-            continue;
-        struct finding *f = report_add_finding(report, fault->kind, severity);
-        if (!f)
-            return -ENOMEM;
-        if (fault->kind == FINDING_blocking_regexp)
-            say_regexp(f, fault);
-        else if (fault->kind == FINDING_redis_slow_command)
-            say_slow_command(f, fault);
-        else if (fault->kind == FINDING_thread_pool_starved)
-            say_starved(f, fault);
-        else if (fault->kind == FINDING_run_queue_wait)
-            say_run_queue(f, fault);
-        else if (fault->kind == FINDING_slow_io)
-            say_slow_io(f, a, fault);
-        else if (fault->kind == FINDING_slow_peer)
-            say_slow_peer(f, fault);
-        else if (fault->kind == FINDING_ipc_blocked)
-            say_ipc(f, fault);
-        else if (fault->kind == FINDING_connection_pool_starved || fault->kind == FINDING_worker_pool_starved)
-            verdict_pool(a, f, fault);
-        else if (fault->kind == FINDING_unexplained_wait)
-            verdict_unexplained(f, fault);
-        else if (verdict_is_failure(fault->kind))
-            verdict_failure(a, f, fault);
-        else if (fault->kind == FINDING_cpu_throttled)
-            verdict_throttled(f, fault);
-        else
-            say_blocked(f, fault);
-        int r = verdict_requests(a, f, fault);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-int analysis_report(struct analysis *a, struct report *report)
-{
-    int r = verdicts_report(a, report);
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(a->losses.count); i++) {
-        const char *reason = event_label(SONDE_MEANING_loss_reason, i);
-        r = report_add_loss(report, reason ? reason : "other", NULL, a->losses.count[i]);
-    }
-    for (const struct analyzer *const *p = a->analyzers; *p && r == 0; p++)
-        if ((*p)->limits)
-            r = (*p)->limits(a, report);
-    report_sort(report);
-    report->nothing = verdict_nothing(a);
-    report->from_ns = a->counts.first_ns;
-    report->to_ns = a->counts.last_ns;
-    return r;
 }

@@ -25,16 +25,10 @@ static const char *times(struct finding *f, uint64_t count)
     return count == 1 ? "once" : finding_say(f, "%llu times", (unsigned long long)count);
 }
 
-bool verdict_is_failure(enum finding_kind kind)
+/* One or two failed connection attempts while services start are not worth a finding. */
+bool verdict_failed_often(const struct fault *fault)
 {
-    return kind == FINDING_server_errors || kind == FINDING_failed_calls || kind == FINDING_retry_storm ||
-           kind == FINDING_server_exited;
-}
-
-/* A connect or two in vain while services start are none of anybody's business. */
-bool verdict_failure_matters(const struct fault *fault)
-{
-    return fault->kind != FINDING_failed_calls || fault->count >= (fault->victims.count ? 2 : UNASKED_MIN);
+    return fault->count >= (fault->victims.count ? 2 : UNASKED_MIN);
 }
 
 enum finding_severity verdict_failure_severity(const struct fault *fault)
@@ -65,7 +59,7 @@ static uint64_t requests_of(const struct analysis *a, const struct fault *fault)
     return fault->count;
 }
 
-static void say_server_errors(struct analysis *a, struct finding *f, const struct fault *fault)
+void verdict_server_errors(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     uint64_t all = MAX(requests_of(a, fault), fault->count);
     double share = (double)fault->count / (double)all;
@@ -76,11 +70,8 @@ static void say_server_errors(struct analysis *a, struct finding *f, const struc
     f->detail = cause ? finding_say(f, "Before the answer was written, %s.", cause)
                       : "Nothing that these requests had asked of others failed: the service's own code "
                         "answered so, as frameworks do when a handler throws.";
-    f->remedy = fault->caller
-                    ? "Look into what failed; answer from a cache or with less where it may be missing, "
-                      "and limit how long requests wait for it."
-                : cause ? "Look into what failed."
-                        : "The service's log has the exception.";
+    if (!cause)
+        f->remedy = "The service's log has the exception.";
     verdict_place(f, fault, "http");
     finding_add_text(f, "endpoint", fault->route);
     finding_add_text(f, "status", finding_say(f, "%d", fault->status));
@@ -91,7 +82,7 @@ static void say_server_errors(struct analysis *a, struct finding *f, const struc
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_failed_calls(struct finding *f, const struct fault *fault)
+void verdict_failed_calls(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration cost;
     f->title = finding_say(f, "%s: %s, %s", fault->service, fault->command, times(f, fault->count));
@@ -102,9 +93,6 @@ static void say_failed_calls(struct finding *f, const struct fault *fault)
                                   say_ns(&cost, fault->cost_ns))
                     : "No request is known to have asked for it: a client that connects again by itself, for "
                       "example.";
-    f->remedy =
-        "See that the other side is there and listens at that address, that it answers within the time "
-        "that is given to it, and that a failure is noticed early.";
     verdict_place(f, fault, "http");
     finding_add_text(f, "what", fault->command);
     finding_add_text(f, "peer", fault->caller ? fault->caller : "unknown");
@@ -112,7 +100,7 @@ static void say_failed_calls(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_retries(struct finding *f, const struct fault *fault)
+void verdict_retries(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration cost;
     double mean = (double)fault->attempts / (double)fault->count;
@@ -130,9 +118,6 @@ static void say_retries(struct finding *f, const struct fault *fault)
                     "these requests %s together, and whoever is called gets %.1f times the load when "
                     "it can bear it least.",
                     (unsigned long long)fault->failed, fault->command, say_ns(&cost, fault->cost_ns), mean);
-    f->remedy =
-        "Retry once or twice, with growing and random pauses, in one layer only; stop retrying while most "
-        "calls fail (a retry budget or circuit breaker).";
     verdict_place(f, fault, "http");
     finding_add_text(f, "what", fault->command);
     finding_add_text(f, "peer", fault->caller);
@@ -145,7 +130,7 @@ static void say_retries(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-static void say_exited(struct finding *f, const struct fault *fault)
+void verdict_exited(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     f->title = finding_say(f, "%s ended with exit status %d and left %llu request%s without an answer",
                            fault->service, fault->status, (unsigned long long)fault->count,
@@ -156,21 +141,8 @@ static void say_exited(struct finding *f, const struct fault *fault)
                              "promise; a program may do so itself (process.exit)."
                            : "",
         fault->route ? finding_say(f, " It ended in a callback of %s.", fault->route) : "");
-    f->remedy = "The end of its log has the exception.";
     verdict_place(f, fault, "js");
     finding_add_text(f, "exit_status", finding_say(f, "%d", fault->status));
     finding_add_count(f, "open_count", fault->count);
     finding_add_count(f, "ended_ns", fault->to_ns);
-}
-
-void verdict_failure(struct analysis *a, struct finding *f, const struct fault *fault)
-{
-    if (fault->kind == FINDING_server_errors)
-        say_server_errors(a, f, fault);
-    else if (fault->kind == FINDING_retry_storm)
-        say_retries(f, fault);
-    else if (fault->kind == FINDING_server_exited)
-        say_exited(f, fault);
-    else
-        say_failed_calls(f, fault);
 }

@@ -31,7 +31,7 @@ static const struct holder *most_of(const struct fault *fault, double *ret_share
     return most;
 }
 
-void verdict_pool(const struct analysis *a, struct finding *f, const struct fault *fault)
+void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     bool workers = fault->kind == FINDING_worker_pool_starved;
     struct duration worst, all, held;
@@ -55,11 +55,6 @@ void verdict_pool(const struct analysis *a, struct finding *f, const struct faul
         "it with %s, for up to %s at once. %s",
         fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
         workers ? "A worker does one task at a time." : "Each serves one request at a time.");
-    f->remedy =
-        workers ? "Make the tasks shorter or fewer, or give the pool more threads where the machine has "
-                  "CPUs for them; refuse work when the queue is long."
-                : "Shorten what holds them (the slow statement, work done while one is held), give the pool "
-                  "more connections where the other side can serve them, or let fewer requests in.";
     verdict_place(f, fault, workers ? "js" : "http");
     if (!workers)
         finding_add_text(f, "peer", peer ? peer->service : fault->command);
@@ -73,7 +68,7 @@ void verdict_pool(const struct analysis *a, struct finding *f, const struct faul
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-void verdict_unexplained(struct finding *f, const struct fault *fault)
+void verdict_unexplained(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration worst, all;
     f->title = finding_say(
@@ -96,11 +91,6 @@ void verdict_unexplained(struct finding *f, const struct fault *fault)
                     "queue of the program's own, an event of another request, a timer of a library, or "
                     "something that sonde does not trace.%s%s",
                     busy, ambiguous);
-    f->remedy =
-        "Look at the request (see below) and at the program where it goes on. --function NAME shows when a "
-        "function "
-        "of it is called and its promise settled; request contexts (--context auto) and kernel events make "
-        "more of it visible; trace the services and stores that it asks.";
     verdict_place(f, fault, NULL);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);

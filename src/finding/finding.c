@@ -8,14 +8,15 @@
 #include <string.h>
 
 #define EVIDENCE(name, text) {name, text},
-#define KIND(ident, name, text, evidence) \
+#define KIND(ident, name, least, most, text, remedy, evidence) \
     static const struct finding_evidence_description evidence_##ident[] = {evidence{0}};
 FINDING_KINDS(KIND)
 #undef KIND
 #undef EVIDENCE
 
 const struct finding_kind_description finding_kinds[FINDING_KIND_COUNT] = {
-#define KIND(ident, name, text, evidence) {name, text, evidence_##ident},
+#define KIND(ident, name, least, most, text, remedy, evidence) \
+    {name, SEVERITY_##least, SEVERITY_##most, text, remedy, evidence_##ident},
     FINDING_KINDS(KIND)
 #undef KIND
 };
@@ -141,15 +142,15 @@ void finding_write_manual(struct text *to)
         "| `warning` | requests suffered |\n"
         "| `critical` | requests suffered, and it had not ended when the trace did |\n\n"
         "Durations in evidence end in `_ns` (nanoseconds), sizes in `_bytes`, numbers of things in "
-        "`_count`, shares in `_share`\n(0 to 1); the rest is text. This page is made by `sonde report "
+        "`_count`, shares in `_share`\n(0 to 1); the rest is text. The remedy of a kind is the general "
+        "one; a finding has a more precise one where\nits cause is known. This page is made by `sonde report "
         "--kinds`.\n");
     for (unsigned kind = 0; kind < FINDING_KIND_COUNT; kind++) {
         const struct finding_kind_description *k = &finding_kinds[kind];
-        text_addf(to, "\n## %s\n\n%s\n", k->name, k->text);
-        if (!k->evidence[0].name)
-            text_add(to, "\nNo analysis reports it yet.\n");
-        else
-            text_add(to, "\n| evidence | says |\n|---|---|\n");
+        text_addf(to, "\n## %s\n\n%s Severity: `%s`", k->name, k->text, SEVERITIES[k->least]);
+        for (unsigned severity = k->least + 1; severity <= k->most; severity++)
+            text_addf(to, "%s `%s`", severity == k->most ? " or" : ",", SEVERITIES[severity]);
+        text_addf(to, ".\n\nRemedy: %s\n\n| evidence | says |\n|---|---|\n", k->remedy);
         for (const struct finding_evidence_description *e = k->evidence; e->name; e++)
             text_addf(to, "| `%s` | %s |\n", e->name, e->text);
     }

@@ -67,7 +67,7 @@ struct finding {
     ARRAY(struct finding_affected) affected; /* the worst first; may be fewer than affected_count */
     uint64_t affected_count;
     uint64_t cost_ns;    /* time lost by requests: findings are ranked by it */
-    const char *remedy;  /* what to do */
+    const char *remedy;  /* what to do; the kind's own unless the analysis knows better */
     const char *link;    /* into the view; NULL for none */
     struct arena *arena; /* of the report that owns this finding: its strings live there */
 };
@@ -79,7 +79,9 @@ struct finding_evidence_description {
 
 struct finding_kind_description {
     const char *name;
-    const char *text;
+    enum finding_severity least, most;                   /* that a finding of this kind may have */
+    const char *text;                                    /* what it means */
+    const char *remedy;                                  /* what to do about it in general */
     const struct finding_evidence_description *evidence; /* ended by an entry without a name */
 };
 

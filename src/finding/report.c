@@ -2,18 +2,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "finding/report.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 struct finding *report_add_finding(struct report *report, enum finding_kind kind,
                                    enum finding_severity severity)
 {
+    const struct finding_kind_description *description = &finding_kinds[kind];
+    assert(severity >= description->least && severity <= description->most);
     struct finding *finding = arena_alloc(&report->arena, sizeof(*finding));
     if (!finding || array_add(&report->findings, finding) < 0)
         return NULL;
     finding->kind = kind;
     finding->severity = severity;
-    finding->title = finding->detail = finding->remedy = "";
+    finding->title = finding->detail = "";
+    finding->remedy = description->remedy;
     finding->arena = &report->arena;
     return finding;
 }
@@ -105,9 +109,6 @@ int report_judge_losses(struct report *report, uint64_t events)
             ? "Requests, operations and stalls may be missing or cut short: other findings may be wrong, and "
               "that there is none says nothing. Why they were lost is listed below."
             : "Some requests or operations may be missing. Why they were lost is listed below.";
-    f->remedy =
-        "Give the recorder a CPU and room on its disk, or record less: a shorter time, fewer families "
-        "(--no-kernel, --budget).";
     finding_add_count(f, "lost_count", lost);
     finding_add_count(f, "events_count", events);
     finding_add_real(f, "lost_share", share);

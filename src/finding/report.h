@@ -40,7 +40,8 @@ struct report {
     uint64_t from_ns, to_ns; /* what the analysis covers; 0, 0 unknown */
 };
 
-/* A finding of that kind, empty, owned by the report; NULL when memory is exhausted. */
+/* A finding of that kind, empty but for the kind's remedy, owned by the report; NULL when memory is
+ * exhausted. severity: one that the kind may have. */
 struct finding *report_add_finding(struct report *report, enum finding_kind kind,
                                    enum finding_severity severity);
 

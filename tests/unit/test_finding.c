@@ -25,7 +25,9 @@ static void names_are_unique_and_found(void **state)
 {
     for (unsigned kind = 0; kind < FINDING_KIND_COUNT; kind++) {
         assert_int_equal(finding_kind_by_name(finding_kinds[kind].name), kind);
-        assert_true(strlen(finding_kinds[kind].text) > 10);
+        assert_true(strlen(finding_kinds[kind].text) > 10 && strlen(finding_kinds[kind].remedy) > 10);
+        assert_true(finding_kinds[kind].least <= finding_kinds[kind].most);
+        assert_true(finding_kinds[kind].most < SEVERITY_COUNT);
         const struct finding_evidence_description *e = finding_kinds[kind].evidence;
         for (; e->name; e++)
             for (const struct finding_evidence_description *other = e + 1; other->name; other++)

@@ -67,7 +67,6 @@ static int write_finding(const struct process *process, const struct long_jobs *
     f->detail = finding_say(
         f, "The server executes one job at a time, and this one took longer than %d ms %" PRIu64 " times.",
         LONG_JOB_NS / 1000000, jobs->count);
-    f->remedy = "Divide the job, or execute it in a process of its own.";
     f->where = (struct finding_place){.service = process->service, .process = process->pid, .layer = "jobs"};
     f->from_ns = jobs->from_ns;
     f->to_ns = jobs->to_ns;

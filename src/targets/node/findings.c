@@ -131,10 +131,6 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
         outside ? "left to the process after" : "still alive after", say_bytes(f, (uint64_t)per_s),
         say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
         say_ns(&all, g->time_ns), add_promises(f, g));
-    f->remedy =
-        "Look for what keeps objects of finished requests alive: a cache without a limit, a global list, "
-        "a listener or a closure, promises that are never settled. Compare two heap snapshots "
-        "(node --heapsnapshot-signal).";
     verdict_place(f, fault, "v8");
     f->where.thread = thread->tid;
     finding_add_count(f, "collections_count", g->count[0] + g->count[1]);
@@ -167,9 +163,6 @@ static void say_pressure(struct finding *f, const struct thread *thread, const s
                             say_ns(&gc, gc_ns), say_ns(&active, active_ns),
                             (unsigned long long)(g->count[0] + g->count[1]), (unsigned long long)g->count[1],
                             say_ns(&longest, g->longest_ns), add_promises(f, g));
-    f->remedy =
-        "Allocate less per request (copies of large objects, strings that are built piece by piece), or "
-        "give the young generation more room (--max-semi-space-size).";
     verdict_place(f, fault, "v8");
     f->where.thread = thread->tid;
     finding_add_count(f, "collections_count", g->count[0] + g->count[1]);
@@ -249,9 +242,6 @@ static void say_encode(struct finding *f, const struct process *process, const s
             : "";
     f->detail = finding_say(f, "%llu calls took a millisecond or more.%s%s%s",
                             (unsigned long long)sum->felt_count, around, size, read);
-    f->remedy =
-        "Send binary data as it is (a Buffer, a binary frame) instead of as JSON or base64 text; send less, "
-        "or in parts; encode in a worker thread.";
     verdict_place(f, fault, "js");
     f->where.process = process->pid;
     f->where.thread = 0;

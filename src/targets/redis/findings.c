@@ -103,9 +103,6 @@ static int report_conflict(const struct redis_server *server, const struct redis
     f->detail = what_happened(f, model, conflict);
     f->from_ns = conflict->from_ns;
     f->to_ns = conflict->to_ns;
-    f->remedy =
-        "Known of Redis 7.0 to 7.4 with TLS and io-threads-do-reads (Redis issue 12540). Until the server is "
-        "replaced by Redis 8 or Valkey, restart it with io-threads-do-reads no, or end TLS in front of it.";
     int r = finding_add_count(f, "client_id", conflict->client_id);
     if (conflict->kinds & REDIS_TWICE_ON_LIST) {
         r = finding_add_count(f, "first_added_ns", conflict->first_added_ns) < 0 ? -ENOMEM : r;
@@ -169,7 +166,8 @@ static int report_killed(const struct redis_server *server, struct report *repor
             ? "Somebody sent SIGKILL: an operator, a supervisor, or the kernel for want of memory (see the "
               "kernel's log and the cgroup's memory.events)."
             : "It crashed. Nothing in the recording proves why; its log has the stack trace.";
-    f->remedy = cause ? "See the conflict." : "Read the end of the server's log.";
+    if (cause)
+        f->remedy = "See the conflict.";
     f->from_ns = f->to_ns = server->ended_ns;
     const char *signal_name =
         finding_say(f, "SIG%s", sigabbrev_np(signal) ? sigabbrev_np(signal) : "UNKNOWN");

@@ -50,9 +50,6 @@ static int report_queueing(const struct redis_server *server, struct report *rep
         "%% "
         "of the recording. SLOWLOG shows none of it: each execution is short.",
         waits->count, longest, 100 * busy);
-    f->remedy =
-        "One thread executes all commands: spread keys or reads over more servers, send fewer and larger "
-        "requests (MGET, pipelines), or let I/O threads read and write where these are most of the work.";
     return finding_add_count(f, "requests_count", waits->count) < 0 ||
                    finding_add_count(f, "mean_wait_ns", waits->time_ns / waits->count) < 0 ||
                    finding_add_count(f, "longest_wait_ns", waits->worst_ns) < 0 ||
@@ -89,10 +86,10 @@ static int report_bus(const struct redis_server *server, struct report *report)
                             "it are %s messages. The thread that does it executes all commands.",
                             (double)bus / 1e6, clock_format_duration(took_ns, took, sizeof(took)),
                             (double)clients / 1e6, redis_bus_type(most));
-    f->remedy = most == PUBLISH
-                    ? "PUBLISH goes to every node: use SPUBLISH and SSUBSCRIBE, which stay in one "
-                      "shard (Redis 7), or a separate server for messages."
-                    : "Fewer nodes, or a longer cluster-node-timeout, which makes heartbeats rarer.";
+    if (most == PUBLISH)
+        f->remedy =
+            "PUBLISH goes to every node: use SPUBLISH and SSUBSCRIBE, which stay in one shard (Redis 7), "
+            "or a separate server for messages.";
     return finding_add_count(f, "bus_bytes", bus) < 0 || finding_add_count(f, "client_bytes", clients) < 0 ||
                    finding_add_count(f, "took_ns", took_ns) < 0 ||
                    finding_add_real(f, "time_share", share) < 0
@@ -129,8 +126,6 @@ static int report_amplification(const struct redis_server *server, struct report
         " messages of %.0f bytes with their channels became %.1f MB: each goes to %.1f other nodes, "
         "whether somebody subscribes there or not, in an envelope of %.0f bytes.",
         publish->calls, part(published, publish->calls), (double)sent->sent_bytes / 1e6, copies, envelope);
-    f->remedy =
-        "SPUBLISH sends to the nodes of one shard only; several small messages in one share its envelope.";
     return finding_add_count(f, "messages_count", publish->calls) < 0 ||
                    finding_add_count(f, "published_bytes", published) < 0 ||
                    finding_add_count(f, "bus_bytes", sent->sent_bytes) < 0 ||

@@ -115,9 +115,6 @@ static int report_fork(const struct redis_server *server, struct report *report)
                             "%sThe kernel copies the page tables of %.0f MB during that time, and no client "
                             "is served. " NOT_IN_SLOWLOG,
                             say_waits(f, slow, waited_ns, &r), (double)work->fork_memory_bytes / 1e6);
-    f->remedy =
-        "Save on a replica, or less often; keep less in one server. LATENCY and latest_fork_usec of INFO "
-        "show the time of forks.";
     return finding_add_count(f, "memory_bytes", work->fork_memory_bytes) < 0 ? -ENOMEM : r;
 }
 
@@ -148,9 +145,6 @@ static int report_fsync(const struct redis_server *server, struct report *report
         f, "That is %.0f %% of the time that was recorded; the longest took %s. %s%s" NOT_IN_SLOWLOG,
         100 * part(sum->time_ns, redis_recorded_ns(server)), worst, say_waits(f, slow, waited_ns, &r),
         syncs ? "" : "A write waits while another thread forces the file to the disk. ");
-    f->remedy =
-        "With appendfsync everysec a thread of its own does it, and a crash of the machine may cost the last "
-        "second; or use a faster disk, or keep the append-only file on a replica.";
     return finding_add_real(f, "time_share", part(sum->time_ns, redis_recorded_ns(server))) < 0 ? -ENOMEM : r;
 }
 
@@ -179,7 +173,6 @@ static int report_eviction(const struct redis_server *server, struct report *rep
         "It took %s, the longest %s, before the commands that wanted room were executed. %s%s" NOT_IN_SLOWLOG,
         all, worst, work->evictions_failed ? "Some of them found nothing to delete and were refused. " : "",
         say_waits(f, slow, waited_ns, &r));
-    f->remedy = "Memory is at maxmemory: raise it, let keys expire sooner, or spread them over more servers.";
     return finding_add_count(f, "evicted_count", work->evicted) < 0 ? -ENOMEM : r;
 }
 
@@ -207,9 +200,6 @@ static int report_expiry(const struct redis_server *server, struct report *repor
                             "In all it took %s. %s%" PRIu64
                             " more were deleted because somebody asked for them. " NOT_IN_SLOWLOG,
                             all, say_waits(f, slow, waited_ns, &r), work->expired_on_access);
-    f->remedy = "Many keys expire at the same time: add a random part to their time to live. "
-                "lazyfree-lazy-expire yes "
-                "frees large values in another thread.";
     r = finding_add_count(f, "expired_count", work->expired) < 0 ? -ENOMEM : r;
     return finding_add_count(f, "expired_on_access_count", work->expired_on_access) < 0 ? -ENOMEM : r;
 }
@@ -241,7 +231,6 @@ static int report_reply(const struct redis_server *server, const struct redis_co
         " requests. The server keeps a reply in memory until the client has taken it, and SLOWLOG "
         "has the time of making it only.",
         command->largest_reply_client, name, (double)command->reply_bytes / 1e6, command->replies);
-    f->remedy = "Ask for parts: ranges with a limit, SCAN and its kin, fields instead of whole hashes.";
     return finding_add_text(f, "command", name) < 0 ||
                    finding_add_count(f, "reply_bytes", command->largest_reply_bytes) < 0 ||
                    finding_add_count(f, "all_replies_bytes", command->reply_bytes) < 0 ||
@@ -282,9 +271,6 @@ static int report_slow_clients(const struct redis_server *server, struct report 
                           : "";
     f->detail = finding_say(f, "%sWhat a client does not take stays in the server's memory%s.", who,
                             closed ? ", up to client-output-buffer-limit, where it is closed" : "");
-    f->remedy = "Look at the client: it reads too slowly for what it asks or subscribes to. Ask for less, or "
-                "read on a "
-                "thread of its own.";
     int r =
         finding_add_count(f, "clients_count", clients) < 0 || finding_add_count(f, "closed_count", closed) < 0
             ? -ENOMEM
@@ -323,8 +309,6 @@ static int report_hot(const struct redis_server *server, struct report *report)
                             " commands, and the event loop was busy for %.0f %% of the time.",
                             hottest->id, hottest->peer[0] ? ", " : "", hottest->peer, hottest->commands,
                             server->commands_count, 100 * part(server->busy_ns, redis_recorded_ns(server)));
-    f->remedy =
-        "Spread its load over replicas or other servers, or slow it down: the others share what it leaves.";
     return finding_add_count(f, "client_id", hottest->id) < 0 ||
                    finding_add_count(f, "commands_count", hottest->commands) < 0 ||
                    finding_add_count(f, "executed_ns", hottest->time_ns) < 0 ||

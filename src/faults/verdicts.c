@@ -1,0 +1,300 @@
+/* From faults to findings: which are worth a finding, how severe it is, who suffered. How a fault of each
+ * kind is judged and put into words is in one table; a target reports faults of kinds that have no row there
+ * itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "faults/faults.h"
+#include "base/clock.h"
+
+enum { AFFECTED_KEPT = 200 };
+
+/* A stall that hurt nobody is worth a finding only when it is long. */
+static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
+/* Warming up is worth one when requests lost this by it. */
+static const uint64_t WARMING_COST_NS = 100 * NS_PER_MS;
+
+/* Slow operations and peers: a fault when requests lost so much to them, more than once or at once so much.
+ */
+static const uint64_t SLOW_COST_NS = 100 * NS_PER_MS, SLOW_ALONE_NS = 500 * NS_PER_MS;
+
+/* ---- severity ---- */
+
+/* One of those that always end may just not have ended yet. */
+static bool had_not_ended(const struct fault *fault)
+{
+    return fault->unfinished && (!fault->open_ns || fault->open_ns > 2 * fault->closed_ns);
+}
+
+static enum finding_severity by_cost(const struct fault *fault, uint64_t limit_ns)
+{
+    return had_not_ended(fault)         ? SEVERITY_CRITICAL
+           : fault->cost_ns >= limit_ns ? SEVERITY_WARNING
+                                        : SEVERITY_INFO;
+}
+
+static enum finding_severity of_stall(const struct analysis *a, const struct fault *fault)
+{
+    if (verdict_is_stall(fault) && !fault->proven)
+        return SEVERITY_INFO;
+    bool blocked = fault->kind == FINDING_event_loop_blocked && !fault->seen && !had_not_ended(fault);
+    if (blocked && !fault->later)
+        return SEVERITY_INFO;
+    /* Once, shortly, and seen in one look at most: that accuses nobody. */
+    if (blocked && fault->count == 1 && fault->looks_agree < 2 && fault->net_ns < 2 * a->options.stall_ns)
+        return SEVERITY_INFO;
+    return by_cost(fault, a->options.stall_ns);
+}
+
+static enum finding_severity of_command(const struct analysis *a, const struct fault *fault)
+{
+    /* Whose clients are not traced cannot show who suffers: the command itself took that long. */
+    return MAX(by_cost(fault, a->options.slow_command_ns),
+               fault->others_unknown ? SEVERITY_WARNING : SEVERITY_INFO);
+}
+
+static enum finding_severity of_pool(const struct analysis *a, const struct fault *fault)
+{
+    return by_cost(fault, a->options.pool_wait_ns);
+}
+
+static enum finding_severity of_wait(const struct analysis *a, const struct fault *fault)
+{
+    bool long_enough = fault->count > 1 || fault->worst_ns >= SLOW_ALONE_NS;
+    return by_cost(fault, long_enough ? SLOW_COST_NS : UINT64_MAX);
+}
+
+static enum finding_severity of_failure(const struct analysis *a, const struct fault *fault)
+{
+    return verdict_failure_severity(fault);
+}
+
+/* Not the program's own doing, or nobody's that is known. */
+static enum finding_severity info(const struct analysis *a, const struct fault *fault)
+{
+    return SEVERITY_INFO;
+}
+
+/* ---- whether it is worth a finding ---- */
+
+static bool cost_requests(const struct fault *fault)
+{
+    return fault->cost_ns >= SLOW_COST_NS;
+}
+
+static bool always(const struct fault *fault)
+{
+    return true;
+}
+
+/* ---- the table ---- */
+
+static const struct {
+    enum finding_severity (*severity)(const struct analysis *a, const struct fault *fault);
+    void (*say)(struct analysis *a, struct finding *f, const struct fault *fault); /* words and evidence */
+    bool (*worth)(const struct fault *fault); /* NULL: when requests suffered, or it was long */
+} VERDICTS[FINDING_KIND_COUNT] = {
+    [FINDING_blocking_regexp] = {of_stall, verdict_regexp},
+    [FINDING_event_loop_blocked] = {of_stall, verdict_blocked},
+    [FINDING_lock_wait] = {of_stall, verdict_blocked},
+    [FINDING_cpu_throttled] = {of_stall, verdict_throttled},
+    [FINDING_run_queue_wait] = {info, verdict_run_queue},
+    [FINDING_redis_slow_command] = {of_command, verdict_slow_command, always},
+    [FINDING_thread_pool_starved] = {of_pool, verdict_starved},
+    [FINDING_connection_pool_starved] = {of_wait, verdict_pool},
+    [FINDING_worker_pool_starved] = {of_wait, verdict_pool},
+    [FINDING_slow_io] = {of_wait, verdict_slow_io},
+    [FINDING_slow_peer] = {of_wait, verdict_slow_peer},
+    [FINDING_ipc_blocked] = {of_wait, verdict_ipc},
+    [FINDING_unexplained_wait] = {info, verdict_unexplained, cost_requests},
+    [FINDING_server_errors] = {of_failure, verdict_server_errors, always},
+    [FINDING_failed_calls] = {of_failure, verdict_failed_calls, verdict_failed_often},
+    [FINDING_retry_storm] = {of_failure, verdict_retries, always},
+    [FINDING_server_exited] = {of_failure, verdict_exited, always},
+};
+
+static enum finding_severity severity_of(const struct analysis *a, const struct fault *fault)
+{
+    return fault->warming || fault->worker ? SEVERITY_INFO : VERDICTS[fault->kind].severity(a, fault);
+}
+
+static bool worth_saying(const struct fault *fault, enum finding_severity severity)
+{
+    if (fault->warming)
+        return fault->cost_ns >= WARMING_COST_NS;
+    if (VERDICTS[fault->kind].worth)
+        return VERDICTS[fault->kind].worth(fault);
+    return severity > SEVERITY_INFO || fault->cost_ns >= NS_PER_MS || fault->worst_ns >= HARMLESS_STALL_NS;
+}
+
+/* ---- who suffered ---- */
+
+static int by_delay(const void *x, const void *y)
+{
+    const struct victim *a = x, *b = y;
+    if (a->delay_ns != b->delay_ns)
+        return a->delay_ns > b->delay_ns ? -1 : 1;
+    return (a->serial > b->serial) - (a->serial < b->serial);
+}
+
+static int add_affected(struct finding *f, struct fault *fault)
+{
+    static const char *const ROLES[VICTIM_ROLES] = {
+        [VICTIM_WAITED] = "waited", [VICTIM_CAUSED] = "ran it", [VICTIM_UPSTREAM] = "waited upstream"};
+    if (fault->victims.count)
+        qsort(fault->victims.at, fault->victims.count, sizeof(*fault->victims.at), by_delay);
+    array_foreach (&fault->victims, victim) {
+        struct finding_affected affected = {.id = victim->name,
+                                            .service = victim->service,
+                                            .method = victim->method,
+                                            .path = victim->path,
+                                            .route = victim->route,
+                                            .role = ROLES[victim->role],
+                                            .count = 1,
+                                            .start_ns = victim->start_ns,
+                                            .delay_ns = victim->delay_ns};
+        int r = finding_add_affected(f, &affected, AFFECTED_KEPT);
+        if (r < 0)
+            return r;
+    }
+    f->affected_count += fault->victims_left_out;
+    f->cost_ns = fault->cost_ns;
+    return 0;
+}
+
+int verdict_requests(struct analysis *a, struct finding *f, struct fault *fault)
+{
+    int r = add_affected(f, fault);
+    if (r == 0 && f->affected.count)
+        f->link = finding_say(f, "sonde spans --request %s %s", f->affected.at[0].id,
+                              a->options.folder ? a->options.folder : "DIR");
+    return r;
+}
+
+/* ---- faults that are one ---- */
+
+static bool same_work(const struct fault *a, const struct fault *b)
+{
+    bool same = a->service == b->service && a->route == b->route;
+    return same && (a->route || (a->callback && a->callback == b->callback));
+}
+
+/* A stall of which no function was seen (nobody looked into it, or only into native code or a collection) is
+ * taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
+ * endpoint is not known), when that is one thing only, and more often. */
+static void join_unseen(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *unseen = *place, *known = NULL;
+        if (unseen->kind != FINDING_event_loop_blocked || unseen->warming || unseen->absorbed ||
+            unseen->seen || unseen->place.function || unseen->place.script)
+            continue;
+        bool several = false;
+        array_foreach (&a->fault_list, other)
+            if (*other != unseen && !(*other)->absorbed && !(*other)->warming && (*other)->looks &&
+                ((*other)->place.function || (*other)->place.script) && same_work(*other, unseen) &&
+                ((*other)->kind == FINDING_event_loop_blocked || (*other)->kind == FINDING_blocking_regexp)) {
+                several |= known != NULL;
+                known = *other;
+            }
+        if (!known || several ||
+            (unseen->place.cause == SONDE_stall_cause_gc && unseen->count >= known->count))
+            continue;
+        struct look kept = known->place;
+        fault_absorb(a, known, unseen);
+        known->place = kept;
+    }
+}
+
+/* What is told apart as one call of a function is one more variant where that function was also seen to do
+ * several things in a stretch: one cause. */
+static void join_variants(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *part = *place;
+        if (part->kind != FINDING_event_loop_blocked || part->absorbed || part->warming || part->seen ||
+            !part->apart || !part->apart[0] || part->place.cause == SONDE_stall_cause_gc ||
+            !part->place.script)
+            continue;
+        array_foreach (&a->fault_list, other) {
+            struct fault *whole = *other;
+            if (whole == part || whole->kind != part->kind || whole->absorbed || whole->warming ||
+                whole->seen || whole->service != part->service || whole->route != part->route ||
+                whole->place.function != part->place.function || whole->place.script != part->place.script ||
+                !whole->apart || whole->apart[0] || !whole->place.variants)
+                continue;
+            struct look kept = whole->place;
+            fault_absorb(a, whole, part);
+            whole->place = kept;
+            break;
+        }
+    }
+}
+
+/* Calls that could not be joined to what their peer did name an address; when a traced process answers there,
+ * it is known who that is. */
+static void name_peers(struct analysis *a)
+{
+    array_foreach (&a->fault_list, place) {
+        struct fault *fault = *place, *known = NULL;
+        const struct process *peer = fault->kind == FINDING_slow_peer && !fault->caller && !fault->absorbed
+                                         ? process_serving(a, fault->command)
+                                         : NULL;
+        if (!peer)
+            continue;
+        array_foreach (&a->fault_list, other)
+            if (*other != fault && (*other)->kind == FINDING_slow_peer && !(*other)->absorbed &&
+                (*other)->service == fault->service && (*other)->caller == peer->service &&
+                !(*other)->others_unknown)
+                known = *other;
+        fault->caller = peer->service;
+        fault->unjoined = true;
+        if (known)
+            fault_absorb(a, known, fault);
+    }
+}
+
+int verdicts_report(struct analysis *a, struct report *report)
+{
+    name_peers(a);
+    failures_judge(a);
+    shorts_judge(a);
+    join_unseen(a);
+    join_variants(a);
+    int r = 0;
+    for (const struct analyzer *const *p = a->analyzers; *p && r >= 0; p++)
+        if ((*p)->findings)
+            r = (*p)->findings(a, report);
+    for (size_t i = 0; r >= 0 && i < a->fault_list.count; i++) {
+        struct fault *fault = a->fault_list.at[i];
+        if (fault->absorbed || !VERDICTS[fault->kind].say)
+            continue;
+        enum finding_severity severity = severity_of(a, fault);
+        if (!worth_saying(fault, severity))
+            continue;
+        struct finding *f = report_add_finding(report, fault->kind, severity);
+        if (!f)
+            return -ENOMEM;
+        VERDICTS[fault->kind].say(a, f, fault);
+        r = verdict_requests(a, f, fault);
+    }
+    return r < 0 ? r : 0;
+}
+
+int analysis_report(struct analysis *a, struct report *report)
+{
+    int r = verdicts_report(a, report);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(a->losses.count); i++) {
+        const char *reason = event_label(SONDE_MEANING_loss_reason, i);
+        r = report_add_loss(report, reason ? reason : "other", NULL, a->losses.count[i]);
+    }
+    for (const struct analyzer *const *p = a->analyzers; *p && r == 0; p++)
+        if ((*p)->limits)
+            r = (*p)->limits(a, report);
+    report_sort(report);
+    report->nothing = verdict_nothing(a);
+    report->from_ns = a->counts.first_ns;
+    report->to_ns = a->counts.last_ns;
+    return r;
+}
