@@ -30,6 +30,9 @@ struct command {
     const char *arguments; /* "[OPTION...] DIR" */
     const char *summary;   /* one line, no full stop */
     const char *help;      /* what it does, before the list of options */
+    /* With operands_end_options: whether this operand is the command's own all the same, into being its
+     * options so far; NULL: none. */
+    bool (*keeps_operand)(const char *operand, const void *into);
     int (*run)(const struct command *self, int argc, char **argv); /* argv[0] is the command's name */
     const struct option_group *options;                            /* options.h; NULL: help has them */
     const char *examples;      /* behind the list of options; NULL: help has them */

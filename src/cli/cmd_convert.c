@@ -232,7 +232,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_convert = {
     .name = "convert",
-    .arguments = "--to FORMAT -o OUT [--align] DIR",
+    .arguments = "--to FORMAT -o OUT [OPTION...] DIR",
     .summary = "Write a trace in another format",
     .help =
         "Any trace that `sonde trace` reads. ctf: a directory that babeltrace2 and Trace Compass open; "

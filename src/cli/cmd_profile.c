@@ -380,7 +380,7 @@ static int run_profile(const struct command *self, int argc, char **argv)
     uint64_t start = clock_monotonic_ns();
     const char *unit = "nanoseconds";
     int r = profile_options_parse(self, argc, argv, &o, &unit);
-    if (r)
+    if (r >= 0)
         return r;
     if (o.output && o.format && strcmp(o.output, "-") == 0)
         o.output = NULL; /* a format alone goes to standard output */
@@ -503,89 +503,38 @@ static int run_profile(const struct command *self, int argc, char **argv)
 }
 
 const struct command command_profile = {
-    "profile",
-    "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --process NAME | --all | --container NAME",
-    "Show which functions burn the CPU: native code, Python, Node.js, Java, Go",
-    "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 28, Go and the kernel, with one "
-    "sampler and\n"
-    "without an agent, a flag or a restart; processes with all their children. LuaJIT, Erlang, .NET and "
-    "others "
-    "that\n"
-    "generate code are named when they write a perf map (/tmp/perf-PID.map: erl +JPperf true, "
-    "DOTNET_PerfMapEnabled=1);\n"
-    "of Ruby and PHP the interpreter's functions are shown. Without -o the functions are listed; FILE's "
-    "ending names the "
-    "format:\n"
-    ".html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json, .otlp "
-    "(OpenTelemetry).\n\n"
-    "Options:\n"
-    "  -o, --output FILE       where to write; - with --format: standard output\n"
-    "  -f, --format FORMAT     folded, pprof, html, speedscope, firefox, otlp\n"
-    "  -F, --frequency N       samples per second and CPU (99)\n"
-    "      --error E%[@A%]     stop when every function that takes A (1) % or more is known to E % of its "
-    "share, at\n"
-    "                          95 %; say so when that cannot be reached in the time that --duration gives\n"
-    "      --store DIR         go on for weeks: keep windows of 10 seconds, a minute, an hour in DIR, at 20 "
-    "Hz unless\n"
-    "                          --frequency says otherwise; sonde diff --since compares them\n"
-    "      --store-quota MB    remove the oldest windows when all take more than this (1074)\n"
-    "      --metrics ADDRESS   tell Prometheus at http://ADDRESS/metrics (127.0.0.1:9477) what the hottest "
-    "functions of\n"
-    "                          each service took, with --store\n"
-    "      --tune[=PERCENT]    say what to set for what is sampled: how far --prune may go for an error of "
-    "PERCENT (1),\n"
-    "                          what a change of the hot functions is, and whether they change periodically\n"
-    "      --adaptive[=PRESET] let the rate follow the load: up at once when other functions become hot, "
-    "down while\n"
-    "                          nothing changes; experimental (usual; paper, paper-fine: the values of the "
-    "Atys paper)\n"
-    "      --window SECONDS    after how long it is decided anew (10)\n"
-    "  -d, --duration SECONDS  stop after this time (until Ctrl-C or the end)\n"
-    "  -a, --all               the whole machine\n"
-    "  -c, --container NAME    a container of Docker or Podman, or processes whose cgroup path contains "
-    "NAME\n"
-    "  -p, --process NAME      processes that run a program or script of this name, with their children\n"
-    "  -e, --event EVENT       cpu, wall, off-cpu, page-faults, context-switches, cycles, instructions, rNNN "
-    "...\n"
-    "      --off-cpu-min MS    shorter waits are left out (1)\n"
-    "      --wakers            let the innermost frame of a wait say who ended it: a thread, a timer, an "
-    "interrupt\n"
-    "      --threads           tell threads apart\n"
-    "      --prune[=PERCENT]   keep the busiest threads that have PERCENT (99) of each process; the others "
-    "become\n"
-    "                          one, [rare threads]; the error that this makes is measured and said\n"
-    "      --by-service        processes of one name are one, and their threads of one name\n"
-    "      --lines             tell lines of one function apart\n"
-    "      --no-inline         count inlined functions as part of the function that they were put into\n"
-    "      --no-kernel         leave the kernel's frames out\n"
-    "      --business          rank the application's functions with the library cost they cause\n"
-    "      --rules FILE        what is library code and what the application's: lines of\n"
-    "                          \"[LANGUAGE] application|library TEXT\"\n"
-    "      --json              findings (hot functions, outlier instances and threads) and functions, as "
-    "JSON\n"
-    "      --trace DIR         add the samples to the recording in DIR of the same processes: `sonde spans` "
-    "shows\n"
-    "                          which functions ran in a span\n"
-    "      --push URL          send it to Pyroscope (.../ingest) or an OpenTelemetry collector\n"
-    "                          (.../v1development/profiles)\n"
-    "      --service NAME      the name it is sent under\n"
-    "      --runtimes          say what runs in each process, and which unwinders served its threads\n"
-    "  -n, --top N             how many functions to list (30)\n"
-    "      --merge FILE...     no sampling: add up profiles (pprof, folded) of instances or nodes\n"
-    "  -q, --quiet             no summary\n\n"
-    "Examples:\n"
-    "  sonde profile -o cpu.html -- python3 train.py\n"
-    "  sonde profile -d 10 4711 4712\n"
-    "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
-    "  sonde profile --process nginx -d 10\n"
-    "  sonde profile --event off-cpu --wakers -d 10 4711\n"
-    "  sonde profile --trace /tmp/trace -d 10 4711\n"
-    "  sonde profile --error 5%@1% -d 600 --process java\n"
-    "  sonde profile --all --store /var/lib/sonde/profiles\n"
-    "  sonde profile --all --store /var/lib/sonde/profiles --metrics 127.0.0.1:9477\n"
-    "  sonde profile --tune -F 499 -d 300 --process java\n"
-    "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
-    "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
-    "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",
-    run_profile,
+    .name = "profile",
+    .arguments = "[OPTION...] [-o FILE] -- COMMAND [ARGUMENT...] | PID... | --process NAME | --all | "
+                 "--container NAME | --merge "
+                 "FILE...",
+    .summary = "Show which functions use the CPU: native code, Python, Node.js, Java, Go",
+    .help =
+        "Samples native code, Python 3.9 to 3.13, Node.js 16 to 24, Java 11 to 28, Go and the kernel, with "
+        "one "
+        "sampler and\n"
+        "without an agent, a flag or a restart; processes with all their children. LuaJIT, Erlang, .NET and "
+        "others that\n"
+        "generate code are named when they write a perf map (/tmp/perf-PID.map: erl +JPperf true, "
+        "DOTNET_PerfMapEnabled=1);\n"
+        "of Ruby and PHP the interpreter's functions are shown. Without -o the functions are listed; FILE's "
+        "extension selects\n"
+        "the format: .html (flame graph), .pb.gz (pprof), .folded, .speedscope.json, .firefox.json, .otlp "
+        "(OpenTelemetry).\n",
+    .run = run_profile,
+    .options = profile_option_groups,
+    .examples = "  sonde profile -o cpu.html -- python3 train.py\n"
+                "  sonde profile -d 10 4711 4712\n"
+                "  sonde profile --all -F 999 -d 30 -o machine.pb.gz\n"
+                "  sonde profile --process nginx -d 10\n"
+                "  sonde profile --event off-cpu --wakers -d 10 4711\n"
+                "  sonde profile --trace /tmp/trace -d 10 4711\n"
+                "  sonde profile --error 5%@1% -d 600 --process java\n"
+                "  sonde profile --all --store /var/lib/sonde/profiles\n"
+                "  sonde profile --all --store /var/lib/sonde/profiles --metrics 127.0.0.1:9477\n"
+                "  sonde profile --tune -F 499 -d 300 --process java\n"
+                "  sonde profile --adaptive -d 3600 -o shop.pb.gz --process java\n"
+                "  sonde profile --prune -d 30 -o shop.pb.gz --process java\n"
+                "  sonde profile --merge --by-service -o service.html node1.pb.gz node2.pb.gz\n",
+    .operands_end_options = true,
+    .keeps_operand = profile_keeps_operand,
 };

@@ -460,7 +460,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_report = {
     .name = "report",
-    .arguments = "[OPTION...] DIR",
+    .arguments = "[OPTION...] DIR | --kinds",
     .summary = "Say why requests in a trace were slow",
     .help =
         "Findings in words come first: what happened, where, the cause, which requests suffered, what to "

@@ -614,7 +614,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_trace = {
     .name = "trace",
-    .arguments = "info|events|states [OPTION...] DIR",
+    .arguments = "info|events [OPTION...] DIR | states [OPTION...] DIR|FILE",
     .summary = "Show what is in a trace (CTF 1.8 or CTF 2: sonde's, LTTng's, anybody's)",
     .help = "info lists hosts, streams, times, the number of events of each name, and what was lost.\n"
             "events prints the events in time order. DIR may hold several traces: they are read as one.\n"

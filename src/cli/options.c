@@ -260,7 +260,7 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
             break;
         }
         if (argument[0] != '-' || !argument[1]) {
-            if (self->operands_end_options)
+            if (self->operands_end_options && !(self->keeps_operand && self->keeps_operand(argument, into)))
                 break;
             operands++;
             r.at++;

@@ -3,55 +3,21 @@
 #include "cli/profile_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/options.h"
 #include "cli/processes.h"
 #include "cli/profile_event.h"
 
 #define STORE_HZ 20
 
-static int read_rules(const struct command *self, struct profile_options *o, const char *path)
-{
-    _cleanup_(freep) char *text = NULL;
-    struct problem problem = {0};
-    int r = file_read(path, 1 << 20, &text, NULL);
-    if (r < 0)
-        return cli_usage(self, "%s: %s", path, strerror(-r));
-    r = business_rules_read(&o->rules, text, &problem);
-    return r < 0 ? cli_usage(self, "%s: %s", path, problem.what) : 0;
-}
-
 void profile_options_done(struct profile_options *o)
 {
     business_rules_done(&o->rules);
-}
-
-/* What is no option at optind: a process, or a file to merge; else it begins the command. */
-static bool is_operand(const struct profile_options *o, char **argv)
-{
-    const char *text = argv[optind];
-    return strcmp(argv[optind - 1], "--") != 0 &&
-           (o->merge || (*text && strspn(text, "0123456789") == strlen(text)));
-}
-
-/* Processes that are called so, to those that are watched. */
-static int add_named(const struct command *self, struct profile_options *o, const char *name)
-{
-    struct problem problem;
-    size_t room = ARRAY_SIZE(o->pids) - o->sampler.pid_count,
-           count = processes_named(name, o->pids + o->sampler.pid_count, room);
-    if (count == room)
-        return cli_usage(self, "%zu processes at most; --all and --container watch more",
-                         ARRAY_SIZE(o->pids));
-    o->sampler.pid_count += count;
-    if (count)
-        return 0;
-    problem_set(&problem, -ESRCH, "no process runs a program or script called '%s'", name);
-    return cli_fail(EXIT_EMPTY, &problem);
 }
 
 int profile_options_find_container(struct profile_options *o)
@@ -74,231 +40,259 @@ int profile_options_find_container(struct profile_options *o)
     return cli_fail(EXIT_EMPTY, &problem);
 }
 
+/* ---- the table ---- */
+
+static int take_rules(const char *path, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    struct problem wrong = {0};
+    _cleanup_(freep) char *text = NULL;
+    int r = file_read(path, 1 << 20, &text, NULL);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", path, strerror(-r));
+    r = business_rules_read(&o->rules, text, &wrong);
+    return r < 0 ? problem_set(problem, r, "%s: %s", path, wrong.what) : 0;
+}
+
+static int take_adaptive(const char *name, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    const struct rate_options *preset = rate_preset(name ? name : "usual");
+    if (!preset)
+        return problem_set(problem, -EINVAL, "invalid preset '%s' (usual, paper, paper-fine)", name);
+    o->rate = *preset;
+    o->adaptive = true;
+    return 0;
+}
+
+static int take_error(const char *value, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    return certainty_target_read(value, &o->target) < 0
+               ? problem_set(problem, -EINVAL, "invalid target '%s' (ERROR%%@SHARE%%, as in 5%%@1%%)", value)
+               : 0;
+}
+
+/* A percentage from least to 100 that may be left out. */
+static int take_percent(const char *value, double least, double usual, double *to, struct problem *problem)
+{
+    *to = usual;
+    return value && !cli_number(value, least, 100, to)
+               ? problem_set(problem, -EINVAL, "invalid percentage '%s' (%g to 100)", value, least)
+               : 0;
+}
+
+static int take_tune(const char *value, void *into, struct problem *problem)
+{
+    return take_percent(value, 0.001, 1, &((struct profile_options *)into)->tune, problem);
+}
+
+static int take_prune(const char *value, void *into, struct problem *problem)
+{
+    return take_percent(value, 1, 99, &((struct profile_options *)into)->prune, problem);
+}
+
+static int take_off_cpu_min(const char *value, void *into, struct problem *problem)
+{
+    double ms;
+    if (!cli_number(value, 0, 1e9, &ms))
+        return problem_set(problem, -EINVAL, "invalid duration '%s' (milliseconds)", value);
+    ((struct profile_options *)into)->sampler.off_cpu_min_ns = (uint64_t)(ms * (double)NS_PER_MS);
+    return 0;
+}
+
+static int take_process(const char *name, void *into, struct problem *problem)
+{
+    struct profile_options *o = into;
+    if (o->name_count == ARRAY_SIZE(o->names))
+        return problem_set(problem, -E2BIG, "more than %zu names", ARRAY_SIZE(o->names));
+    o->names[o->name_count++] = name;
+    return 0;
+}
+
+#define AT(member) offsetof(struct profile_options, member)
+
+static const struct option_row ROWS[] = {
+    {"output", 'o', "FILE", "where to write; - with --format: standard output", OPTION_TEXT,
+     .at = AT(output)},
+    {"format", 'f', "FORMAT", "folded, pprof, html, speedscope, firefox, otlp", OPTION_TEXT,
+     .at = AT(format)},
+    {"frequency", 'F', "N", "samples per second and CPU (99)", OPTION_COUNT, 1, 50000, AT(frequency)},
+    {"error", .value = "E%[@A%]",
+     .text =
+         "stop when every function that takes A (1) % or more is known to E % of its share, at 95 %; report "
+         "when that cannot be reached in the time that --duration allows",
+     .type = OPTION_CALL, .take = take_error},
+    {"store", .value = "DIR",
+     .text =
+         "run for weeks: keep windows of 10 seconds, a minute, an hour in DIR, at 20 Hz unless --frequency "
+         "says otherwise; sonde diff --since compares them",
+     .type = OPTION_TEXT, .at = AT(store)},
+    {"store-quota", .value = "MB", .text = "remove the oldest windows when all take more than this (1074)",
+     .type = OPTION_NUMBER, .least = 1, .most = 1e9, .at = AT(quota_mb)},
+    {"metrics", .value = "ADDRESS",
+     .text = "with --store: serve Prometheus at http://ADDRESS/metrics (127.0.0.1:9477) what the hottest "
+             "functions of each service took",
+     .type = OPTION_TEXT, .at = AT(metrics)},
+    {"tune", .value = "[=PERCENT]",
+     .text =
+         "recommend settings for what is sampled: how far --prune may go for an error of PERCENT (1), what "
+         "a change of the hot functions is, and whether they change periodically",
+     .type = OPTION_CALL, .take = take_tune},
+    {"adaptive", .value = "[=PRESET]",
+     .text = "let the rate follow the load: up at once when other functions become hot, down while nothing "
+             "changes; experimental (usual; paper, paper-fine: the values of the Atys paper)",
+     .type = OPTION_CALL, .take = take_adaptive},
+    {"window", .value = "SECONDS", .text = "how often --adaptive decides (10)", .type = OPTION_NUMBER,
+     .least = 1, .most = 3600, .at = AT(window_s)},
+    {"duration", 'd', "SECONDS", "stop after this time (until Ctrl-C or the end)", OPTION_SECONDS,
+     .at = AT(seconds)},
+    {"all", 'a', .text = "the whole machine", .type = OPTION_FLAG, .at = AT(sampler.whole_machine)},
+    {"container", 'c', "NAME",
+     "a container of Docker or Podman, or processes whose cgroup path contains NAME", OPTION_TEXT,
+     .at = AT(sampler.cgroup)},
+    {"process", 'p', "NAME", "processes that run a program or script of this name, with their children",
+     OPTION_CALL, .take = take_process},
+    {"event", 'e', "EVENT",
+     "cpu, wall, off-cpu, page-faults, context-switches, cycles, instructions, rNNN ...", OPTION_TEXT,
+     .at = AT(event)},
+    {"off-cpu-min", .value = "MS", .text = "leave out shorter waits (1)", .type = OPTION_CALL,
+     .take = take_off_cpu_min},
+    {"wakers", .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt",
+     .type = OPTION_FLAG, .at = AT(sampler.wakers)},
+    {"threads", .text = "separate threads", .type = OPTION_FLAG, .at = AT(sampler.by_thread)},
+    {"prune", .value = "[=PERCENT]",
+     .text = "keep the busiest threads that have PERCENT (99) of each process; the others become one, [rare "
+             "threads]; the error that this makes is measured and reported",
+     .type = OPTION_CALL, .take = take_prune},
+    {"by-service", .text = "merge processes of one name, and their threads of one name", .type = OPTION_FLAG,
+     .at = AT(by_service)},
+    {"lines", .text = "separate the lines of a function", .type = OPTION_FLAG, .at = AT(sampler.lines)},
+    {"no-inline", .text = "count inlined functions as part of the function that they are inlined into",
+     .type = OPTION_FLAG, .at = AT(no_inline)},
+    {"no-kernel", .text = "leave out the kernel's frames", .type = OPTION_FLAG, .at = AT(no_kernel)},
+    {"business", .text = "rank the application's functions with the library cost they cause",
+     .type = OPTION_FLAG, .at = AT(business)},
+    {"rules", .value = "FILE",
+     .text = "what is library code and what is the application's: lines of \"[LANGUAGE] application|library "
+             "TEXT\"",
+     .type = OPTION_CALL, .take = take_rules},
+    {"json",
+     .text = "print one JSON document: findings (hot functions, outlier instances and threads) and "
+             "functions",
+     .type = OPTION_FLAG, .at = AT(json)},
+    {"trace", .value = "DIR",
+     .text = "add the samples to the recording in DIR of the same processes: `sonde spans` shows which "
+             "functions ran in a span",
+     .type = OPTION_TEXT, .at = AT(trace)},
+    {"push", .value = "URL",
+     .text = "send the profile to Pyroscope (.../ingest) or an OpenTelemetry collector "
+             "(.../v1development/profiles)",
+     .type = OPTION_TEXT, .at = AT(push)},
+    {"service", .value = "NAME", .text = "the service name to send it under", .type = OPTION_TEXT,
+     .at = AT(service)},
+    {"runtimes", .text = "print what runs in each process, and which unwinders served its threads",
+     .type = OPTION_FLAG, .at = AT(runtimes)},
+    {"top", 'n', "N", "how many functions to list (30)", OPTION_COUNT, 1, 1e9, AT(top)},
+    {"merge", .text = "no sampling: add up the profiles FILE... (pprof, folded) of instances or nodes",
+     .type = OPTION_FLAG, .at = AT(merge)},
+    {"quiet", 'q', .text = "no summary", .type = OPTION_FLAG, .at = AT(quiet)},
+    {NULL}};
+
+const struct option_group profile_option_groups[] = {{ROWS, 0}, {NULL}};
+
+/* ---- the command line ---- */
+
+static bool is_number(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+bool profile_keeps_operand(const char *operand, const void *into)
+{
+    const struct profile_options *o = into;
+    return o->merge || is_number(operand);
+}
+
+static int too_many(const struct command *self, const struct profile_options *o)
+{
+    return cli_usage(self, "%zu processes at most; --all and --container watch more", ARRAY_SIZE(o->pids));
+}
+
+/* Processes that are called so, to those that are watched. */
+static int add_named(const struct command *self, struct profile_options *o, const char *name)
+{
+    struct problem problem;
+    size_t room = ARRAY_SIZE(o->pids) - o->sampler.pid_count,
+           count = processes_named(name, o->pids + o->sampler.pid_count, room);
+    if (count == room)
+        return too_many(self, o);
+    o->sampler.pid_count += count;
+    if (count)
+        return 0;
+    problem_set(&problem, -ESRCH, "no process runs a program or script called '%s'", name);
+    return cli_fail(EXIT_EMPTY, &problem);
+}
+
+/* What is no option: profiles to merge, or processes, and what follows them is the command. */
+static int take_operands(const struct command *self, char **operands, bool dashes, struct profile_options *o)
+{
+    if (o->merge) {
+        o->command = operands;
+        return *operands ? -1 : cli_usage(self, "missing profiles to merge");
+    }
+    for (; *operands && !dashes && is_number(*operands); operands++) {
+        if (o->sampler.pid_count == ARRAY_SIZE(o->pids))
+            return too_many(self, o);
+        o->pids[o->sampler.pid_count++] = atoi(*operands);
+    }
+    for (size_t i = 0; i < o->name_count; i++) {
+        int r = add_named(self, o, o->names[i]);
+        if (r)
+            return r;
+    }
+    o->sampler.pids = o->pids;
+    o->command = *operands ? operands : NULL;
+    if (o->command && o->sampler.pid_count)
+        return cli_usage(self, "processes (PID...) or a command, not both: '%s' is no process number",
+                         *o->command);
+    if (o->sampler.pid_count && o->sampler.whole_machine)
+        return cli_usage(self, "processes (PID... or --process), or --all or --container: one of them");
+    if (!o->command && !o->sampler.pid_count && !o->sampler.whole_machine)
+        return cli_usage(self, "missing command, processes (PID...) or --all");
+    return -1;
+}
+
 int profile_options_parse(const struct command *self, int argc, char **argv, struct profile_options *o,
                           const char **ret_unit)
 {
-    enum {
-        NO_KERNEL = 256,
-        LINES,
-        NO_INLINE,
-        OFF_MIN,
-        BUSINESS,
-        RUNTIMES,
-        THREADS,
-        MERGE,
-        JSON,
-        RULES,
-        PUSH,
-        SERVICE,
-        BY_SERVICE,
-        TRACE,
-        PRUNE,
-        ADAPTIVE,
-        WINDOW,
-        TARGET,
-        STORE,
-        QUOTA,
-        METRICS,
-        WAKERS,
-        TUNE,
-    };
-    static const struct option LONG[] = {{"output", required_argument, NULL, 'o'},
-                                         {"format", required_argument, NULL, 'f'},
-                                         {"frequency", required_argument, NULL, 'F'},
-                                         {"duration", required_argument, NULL, 'd'},
-                                         {"all", no_argument, NULL, 'a'},
-                                         {"container", required_argument, NULL, 'c'},
-                                         {"process", required_argument, NULL, 'p'},
-                                         {"event", required_argument, NULL, 'e'},
-                                         {"off-cpu-min", required_argument, NULL, OFF_MIN},
-                                         {"no-kernel", no_argument, NULL, NO_KERNEL},
-                                         {"lines", no_argument, NULL, LINES},
-                                         {"no-inline", no_argument, NULL, NO_INLINE},
-                                         {"business", no_argument, NULL, BUSINESS},
-                                         {"runtimes", no_argument, NULL, RUNTIMES},
-                                         {"threads", no_argument, NULL, THREADS},
-                                         {"top", required_argument, NULL, 'n'},
-                                         {"quiet", no_argument, NULL, 'q'},
-                                         {"merge", no_argument, NULL, MERGE},
-                                         {"json", no_argument, NULL, JSON},
-                                         {"rules", required_argument, NULL, RULES},
-                                         {"push", required_argument, NULL, PUSH},
-                                         {"service", required_argument, NULL, SERVICE},
-                                         {"by-service", no_argument, NULL, BY_SERVICE},
-                                         {"trace", required_argument, NULL, TRACE},
-                                         {"prune", optional_argument, NULL, PRUNE},
-                                         {"adaptive", optional_argument, NULL, ADAPTIVE},
-                                         {"window", required_argument, NULL, WINDOW},
-                                         {"error", required_argument, NULL, TARGET},
-                                         {"store", required_argument, NULL, STORE},
-                                         {"store-quota", required_argument, NULL, QUOTA},
-                                         {"wakers", no_argument, NULL, WAKERS},
-                                         {"metrics", required_argument, NULL, METRICS},
-                                         {"tune", optional_argument, NULL, TUNE},
-                                         {0}};
-    const char *event = "cpu";
+    o->event = "cpu";
     o->retention = STORE_USUAL;
-    int files = 0, r;
-    bool frequency_given = false;
-    double number, window_s = 0;
-    for (;;) {
-        int c = getopt_long(argc, argv, "+o:f:F:d:ac:p:e:n:q", LONG, NULL);
-        if (c == -1 && optind < argc && is_operand(o, argv)) { /* options may come behind it, too */
-            if (o->merge)
-                argv[1 + files++] = argv[optind++];
-            else if (o->sampler.pid_count == ARRAY_SIZE(o->pids))
-                return cli_usage(self, "%zu processes at most; --all and --container watch more",
-                                 ARRAY_SIZE(o->pids));
-            else
-                o->pids[o->sampler.pid_count++] = atoi(argv[optind++]);
-            continue;
-        }
-        if (c == -1)
-            break;
-        switch (c) {
-        case 'o':
-            o->output = optarg;
-            break;
-        case 'f':
-            o->format = optarg;
-            break;
-        case 'F':
-            if (!cli_number(optarg, 1, 50000, &number))
-                return cli_usage(self, "a frequency is 1 to 50000 samples per second");
-            o->sampler.frequency = (unsigned)number;
-            frequency_given = true;
-            break;
-        case 'd':
-            if (!cli_number(optarg, 0.001, 1e9, &o->seconds))
-                return cli_usage(self, "--duration takes seconds, not '%s'", optarg);
-            break;
-        case 'a':
-            o->sampler.whole_machine = true;
-            break;
-        case 'c':
-            o->sampler.whole_machine = true;
-            o->sampler.cgroup = optarg;
-            break;
-        case 'p':
-            if ((r = add_named(self, o, optarg)))
-                return r;
-            break;
-        case 'e':
-            event = optarg;
-            break;
-        case OFF_MIN:
-            if (!cli_number(optarg, 0, 1e9, &number))
-                return cli_usage(self, "--off-cpu-min takes milliseconds, not '%s'", optarg);
-            o->sampler.off_cpu_min_ns = (uint64_t)(number * 1e6);
-            break;
-        case NO_KERNEL:
-            o->sampler.kernel = false;
-            break;
-        case LINES:
-            o->sampler.lines = true;
-            break;
-        case NO_INLINE:
-            o->sampler.inlined = false;
-            break;
-        case BUSINESS:
-            o->business = true;
-            break;
-        case RUNTIMES:
-            o->runtimes = o->sampler.threads = true;
-            break;
-        case THREADS:
-            o->sampler.by_thread = true;
-            break;
-        case 'n':
-            if (!cli_number(optarg, 1, 1e9, &number))
-                return cli_usage(self, "--top takes a number of functions, not '%s'", optarg);
-            o->top = (unsigned)number;
-            break;
-        case MERGE:
-            o->merge = true;
-            break;
-        case JSON:
-            o->json = true;
-            o->sampler.by_thread = true;
-            break;
-        case RULES:
-            if (read_rules(self, o, optarg))
-                return EXIT_USAGE;
-            break;
-        case PUSH:
-            o->push = optarg;
-            break;
-        case SERVICE:
-            o->service = optarg;
-            break;
-        case BY_SERVICE:
-            o->by_service = true;
-            break;
-        case TRACE:
-            o->trace = optarg;
-            break;
-        case ADAPTIVE:
-            if (!rate_preset(optarg ? optarg : "usual"))
-                return cli_usage(self, "--adaptive takes usual, paper or paper-fine, not '%s'", optarg);
-            o->rate = *rate_preset(optarg ? optarg : "usual");
-            o->adaptive = true;
-            break;
-        case TARGET:
-            if (certainty_target_read(optarg, &o->target) < 0)
-                return cli_usage(self, "--error takes ERROR%%@SHARE%% (5%%@1%%), not '%s'", optarg);
-            break;
-        case TUNE:
-            o->tune = 1;
-            if (optarg && !cli_number(optarg, 0.001, 100, &o->tune))
-                return cli_usage(self, "--tune takes the acceptable error in per cent, not '%s'", optarg);
-            break;
-        case STORE:
-            o->store = optarg;
-            break;
-        case QUOTA:
-            if (!cli_number(optarg, 1, 1e9, &number))
-                return cli_usage(self, "--store-quota takes megabytes, not '%s'", optarg);
-            o->retention.quota_bytes = (uint64_t)(number * 1e6);
-            break;
-        case WAKERS:
-            o->sampler.wakers = true;
-            break;
-        case METRICS:
-            o->metrics = optarg;
-            break;
-        case WINDOW:
-            if (!cli_number(optarg, 1, 3600, &window_s))
-                return cli_usage(self, "--window takes seconds (1 to 3600), not '%s'", optarg);
-            break;
-        case PRUNE:
-            o->prune = 99;
-            if (optarg && (!cli_number(optarg, 1, 100, &o->prune)))
-                return cli_usage(self,
-                                 "--prune takes the percentage of each process that is kept (1 to 100), "
-                                 "not '%s'",
-                                 optarg);
-            break;
-        case 'q':
-            o->quiet = true;
-            break;
-        default:
-            return cli_usage(self, "unknown option");
-        }
-    }
-    o->event = event;
+    int first, r = options_parse(self, argc, argv, o, &first);
+    if (r >= 0)
+        return r;
+    if (o->quota_mb > 0)
+        o->retention.quota_bytes = (uint64_t)(o->quota_mb * 1e6);
+    if (o->frequency)
+        o->sampler.frequency = o->frequency;
+    o->sampler.kernel = !o->no_kernel;
+    o->sampler.inlined = !o->no_inline;
+    o->sampler.whole_machine |= o->sampler.cgroup != NULL;
+    o->sampler.threads |= o->runtimes;
+    o->sampler.by_thread |= o->json;
     o->keep_threads = o->sampler.by_thread;
     o->sampler.by_thread |= o->prune > 0;
-    if (!profile_event_set(event, &o->sampler, ret_unit))
-        return cli_usage(self, "'%s' is not an event", event);
+    if (!profile_event_set(o->event, &o->sampler, ret_unit))
+        return cli_usage(self, "'%s' is not an event", o->event);
     if (o->sampler.wakers && !o->sampler.off_cpu)
         return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");
-    if (o->trace && (o->merge || strcmp(event, "cpu") != 0))
+    if (o->trace && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
-    if (window_s > 0)
-        o->rate.window_s = window_s;
-    if (o->adaptive && !frequency_given) /* first a reference */
+    if (o->window_s > 0)
+        o->rate.window_s = o->window_s;
+    if (o->adaptive && !o->frequency) /* first a reference */
         o->sampler.frequency = (unsigned)o->rate.most;
-    if (o->adaptive && (o->merge || strcmp(event, "cpu") != 0))
+    if (o->adaptive && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "--adaptive changes the rate of --event cpu while it samples");
     if (o->target.error > 0 && (o->merge || o->adaptive))
         return cli_usage(self, "--error says when sampling at one rate ends: not with %s",
@@ -307,7 +301,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         (o->merge || o->adaptive || o->target.error > 0 || o->output || o->json || o->push || o->trace))
         return cli_usage(self,
                          "--store keeps windows in a directory, at one rate, and excludes other outputs");
-    if (o->metrics && (!o->store || strcmp(event, "cpu") != 0))
+    if (o->metrics && (!o->store || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "--metrics tells what --store keeps of --event cpu");
     if (o->tune > 0 &&
         (o->merge || o->adaptive || o->store || o->target.error > 0 || o->prune > 0 || o->output))
@@ -316,31 +310,15 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
     if (o->tune > 0) {
         o->rate = RATE_USUAL;
         o->rate.least = o->rate.most = o->sampler.frequency;
-        o->rate.window_s = window_s > 0 ? window_s : o->rate.window_s;
+        o->rate.window_s = o->window_s > 0 ? o->window_s : o->rate.window_s;
         o->adaptive = o->sampler.by_thread = true;
     }
-    if (o->store && window_s > 0 && window_s != 1 && window_s != 2 && window_s != 5 && window_s != 10)
+    if (o->store && o->window_s > 0 && o->window_s != 1 && o->window_s != 2 && o->window_s != 5 &&
+        o->window_s != 10)
         return cli_usage(self, "the windows of a store are of 1, 2, 5 or 10 seconds");
-    if (o->store && !(window_s > 0))
+    if (o->store && !(o->window_s > 0))
         o->rate.window_s = 10;
-    if (o->store && !frequency_given)
+    if (o->store && !o->frequency)
         o->sampler.frequency = STORE_HZ;
-    while (o->merge && optind < argc)
-        argv[1 + files++] = argv[optind++];
-    if (o->merge) {
-        argv[1 + files] = NULL;
-        o->command = argv + 1;
-        return files ? 0 : cli_usage(self, "which profiles are to be merged?");
-    }
-    o->sampler.pids = o->pids;
-    if (optind < argc)
-        o->command = argv + optind;
-    if (o->command && o->sampler.pid_count)
-        return cli_usage(self, "processes (PID...) or a command, not both: '%s' is no process number",
-                         *o->command);
-    if (o->sampler.pid_count && o->sampler.whole_machine)
-        return cli_usage(self, "processes (PID... or --process), or --all or --container: one of them");
-    if (!o->command && !o->sampler.pid_count && !o->sampler.whole_machine)
-        return cli_usage(self, "which command, processes (PID...) or --all?");
-    return 0;
+    return take_operands(self, argv + first, strcmp(argv[first - 1], "--") == 0, o);
 }

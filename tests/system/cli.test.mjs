@@ -42,6 +42,17 @@ const inManual = (page) => new Set([...fs.readFileSync(path.join(root, 'doc', `s
     .replace(/\bFl -(?=\w)/g, '--').replace(/ , -(?=[a-z]{2})/g, ' , --').matchAll(/--([a-z][a-z-]+)/g)].map((match) => match[1]));
 const REFERS_TO = { attach: ['run'], record: ['run'], spans: ['report'], serve: ['diagnose'], watch: ['diagnose'] };
 
+// Of "usage: sonde report [OPTION...] DIR" and of a page's SYNOPSIS, in mdoc or man: their words, without macros, dashes and case.
+const words = (text) => [...new Set(text.replace(/^\.\w+|\\f[A-Z]|\b(?:Nm|Cm|Op|Ar|Fl|Ns)\b/gm, ' ').toLowerCase().match(/[a-z][a-z-]*/g))].sort();
+
+test('usage lines and the synopses of the manual agree', async (t) => {
+    for (const file of fs.readdirSync(path.join(root, 'doc')).filter((name) => /^sonde-\w+\.1$/.test(name))) {
+        const [, usage] = /^usage: (.*)/.exec((await finish(t, SONDE, [/^sonde-(\w+)/.exec(file)[1], '--help'])).stdout);
+        const [, synopsis] = /\.S[Hh] SYNOPSIS\n([^]*?)\n\.S[Hh] /.exec(fs.readFileSync(path.join(root, 'doc', file), 'utf8'));
+        assert.deepEqual(words(synopsis), words(usage), `doc/${file}: SYNOPSIS`);
+    }
+});
+
 test('every option that help shows is in the manual, and every option that the manual lists is in help', async (t) => {
     for (const file of fs.readdirSync(path.join(root, 'doc')).filter((name) => /^sonde-\w+\.1$/.test(name))) {
         const name = /^sonde-(\w+)/.exec(file)[1], help = (await finish(t, SONDE, [name, '--help'])).stdout;

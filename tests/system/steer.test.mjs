@@ -249,15 +249,15 @@ int main(void) { for (;;) { hot(300000); cold(100000); } }`);
 
 test('options that do not go together are refused with the reason', { skip: false }, () => {
     for (const [options, words] of [
-        [['--adaptive=fast', 'true'], /--adaptive takes usual, paper or paper-fine, not 'fast'/],
+        [['--adaptive=fast', 'true'], /--adaptive: invalid preset 'fast' \(usual, paper, paper-fine\)/],
         [['--adaptive', '--event', 'off-cpu', '-d', '1', '1'], /--adaptive changes the rate of --event cpu/],
-        [['--window', '0', 'true'], /--window takes seconds/],
-        [['--error', '5', 'true'], /--error takes ERROR%@SHARE%/],
+        [['--window', '0', 'true'], /--window: invalid number '0' \(1 to 3600\)/],
+        [['--error', '5', 'true'], /--error: invalid target '5' \(ERROR%@SHARE%/],
         [['--error', '5%', '--adaptive', 'true'], /not with --adaptive/],
         [['--store', '/tmp/x', '-o', 'x.html', '1'], /--store keeps windows in a directory/],
         [['--store', '/tmp/x', '--window', '3', '1'], /windows of a store are of 1, 2, 5 or 10/],
         [['--metrics', '127.0.0.1:0', '--all'], /--metrics tells what --store keeps/],
-        [['--prune=101', 'true'], /--prune takes the percentage/],
+        [['--prune=101', 'true'], /--prune: invalid percentage '101' \(1 to 100\)/],
     ]) {
         const r = run(...options);
         assert.equal(r.status, 2, options.join(' '));

@@ -64,6 +64,20 @@ static const struct command RUNS = {.name = "runs",
                                     .options = GROUPS,
                                     .examples = "",
                                     .operands_end_options = true};
+static bool keeps_numbers(const char *operand, const void *into)
+{
+    const struct wanted *w = into;
+    return w->quick || (*operand >= '0' && *operand <= '9');
+}
+
+static const struct command WATCHES = {.name = "watches",
+                                       .arguments = "PID... | -- COMMAND",
+                                       .summary = "Test",
+                                       .help = "",
+                                       .options = GROUPS,
+                                       .examples = "",
+                                       .operands_end_options = true,
+                                       .keeps_operand = keeps_numbers};
 
 /* The words of a command line; argv ends with NULL. */
 struct line {
@@ -134,6 +148,26 @@ static void the_first_operand_may_end_options(void **state)
     assert_string_equal(l.argv[l.first], "-ls");
 }
 
+static void some_operands_may_not_end_them(void **state)
+{
+    struct line l;
+    parse(&l, &WATCHES, "watches 12 -o x 13 ls -q");
+    assert_int_equal(l.status, -1);
+    assert_string_equal(l.got.output, "x");
+    assert_false(l.got.quick);
+    assert_int_equal(l.argc - l.first, 4);
+    assert_string_equal(l.argv[l.first], "12");
+    assert_string_equal(l.argv[l.first + 1], "13");
+    assert_string_equal(l.argv[l.first + 2], "ls");
+    parse(&l, &WATCHES, "watches -q ls -o x cat"); /* by an option before them */
+    assert_string_equal(l.got.output, "x");
+    assert_string_equal(l.argv[l.first], "ls");
+    assert_string_equal(l.argv[l.first + 1], "cat");
+    parse(&l, &WATCHES, "watches -- 12 -o");
+    assert_string_equal(l.argv[l.first - 1], "--");
+    assert_int_equal(l.argc - l.first, 2);
+}
+
 static void mistakes_are_named(void **state)
 {
     static const struct {
@@ -193,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_values_in_every_spelling),
         cmocka_unit_test(the_first_operand_may_end_options),
+        cmocka_unit_test(some_operands_may_not_end_them),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(help_and_completion_come_from_the_table),
     };
