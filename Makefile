@@ -68,9 +68,10 @@ suites: build ## Redis' and Node's own test suites, with the probe loaded as wit
 	@tools/suites run node
 	@tools/suites compare
 
-docs: build ## write the pages that are printed from tables (doc/events.md, doc/findings.md)
+docs: build ## write the pages that are printed from tables (doc/events.md, doc/findings.md, doc/documents.md)
 	@$(BUILD)/tools/print-events > doc/events.md
 	@$(BUILD)/sonde report --kinds > doc/findings.md
+	@$(BUILD)/sonde help --documents > doc/documents.md
 
 picture: deps build ## draw doc/report.svg, the picture in README.md, from a real run
 	@tools/demo-picture

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/schema.h"
 #include "cli/options.h"
 #include "cli/trace_diff.h"
 #include "diagnose/profile_difference.h"
@@ -120,10 +121,11 @@ static void print_json(const struct profile_differences *all, unsigned top)
                             difference_verdict_name(f->self.verdict), "self", difference_json(&f->self),
                             "total", difference_json(&f->total)));
     }
-    json_t *root = json_pack(
-        "{s:s, s:f, s:s, s:f, s:f, s:f, s:o}", "relative_to", all->by_median ? "most functions" : "the sums",
-        "scale", all->scale, "errors_from", all->basis, "run_deviation_percent", 100 * all->run_deviation,
-        "before_samples", all->before_samples, "after_samples", all->after_samples, "functions", list);
+    json_t *root =
+        json_pack("{s:i, s:s, s:f, s:s, s:f, s:f, s:f, s:o}", "schema", SCHEMA_profiles_diff, "relative_to",
+                  all->by_median ? "most functions" : "the sums", "scale", all->scale, "errors_from",
+                  all->basis, "run_deviation_percent", 100 * all->run_deviation, "before_samples",
+                  all->before_samples, "after_samples", all->after_samples, "functions", list);
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);

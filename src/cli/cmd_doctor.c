@@ -21,6 +21,7 @@
 #include "attach/syscall_filter.h"
 #include "base/array.h"
 #include "base/file.h"
+#include "base/schema.h"
 #include "base/text.h"
 #include "broker/sandbox.h"
 #include "cli/options.h"
@@ -514,7 +515,8 @@ static int print_json(const struct answer *answer)
         json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "what", c->what, "verdict",
                                                 VERDICTS[c->verdict], "why", c->why, "remedy", c->mend));
     }
-    json_t *root = json_pack("{s:o, s:o}", "checks", checks, "processes", hooks_object(answer));
+    json_t *root = json_pack("{s:i, s:o, s:o}", "schema", SCHEMA_doctor, "checks", checks, "processes",
+                             hooks_object(answer));
     int r = json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(root);

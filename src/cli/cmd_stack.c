@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/schema.h"
 #include "cli/options.h"
 #include "collect/stall.h"
 
@@ -69,11 +70,11 @@ static void print_json(pid_t pid, pid_t tid, const struct stall_report *r)
                                              "column", (int)f->column, "exact", (int)f->exact));
         json_array_append_new(frames, frame);
     }
-    json_t *root =
-        json_pack("{s:i, s:i, s:s, s:s*, s:s*, s:s*, s:s*, s:I, s:o}", "pid", (int)pid, "tid", (int)tid,
-                  "cause", stall_cause_name(r->cause), "pattern", r->pattern, "flags", r->flags, "builtin",
-                  r->builtin, "truncated", r->truncated[0] ? r->truncated : NULL, "stopped_ns",
-                  (json_int_t)r->stopped_ns, "frames", frames);
+    json_t *root = json_pack("{s:i, s:i, s:i, s:s, s:s*, s:s*, s:s*, s:s*, s:I, s:o}", "schema", SCHEMA_stack,
+                             "pid", (int)pid, "tid", (int)tid, "cause", stall_cause_name(r->cause), "pattern",
+                             r->pattern, "flags", r->flags, "builtin", r->builtin, "truncated",
+                             r->truncated[0] ? r->truncated : NULL, "stopped_ns", (json_int_t)r->stopped_ns,
+                             "frames", frames);
     if (r->where >= 0)
         json_object_set_new(root, "where", json_integer(r->where));
     json_dumpf(root, stdout, JSON_INDENT(2));

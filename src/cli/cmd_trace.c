@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/schema.h"
 #include "cli/cli.h"
 #include "cli/losses.h"
 #include "cli/moment.h"
@@ -219,7 +220,7 @@ static void json_hosts(struct text *out, const struct trace *trace)
 static void info_json(struct trace_command *c, struct info *info)
 {
     _cleanup_(text_done) struct text out = {0};
-    text_add(&out, "{");
+    text_addf(&out, "{\"schema\":%d,", SCHEMA_trace_info);
     json_hosts(&out, c->trace);
     text_add(&out, ",\"streams\":[");
     for (uint32_t i = 0; i < trace_stream_count(c->trace); i++) {

@@ -6,14 +6,21 @@
 #include <string.h>
 
 #include "base/truncated.h"
+#include "base/schema.h"
 #include "cli/options.h"
 
 static int cmd_help(const struct command *self, int argc, char **argv);
 static int cmd_version(const struct command *self, int argc, char **argv);
 
+struct help_options {
+    bool completion, documents;
+};
+
 static const struct option_row HELP_ROWS[] = {
     {"completion", .text = "print a script that completes sonde's commands and options in bash",
-     .type = OPTION_FLAG},
+     .type = OPTION_FLAG, .at = offsetof(struct help_options, completion)},
+    {"documents", .text = "print the list of JSON documents with the versions of their schemas",
+     .type = OPTION_FLAG, .at = offsetof(struct help_options, documents)},
     {NULL},
 };
 static const struct option_group HELP_OPTIONS[] = {{HELP_ROWS, 0}, {NULL, 0}};
@@ -83,13 +90,16 @@ static int unknown_command(const char *name)
 
 static int cmd_help(const struct command *self, int argc, char **argv)
 {
-    bool completion = false;
-    int first, status = options_parse(self, argc, argv, &completion, &first);
+    struct help_options asked = {0};
+    int first, status = options_parse(self, argc, argv, &asked, &first);
     if (status >= 0)
         return status;
-    if (completion) {
+    if (asked.completion || asked.documents) {
         _cleanup_(text_done) struct text out = {0};
-        options_completion(&out, COMMANDS, ARRAY_SIZE(COMMANDS));
+        if (asked.completion)
+            options_completion(&out, COMMANDS, ARRAY_SIZE(COMMANDS));
+        if (asked.documents)
+            schema_write_manual(&out);
         fputs(text_get(&out), stdout);
         return EXIT_DONE;
     }

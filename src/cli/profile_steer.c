@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/schema.h"
 #include "cli/cli.h"
 
 static double percent(uint64_t part, uint64_t whole)
@@ -127,8 +128,8 @@ static void print_tuning_json(const struct tuning *t, double acceptable, const s
     array_foreach (&r->divergences, d)
         json_array_append_new(divergences, json_real(*d));
     json_t *root = json_pack(
-        "{s:f, s:f, s:f, s:o, s:{s:f, s:f, s:f}, s:{s:f, s:f, s:f}, s:f, s:f, s:I, s:f, s:o}",
-        "acceptable_percent", acceptable, "prune_percent", t->percent, "fitted_prune_percent",
+        "{s:i, s:f, s:f, s:f, s:o, s:{s:f, s:f, s:f}, s:{s:f, s:f, s:f}, s:f, s:f, s:I, s:f, s:o}", "schema",
+        SCHEMA_tuning, "acceptable_percent", acceptable, "prune_percent", t->percent, "fitted_prune_percent",
         t->fitted_percent, "steps", steps, "time_fit", "slope_ns", t->slope, "offset_ns", t->offset,
         "error_percent", t->time_fit_error, "error_fit", "scale", t->scale, "rate", t->rate, "error_points",
         t->error_fit_error, "theta_nats", r->theta, "dispersion", r->dispersion, "period_windows",

@@ -10,6 +10,7 @@
 
 #include "analyze/folder.h"
 #include "base/clock.h"
+#include "base/schema.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
 
@@ -98,7 +99,7 @@ int reading_print_end(json_t *document, bool followed)
 {
     if (!followed)
         return reading_print_json(document);
-    json_t *line = json_pack("{s:s, s:o}", "state", "end", "report", document);
+    json_t *line = json_pack("{s:i, s:s, s:o}", "schema", SCHEMA_line, "state", "end", "report", document);
     int r = line ? json_dumpf(line, stdout, JSON_COMPACT) : -1;
     json_decref(line);
     putchar('\n');

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/schema.h"
 #include "cli/cli.h"
 #include "cli/follow.h"
 #include "cli/redis_text.h"
@@ -84,10 +85,10 @@ static void show_command(const struct live *live, const struct event *e)
     if (!passes(&live->options->each, client, id, name, took_ns))
         return;
     if (live->options->json)
-        print_line(json_pack("{s:{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I}}", "command", "time_ns",
-                             (json_int_t)e->time_ns, "server", server->name, "pid", (json_int_t)server->pid,
-                             "client_id", (json_int_t)id, "peer", peer, "name", name, "executed_ns",
-                             (json_int_t)took_ns, "arguments_count",
+        print_line(json_pack("{s:i, s:{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I}}", "schema", SCHEMA_line,
+                             "command", "time_ns", (json_int_t)e->time_ns, "server", server->name, "pid",
+                             (json_int_t)server->pid, "client_id", (json_int_t)id, "peer", peer, "name", name,
+                             "executed_ns", (json_int_t)took_ns, "arguments_count",
                              (json_int_t)I(e, redis_command_argument_count), "argument_bytes",
                              (json_int_t)U(e, redis_command_bytes)));
     else
@@ -257,8 +258,9 @@ static int show_windows(struct live *live, const json_t *findings)
     if (live->terminal)
         add_findings(&out, findings, style);
     if (live->options->json)
-        print_line(json_pack("{s:I, s:I, s:O}", "from_ns", (json_int_t)live->window_ns, "to_ns",
-                             (json_int_t)live->read_ns, "servers", servers));
+        print_line(json_pack("{s:i, s:I, s:I, s:O}", "schema", SCHEMA_line, "from_ns",
+                             (json_int_t)live->window_ns, "to_ns", (json_int_t)live->read_ns, "servers",
+                             servers));
     json_decref(servers);
     put(live, &out);
     return r;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/schema.h"
 #include "cli/cli.h"
 
 enum { TELL_AGAIN = 2 };
@@ -45,7 +46,7 @@ static void tell(const struct telling *telling, const char *state, const json_t 
     char time_text[16];
     time_t now = time(NULL);
     if (telling->json) {
-        json_t *line = json_pack("{s:s, s:I, s:O}", "state", state, "read_to_ns",
+        json_t *line = json_pack("{s:i, s:s, s:I, s:O}", "schema", SCHEMA_line, "state", state, "read_to_ns",
                                  (json_int_t)telling->read_ns, "finding", finding);
         json_dumpf(line, stdout, JSON_COMPACT);
         json_decref(line);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/schema.h"
 #include "model/breakdown.h"
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -576,9 +577,10 @@ int trace_diff(const char *before, const char *after, bool json, unsigned top)
     if (r == 0) {
         sort_all(&c);
         if (json)
-            r = reading_print_json(json_pack("{s:s, s:s, s:o, s:o, s:o}", "before", before, "after", after,
-                                             "endpoints", endpoints_json(&c), "operations",
-                                             operations_json(&c), "findings", findings_json(&c)));
+            r = reading_print_json(json_pack("{s:i, s:s, s:s, s:o, s:o, s:o}", "schema", SCHEMA_traces_diff,
+                                             "before", before, "after", after, "endpoints",
+                                             endpoints_json(&c), "operations", operations_json(&c),
+                                             "findings", findings_json(&c)));
         else
             print_text(&c, top);
     }

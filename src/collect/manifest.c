@@ -3,6 +3,7 @@
  * is killed has one too ("complete": false). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collect/session_internal.h"
+#include "base/schema.h"
 #include "collect/level.h"
 #include "collect/silent.h"
 
@@ -317,9 +318,9 @@ int session_write_manifest(struct session *session, bool complete)
         json_array_append_new(untraced, json_string(*u));
     uint64_t now = clock_monotonic_ns();
     json_t *root =
-        json_pack("{s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                  "version", SONDE_VERSION, "complete", complete, "written_every_ms",
-                  (json_int_t)(session->options.written_every_ns / NS_PER_MS), "level",
+        json_pack("{s:i, s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                  "schema", SCHEMA_manifest, "version", SONDE_VERSION, "complete", complete,
+                  "written_every_ms", (json_int_t)(session->options.written_every_ns / NS_PER_MS), "level",
                   level_name(session->level), "start_ns", (json_int_t)session->started_ns, "end_ns",
                   (json_int_t)now, "events", (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes,
                   "collector_cpu_ns", (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock",

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/schema.h"
 #include "page/page.h"
 
 enum { GROUPS_ROOM = 256, FOREST_ROWS = 400, BUCKETS_ROWS = 60, REQUEST_ROWS = 200, DEPTH_MAX = 12 };
@@ -437,7 +438,7 @@ int bundle_document(const struct diagnosis *diagnosis, const struct judgement *j
     json_t *document = json_object(), *findings = json_array();
     int r = 0;
     diagnosis_input_words(diagnosis, &read);
-    set(document, "schema", whole(BUNDLE_SCHEMA));
+    set(document, "schema", whole(SCHEMA_regressions));
     set(document, "outcome", string(judge_outcome_name(judgement->outcome)));
     set(document, "nothing", report->nothing ? string(report->nothing) : json_null());
     set(document, "read", words_taken(&read));
@@ -456,8 +457,10 @@ int bundle_document(const struct diagnosis *diagnosis, const struct judgement *j
 
 int bundle_page(const struct text *document, struct text *to)
 {
-    static const char SOURCES[] = "{\"schema\":1,\"regressions\":true,\"sources\":[]}";
-    const struct page_part parts[] = {{"sources", SOURCES, sizeof(SOURCES) - 1},
+    char sources[64];
+    int length = snprintf(sources, sizeof(sources), "{\"schema\":%d,\"regressions\":true,\"sources\":[]}",
+                          SCHEMA_page);
+    const struct page_part parts[] = {{"sources", sources, (size_t)length},
                                       {"regressions", text_get(document), document->length}};
     return page_file(parts, ARRAY_SIZE(parts), to);
 }

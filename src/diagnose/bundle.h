@@ -7,8 +7,6 @@
 
 #include "diagnose/diagnosis.h"
 
-#define BUNDLE_SCHEMA 1
-
 /* Appends the document, JSON (web/src/types.ts has its members). -ENOMEM. */
 int bundle_document(const struct diagnosis *diagnosis, const struct judgement *judgement,
                     const struct report *report, struct text *to);

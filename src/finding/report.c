@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/schema.h"
+
 struct finding *report_add_finding(struct report *report, enum finding_kind kind,
                                    enum finding_severity severity)
 {
@@ -246,9 +248,9 @@ json_t *report_json(const struct report *report)
     array_foreach (&report->findings, f)
         json_array_append_new(findings, json_finding(*f));
     json_t *requests = report->requests ? json_incref(report->requests) : json_array();
-    json_t *document =
-        json_pack("{s:o, s:o, s:o, s:o, s:o}", "findings", findings, "requests", requests, "losses",
-                  json_losses(report), "overhead", json_overhead(report), "missing", json_missing(report));
+    json_t *document = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "schema", SCHEMA_report, "findings",
+                                 findings, "requests", requests, "losses", json_losses(report), "overhead",
+                                 json_overhead(report), "missing", json_missing(report));
     if (!document)
         return NULL;
     if (report->nothing && !report->findings.count)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/schema.h"
 #include "page/page.h"
 
 static void add_tables(const struct profile *p, struct text *out)
@@ -53,7 +54,7 @@ static uint64_t weight_of(const struct profile_node *node)
 /* The trie by columns, parents before children: "parent", "frame", "weight", and what weighed before. */
 static void add_data(const struct profile *p, const uint64_t *before, const char *title, struct text *out)
 {
-    text_add(out, "{\"schema\":1,\"title\":");
+    text_addf(out, "{\"schema\":%d,\"title\":", SCHEMA_page);
     page_json_string(out, title);
     text_add(out, ",\"event\":");
     page_json_string(out, p->event);
@@ -128,7 +129,7 @@ int page_write(const struct profile *profile, const struct profile *before, cons
 {
     struct text document = {0}, sources = {0};
     int r = profile_document(profile, before, title, &document);
-    text_add(&sources, "{\"schema\":1,\"regressions\":false,\"sources\":[{\"id\":0,\"name\":");
+    text_addf(&sources, "{\"schema\":%d,\"regressions\":false,\"sources\":[{\"id\":0,\"name\":", SCHEMA_page);
     page_json_string(&sources, title);
     text_add(&sources, ",\"path\":");
     page_json_string(&sources, title);

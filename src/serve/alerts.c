@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/schema.h"
 
 static struct alert *find(struct alerts *alerts, uint64_t fingerprint)
 {
@@ -77,6 +78,7 @@ json_t *alert_json(const struct alert *alert, const char *bundle)
     char id[20];
     json_t *json = json_object();
     snprintf(id, sizeof(id), "%016llx", (unsigned long long)alert->fingerprint);
+    json_object_set_new(json, "schema", json_integer(SCHEMA_alert));
     json_object_set_new(json, "status", json_string(alert->state == ALERT_FIRING ? "firing" : "resolved"));
     json_object_set_new(json, "fingerprint", json_string(id));
     json_object_set_new(json, "title", json_string(alert->title));

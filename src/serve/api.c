@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/schema.h"
 #include "diagnose/bundle.h"
 #include "history/tile.h"
 #include "page/page.h"
@@ -55,7 +56,7 @@ void api_add_sources(const struct api *api, struct text *to)
 {
     /* With nothing else to show, the view says how to send spans. */
     bool regressions = api->regressions && (!api->count || api->has_spans(api->context));
-    text_addf(to, "{\"schema\":%d,\"regressions\":%s,\"sources\":[", API_SCHEMA,
+    text_addf(to, "{\"schema\":%d,\"regressions\":%s,\"sources\":[", SCHEMA_page,
               regressions ? "true" : "false");
     for (size_t i = 0; i < api->count; i++)
         add_source(api->sources[i], i, to);
@@ -74,7 +75,7 @@ void api_add_rows(struct source *source, struct text *to)
     text_addf(to,
               "{\"schema\":%d,\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64 ",\"changes\":%" PRIu64
               ",\"zoom\":%u,\"groups_zoom\":%u,\"quiet\":[",
-              API_SCHEMA, info.start_ns, info.end_ns, info.changes, history ? tile_zoom_whole(history) : 0,
+              SCHEMA_page, info.start_ns, info.end_ns, info.changes, history ? tile_zoom_whole(history) : 0,
               groups ? groups_zoom(groups) : 0);
     for (const char *const *quiet = ROWS_QUIET; *quiet; quiet++) {
         text_add(to, quiet == ROWS_QUIET ? "" : ",");
@@ -132,7 +133,7 @@ static void take(struct http_response *response, struct text *text, const char *
 static void refuse(struct http_response *response, unsigned status, const char *why)
 {
     struct text text = {0};
-    text_add(&text, "{\"schema\":1,\"problem\":");
+    text_addf(&text, "{\"schema\":%d,\"problem\":", SCHEMA_page);
     page_json_string(&text, why);
     text_add(&text, "}");
     response->status = status;

@@ -9,8 +9,6 @@
 #include "http/server.h"
 #include "serve/source.h"
 
-#define API_SCHEMA 1
-
 struct api {
     struct source *const *sources; /* borrowed */
     size_t count;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/schema.h"
 #include "history/tile.h"
 #include "page/page.h"
 #include "serve/api.h"
@@ -292,7 +293,7 @@ int api_write_file(struct source *source, size_t max_bytes, struct text *to, siz
     if (r == 0)
         r = add_recording(&c);
     if (r == 0) {
-        text_addf(&text, "{\"schema\":%d,\"left_out_count\":%zu}", API_SCHEMA, c.left_out);
+        text_addf(&text, "{\"schema\":%d,\"left_out_count\":%zu}", SCHEMA_page, c.left_out);
         r = add(&c, "file", &text, true);
     }
     if (r == 0)

@@ -21,6 +21,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "base/schema.h"
 #include "page/page.h"
 
 #define SPANS_MAX       ((uint64_t)256 << 20) /* of the file of vertical spans */
@@ -435,7 +436,7 @@ int requests_query(const struct requests *r, const struct requests_query *query,
     int error = select_rows(r, query, &hits, &count);
     if (error < 0)
         return error;
-    text_addf(to, "{\"schema\":1,\"total\":%zu", count);
+    text_addf(to, "{\"schema\":%d,\"total\":%zu", SCHEMA_page, count);
     add_histogram(to, r, hits, count);
     text_add(to, ",\"rows\":[");
     for (size_t i = query->offset; i < count && i - query->offset < limit; i++) {
@@ -482,7 +483,7 @@ int requests_one(const struct requests *r, const char *name, struct text *to)
         return error;
     while (slower < count && r->rows[hits[slower].row].latency_ns > row->latency_ns)
         slower++;
-    text_add(to, "{\"schema\":1,\"row\":");
+    text_addf(to, "{\"schema\":%d,\"row\":", SCHEMA_page);
     add_row(to, r, row);
     text_add(to, ",\"typical\":");
     page_json_string(to, text_of(r, r->rows[hits[count / 2].row].name));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/schema.h"
 #include "diagnose/bundle.h"
 
 static void set_json(struct http_response *response, json_t *json)
@@ -176,8 +177,9 @@ static void answer_health(struct service *service, struct http_response *respons
     receiver_get_counts(service->receiver, &counts);
     bool stores = !service->store || !counts.store.last_error[0];
     response->status = stores ? 200 : 503;
-    set_json(response, json_pack("{s:s, s:s}", "status", stores ? "ok" : "the store fails", "error",
-                                 stores ? "" : counts.store.last_error));
+    set_json(response,
+             json_pack("{s:i, s:s, s:s}", "schema", SCHEMA_health, "status",
+                       stores ? "ok" : "the store fails", "error", stores ? "" : counts.store.last_error));
 }
 
 void service_handle(void *context, const struct http_request *request, struct http_response *response)

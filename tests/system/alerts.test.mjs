@@ -43,7 +43,7 @@ test('a slow version is one alert; it is acted on, acknowledged, and resolved wh
     const { running, port, send } = await serve(t, folder, '--webhook', url, '--action', `cat > ${out}.json; echo "$SONDE_SERVICE $SONDE_VERSION $SONDE_BASE_VERSION" > ${out}`);
     await roll(send);
     await eventually('the alert', () => bodies.length >= 1);
-    assert.equal(bodies[0].status, 'firing');
+    assert.deepEqual([Object.keys(bodies[0])[0], bodies[0].schema, bodies[0].status], ['schema', 1, 'firing']);
     assert.equal(bodies[0].finding.evidence.service, 'agent');
     assert.equal(bodies[0].finding.also_in.length, 2, 'the other buckets are in the same alert');
     await eventually('the action', () => fs.existsSync(out) && fs.readFileSync(out, 'utf8').length > 1);

@@ -213,7 +213,7 @@ test('beyond loopback a token is needed', async (t) => {
 
 test('it says that it is well, and what it does not know is not found', async (t) => {
     const { port, running } = await serve(t, '--data', temporary(t));
-    assert.deepEqual(JSON.parse((await get(port, '/healthz')).text), { status: 'ok', error: '' });
+    assert.deepEqual(JSON.parse((await get(port, '/healthz')).text), { schema: 1, status: 'ok', error: '' });
     assert.equal((await get(port, '/api/trace?id=abc')).status, 404);
     assert.equal((await get(port, '/api/trace?id=xyz')).status, 400);
     assert.equal((await post(port, batch(0, 1))).status, 200);

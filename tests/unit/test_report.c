@@ -77,9 +77,12 @@ static void document_has_its_parts_in_order(void **state)
     report.requests = json_array();
     json_array_append_new(report.requests, json_string("r"));
 
+    assert_string_equal(f->remedy,
+                        finding_kinds[FINDING_blocking_regexp].remedy); /* unless it gets its own */
     json_t *document = report_json(&report);
     assert_non_null(document);
-    const char *const keys[] = {"findings", "requests", "losses", "overhead", "missing", "from_ns", "to_ns"};
+    const char *const keys[] = {"schema",   "findings", "requests", "losses",
+                                "overhead", "missing",  "from_ns",  "to_ns"};
     size_t i = 0;
     const char *key;
     json_t *value;
