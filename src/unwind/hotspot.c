@@ -647,7 +647,7 @@ enum native_step hotspot_step(const struct hotspot *h, const struct stack_copy *
     }
     if (!stack_word(stack, cfa - 8, &r.pc) || (!same && !stack_word(stack, cfa - 16, &r.fp)))
         return STEP_NO_STACK;
-    uint64_t above; /* a word was pushed, see is_pushed() in sampler.bpf.c */
+    uint64_t above; /* a word was pushed, see is_pushed() in bpf/walk.h */
     if (!call && !same && !in_code_cache(h, r.pc) && stack_word(stack, cfa, &above) && is_return(h, above)) {
         r.fp = r.pc;
         r.pc = above;
