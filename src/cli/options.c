@@ -255,6 +255,8 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
     while (r.at < argc && status < 0 && !r.help) {
         const char *argument = argv[r.at];
         if (strcmp(argument, "--") == 0) {
+            if (self->keeps_operand) /* which looks for it itself */
+                break;
             r.at++;
             move_back(argv, r.at - 1 - operands, operands, r.at);
             break;

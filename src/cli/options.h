@@ -59,9 +59,9 @@ struct option_group {
 
 /* Reads a command's options into the struct that its groups describe. What is no option keeps its order and
  * begins at *ret_first in argv; with self->operands_end_options the first operand that self->keeps_operand
- * does not keep ends the options. -1 to go on, else the exit status: the error was printed, or help. A
- * command of the table in confine.c has no rights from then on but those to read what the command line names
- * and to write where it says. */
+ * does not keep ends the options, and "--" stays where it is. -1 to go on, else the exit status: the error
+ * was printed, or help. A command of the table in confine.c has no rights from then on but those to read what
+ * the command line names and to write where it says. */
 int options_parse(const struct command *self, int argc, char **argv, void *into, int *ret_first);
 
 /* The "Options:" part of a command's help, at most width columns wide. */

@@ -234,25 +234,32 @@ static int add_named(const struct command *self, struct profile_options *o, cons
     return cli_fail(EXIT_EMPTY, &problem);
 }
 
-/* What is no option: profiles to merge, or processes, and what follows them is the command. */
-static int take_operands(const struct command *self, char **operands, bool dashes, struct profile_options *o)
+/* What is no option: profiles to merge, or processes, and what follows them (after "--" anything) is the
+ * command. */
+static int take_operands(const struct command *self, char **operands, struct profile_options *o)
 {
+    char **rest = operands;
     if (o->merge) {
         o->command = operands;
+        for (char **at = operands; *at; at++)
+            if (strcmp(*at, "--") != 0)
+                *rest++ = *at;
+        *rest = NULL;
         return *operands ? -1 : cli_usage(self, "missing profiles to merge");
     }
-    for (; *operands && !dashes && is_number(*operands); operands++) {
+    for (; *rest && is_number(*rest); rest++) {
         if (o->sampler.pid_count == ARRAY_SIZE(o->pids))
             return too_many(self, o);
-        o->pids[o->sampler.pid_count++] = atoi(*operands);
+        o->pids[o->sampler.pid_count++] = atoi(*rest);
     }
+    rest += *rest && strcmp(*rest, "--") == 0;
     for (size_t i = 0; i < o->name_count; i++) {
         int r = add_named(self, o, o->names[i]);
         if (r)
             return r;
     }
     o->sampler.pids = o->pids;
-    o->command = *operands ? operands : NULL;
+    o->command = *rest ? rest : NULL;
     if (o->command && o->sampler.pid_count)
         return cli_usage(self, "processes (PID...) or a command, not both: '%s' is no process number",
                          *o->command);
@@ -320,5 +327,5 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         o->rate.window_s = 10;
     if (o->store && !o->frequency)
         o->sampler.frequency = STORE_HZ;
-    return take_operands(self, argv + first, strcmp(argv[first - 1], "--") == 0, o);
+    return take_operands(self, argv + first, o);
 }

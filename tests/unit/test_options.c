@@ -163,9 +163,10 @@ static void some_operands_may_not_end_them(void **state)
     assert_string_equal(l.got.output, "x");
     assert_string_equal(l.argv[l.first], "ls");
     assert_string_equal(l.argv[l.first + 1], "cat");
-    parse(&l, &WATCHES, "watches -- 12 -o");
-    assert_string_equal(l.argv[l.first - 1], "--");
-    assert_int_equal(l.argc - l.first, 2);
+    parse(&l, &WATCHES, "watches 12 -- 13 -o");
+    assert_string_equal(l.argv[l.first], "12");
+    assert_string_equal(l.argv[l.first + 1], "--");
+    assert_int_equal(l.argc - l.first, 4);
 }
 
 static void mistakes_are_named(void **state)
