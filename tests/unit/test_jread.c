@@ -65,6 +65,26 @@ static void faults_are_errors(void **state)
     arena_done(&scratch);
 }
 
+static void a_trailing_comma_is_named(void **state)
+{
+    static const char *const texts[] = {"{\"a\":1,}", "[1,]"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct jread json;
+        struct slice key;
+        struct problem problem = {0};
+        jread_init(&json, texts[i], strlen(texts[i]), &scratch, &problem);
+        if (texts[i][0] == '[')
+            for (jread_array(&json); jread_element(&json);)
+                jread_u64(&json);
+        else
+            for (jread_object(&json); jread_member(&json, &key);)
+                jread_u64(&json);
+        assert_int_equal(json.error, -EBADMSG);
+        assert_non_null(strstr(problem.what, "a comma before the end of the object or array"));
+    }
+    arena_done(&scratch);
+}
+
 static void depth_is_limited(void **state)
 {
     static char bomb[200001];
@@ -76,8 +96,8 @@ static void depth_is_limited(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_members_in_order),
-                                       cmocka_unit_test(faults_are_errors),
-                                       cmocka_unit_test(depth_is_limited)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_members_in_order), cmocka_unit_test(faults_are_errors),
+        cmocka_unit_test(a_trailing_comma_is_named), cmocka_unit_test(depth_is_limited)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
