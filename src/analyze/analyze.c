@@ -201,6 +201,7 @@ int analysis_new(const struct analyze_options *options, struct analysis **ret_an
         a->order[count] = TARGETS[count];
     a->order[count++] = &analyzer_failures;
     a->order[count++] = &analyzer_quotas;
+    a->order[count++] = &analyzer_machine;
     a->order[count++] = &analyzer_faults; /* after the targets, which say what is theirs */
     assert(count < ARRAY_SIZE(a->order));
     a->analyzers = a->order;

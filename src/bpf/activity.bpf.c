@@ -41,7 +41,7 @@ volatile unsigned int brief_ns = 0;
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
 enum { FOLLOWED = 4096 };
-enum { STATE_ESTABLISHED = 1, STATE_SYN_SENT = 2, STATE_CLOSE = 7 };
+enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, STATE_LISTEN = 10 };
 /* Task states, as the kernel has had them for a long time. */
 enum { TASK_SLEEPING = 1, TASK_DEEP = 2, TASK_HALTED = 4 | 8 };
 
@@ -66,6 +66,7 @@ struct started {
     u32 pid, tid;
     s32 fd;
     u32 bytes;
+    u32 resent; /* of a connection: how often it was asked for again */
     u64 sector; /* of a disk's request */
 };
 
@@ -82,6 +83,15 @@ struct {
     __type(value, struct started);
     __uint(max_entries, FOLLOWED);
 } requests SEC(".maps");
+
+/* The sockets of traced processes, each with its process: those that connect or listen while this runs, those
+ * that a process had when it became a target, and with each listener the connections that it accepts. */
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+    __type(key, int);
+    __type(value, u32);
+} sockets SEC(".maps");
 
 static __always_inline void count(u32 what)
 {
@@ -240,13 +250,25 @@ static __always_inline void socket_call(struct task_struct *task, const struct t
                ENDS(ends));
 }
 
+static __always_inline void own_socket(struct sock *sk, u32 pid)
+{
+    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    if (owner)
+        *owner = pid;
+    else
+        count(SONDE_COUNT_NOT_FOLLOWED);
+}
+
 static __always_inline void tcp_state(struct sock *sk, int before, int after)
 {
     u64 key = (u64)sk;
-    if (after == STATE_SYN_SENT) {
+    if (after == STATE_SYN_SENT || after == STATE_LISTEN) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct thread_state *s = state_of(task);
         if (!s || !WANTED(connect))
+            return;
+        own_socket(sk, s->pid);
+        if (after == STATE_LISTEN)
             return;
         s32 fd;
         call_of(task, &fd);
@@ -268,7 +290,7 @@ static __always_inline void tcp_state(struct sock *sk, int before, int after)
         }
         u64 now = bpf_ktime_get_ns();
         RECORD(tcp_connect, connect, now, now - c.start_ns, .result = result, .pid = c.pid, .tid = c.tid,
-               .fd = c.fd, ENDS(ends));
+               .fd = c.fd, ENDS(ends), .resent = c.resent > 255 ? 255 : c.resent);
     }
 }
 
@@ -276,6 +298,48 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 {
     RUN(connect, tcp_state(sk, before, after));
+    return 0;
+}
+
+/* A timer's interrupt, as a rule, of whatever thread; or the probe of a lost tail, which counts too. */
+static __always_inline void retransmitted(struct sock *sk)
+{
+    u64 key = (u64)sk;
+    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, 0);
+    if (!owner || !WANTED(connect))
+        return;
+    if (BPF_CORE_READ(sk, __sk_common.skc_state) == STATE_SYN_SENT) {
+        struct started *known = bpf_map_lookup_elem(&connects, &key);
+        if (known)
+            known->resent++;
+        return;
+    }
+    struct ends ends;
+    read_ends(sk, &ends);
+    RECORD(tcp_retransmit, connect, bpf_ktime_get_ns(), 0, .pid = *owner, ENDS(ends));
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_retransmit, struct sock *sk)
+{
+    RUN(connect, retransmitted(sk));
+    return 0;
+}
+
+/* User space reads this iterator for a process that it adds: the connections that it has already. */
+SEC("iter/task_file")
+int adopt_sockets(struct bpf_iter__task_file *ctx)
+{
+    struct task_struct *task = ctx->task;
+    struct file *file = ctx->file;
+    struct thread_state *s = task ? state_of(task) : 0;
+    struct socket *socket = s && file ? bpf_sock_from_file(file) : 0;
+    struct sock *sk = socket ? socket->sk : 0;
+    if (!sk || BPF_CORE_READ(sk, sk_protocol) != TCP)
+        return 0;
+    u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if (family == AF_INET || family == AF_INET6)
+        own_socket(sk, s->pid);
     return 0;
 }
 

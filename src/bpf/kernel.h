@@ -126,6 +126,7 @@ struct sock_common {
     u16 skc_dport;
     u16 skc_num;
     unsigned short skc_family;
+    unsigned char skc_state;
     struct in6_addr skc_v6_daddr;
     struct in6_addr skc_v6_rcv_saddr;
 };
@@ -166,6 +167,13 @@ struct bpf_iter_meta;
 struct bpf_iter__task {
     struct bpf_iter_meta *meta;
     struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+    u32 fd;
+    struct file *file;
 };
 
 #pragma clang attribute pop

@@ -33,6 +33,7 @@ struct pending {
         struct record_sched_brief sched_brief;
         struct record_sched_wakeup sched_wakeup;
         struct record_tcp_connect tcp;
+        struct record_tcp_retransmit tcp_retransmit;
         struct record_block_io block_io;
     } body;
 };
@@ -108,6 +109,7 @@ static enum sonde_family family_of(uint32_t event)
     case SONDE_EVENT_block_io:
         return SONDE_FAMILY_block;
     case SONDE_EVENT_tcp_connect:
+    case SONDE_EVENT_tcp_retransmit:
         return SONDE_FAMILY_connect;
     default:
         return SONDE_FAMILY_tcp;
@@ -212,7 +214,7 @@ enum { TCP = 1 << SONDE_FAMILY_tcp, BLOCK = 1 << SONDE_FAMILY_block, CONNECT = 1
 enum { ALL = (1 << SONDE_FAMILY_COUNT) - 1 };
 
 /* Programs and the families that need them: it is attached while one of them is on. */
-enum { PARTS = 11 };
+enum { PARTS = 12 };
 struct part {
     struct bpf_program *program;
     struct bpf_link **link;
@@ -237,6 +239,7 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
         PART(on_waking, SCHED | WAKEUP, variant->counted),
         PART(on_waking_uncounted, SCHED | WAKEUP, !variant->counted),
         PART(on_tcp_state, CONNECT, true),
+        PART(on_retransmit, CONNECT, true),
         PART(on_issue, BLOCK, true),
         PART(on_complete, BLOCK, true),
     };
@@ -384,7 +387,7 @@ void kernel_free(struct kernel_side *kernel)
     free(kernel);
 }
 
-/* Runs an iterating program over all threads. */
+/* Runs an iterating program over all that it is attached to. */
 static void iterate(const struct bpf_link *link)
 {
     int iterator = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
@@ -396,12 +399,26 @@ static void iterate(const struct bpf_link *link)
     close(iterator);
 }
 
+/* Before Linux 6.1 the files of one process cannot be asked for, and those of all may be very many: there the
+ * connections that it has already are not followed. */
+static void adopt_sockets(const struct kernel_side *kernel, pid_t pid)
+{
+    union bpf_iter_link_info which = {.task.pid = (uint32_t)pid};
+    DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &which, .link_info_len = sizeof(which));
+    libbpf_print_fn_t printer = libbpf_set_print(NULL);
+    struct bpf_link *link = bpf_program__attach_iter(kernel->bpf->progs.adopt_sockets, &options);
+    libbpf_set_print(printer);
+    iterate(link);
+    bpf_link__destroy(link);
+}
+
 int kernel_add(struct kernel_side *kernel, pid_t pid)
 {
     uint32_t key = (uint32_t)pid, one = 1;
     if (bpf_map_update_elem(bpf_map__fd(kernel->bpf->maps.targets), &key, &one, BPF_ANY) < 0)
         return -errno;
     iterate(kernel->bpf->links.adopt);
+    adopt_sockets(kernel, pid);
     return 0;
 }
 

@@ -90,8 +90,9 @@ _Static_assert(FAMILIES == sizeof(((struct session *)0)->family_costs) / sizeof(
 
 static const char *family_text(int family)
 {
-    static const char *const KERNEL[] = {"system calls", "scheduling", "wake-ups", "TCP connections",
-                                         "disk requests"};
+    static const char *const KERNEL[] = {"system calls",  "scheduling",    "wake-ups",
+                                         "TCP transfers", "disk requests", "TCP connections"};
+    _Static_assert(ARRAY_SIZE(KERNEL) == SONDE_FAMILY_COUNT, "each has its words");
     return family < SONDE_FAMILY_COUNT ? KERNEL[family] : PROBE_FAMILIES[family - SONDE_FAMILY_COUNT];
 }
 

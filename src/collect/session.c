@@ -146,6 +146,7 @@ void session_free(struct session *session)
         proc_unref(n->proc);
     array_done(&session->newcomers);
     session_dismiss(session);
+    machine_done(&session->machine);
     stall_sampler_free(session->sampler);
     ctf_stream_free(session->own);
     ctf_stream_free(session->kernel_stream);

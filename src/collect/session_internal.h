@@ -12,6 +12,7 @@
 #include "collect/audit.h"
 #include "collect/ended.h"
 #include "collect/kernel.h"
+#include "collect/machine.h"
 #include "event/families.h"
 #include "collect/program.h"
 #include "collect/session.h"
@@ -67,6 +68,7 @@ struct session {
     struct ctf_stream *kernel_stream;
     struct kernel_cost kernel_cost; /* as read last */
     struct budget budget;
+    struct machine machine;
     double record_ns;               /* what a record costs a program, about */
     uint64_t setup_ns, measured_ns; /* processor time of finding and patching; when it was measured last */
     uint64_t memory_worst_bytes;

@@ -102,6 +102,18 @@ void session_tell_quota(struct session *session, struct program *program, uint64
     ctf_stream_write(session->own, SONDE_EVENT_cgroup_cpu, now_ns, 0, &record, NULL);
 }
 
+/* ---- the machine ---- */
+
+static void tell_machine(struct session *session, uint64_t now_ns)
+{
+    struct machine_counts counts;
+    if (!machine_read(&session->machine, now_ns, &counts))
+        return;
+    struct record_machine_cpu record = {
+        .stolen_ns = counts.stolen_ns, .idlest_ns = counts.idlest_ns, .cpus = counts.cpus};
+    ctf_stream_write(session->own, SONDE_EVENT_machine_cpu, now_ns, 0, &record, NULL);
+}
+
 /* ---- system call filters ---- */
 
 /* A program that sandboxes itself after sonde came: the calls of the probe, which the filters of before let
@@ -479,6 +491,7 @@ void session_tend_rest(struct session *session, struct program *program, uint64_
     watch_filters(session, program, now_ns);
     if (!program->cpu_ns || program->cpu_ns - program->tended_cpu_ns > MOMENTS_CPU_NS) {
         program->tended_cpu_ns = program->cpu_ns;
+        tell_machine(session, now_ns);
         session_tell_quota(session, program, now_ns, false);
         program->memory_next_ns = 0;
         if (program_runs_callbacks(program))
@@ -499,6 +512,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             continue;
         bool awake = now_ns - program->woke_ns > MOMENT_NS;
         if (awake) {
+            tell_machine(session, now_ns);
             watch_filters(session, program, now_ns);
             session_tell_quota(session, program, now_ns,
                                false); /* before the threads' times, which are judged with it */

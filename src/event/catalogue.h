@@ -662,6 +662,17 @@ enum sonde_meaning {
     F(e, i32, fd, fd, "the descriptor, -1 unknown")                                            \
     F(e, u16, local_port, none, "TCP port")                                                    \
     F(e, u16, peer_port, none, "TCP port")                                                     \
+    F(e, u16, family, none, "AF_INET or AF_INET6")                                             \
+    F(e, u8, resent, count, "how often the kernel had to ask for it again")
+
+#define SONDE_FIELDS_tcp_retransmit(F, e)                                                      \
+    F(e, u64, local_high, none, "local IPv6 address (IPv4 mapped), first 8 bytes, big endian") \
+    F(e, u64, local_low, none, "last 8 bytes")                                                 \
+    F(e, u64, peer_high, none, "peer's address, first 8 bytes, big endian")                    \
+    F(e, u64, peer_low, none, "last 8 bytes")                                                  \
+    F(e, u32, pid, none, "the process that opened the connection, or listens for it")          \
+    F(e, u16, local_port, none, "TCP port")                                                    \
+    F(e, u16, peer_port, none, "TCP port")                                                     \
     F(e, u16, family, none, "AF_INET or AF_INET6")
 
 #define SONDE_FIELDS_tcp_accept(F, e)                                                          \
@@ -720,6 +731,11 @@ enum sonde_meaning {
     F(e, u64, quota_us, none, "the quota: microseconds on CPUs ...")                                      \
     F(e, u64, period_us, none, "... in so many microseconds")                                             \
     F(e, u32, pid, none, "the process")
+
+#define SONDE_FIELDS_machine_cpu(F, e)                                                                    \
+    F(e, u64, stolen_ns, ns, "how long the hypervisor kept CPUs from this machine so far: steal time")    \
+    F(e, u64, idlest_ns, ns, "since the reading before, how long the CPU was idle that was idle longest") \
+    F(e, u32, cpus, count, "CPUs that are online")
 
 #define SONDE_FIELDS_clock_jump(F, e) \
     F(e, i64, ahead_ns, none,         \
@@ -810,6 +826,10 @@ enum sonde_meaning {
       "the CPUs' time stamp counter was set (a suspend, a migration): times are right on both sides of it") \
     E(sched_brief, "sched:brief", SPAN, KERNEL,                                                             \
       "a thread was off its CPU several times, each time for less than 50 us")                              \
+    E(machine_cpu, "machine:cpu", INSTANT, COLLECTOR,                                                       \
+      "whether the machine's CPUs were idle, or taken by the hypervisor")                                   \
+    E(tcp_retransmit, "tcp:retransmit", INSTANT, KERNEL,                                                    \
+      "a TCP segment is sent again: the other side has not acknowledged it")                                \
     SONDE_TARGET_EVENTS(E)
 
 /* Catalogue numbers; 0 is no event. Traces carry names; span:open refers to those. */

@@ -15,7 +15,7 @@
     F(wakeup, "wakeup", everything, "whom a traced thread wakes")                                \
     F(tcp, "tcp", everything, "TCP connections taken, written to and read from, with addresses") \
     F(block, "block", usual, "requests to disks")                                                \
-    F(connect, "connect", usual, "TCP connections made, and those that fail")
+    F(connect, "connect", usual, "TCP connections made, those that fail, and segments sent again")
 
 enum sonde_family {
 #define F(ident, name, level, text) SONDE_FAMILY_##ident,

@@ -28,3 +28,5 @@ const struct analyzer analyzer_failures = {
 
 const struct analyzer analyzer_quotas = {
     .name = "quotas", .events = QUOTA_EVENTS, .process_free = quota_forget};
+
+const struct analyzer analyzer_machine = {.name = "machine", .events = MACHINE_EVENTS};

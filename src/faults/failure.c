@@ -23,6 +23,7 @@ struct connect_end {
     int64_t tid;
     const char *peer;
     int error;       /* a negative errno, 0: connected */
+    uint8_t resent;  /* how often the kernel asked again, since there was no answer */
     bool portless;   /* there was no local port for it */
     bool of_request; /* a request asked for it */
 };
@@ -111,6 +112,7 @@ static void connect_event(struct analysis *a, struct thread *none, const struct 
                                 .tid = (int64_t)U(e, tcp_connect_tid),
                                 .peer = address_name(a, &peer),
                                 .error = result < 0 && result > -4096 ? (int)result : 0,
+                                .resent = (uint8_t)U(e, tcp_connect_resent),
                                 .portless = !U(e, tcp_connect_local_port)};
     all->count++;
 }
@@ -169,7 +171,7 @@ static bool http_failed(struct analysis *a, const struct request *request, const
                         struct failed *ret)
 {
     const char *peer = peer_of(span);
-    char words[448];
+    char words[512];
     if (span->message)
         return false;
     if (span->status >= SERVER_ERROR)
@@ -180,7 +182,8 @@ static bool http_failed(struct analysis *a, const struct request *request, const
         snprintf(words, sizeof(words), "%.100s closed the connection without answering %.300s", peer,
                  span->name);
     else if (span->lost || is_unanswered(request, span))
-        snprintf(words, sizeof(words), "%.300s to %.100s was given up without an answer", span->name, peer);
+        snprintf(words, sizeof(words), "%.300s to %.100s was given up without an answer%s", span->name, peer,
+                 span->resends ? " while TCP sent it again and again" : "");
     else
         return false;
     ret->words = intern_string(a, words);
@@ -190,7 +193,7 @@ static bool http_failed(struct analysis *a, const struct request *request, const
 
 /* Whether it failed. */
 static bool span_failed(struct analysis *a, const struct process *process, const struct request *request,
-                        const struct vspan *span, struct failed *ret)
+                        struct vspan *span, struct failed *ret)
 {
     uint64_t end_ns = span->end_ns && span->end_ns < request->end_ns ? span->end_ns : request->end_ns;
     char words[200];
@@ -200,9 +203,13 @@ static bool span_failed(struct analysis *a, const struct process *process, const
         return http_failed(a, request, span, ret);
     if (is_connecting(span)) {
         struct connect_end *end = connect_of(process, request, span);
-        if (end)
-            end->of_request = true;
-        if (!end || !end->error)
+        if (!end)
+            return false;
+        end->of_request = true;
+        span->peer = end->peer;
+        span->resends = end->resent;
+        span->resent_ns = end->resent ? end->end_ns : 0;
+        if (!end->error)
             return false;
         ret->peer = end->peer;
         ret->words = connect_words(a, end);

@@ -194,7 +194,7 @@ static void merge_times(struct fault *fault, const struct thread *thread, const 
     uint64_t took_ns = s->end_ns - s->start_ns;
     fault->count++;
     fault->total_ns += took_ns;
-    fault->run_queue_ns += run_queue_ns - MIN(s->throttled_ns, run_queue_ns);
+    fault->run_queue_ns += run_queue_ns - MIN(s->apart_ns, run_queue_ns);
     fault->net_ns += took_ns - run_queue_ns;
     fault->gc_ns += s->gc_ns;
     fault->from_ns = MIN(fault->from_ns, s->start_ns);
@@ -489,9 +489,9 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
     struct fault *fault = fault_get(a, FINDING_run_queue_wait, thread->process, "");
     if (!fault)
         return;
-    /* Operations that stood in a queue at once waited for the same: a thread's time is told once, so that the
-     * sum is never more than the threads' own counters. */
-    uint64_t worst_ns = fault->worst_ns;
+    /* Operations that stood in a queue at once waited for the same: of their times, what overlaps is added up
+     * once, so that the sum is never more than the threads' own counters. */
+    uint64_t worst_ns = fault->worst_ns, before_ns = fault->run_queue_ns;
     struct stretch rest = *s;
     rest.start_ns = MAX(s->start_ns, MIN(thread->queue_told_ns, s->end_ns));
     thread->queue_told_ns = MAX(thread->queue_told_ns, s->end_ns);
@@ -499,15 +499,17 @@ static void waited_for_processor(struct analysis *a, struct thread *thread, stru
                 rest.start_ns == s->start_ns
                     ? run_queue_ns
                     : MIN(run_queue_ns, stretch_run_queue_ns(thread, rest.start_ns, rest.end_ns)));
-    fault->worst_ns = MAX(worst_ns, run_queue_ns - s->throttled_ns);
+    fault->worst_ns = MAX(worst_ns, run_queue_ns - s->apart_ns);
+    if (machine_had_idle_cpu(a, s->start_ns, s->end_ns))
+        fault->idle_cpu_ns += fault->run_queue_ns - before_ns;
     merge_victims(a, fault, s, share);
 }
 
-/* What is said to have kept a processor busy cannot have taken longer than the thread ran. The rest is the
- * machine's: other programs, or a hypervisor that gave the processor to somebody else, which no counter
- * shows. */
+/* What is said to have kept a CPU busy cannot have taken longer than the thread ran. The rest is the
+ * machine's: other programs, or a hypervisor that gave the CPU to somebody else; *ret_stolen_ns is what that
+ * took, as far as the steal time of the machine grew meanwhile. */
 static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread, const struct stretch *s,
-                                 uint64_t run_queue_ns)
+                                 uint64_t run_queue_ns, uint64_t *ret_stolen_ns)
 {
     uint64_t took_ns = s->end_ns - s->start_ns, looks;
     struct look place = {0};
@@ -524,7 +526,9 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     /* What it was blocked for is nobody's lack of processors. */
     uint64_t blocked_ns = exact ? times.blocked_ns - MIN(times.held_ns, times.blocked_ns) : 0;
     uint64_t known_ns = cpu_ns < took_ns ? MIN(cpu_ns + blocked_ns, took_ns) : took_ns;
-    return MAX(run_queue_ns, took_ns - known_ns);
+    uint64_t share_ns = MAX(run_queue_ns, took_ns - known_ns);
+    *ret_stolen_ns = machine_stolen_ns(a, s->start_ns, s->end_ns, share_ns - run_queue_ns);
+    return share_ns;
 }
 
 /* The program was ending, and waits for its threads, or its memory to be freed: it serves nobody any more. */
@@ -565,17 +569,17 @@ static bool worked(struct analysis *a, const struct thread *thread, struct stret
     return s->end_ns - s->start_ns >= a->options.stall_ns;
 }
 
-/* What its CPU quota took of a stretch, as a fault of its own. Returns how much that was. */
-static uint64_t throttled(struct analysis *a, struct thread *thread, const struct stretch *s,
-                          uint64_t run_queue_ns)
+/* What a quota or the hypervisor took of a stretch, as a fault of its own. */
+static void told_apart(struct analysis *a, struct thread *thread, struct stretch *s, enum finding_kind kind,
+                       uint64_t kept_ns, uint64_t run_queue_ns)
 {
-    const struct process *process = thread->process;
-    uint64_t took_ns = s->end_ns - s->start_ns, kept_ns = quota_kept_ns(process, s, run_queue_ns);
-    struct fault *fault = kept_ns ? fault_get(a, FINDING_cpu_throttled, process, "") : NULL;
+    uint64_t took_ns = s->end_ns - s->start_ns;
+    struct fault *fault = kept_ns ? fault_get(a, kind, thread->process, "") : NULL;
     if (!fault)
-        return 0;
-    fault->process = process;
-    fault->pid = process->pid;
+        return;
+    s->apart_ns += kept_ns;
+    fault->process = thread->process;
+    fault->pid = thread->process->pid;
     fault->count++;
     fault->total_ns += kept_ns;
     fault->net_ns += took_ns - run_queue_ns;
@@ -584,7 +588,6 @@ static uint64_t throttled(struct analysis *a, struct thread *thread, const struc
     fault->to_ns = MAX(fault->to_ns, s->end_ns);
     array_foreach (&s->victims, victim)
         fault_add_victim(a, fault, victim, (double)kept_ns / (double)took_ns);
-    return kept_ns;
 }
 
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s, uint64_t run_queue_ns)
@@ -592,7 +595,8 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     if (s->what == STRETCH_TURN && is_worker(thread) && !worked(a, thread, s))
         return;
     uint64_t took_ns = s->end_ns - s->start_ns;
-    run_queue_ns = machine_share_ns(a, thread, s, MIN(run_queue_ns, took_ns));
+    uint64_t stolen_ns;
+    run_queue_ns = machine_share_ns(a, thread, s, MIN(run_queue_ns, took_ns), &stolen_ns);
     uint64_t net_ns = took_ns - run_queue_ns;
     uint64_t limit_ns = s->what == STRETCH_TURN      ? a->options.stall_ns
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
@@ -606,11 +610,14 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
     bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
-    /* Of the time without a processor, what the quota took is told apart; the rest is the machine's. */
-    s->throttled_ns = throttled(a, thread, s, run_queue_ns);
-    uint64_t machine_ns = run_queue_ns - s->throttled_ns;
+    /* Of the time without a CPU, what the hypervisor and the quota took is told apart; the rest is the
+     * machine's. */
+    told_apart(a, thread, s, FINDING_cpu_stolen, stolen_ns, run_queue_ns);
+    told_apart(a, thread, s, FINDING_cpu_throttled,
+               quota_kept_ns(thread->process, s, run_queue_ns - stolen_ns), run_queue_ns);
+    uint64_t machine_ns = run_queue_ns - s->apart_ns;
     bool waited = (net_ns < limit_ns || mostly_waited) && !s->unfinished;
-    if (waited && s->throttled_ns && machine_ns < MAX(s->throttled_ns, limit_ns))
+    if (waited && s->apart_ns && machine_ns < MAX(s->apart_ns, limit_ns))
         return;
     if (waited)
         waited_for_processor(a, thread, s, run_queue_ns, (double)machine_ns / (double)MAX(took_ns, 1u));

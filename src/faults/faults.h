@@ -17,7 +17,7 @@ struct stretch {
     uint8_t first;      /* the first request of its endpoint, or the process's first work */
     uint64_t start_ns, end_ns;
     uint64_t gc_ns, sync_ns, encode_ns;
-    uint64_t throttled_ns; /* of it, kept from running by a CPU quota (quota.c) */
+    uint64_t apart_ns; /* of it, kept from running by a CPU quota (quota.c) or the hypervisor (machine.c) */
     uint8_t sync_kind, encode_what;
     const char *callback; /* type of the longest callback in it */
     const char *route;    /* "GET /x" whose callback it was; NULL */
@@ -52,7 +52,8 @@ struct fault {
     struct look place; /* of the worst: cause, function, script, line, column, detail; strings may be NULL */
     const char *callback, *route;
     uint64_t count, total_ns, worst_ns, net_ns, run_queue_ns, gc_ns, looks, looks_agree, from_ns, to_ns;
-    uint64_t cost_ns; /* lost by the requests on the spot; those upstream lost the same time */
+    uint64_t cost_ns;     /* lost by the requests on the spot; those upstream lost the same time */
+    uint64_t idle_cpu_ns; /* run-queue-wait: of it, while another CPU was idle */
     bool unfinished, phase_differs, others_unknown, warming;
     /* pools of connections or workers: how many there are, and who had them */
     uint32_t lanes;
@@ -88,7 +89,7 @@ struct fault {
     uint64_t run_ns, occupant_run_ns;
     double occupant_share_sum;
     /* failure.c: attempts in all, of them failed, the most for one request; the answer's status, or how the
-     * process ended */
+     * process ended. tcp-retransmissions: attempts are segments sent again */
     uint64_t attempts, failed, most_attempts;
     int status;
     struct {
@@ -103,11 +104,12 @@ void slow_request_done(struct analysis *a, const struct process *process, struct
 uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns);
 
 /* faults/analyzer.c */
-extern const struct analyzer analyzer_faults, analyzer_failures, analyzer_quotas;
+extern const struct analyzer analyzer_faults, analyzer_failures, analyzer_quotas, analyzer_machine;
 
 extern const struct event_reading STRETCH_EVENTS[];
 extern const struct event_reading FAILURE_EVENTS[];
 extern const struct event_reading QUOTA_EVENTS[];
+extern const struct event_reading MACHINE_EVENTS[];
 
 /* sched.c */
 /* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
@@ -172,6 +174,11 @@ bool lock_proven(const struct thread *thread, const struct stretch *s, const str
 uint64_t quota_kept_ns(const struct process *process, const struct stretch *stretch, uint64_t run_queue_ns);
 void quota_forget(struct process *process);
 
+/* machine.c: at most so long did the hypervisor keep CPUs from this virtual machine in [start, end). */
+uint64_t machine_stolen_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
+/* Whether at all times in [start, end) a CPU was idle, as far as intervals of some 100 ms tell. */
+bool machine_had_idle_cpu(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
+
 /* failure.c: answers with errors, calls and connects that failed, retries, processes that ended. */
 void failure_request_done(struct analysis *a, const struct process *process, struct request *request);
 /* A call that was never answered explains a wait of the request. */
@@ -231,11 +238,14 @@ void verdict_server_errors(struct analysis *a, struct finding *f, const struct f
 void verdict_failed_calls(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_retries(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_exited(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_retransmissions(struct analysis *a, struct finding *f, const struct fault *fault);
 /* verdict_pool.c: pools of connections and of workers, and waits that nothing explains. */
 void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_unexplained(struct analysis *a, struct finding *f, const struct fault *fault);
 /* quota.c: */
 void verdict_throttled(struct analysis *a, struct finding *f, const struct fault *fault);
+/* machine.c */
+void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *fault);
 
 void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
 /* A callback that blocked the event loop or waited for a lock: long, not several short ones together. */

@@ -126,10 +126,32 @@ static const struct process *process_of_pid(const struct analysis *a, int64_t pi
     return known ? (const struct process *)(uintptr_t)*known : NULL;
 }
 
-static void judge_step(struct analysis *a, const struct process *process, struct request *request,
-                       const struct path_step *step)
+/* The part of a step until TCP last sent something again on its connection: before that no answer could be
+ * expected. Returns where the rest begins. */
+static uint64_t judge_resent(struct analysis *a, const struct process *process, struct request *request,
+                             const struct path_step *step)
 {
     const struct vspan *span = &request->spans.at[step->span];
+    uint64_t until_ns = MIN(span->resent_ns, step->end_ns);
+    bool over = !span->end_ns && (request->state == REQUEST_UNFINISHED || request->failure || span->lost);
+    if (step->of_child || over || until_ns < step->start_ns + SLOW_NS)
+        return step->start_ns;
+    const char *peer = span->peer ? span->peer : span->name;
+    struct fault *fault = charge(a, process, FINDING_tcp_retransmissions, peer, step->service, span->name,
+                                 request, step->start_ns, until_ns);
+    if (fault) {
+        fault->asked = span->name ? span->name : peer;
+        fault->attempts += span->resends;
+    }
+    return until_ns;
+}
+
+static void judge_step(struct analysis *a, const struct process *process, struct request *request,
+                       const struct path_step *whole)
+{
+    struct path_step rest = *whole, *step = &rest;
+    const struct vspan *span = &request->spans.at[step->span];
+    step->start_ns = judge_resent(a, process, request, whole);
     uint64_t took_ns = step->end_ns - step->start_ns;
     /* On a machine that has no processors for us it has none for the others: then who is quick as a rule gets
      * more time. Of the pool's threads it is known how long they waited for a processor. */

@@ -361,20 +361,26 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
 
 void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault)
 {
-    struct duration waited, ran;
+    struct duration waited, ran, idle;
     f->title = finding_say(f, "%s was ready to run but waited %s for a CPU", fault->service,
                            say_ns(&waited, fault->run_queue_ns));
+    const char *why =
+        fault->idle_cpu_ns * 2 < fault->run_queue_ns
+            ? "The machine had more to do than it has CPUs: this is not a fault of the program."
+            : finding_say(f,
+                          "For %s of it another CPU of the machine had nothing to do: it may run on some of "
+                          "them only (taskset, a cpuset of its container), where others run too.",
+                          say_ns(&idle, fault->idle_cpu_ns));
     f->detail = finding_say(
-        f,
-        "%llu stretch%s of its work took long only for this reason%s. The machine had more to do than "
-        "it has CPUs: this is not a fault of the program.",
+        f, "%llu stretch%s of its work took long only for this reason%s. %s",
         (unsigned long long)fault->count, fault->count == 1 ? "" : "es",
-        fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "");
+        fault->net_ns ? finding_say(f, "; they ran for %s together", say_ns(&ran, fault->net_ns)) : "", why);
     verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "waited_ns", fault->run_queue_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_count(f, "cpu_ns", fault->net_ns);
+    finding_add_count(f, "idle_cpu_ns", fault->idle_cpu_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 

@@ -146,3 +146,34 @@ void verdict_exited(struct analysis *a, struct finding *f, const struct fault *f
     finding_add_count(f, "open_count", fault->count);
     finding_add_count(f, "ended_ns", fault->to_ns);
 }
+
+void verdict_retransmissions(struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    struct duration worst, total;
+    bool connecting = strcmp(fault->asked, "connecting") == 0;
+    const char *peer = fault->caller ? fault->caller : fault->command;
+    const char *what =
+        connecting ? finding_say(f, "%s did not answer connects of %s", peer, fault->service)
+                   : finding_say(f, "Packets between %s and %s were not acknowledged", fault->service, peer);
+    f->title =
+        finding_say(f, "%s: requests waited %s for TCP to send them again, for up to %s, %s in all", what,
+                    times(f, fault->count), say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
+    f->detail = finding_say(
+        f,
+        "TCP sent %llu segment%s again meanwhile: packets, or their acknowledgements, were lost on the way, "
+        "or the other machine %s. What was waited after the last of them is not counted here.",
+        (unsigned long long)fault->attempts, fault->attempts == 1 ? "" : "s",
+        connecting ? "had no room for another connection (a full listen queue)" : "stood still");
+    if (connecting)
+        f->remedy = "See whether the other side accepts its connections (ss -ltn there: a Recv-Q that is as "
+                    "large as Send-Q is a full listen queue), whether a firewall drops packets, and keep "
+                    "connections open.";
+    verdict_place(f, fault, "kernel");
+    finding_add_text(f, "peer", peer);
+    finding_add_text(f, "call", fault->asked);
+    finding_add_count(f, "calls_count", fault->count);
+    finding_add_count(f, "retransmissions_count", fault->attempts);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
+}

@@ -229,6 +229,7 @@
          EVIDENCE("waited_ns", "time runnable but not running, in total")                                    \
          EVIDENCE("worst_ns", "the longest wait within one callback")                                        \
          EVIDENCE("cpu_ns", "time that these callbacks did run")                                             \
+         EVIDENCE("idle_cpu_ns", "of waited_ns, while another CPU of the machine was idle")                  \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(cpu_throttled, "cpu-throttled", INFO, WARNING,                                                      \
          "A process had used up its CPU quota and was kept from running, however idle the machine was.",     \
@@ -241,6 +242,26 @@
          EVIDENCE("cpu_ns", "time that these callbacks did run")                                             \
          EVIDENCE("periods_count", "periods of the quota in that time")                                      \
          EVIDENCE("throttled_periods_count", "of them, those in which it was used up")                       \
+         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+    KIND(cpu_stolen, "cpu-stolen", INFO, WARNING,                                                            \
+         "The hypervisor of a virtual machine ran others on the CPUs that a process had.",                   \
+         "Move the virtual machine to a host that is not overcommitted, or give it CPUs of its own (no "     \
+         "burstable instance); steal time is the column st of top and vmstat.",                              \
+         EVIDENCE("stalls_count", "callbacks that did not make progress for this reason")                    \
+         EVIDENCE("stolen_ns", "how long, in total")                                                         \
+         EVIDENCE("worst_ns", "the longest within one callback")                                             \
+         EVIDENCE("cpu_ns", "time that these callbacks did run")                                             \
+         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+    KIND(tcp_retransmissions, "tcp-retransmissions", INFO, WARNING,                                          \
+         "Requests waited for TCP to send again what the other side had not acknowledged.",                  \
+         "Look for lost packets between the two (ip -s link, tc -s qdisc, nstat), and at the load of the "   \
+         "other machine.",                                                                                   \
+         EVIDENCE("peer", "the other side")                                                                  \
+         EVIDENCE("call", "what was asked of it, or \"connecting\"")                                         \
+         EVIDENCE("calls_count", "how often a request waited for this")                                      \
+         EVIDENCE("retransmissions_count", "segments that were sent again meanwhile")                        \
+         EVIDENCE("waited_ns", "how long, until the last of them, in total")                                 \
+         EVIDENCE("worst_ns", "the longest")                                                                 \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(lock_wait, "lock-wait", INFO, CRITICAL,                                                             \
          "The event loop waited for a lock that another thread held.",                                       \

@@ -76,6 +76,15 @@ static void forget_tuple(struct analysis *a, struct connection *connection)
     }
 }
 
+/* The newest traced connection between these two addresses, at the first of them; NULL: there is none. */
+static struct connection *find_by_ends(const struct analysis *a, const struct address *local,
+                                       const struct address *peer)
+{
+    uint64_t *known = map_get(&a->tuples, tuple_key(local, peer));
+    struct connection *c = known ? (struct connection *)(uintptr_t)*known : NULL;
+    return c && same_address(&c->local, local) && same_address(&c->peer, peer) ? c : NULL;
+}
+
 static void find_mirror(struct analysis *a, struct connection *connection)
 {
     uint64_t *place = map_put(&a->tuples, tuple_key(&connection->local, &connection->peer), NULL);
@@ -84,10 +93,8 @@ static void find_mirror(struct analysis *a, struct connection *connection)
         return;
     }
     *place = (uint64_t)(uintptr_t)connection; /* the newest holder of these ports */
-    uint64_t *other = map_get(&a->tuples, tuple_key(&connection->peer, &connection->local));
-    struct connection *mirror = other ? (struct connection *)(uintptr_t)*other : NULL;
-    if (!mirror || mirror == connection || !same_address(&mirror->local, &connection->peer) ||
-        !same_address(&mirror->peer, &connection->local))
+    struct connection *mirror = find_by_ends(a, &connection->peer, &connection->local);
+    if (!mirror || mirror == connection)
         return;
     /* Ports are used again: an end that already met its other end belongs to an older connection. */
     if (mirror->mirror)
@@ -164,8 +171,6 @@ static void connection_event(struct analysis *a, struct thread *thread, const st
         c->peer_name = address_name(a, &c->peer);
     }
 }
-
-const struct event_reading CONNECTION_EVENTS[] = {{SONDE_EVENT_net_connection, connection_event}, {0}};
 
 /* ---- end ---- */
 
@@ -254,6 +259,39 @@ void call_worked(struct analysis *a, struct call *call)
     span->peer_pid = call->peer_pid;
     span->peer_tid = call->peer_tid;
     span->name = call->name;
+}
+
+static void calls_resent(struct analysis *a, struct connection *c, uint64_t now_ns)
+{
+    for (size_t i = c->first_call; i < c->calls.count; i++) {
+        struct call *call = &c->calls.at[i];
+        if (call->ended || call->sent_ns > now_ns)
+            continue;
+        call->resends += call->resends < UINT16_MAX;
+        call->resent_ns = now_ns;
+        struct vspan *span = call_span(a, call);
+        if (span) {
+            span->resends = call->resends;
+            span->resent_ns = now_ns;
+        }
+    }
+}
+
+/* A segment is sent again: all that waits for an answer on the connection, of whichever end, waits for it. */
+static void retransmit_event(struct analysis *a, struct thread *none, const struct event *e)
+{
+    const struct address local = {U(e, tcp_retransmit_local_high), U(e, tcp_retransmit_local_low),
+                                  (uint16_t)U(e, tcp_retransmit_local_port)},
+                         peer = {U(e, tcp_retransmit_peer_high), U(e, tcp_retransmit_peer_low),
+                                 (uint16_t)U(e, tcp_retransmit_peer_port)};
+    struct connection *ends[] = {find_by_ends(a, &local, &peer), find_by_ends(a, &peer, &local)};
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+        if (!ends[i])
+            continue;
+        calls_resent(a, ends[i], e->time_ns);
+        if (ends[i]->session)
+            calls_resent(a, ends[i]->session, e->time_ns);
+    }
 }
 
 void call_answered(const struct analysis *a, struct call *call, uint16_t status)
@@ -379,6 +417,8 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .told = call->told,
                          .message = call->message,
                          .status = call->status,
+                         .resends = call->resends,
+                         .resent_ns = call->resent_ns,
                          .name = call->name,
                          .peer = call->peer,
                          .work_start_ns = call->work_start_ns,
@@ -413,3 +453,6 @@ void call_claim(struct analysis *a, struct call *call, struct request *owner)
     call->settled = 0;
     call_settle(a, call, owner, KNOWN_INFERRED, 0);
 }
+
+const struct event_reading CONNECTION_EVENTS[] = {
+    {SONDE_EVENT_net_connection, connection_event}, {SONDE_EVENT_tcp_retransmit, retransmit_event}, {0}};

@@ -42,9 +42,11 @@ struct call {
     uint8_t ended;       /* it has its end, and waits for those before it to be taken from the list */
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
     uint16_t status;
-    uint32_t span;   /* in the owner's tree; VSPAN_NONE when it has none */
-    uint64_t owner;  /* serial of the request that it belongs to */
-    uint64_t number; /* redis: of the command on this connection, from 1; 0 unknown */
+    uint16_t resends;   /* how often TCP sent a segment again on its connection meanwhile ... */
+    uint64_t resent_ns; /* ... and when last */
+    uint32_t span;      /* in the owner's tree; VSPAN_NONE when it has none */
+    uint64_t owner;     /* serial of the request that it belongs to */
+    uint64_t number;    /* redis: of the command on this connection, from 1; 0 unknown */
     uint64_t sent_ns;
     uint64_t work_start_ns, work_end_ns; /* redis: executing */
     uint64_t ready_ns;                   /* when the answer was given by the other side */
@@ -339,6 +341,13 @@ struct machine_stall {
     uint64_t start_ns, end_ns;
 };
 
+/* What the machine's CPUs did between two readings (machine:cpu): stolen from all of them together; how long
+ * the one was idle that was idle longest. */
+struct machine_times {
+    uint64_t start_ns, end_ns, stolen_ns, idlest_ns;
+};
+enum { MACHINE_TIMES = 512 };
+
 struct analysis {
     struct analyze_options options;
     event_reader *readers[SONDE_EVENT_COUNT]; /* by event; NULL: nobody reads it */
@@ -387,6 +396,10 @@ struct analysis {
      * MACHINE_STALLS. */
     struct machine_stall stalls[MACHINE_STALLS];
     size_t stall_count;
+    /* The newest at machine_count - 1, modulo MACHINE_TIMES. */
+    struct machine_times machine[MACHINE_TIMES];
+    size_t machine_count;
+    uint64_t machine_read_ns, machine_stolen_ns; /* the last reading; 0: there was none */
 };
 
 /* process.c. A string that lives as long as the analysis; equal strings have equal addresses. */

@@ -69,6 +69,8 @@ struct vspan {
     uint8_t shared;       /* callback: other requests may be served in it too */
     uint8_t lost;         /* enum vspan_lost */
     uint16_t status;      /* http: of the answer, 0 none */
+    uint16_t resends;     /* how often TCP sent a segment again on its connection meanwhile ... */
+    uint64_t resent_ns;   /* ... and when last; 0: never */
     const char *name;     /* interned: resource type, kind of operation, command, collection */
     const char *peer;     /* interned: the other end's address; NULL */
     const char *detail;   /* interned: function, peer, how the operation was asked for; NULL */

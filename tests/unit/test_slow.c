@@ -196,6 +196,77 @@ static void a_peer_that_ran_did_not_wait(void **state)
     }
 }
 
+static void resent(struct feed *feed, uint16_t local, uint16_t peer, uint64_t at)
+{
+    const uint64_t loopback = 0xffff7f000001ull;
+    FEED(feed, tcp_retransmit, 1, 1, at, 0, .local_low = loopback, .peer_low = loopback, .pid = API,
+         .local_port = local, .peer_port = peer, .family = 2);
+}
+
+/* What a store does while its packets are lost is nobody's fault; what it takes after that is its own. */
+static void lost_packets_accuse_no_peer(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(2000 * (i + 1)), took_ns = i == 3 ? MS(900) : MS(610);
+        begin(&feed, API, 30, "/db", at);
+        FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        resent(&feed, 50001, 3307, at + MS(190)); /* another connection */
+        resent(&feed, 50001, 3306, at + MS(200));
+        resent(&feed, 50001, 3306, at + MS(600));
+        answer(&feed, API, 30, at + took_ns);
+        FEED(&feed, node_callback, API, API, at + took_ns + US(10), US(90), .async_id = 7);
+        FEED(&feed, uv_io, API, API, at + took_ns + US(20), US(110), .fd = 8, .generation = 1, .events = 1);
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_tcp_retransmissions),
+                         *peer = find(report, FINDING_slow_peer);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    assert_int_equal(finding_get_evidence(f, "calls_count")->count, 4);
+    assert_int_equal(finding_get_evidence(f, "retransmissions_count")->count, 8);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 4 * MS(599), 4 * MS(600));
+    assert_int_equal(f->affected_count, 4);
+    assert_non_null(peer);
+    assert_int_equal(finding_get_evidence(peer, "calls_count")->count, 1);
+    assert_in_range(finding_get_evidence(peer, "waited_ns")->count, MS(299), MS(300));
+    assert_int_equal(report->findings.count, 2);
+    feed_done(&feed);
+}
+
+/* Between two traced services: the answer is sent again by the other end. */
+static void an_answer_is_sent_again(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t at = MS(2000 * (i + 1));
+        begin(&feed, API, 30, "/a", at);
+        FEED_TEXT(&feed, "/stock");
+        FEED(&feed, http_request, API, API, at + US(50), 0, .fd = 7, .generation = 1, .side = 1, .method = 1);
+        end_turn(&feed, API, 30, at - US(50), at + US(100));
+        begin(&feed, STOCK, 9, "/stock", at + US(200));
+        answer(&feed, STOCK, 9, at + US(250));
+        end_turn(&feed, STOCK, 9, at + US(150), at + US(300));
+        resent(&feed, 8080, 50000, at + MS(210));
+        FEED(&feed, http_response, API, API, at + MS(212), 0, .fd = 7, .generation = 1, .status = 200,
+             .side = 1);
+        FEED(&feed, http_end, API, API, at + MS(212), 0, .fd = 7, .generation = 1, .side = 1);
+        answer(&feed, API, 30, at + MS(213));
+        end_turn(&feed, API, 7, at + MS(212) - US(50), at + MS(214));
+    }
+    const struct report *report = feed_finish(&feed);
+    const struct finding *f = find(report, FINDING_tcp_retransmissions);
+    assert_non_null(f);
+    assert_int_equal(report->findings.count, 1);
+    assert_string_equal(finding_get_evidence(f, "call")->text, "GET /stock");
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 2 * MS(209), 2 * MS(210));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +277,8 @@ int main(void)
         cmocka_unit_test(a_traced_peer_that_waits_is_named),
         cmocka_unit_test(a_busy_loop_accuses_no_peer),
         cmocka_unit_test(a_peer_that_ran_did_not_wait),
+        cmocka_unit_test(lost_packets_accuse_no_peer),
+        cmocka_unit_test(an_answer_is_sent_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
