@@ -708,6 +708,7 @@ json_t *vertical_json(const struct request *request, const struct profile *sampl
         return NULL;
     set_number(object, "response_ns", request->response_ns);
     set_number(object, "http2_stream", request->stream);
+    set_number(object, "grpc_status", request->grpc ? request->grpc - 1u : 0);
     set_number(object, "messages_count", request->messages);
     set_trace(object, request);
     set_number(object, "ambiguous_count", request->ambiguous);

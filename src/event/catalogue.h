@@ -469,6 +469,12 @@ enum sonde_meaning {
       "server: a request that took several reads is whole, or an HTTP/2 stream closed; client: what came " \
       "is whole")
 
+#define SONDE_FIELDS_http_grpc(F, e)                                       \
+    F(e, u64, session, hex, "the HTTP/2 session, as http:session's")       \
+    F(e, u32, stream, none, "the stream's number")                         \
+    F(e, u8, status, none, "grpc-status: 0 in good order, 14 unavailable") \
+    F(e, u8, side, side, "server: the status is sent; client: it is read")
+
 #define SONDE_FIELDS_http_session(F, e)                         \
     F(e, u64, session, hex, "the HTTP/2 session (nghttp2)")     \
     F(e, u32, generation, count, "which use of the descriptor") \
@@ -826,6 +832,7 @@ enum sonde_meaning {
       "the CPUs' time stamp counter was set (a suspend, a migration): times are right on both sides of it") \
     E(sched_brief, "sched:brief", SPAN, KERNEL,                                                             \
       "a thread was off its CPU several times, each time for less than 50 us")                              \
+    E(http_grpc, "http:grpc", INSTANT, PROBE, "how a gRPC call ended")                                      \
     E(machine_cpu, "machine:cpu", INSTANT, COLLECTOR,                                                       \
       "whether the machine's CPUs were idle, or taken by the hypervisor")                                   \
     E(tcp_retransmit, "tcp:retransmit", INSTANT, KERNEL,                                                    \

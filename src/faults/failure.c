@@ -142,9 +142,19 @@ static bool is_connecting(const struct vspan *span)
 
 /* ---- what failed for a request ---- */
 
+/* Those that OpenTelemetry's conventions take for a server's errors. */
+static bool is_grpc_error(uint8_t grpc)
+{
+    enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNIMPLEMENTED = 12, INTERNAL, UNAVAILABLE, DATA_LOSS };
+    unsigned status = grpc ? grpc - 1u : 0;
+    return status == UNKNOWN || status == DEADLINE_EXCEEDED ||
+           (status >= UNIMPLEMENTED && status <= DATA_LOSS);
+}
+
 static bool is_error(const struct request *request)
 {
-    return request->status >= SERVER_ERROR && request->state != REQUEST_UNFINISHED;
+    return request->state != REQUEST_UNFINISHED &&
+           (request->status >= SERVER_ERROR || is_grpc_error(request->grpc));
 }
 
 struct failed {
@@ -174,7 +184,10 @@ static bool http_failed(struct analysis *a, const struct request *request, const
     char words[512];
     if (span->message)
         return false;
-    if (span->status >= SERVER_ERROR)
+    if (is_grpc_error(span->grpc))
+        snprintf(words, sizeof(words), "%.100s answered %.300s with %.60s", peer, span->name,
+                 grpc_status_words(span->grpc));
+    else if (span->status >= SERVER_ERROR)
         snprintf(words, sizeof(words), "%.100s answered %.300s with %u", peer, span->name, span->status);
     else if (span->status)
         return false;
@@ -338,7 +351,8 @@ static void answered_with_error(struct analysis *a, const struct process *proces
     }
     char key[1000], route[320];
     snprintf(route, sizeof(route), "%s %.256s", request->method, request->route);
-    snprintf(key, sizeof(key), "%s|%u|%s", route, request->status, cause->words ? cause->words : "");
+    snprintf(key, sizeof(key), "%s|%u|%u|%s", route, request->status, request->grpc,
+             cause->words ? cause->words : "");
     struct fault *fault =
         charge(a, FINDING_server_errors, process, key, cause->peer, request->start_ns, request->end_ns);
     if (!fault)
@@ -346,6 +360,7 @@ static void answered_with_error(struct analysis *a, const struct process *proces
     fault->command = cause->words;
     fault->route = intern_string(a, route);
     fault->status = request->status;
+    fault->grpc = request->grpc;
     request->failure = fault;
     fault_add_request(a, fault, request, request_latency_ns(request), VICTIM_WAITED);
 }

@@ -92,6 +92,7 @@ struct fault {
      * process ended. tcp-retransmissions: attempts are segments sent again */
     uint64_t attempts, failed, most_attempts;
     int status;
+    uint8_t grpc; /* and of a gRPC call its own status, and 1; 0: of none */
     struct {
         const char *kind;
         uint64_t count;
@@ -174,8 +175,9 @@ bool lock_proven(const struct thread *thread, const struct stretch *s, const str
 uint64_t quota_kept_ns(const struct process *process, const struct stretch *stretch, uint64_t run_queue_ns);
 void quota_forget(struct process *process);
 
-/* machine.c: at most so long did the hypervisor keep CPUs from this virtual machine in [start, end). */
-uint64_t machine_stolen_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
+/* machine.c: of most_ns in [start, end) that a thread neither ran nor waited in, what the hypervisor kept
+ * CPUs from this virtual machine for. */
+uint64_t machine_stolen_ns(const struct analysis *a, uint64_t start_ns, uint64_t end_ns, uint64_t most_ns);
 /* Whether at all times in [start, end) a CPU was idle, as far as intervals of some 100 ms tell. */
 bool machine_had_idle_cpu(const struct analysis *a, uint64_t start_ns, uint64_t end_ns);
 
@@ -190,7 +192,8 @@ void failure_forget(struct process *process);
 /* nothing.c: why there are no findings. */
 const char *verdict_nothing(struct analysis *a);
 
-/* verdict_failure.c */
+/* verdict_failure.c: "UNAVAILABLE (gRPC status 14)", of a status and 1. */
+const char *grpc_status_words(uint8_t grpc);
 bool verdict_failed_often(const struct fault *fault);
 enum finding_severity verdict_failure_severity(const struct fault *fault);
 

@@ -59,14 +59,38 @@ static uint64_t requests_of(const struct analysis *a, const struct fault *fault)
     return fault->count;
 }
 
+const char *grpc_status_words(uint8_t grpc)
+{
+    static const char *const WORDS[] = {"OK (gRPC status 0)",
+                                        "CANCELLED (gRPC status 1)",
+                                        "UNKNOWN (gRPC status 2)",
+                                        "INVALID_ARGUMENT (gRPC status 3)",
+                                        "DEADLINE_EXCEEDED (gRPC status 4)",
+                                        "NOT_FOUND (gRPC status 5)",
+                                        "ALREADY_EXISTS (gRPC status 6)",
+                                        "PERMISSION_DENIED (gRPC status 7)",
+                                        "RESOURCE_EXHAUSTED (gRPC status 8)",
+                                        "FAILED_PRECONDITION (gRPC status 9)",
+                                        "ABORTED (gRPC status 10)",
+                                        "OUT_OF_RANGE (gRPC status 11)",
+                                        "UNIMPLEMENTED (gRPC status 12)",
+                                        "INTERNAL (gRPC status 13)",
+                                        "UNAVAILABLE (gRPC status 14)",
+                                        "DATA_LOSS (gRPC status 15)",
+                                        "UNAUTHENTICATED (gRPC status 16)"};
+    return grpc && grpc <= ARRAY_SIZE(WORDS) ? WORDS[grpc - 1] : "an unknown gRPC status";
+}
+
 void verdict_server_errors(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     uint64_t all = MAX(requests_of(a, fault), fault->count);
     double share = (double)fault->count / (double)all;
     const char *cause = fault->command;
-    f->title = finding_say(f, "%s answered %s with %d, %s of %llu (%.0f %%)%s%s", fault->service,
-                           fault->route, fault->status, times(f, fault->count), (unsigned long long)all,
-                           share * 100, cause ? ": " : "", cause ? cause : "");
+    const char *status =
+        fault->grpc > 1 ? grpc_status_words(fault->grpc) : finding_say(f, "%d", fault->status);
+    f->title = finding_say(f, "%s answered %s with %s, %s of %llu (%.0f %%)%s%s", fault->service,
+                           fault->route, status, times(f, fault->count), (unsigned long long)all, share * 100,
+                           cause ? ": " : "", cause ? cause : "");
     f->detail = cause ? finding_say(f, "Before the answer was written, %s.", cause)
                       : "Nothing that these requests had asked of others failed: the service's own code "
                         "answered so, as frameworks do when a handler throws.";
@@ -74,7 +98,7 @@ void verdict_server_errors(struct analysis *a, struct finding *f, const struct f
         f->remedy = "The service's log has the exception.";
     verdict_place(f, fault, "http");
     finding_add_text(f, "endpoint", fault->route);
-    finding_add_text(f, "status", finding_say(f, "%d", fault->status));
+    finding_add_text(f, "status", status);
     finding_add_count(f, "errors_count", fault->count);
     finding_add_count(f, "requests_count", all);
     finding_add_real(f, "error_share", share);

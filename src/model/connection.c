@@ -417,6 +417,7 @@ void call_settle(struct analysis *a, struct call *call, struct request *owner, e
                          .told = call->told,
                          .message = call->message,
                          .status = call->status,
+                         .grpc = call->grpc,
                          .resends = call->resends,
                          .resent_ns = call->resent_ns,
                          .name = call->name,

@@ -42,6 +42,7 @@ struct call {
     uint8_t ended;       /* it has its end, and waits for those before it to be taken from the list */
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
     uint16_t status;
+    uint8_t grpc;       /* grpc-status and 1; 0: no gRPC call, or it has not ended */
     uint16_t resends;   /* how often TCP sent a segment again on its connection meanwhile ... */
     uint64_t resent_ns; /* ... and when last */
     uint32_t span;      /* in the owner's tree; VSPAN_NONE when it has none */

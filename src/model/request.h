@@ -69,6 +69,7 @@ struct vspan {
     uint8_t shared;       /* callback: other requests may be served in it too */
     uint8_t lost;         /* enum vspan_lost */
     uint16_t status;      /* http: of the answer, 0 none */
+    uint8_t grpc;         /* http: grpc-status and 1; 0: no gRPC call, or it has not ended */
     uint16_t resends;     /* how often TCP sent a segment again on its connection meanwhile ... */
     uint64_t resent_ns;   /* ... and when last; 0: never */
     const char *name;     /* interned: resource type, kind of operation, command, collection */
@@ -144,6 +145,7 @@ struct request {
     uint8_t state;
     uint8_t method_number;
     uint16_t status;              /* 0 unknown */
+    uint8_t grpc;                 /* grpc-status and 1; 0: no gRPC call, or it has not ended */
     uint32_t messages;            /* WebSocket: those that came in one read; 0 for HTTP */
     uint32_t stream;              /* HTTP/2: its number on the connection; 0 for HTTP/1 */
     char name[32];                /* "PID-N": the N-th request that the process received */

@@ -1,5 +1,5 @@
 /* The hooks in Node's HTTP/2: what nghttp2 calls back for each frame, and what Node asks of it. Each stream
- * is a request. Of the headers only :method, :path without its query and :status are looked at.
+ * is a request. Of the headers only :method, :path without its query, :status and grpc-status are looked at.
  *
  * Layouts are those of nghttp2's public structures, which are part of its stable ABI. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -46,6 +46,14 @@ static uint16_t status_of(const char *text, size_t length)
     return status;
 }
 
+/* grpc-status and 1; 0: these are no gRPC call's headers. It comes behind the answer's content, or with the
+ * headers of an answer that has none. */
+static uint8_t grpc_of(const char *text, size_t length)
+{
+    return length && length <= 2 && text[0] >= '0' && text[0] <= '9' ? (uint8_t)(status_of(text, length) + 1)
+                                                                     : 0;
+}
+
 static uint16_t path_length(const char *path, size_t length, size_t most)
 {
     uint16_t n = 0;
@@ -80,6 +88,8 @@ static void take_header(struct probe_thread *self, struct bytes name, struct byt
         h->asked = 1;
     } else if (IS(name.base, name.length, ":status")) {
         h->status = status_of(value.base, value.length);
+    } else if (IS(name.base, name.length, "grpc-status")) {
+        h->grpc = grpc_of(value.base, value.length);
     } else if (IS(name.base, name.length, ":path")) {
         self->path_parser = h->session;
         self->path_length = path_length(value.base, value.length, sizeof(self->path));
@@ -95,7 +105,7 @@ HOOK(int, h2_header, void *session, const struct frame *frame, void *name, void 
         self->http2.stream == frame->stream) {
         struct bytes (*bytes_of)(void *) = (struct bytes(*)(void *))(uintptr_t)sonde_config.h2_rcbuf;
         struct bytes key = bytes_of(name);
-        if (key.length && key.base[0] == ':')
+        if (key.length && (key.base[0] == ':' || IS(key.base, key.length, "grpc-status")))
             take_header(self, key, bytes_of(value));
     }
     return sonde_orig_h2_header(session, frame, name, value, flags, data);
@@ -118,6 +128,9 @@ HOOK(int, h2_frame, void *session, const struct frame *frame, void *data)
         RECORD(self, http_response, 0, ticks(), .parser = (uintptr_t)session, .content_length = -1,
                .generation = self->stream_generation, .fd = self->stream_fd, .stream = (uint32_t)stream,
                .status = h->status, .side = 1);
+    if (headers && h->grpc)
+        RECORD(self, http_grpc, 0, ticks(), .session = (uintptr_t)session, .stream = (uint32_t)stream,
+               .status = (uint8_t)(h->grpc - 1), .side = 1);
     if (frame->flags & FLAG_END_STREAM && (frame->type == FRAME_DATA || (headers && h->status)))
         RECORD(self, http_end, 0, ticks(), .parser = (uintptr_t)session,
                .generation = self->stream_generation, .fd = self->stream_fd, .stream = (uint32_t)stream,
@@ -126,6 +139,7 @@ HOOK(int, h2_frame, void *session, const struct frame *frame, void *data)
     if (headers) { /* what JavaScript does inside may bring others */
         h->asked = 0;
         h->status = 0;
+        h->grpc = 0;
     }
     self->request_pending = asked;
     self->request_stream = asked ? (uint32_t)stream : 0;
@@ -214,6 +228,27 @@ static void request_sent(struct probe_thread *self, const void *session, int32_t
 SUBMIT_REQUEST(h2_submit_request)
 SUBMIT_REQUEST(h2_submit_request2)
 
+static void grpc_sent(struct probe_thread *self, const void *session, int32_t stream,
+                      const struct header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t grpc = IS(headers[i].name, headers[i].name_length, "grpc-status")
+                           ? grpc_of(headers[i].value, headers[i].value_length)
+                           : 0;
+        if (grpc)
+            RECORD(self, http_grpc, 0, ticks(), .session = (uintptr_t)session, .stream = (uint32_t)stream,
+                   .status = (uint8_t)(grpc - 1), .side = 0);
+    }
+}
+
+HOOK(int, h2_submit_trailer, void *session, int32_t stream, const struct header *headers, size_t count)
+{
+    struct probe_thread *self = probe_thread();
+    if (self)
+        grpc_sent(self, session, stream, headers, count);
+    return sonde_orig_h2_submit_trailer(session, stream, headers, count);
+}
+
 static void response_sent(struct probe_thread *self, const void *session, int32_t stream,
                           const struct header *headers, size_t count)
 {
@@ -222,6 +257,7 @@ static void response_sent(struct probe_thread *self, const void *session, int32_
         status = status_of(headers[0].value, headers[0].value_length);
     RECORD(self, http_response, 0, ticks(), .parser = (uintptr_t)session, .content_length = -1, .fd = -1,
            .stream = (uint32_t)stream, .status = status, .side = 0);
+    grpc_sent(self, session, stream, headers, count);
 }
 
 #define SUBMIT_RESPONSE(name)                                                                  \

@@ -64,6 +64,7 @@ struct probe_http2 {
     uint16_t status;
     uint8_t method;
     uint8_t asked;     /* it asks for something: it has a :method */
+    uint8_t grpc;      /* grpc-status and 1; 0: it has none */
     uint8_t beginning; /* the stream is made now */
 };
 

@@ -257,7 +257,26 @@ void http2_event(struct analysis *a, struct thread *thread, const struct event *
     }
 }
 
-static const struct event_reading EVENTS[] = {{SONDE_EVENT_http_session, session_seen}, {0}};
+/* A gRPC call's own status, of whichever side. */
+static void grpc_ended(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    struct connection *s = session_of(thread->process, U(e, http_grpc_session));
+    uint64_t number = U(e, http_grpc_stream);
+    uint8_t grpc = (uint8_t)MIN(U(e, http_grpc_status) + 1, 255u);
+    struct call *call = stream_call(s, number);
+    struct request *request = s && !s->client ? request_open(a, stream_of(s, number)) : NULL;
+    if (request)
+        request->grpc = grpc;
+    if (!call)
+        return;
+    call->grpc = grpc;
+    struct vspan *span = call_span(a, call);
+    if (span)
+        span->grpc = grpc;
+}
+
+static const struct event_reading EVENTS[] = {
+    {SONDE_EVENT_http_session, session_seen}, {SONDE_EVENT_http_grpc, grpc_ended}, {0}};
 
 /* What is told of frames says whose they are: there is nothing to find out from what comes. */
 const struct protocol protocol_http2 = {

@@ -125,6 +125,13 @@ export const ROWS = [
     { application: 'failing', store: 'upstream', trouble: 'exits', answers: ['ECONNRESET', 'ECONNREFUSED'], load: [QUICK, { path: '/basket', clients: 2, count: 1, pause: 10 }],
         expected: [{ kind: 'server-exited', victims: ['/basket'], evidence: { exit_status: '1' } }] },
 
+    // Over HTTP every gRPC call is answered with 200: how it ended is its own status.
+    healthy('grpc', [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }]),
+    { application: 'grpc', trouble: 'slow', load: [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }],
+        expected: [{ kind: 'slow-peer', victims: ['/item'], text: /\/shop\.Stock\/Get/, amount: ['waited_ns', 'item', 'ns'] }] },
+    { application: 'grpc', trouble: 'errors', answers: [500], load: [{ path: '/item', clients: 1, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }],
+        expected: [{ kind: 'server-errors', victims: ['/item', '/shop.Stock/Get'], text: /UNAVAILABLE/, evidence: { endpoint: 'POST /shop.Stock/Get', status: 'UNAVAILABLE (gRPC status 14)', errors_count: 10, requests_count: 20 } }] },
+
     healthy('yoga', [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest,count}', clients: 1, count: 20, pause: 20 }]),
     { application: 'yoga', trouble: 'resolver', load: [{ path: '/graphql?query={hello}', clients: 2, count: 20, pause: 20 }, { path: '/graphql?query={digest}', clients: 1, count: 8, pause: 20 }],
         expected: [{ kind: 'event-loop-blocked', at: 'yoga.js resolver', victims: ['/graphql'], amount: ['cpu_ns', 'resolver', 'cpu_ns'] }] },

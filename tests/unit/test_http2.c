@@ -100,6 +100,52 @@ static void streams_on_one_connection_are_told_apart(void **state)
     feed_done(&feed);
 }
 
+/* gRPC: HTTP says 200 of every call; how it ended is said behind the content. */
+static void grpc_calls_have_their_own_status(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = MS(100 * (i + 1));
+        uint32_t stream = 2 * i + 1;
+        uint8_t status = i == 3 ? 5 : i ? 14 : 0; /* not found is no error of the server's */
+        ask(&feed, 20, "/shop.Stock/Get", stream, at);
+        receive(&feed, "/shop.Stock/Get", stream, at + MS(1));
+        FEED(&feed, uv_io, SERVICE, SERVICE, at + MS(1) + US(30), US(40), .fd = 6, .generation = 1,
+             .events = 1);
+        FEED(&feed, http_grpc, SERVICE, SERVICE, at + MS(2), 0, .session = SERVER, .stream = stream,
+             .status = status);
+        respond(&feed, stream, 200, at + MS(2) + US(1));
+        FEED(&feed, http_response, GATEWAY, GATEWAY, at + MS(3), 0, .parser = CLIENT, .fd = 5,
+             .generation = 1, .stream = stream, .status = 200, .side = 1);
+        FEED(&feed, http_grpc, GATEWAY, GATEWAY, at + MS(3) + US(1), 0, .session = CLIENT, .stream = stream,
+             .status = status, .side = 1);
+        FEED(&feed, http_end, GATEWAY, GATEWAY, at + MS(3) + US(2), 0, .parser = CLIENT, .fd = 5,
+             .generation = 1, .stream = stream, .side = 1);
+        FEED(&feed, http_response, GATEWAY, GATEWAY, at + MS(3) + US(5), 0, .fd = 20, .generation = 1,
+             .status = status ? 502 : 200, .header_bytes = 100, .content_length = 0);
+        FEED(&feed, uv_write, GATEWAY, GATEWAY, at + MS(3) + US(6), 0, .fd = 20, .generation = 1,
+             .bytes = 100, .result = 100);
+        FEED(&feed, node_callback, GATEWAY, GATEWAY, at + MS(3) + US(8), US(7), .async_id = 60);
+        FEED(&feed, uv_io, GATEWAY, GATEWAY, at + MS(3) + US(9), US(10), .fd = 5, .generation = 1,
+             .events = 1);
+    }
+    feed_finish(&feed);
+    size_t errors = 0;
+    array_foreach (&feed.report.findings, place) {
+        const struct finding *f = *place;
+        if (f->kind != FINDING_server_errors || strcmp(f->where.service, "service") != 0)
+            continue;
+        errors++;
+        assert_string_equal(finding_get_evidence(f, "status")->text, "UNAVAILABLE (gRPC status 14)");
+        assert_int_equal(finding_get_evidence(f, "errors_count")->count, 2);
+        assert_int_equal(finding_get_evidence(f, "requests_count")->count, 4);
+        assert_int_equal(f->affected_count, 4); /* with the gateway's, which passed it on */
+    }
+    assert_int_equal(errors, 1);
+    feed_done(&feed);
+}
+
 static void a_closed_connection_ends_its_streams(void **state)
 {
     struct feed feed;
@@ -123,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_on_one_connection_are_told_apart),
+        cmocka_unit_test(grpc_calls_have_their_own_status),
         cmocka_unit_test(a_closed_connection_ends_its_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

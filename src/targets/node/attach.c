@@ -86,6 +86,7 @@ static const struct hook HOOKS[] = {
     {"h2_submit_request2", "nghttp2_submit_request2", 0, 0, NULL},
     {"h2_submit_response", "nghttp2_submit_response", 0, 0, "the status of HTTP/2 responses"},
     {"h2_submit_response2", "nghttp2_submit_response2", 0, 0, NULL},
+    {"h2_submit_trailer", "nghttp2_submit_trailer", 0, 0, "the status of gRPC calls"},
 
     /* V8. An argument that a form does not have is a register that nobody reads. V8 10.2 has the
        callbacks inlined, and runs prologue and epilogue around them; the epilogue is told the collector. To
