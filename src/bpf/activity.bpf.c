@@ -16,6 +16,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "bpf/queues.h"
+#include "bpf/runs.h"
 #include "bpf/sockets.h"
 #include "bpf/threads.h"
 #include "bpf/wake.h"
@@ -84,15 +85,6 @@ struct {
     __uint(max_entries, FOLLOWED);
 } requests SEC(".maps");
 
-/* The sockets of traced processes, each with its process: those that connect or listen while this runs, those
- * that a process had when it became a target, and with each listener the connections that it accepts. */
-struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-    __type(key, int);
-    __type(value, u32);
-} sockets SEC(".maps");
-
 static __always_inline void count(u32 what)
 {
     u64 *n = bpf_map_lookup_elem(&counts, &what);
@@ -117,38 +109,6 @@ static __always_inline void count(u32 what)
         } else {                                              \
             count(SONDE_FAMILY_##family);                     \
         }                                                     \
-    } while (0)
-
-/* ---- what it costs ---- */
-
-/* Each program counts its runs and times every so many of them by itself: the kernel's own measuring
- * (bpf_enable_stats) would make every BPF program of the host read the clock twice. */
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __type(key, u32);
-    __type(value, struct sonde_kernel_runs);
-    __uint(max_entries, SONDE_FAMILY_COUNT);
-} runs SEC(".maps");
-
-static __always_inline u64 run_begins(u32 family)
-{
-    struct sonde_kernel_runs *r = bpf_map_lookup_elem(&runs, &family);
-    return r && ++r->count % SONDE_TIMED_RUNS == 0 ? bpf_ktime_get_ns() : 0;
-}
-
-static __always_inline void run_ends(u32 family, u64 begun_ns)
-{
-    struct sonde_kernel_runs *r = begun_ns ? bpf_map_lookup_elem(&runs, &family) : 0;
-    if (r)
-        r->timed_ns += bpf_ktime_get_ns() - begun_ns;
-}
-
-/* A statement as a whole run of a program. */
-#define RUN(family, statement)                             \
-    do {                                                   \
-        u64 begun_ns_ = run_begins(SONDE_FAMILY_##family); \
-        statement;                                         \
-        run_ends(SONDE_FAMILY_##family, begun_ns_);        \
     } while (0)
 
 /* ---- who ---- */
@@ -250,15 +210,6 @@ static __always_inline void socket_call(struct task_struct *task, const struct t
                ENDS(ends));
 }
 
-static __always_inline void own_socket(struct sock *sk, u32 pid)
-{
-    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    if (owner)
-        *owner = pid;
-    else
-        count(SONDE_COUNT_NOT_FOLLOWED);
-}
-
 static __always_inline void tcp_state(struct sock *sk, int before, int after)
 {
     u64 key = (u64)sk;
@@ -267,7 +218,8 @@ static __always_inline void tcp_state(struct sock *sk, int before, int after)
         struct thread_state *s = state_of(task);
         if (!s || !WANTED(connect))
             return;
-        own_socket(sk, s->pid);
+        if (!own_socket(sk, s->pid))
+            count(SONDE_COUNT_NOT_FOLLOWED);
         if (after == STATE_LISTEN)
             return;
         s32 fd;
@@ -305,7 +257,7 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 static __always_inline void retransmitted(struct sock *sk)
 {
     u64 key = (u64)sk;
-    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, 0);
+    u32 *owner = socket_owner(sk);
     if (!owner || !WANTED(connect))
         return;
     if (BPF_CORE_READ(sk, __sk_common.skc_state) == STATE_SYN_SENT) {
@@ -338,8 +290,8 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
     if (!sk || BPF_CORE_READ(sk, sk_protocol) != TCP)
         return 0;
     u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
-    if (family == AF_INET || family == AF_INET6)
-        own_socket(sk, s->pid);
+    if ((family == AF_INET || family == AF_INET6) && !own_socket(sk, s->pid))
+        count(SONDE_COUNT_NOT_FOLLOWED);
     return 0;
 }
 

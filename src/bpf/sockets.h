@@ -1,4 +1,5 @@
-/* The two ends of a TCP connection, from the kernel's socket, and the socket behind a descriptor. */
+/* The two ends of a TCP connection, from the kernel's socket, the socket behind a descriptor, and whose it
+ * is. */
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 #ifndef BPF_SOCKETS_H
 #define BPF_SOCKETS_H
@@ -62,6 +63,30 @@ static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
     if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_protocol) != TCP)
         return 0;
     return sk;
+}
+
+/* The sockets of traced processes, each with its process: those that connect or listen while this runs, those
+ * that a process had when it became a target, and with each listener the connections that it accepts. */
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+    __type(key, int);
+    __type(value, u32);
+} sockets SEC(".maps");
+
+/* 0: there is no memory for it. */
+static __always_inline _Bool own_socket(struct sock *sk, u32 pid)
+{
+    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    if (owner)
+        *owner = pid;
+    return owner != 0;
+}
+
+/* NULL: of no traced process. */
+static __always_inline u32 *socket_owner(struct sock *sk)
+{
+    return bpf_sk_storage_get(&sockets, sk, 0, 0);
 }
 
 #endif

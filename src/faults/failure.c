@@ -15,6 +15,8 @@ enum { SERVER_ERROR = 500, CONNECTS_KEPT = 1024, STORM_ATTEMPTS = 3, STORM_FAILE
 
 /* What had not answered for so long when its request was answered is taken to have been given up. */
 static const uint64_t UNANSWERED_NS = 100 * NS_PER_MS;
+/* Who closes its connection after so long has waited for an answer in vain. */
+static const uint64_t GIVEN_UP_NS = 500 * NS_PER_MS;
 
 /* ---- connects, as the kernel tells of them ---- */
 
@@ -142,19 +144,9 @@ static bool is_connecting(const struct vspan *span)
 
 /* ---- what failed for a request ---- */
 
-/* Those that OpenTelemetry's conventions take for a server's errors. */
-static bool is_grpc_error(uint8_t grpc)
-{
-    enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNIMPLEMENTED = 12, INTERNAL, UNAVAILABLE, DATA_LOSS };
-    unsigned status = grpc ? grpc - 1u : 0;
-    return status == UNKNOWN || status == DEADLINE_EXCEEDED ||
-           (status >= UNIMPLEMENTED && status <= DATA_LOSS);
-}
-
 static bool is_error(const struct request *request)
 {
-    return request->state != REQUEST_UNFINISHED &&
-           (request->status >= SERVER_ERROR || is_grpc_error(request->grpc));
+    return request->state != REQUEST_UNFINISHED && status_is_error(request->status, request->grpc);
 }
 
 struct failed {
@@ -184,7 +176,7 @@ static bool http_failed(struct analysis *a, const struct request *request, const
     char words[512];
     if (span->message)
         return false;
-    if (is_grpc_error(span->grpc))
+    if (span->status < SERVER_ERROR && status_is_error(span->status, span->grpc))
         snprintf(words, sizeof(words), "%.100s answered %.300s with %.60s", peer, span->name,
                  grpc_status_words(span->grpc));
     else if (span->status >= SERVER_ERROR)
@@ -341,6 +333,42 @@ static void ended_with_process(struct analysis *a, const struct process *process
                       running ? VICTIM_CAUSED : VICTIM_WAITED);
 }
 
+/* What a request waited for longest, as a clause; NULL: it was not seen. */
+static const char *longest_wait(struct analysis *a, const struct request *request)
+{
+    char words[200];
+    const struct path_step *most = path_dominant(request);
+    if (!most || most->class == PATH_OTHER)
+        return NULL;
+    const struct vspan *span = most->span != VSPAN_NONE ? &request->spans.at[most->span] : NULL;
+    const char *peer = span && span->peer ? span->peer : most->service;
+    if (most->class == PATH_PEER || most->class == PATH_QUEUE || most->class == PATH_STORE)
+        snprintf(words, sizeof(words), "an answer of %.100s", peer ? peer : "another program");
+    else if (most->class == PATH_POOL || most->class == PATH_POOL_QUEUE)
+        snprintf(words, sizeof(words), "%.60s on the thread pool", most->name ? most->name : "an operation");
+    else
+        snprintf(words, sizeof(words), "the event loop");
+    return intern_string(a, words);
+}
+
+/* Its connection was closed before it was answered. Callers that are traced say so themselves, and what is
+ * cut off soon is the end of a test or a page that somebody left. */
+static void closed_without_answer(struct analysis *a, const struct process *process, struct request *request)
+{
+    char key[320];
+    if (request->caller || request->messages || request_latency_ns(request) < GIVEN_UP_NS)
+        return;
+    snprintf(key, sizeof(key), "%s %.256s", request->method, request->route);
+    struct fault *fault =
+        charge(a, FINDING_clients_gave_up, process, key, NULL, request->start_ns, request->end_ns);
+    if (!fault)
+        return;
+    fault->route = intern_string(a, key);
+    if (!fault->asked)
+        fault->asked = longest_wait(a, request);
+    fault_add_request(a, fault, request, request_latency_ns(request), VICTIM_WAITED);
+}
+
 static void answered_with_error(struct analysis *a, const struct process *process, struct request *request,
                                 const struct failed *cause)
 {
@@ -387,6 +415,10 @@ void failure_request_done(struct analysis *a, const struct process *process, str
     if (request->state == REQUEST_UNFINISHED) {
         if (is_ended_by_error(process))
             ended_with_process(a, process, request);
+        return;
+    }
+    if (request->state == REQUEST_ABORTED) {
+        closed_without_answer(a, process, request);
         return;
     }
     array_foreach (&request->spans, span) {

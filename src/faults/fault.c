@@ -569,12 +569,11 @@ static bool worked(struct analysis *a, const struct thread *thread, struct stret
     return s->end_ns - s->start_ns >= a->options.stall_ns;
 }
 
-/* What a quota or the hypervisor took of a stretch, as a fault of its own. */
-static void told_apart(struct analysis *a, struct thread *thread, struct stretch *s, enum finding_kind kind,
-                       uint64_t kept_ns, uint64_t run_queue_ns)
+/* What a quota or the hypervisor took of a stretch is a fault of its own; NULL: there is no memory. */
+static void told_apart(struct analysis *a, struct fault *fault, const struct thread *thread,
+                       struct stretch *s, uint64_t kept_ns, uint64_t run_queue_ns)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
-    struct fault *fault = kept_ns ? fault_get(a, kind, thread->process, "") : NULL;
     if (!fault)
         return;
     s->apart_ns += kept_ns;
@@ -612,9 +611,13 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     /* Of the time without a CPU, what the hypervisor and the quota took is told apart; the rest is the
      * machine's. */
-    told_apart(a, thread, s, FINDING_cpu_stolen, stolen_ns, run_queue_ns);
-    told_apart(a, thread, s, FINDING_cpu_throttled,
-               quota_kept_ns(thread->process, s, run_queue_ns - stolen_ns), run_queue_ns);
+    uint64_t throttled_ns = quota_kept_ns(thread->process, s, run_queue_ns - stolen_ns);
+    if (stolen_ns)
+        told_apart(a, fault_get(a, FINDING_cpu_stolen, thread->process, ""), thread, s, stolen_ns,
+                   run_queue_ns);
+    if (throttled_ns)
+        told_apart(a, fault_get(a, FINDING_cpu_throttled, thread->process, ""), thread, s, throttled_ns,
+                   run_queue_ns);
     uint64_t machine_ns = run_queue_ns - s->apart_ns;
     bool waited = (net_ns < limit_ns || mostly_waited) && !s->unfinished;
     if (waited && s->apart_ns && machine_ns < MAX(s->apart_ns, limit_ns))

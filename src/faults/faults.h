@@ -241,6 +241,7 @@ void verdict_server_errors(struct analysis *a, struct finding *f, const struct f
 void verdict_failed_calls(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_retries(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_exited(struct analysis *a, struct finding *f, const struct fault *fault);
+void verdict_gave_up(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_retransmissions(struct analysis *a, struct finding *f, const struct fault *fault);
 /* verdict_pool.c: pools of connections and of workers, and waits that nothing explains. */
 void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault);

@@ -39,6 +39,28 @@ static const char *ended_early(struct analysis *a, const struct process *process
     return intern_string(a, words);
 }
 
+static bool has_process_of(const struct analysis *a, uint8_t runtime)
+{
+    array_foreach (&a->all_processes, process)
+        if ((*process)->runtime == runtime)
+            return true;
+    return false;
+}
+
+static const char *nothing_asked(const struct analysis *a)
+{
+    if (has_process_of(a, SONDE_runtime_node) || has_process_of(a, SONDE_runtime_redis))
+        return "The traced processes served no HTTP request and executed no Redis command while they were "
+               "recorded: put some load on them.";
+    if (has_process_of(a, SONDE_runtime_memcached))
+        return "Only Memcached was traced: the causes of slow requests are found where the services that ask "
+               "it are traced too. sonde memcached shows what it did.";
+    return a->counts.of_targets
+               ? "No Node.js or Redis process was traced: what makes requests slow is sought "
+                 "in these."
+               : "No Node.js or Redis process was traced: sonde knows these two.";
+}
+
 const char *verdict_nothing(struct analysis *a)
 {
     const struct analysis_counts *c = &a->counts;
@@ -50,10 +72,7 @@ const char *verdict_nothing(struct analysis *a)
         return "The trace holds no events: the program ended before anything happened, or nothing in it "
                "could be traced (see what is listed as not seen).";
     if (!c->requests && !c->commands)
-        return c->of_targets
-                   ? "The traced processes served no HTTP request and executed no Redis command while they "
-                     "were recorded: put some load on them."
-                   : "No Node.js or Redis process was traced: sonde knows these two.";
+        return nothing_asked(a);
     if (!c->requests)
         return "No HTTP request was served, and no Redis command took long.";
     if (a->requests_only)

@@ -200,8 +200,8 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
         f->remedy = REMEDY[cause];
     if (verdict_is_stall(fault) && !fault->proven)
         f->detail = finding_say(f,
-                                "%s It is not known which thread had what it waited for; threads of this "
-                                "process lacked a CPU meanwhile, and that may be all of it.",
+                                "%s Which thread held what it waited for is not known. Other threads of this "
+                                "process were waiting for a CPU meanwhile, which may explain all of it.",
                                 f->detail);
     if (fault->worker) {
         f->title = finding_say(f, "Work kept a worker thread of %s %s", fault->service, say_amount(f, fault));
@@ -380,7 +380,8 @@ void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault
     finding_add_count(f, "waited_ns", fault->run_queue_ns);
     finding_add_count(f, "worst_ns", fault->worst_ns);
     finding_add_count(f, "cpu_ns", fault->net_ns);
-    finding_add_count(f, "idle_cpu_ns", fault->idle_cpu_ns);
+    if (fault->idle_cpu_ns)
+        finding_add_count(f, "idle_cpu_ns", fault->idle_cpu_ns);
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 

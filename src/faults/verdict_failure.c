@@ -37,6 +37,7 @@ enum finding_severity verdict_failure_severity(const struct fault *fault)
     case FINDING_server_exited:
         return SEVERITY_CRITICAL;
     case FINDING_server_errors:
+    case FINDING_clients_gave_up:
         return fault->count >= ERRORS_MIN ? SEVERITY_WARNING : SEVERITY_INFO;
     case FINDING_retry_storm:
         return fault->count >= RETRYING_MIN || fault->most_attempts >= MANY_ATTEMPTS ? SEVERITY_WARNING
@@ -169,6 +170,29 @@ void verdict_exited(struct analysis *a, struct finding *f, const struct fault *f
     finding_add_text(f, "exit_status", finding_say(f, "%d", fault->status));
     finding_add_count(f, "open_count", fault->count);
     finding_add_count(f, "ended_ns", fault->to_ns);
+}
+
+void verdict_gave_up(struct analysis *a, struct finding *f, const struct fault *fault)
+{
+    struct duration worst, mean;
+    f->title = finding_say(
+        f, "Connections of %llu request%s to %s (%s) were closed before they were answered, after %s%s",
+        (unsigned long long)fault->count, fault->count == 1 ? "" : "s", fault->service, fault->route,
+        fault->count == 1 ? "" : "up to ", say_ns(&worst, fault->worst_ns));
+    f->detail = finding_say(
+        f,
+        "As a rule a client closes its connection when its time limit is over: these had waited for %s on "
+        "average.%s",
+        say_ns(&mean, fault->total_ns / MAX(fault->count, 1)),
+        fault->asked ? finding_say(f, " One of them had waited for %s most of the time.", fault->asked) : "");
+    verdict_place(f, fault, "http");
+    finding_add_text(f, "endpoint", fault->route);
+    finding_add_count(f, "requests_count", fault->count);
+    finding_add_count(f, "waited_ns", fault->total_ns);
+    finding_add_count(f, "worst_ns", fault->worst_ns);
+    if (fault->asked)
+        finding_add_text(f, "waited_for", fault->asked);
+    finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
 void verdict_retransmissions(struct analysis *a, struct finding *f, const struct fault *fault)

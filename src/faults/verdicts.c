@@ -113,6 +113,7 @@ static const struct {
     [FINDING_server_errors] = {of_failure, verdict_server_errors, always},
     [FINDING_failed_calls] = {of_failure, verdict_failed_calls, verdict_failed_often},
     [FINDING_retry_storm] = {of_failure, verdict_retries, always},
+    [FINDING_clients_gave_up] = {of_failure, verdict_gave_up, always},
     [FINDING_server_exited] = {of_failure, verdict_exited, always},
 };
 

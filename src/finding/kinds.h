@@ -263,6 +263,16 @@
          EVIDENCE("waited_ns", "how long, until the last of them, in total")                                 \
          EVIDENCE("worst_ns", "the longest")                                                                 \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+    KIND(clients_gave_up, "clients-gave-up", INFO, WARNING,                                                  \
+         "Connections were closed before their requests were answered, after at least half a second.",       \
+         "Find out what the requests waited for. If they may take so long, give the clients more time; if not, "\
+         "stop the work when the client is gone (the request's 'close' event, an AbortSignal).",             \
+         EVIDENCE("endpoint", "method and route")                                                            \
+         EVIDENCE("requests_count", "requests whose connection was closed")                                  \
+         EVIDENCE("waited_ns", "how long they had waited, in total")                                         \
+         EVIDENCE("worst_ns", "the longest")                                                                 \
+         EVIDENCE("waited_for", "what one of them had waited for most of the time")                          \
+         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(lock_wait, "lock-wait", INFO, CRITICAL,                                                             \
          "The event loop waited for a lock that another thread held.",                                       \
          "Do not wait for other threads on the thread of the event loop: send a message when they are "      \

@@ -335,7 +335,7 @@ static void complete(struct analysis *a, struct request *request)
         a->counts.unfinished++;
     } else if (endpoint) {
         endpoint->endpoint.count++;
-        endpoint->endpoint.errors += request->status >= 500;
+        endpoint->endpoint.errors += status_is_error(request->status, request->grpc);
         if (sketch_add(&endpoint->endpoint.latency, request_latency_ns(request)) < 0)
             a->failed = true;
     }

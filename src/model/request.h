@@ -139,6 +139,16 @@ const char *request_state_name(enum request_state state);
 struct process;
 struct connection;
 
+/* Whether an answer says that the server failed: by HTTP, or by gRPC's own status (and 1; 0: of no gRPC
+ * call), of which those count that OpenTelemetry's conventions take for a server's errors. */
+static inline bool status_is_error(uint16_t http, uint8_t grpc)
+{
+    enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, UNIMPLEMENTED = 12, DATA_LOSS = 15 };
+    unsigned status = grpc ? grpc - 1u : 0;
+    return http >= 500 || status == UNKNOWN || status == DEADLINE_EXCEEDED ||
+           (status >= UNIMPLEMENTED && status <= DATA_LOSS);
+}
+
 struct request {
     uint64_t serial; /* in this analysis */
     uint32_t refs;

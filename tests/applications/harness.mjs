@@ -34,9 +34,11 @@ const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`$
 
 /* ---- load ---- */
 
-function ask(port, path, agent) {
+// patience: after so many milliseconds it closes the connection.
+function ask(port, path, agent, patience = 0) {
     return new Promise((resolve) => {
         const request = http.get({ host: '127.0.0.1', port, path: encodeURI(path), agent }, (response) => response.resume().on('close', () => resolve(response.statusCode)));
+        if (patience) request.setTimeout(patience, () => request.destroy(Object.assign(new Error('too late'), { code: 'TOO LATE' })));
         // A server that stood for longer than it keeps connections closes them when it goes on.
         request.on('error', (error) => resolve(request.reusedSocket && error.code === 'ECONNRESET' ? ask(port, path, agent) : error.code));
     });
@@ -53,10 +55,10 @@ async function connected(port) {
 // allowed: answers that are part of what is planted, besides 200.
 async function putLoad(port, streams, allowed = []) {
     const agent = new http.Agent({ keepAlive: true }), statuses = new Map();
-    const client = async ({ path, event, count, pause }) => {
+    const client = async ({ path, event, count, pause, patience }) => {
         const socket = event && (await connected(port));
         for (let i = 0; i < count; i++) {
-            const status = socket ? await socket.emitWithAck(event).then(() => 200) : await ask(port, path, agent);
+            const status = socket ? await socket.emitWithAck(event).then(() => 200) : await ask(port, path, agent, patience);
             statuses.set(status, (statuses.get(status) || 0) + 1);
             if (pause) await new Promise((resolve) => setTimeout(resolve, pause));
         }

@@ -2,7 +2,8 @@
 // tests/system/applications.test.mjs the quickest.
 //   program   below apps/; built (build.mjs) where it is TypeScript
 //   store     what it asks: postgres, mariadb, redis, upstream
-//   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between
+//   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between,
+//             patience: milliseconds after which they close the connection
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
 //             victims: routes that suffered; amount: [evidence, name in the program's own book, its field], within 15 %
 //             evidence: values that it must have, or functions that accept them
@@ -118,6 +119,8 @@ export const ROWS = [
         expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /answered GET \/status\/:id with 503/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 10 } }] },
     { application: 'failing', store: 'upstream', trouble: 'silent', answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10 }],
         expected: [{ kind: 'server-errors', peer: true, victims: ['/price'], text: /given up without an answer/, evidence: { endpoint: 'GET /price', status: '502', errors_count: 6 }, amount: ['delay_ns', 'price', 'ns'] }] },
+    { application: 'failing', store: 'upstream', trouble: 'impatient', answers: ['TOO LATE'], load: [QUICK, { path: '/price', clients: 2, count: 3, pause: 10, patience: 700 }],
+        expected: [{ kind: 'clients-gave-up', peer: true, victims: ['/price'], evidence: { endpoint: 'GET /price', requests_count: 6, worst_ns: (ns) => ns >= 0.69e9 } }], also: ['slow-peer'] },
     { application: 'failing', store: 'upstream', trouble: 'throws', answers: [500], load: [QUICK, { path: '/basket', clients: 2, count: 5, pause: 10 }],
         expected: [{ kind: 'server-errors', victims: ['/basket'], evidence: { endpoint: 'GET /basket', status: '500', errors_count: 10, first_cause: 'own code' } }] },
     { application: 'failing', store: 'upstream', trouble: 'retries', quick: true, answers: [502], load: [QUICK, { path: '/price', clients: 2, count: 5, pause: 10 }],

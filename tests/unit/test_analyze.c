@@ -34,6 +34,13 @@ static void empty_trace_says_why(void **state)
     feed_process(&feed, 10, 0, "sh", US(1));
     assert_non_null(strstr(feed_finish(&feed)->nothing, "No Node.js or Redis"));
     feed_done(&feed);
+
+    /* Nothing is said of what was not there. */
+    feed_init(&feed);
+    feed_process(&feed, 10, SONDE_runtime_memcached, "memcached", US(1));
+    assert_non_null(strstr(feed_finish(&feed)->nothing, "Only Memcached was traced"));
+    assert_null(strstr(feed.report.nothing, "Redis"));
+    feed_done(&feed);
 }
 
 static void losses_are_told_by_reason(void **state)

@@ -112,7 +112,7 @@ static void an_unknown_holder_may_have_had_none(void **state)
     const struct finding *f = feed_finding(&feed, FINDING_lock_wait);
     assert_non_null(f);
     assert_int_equal(f->severity, SEVERITY_INFO);
-    assert_non_null(strstr(f->detail, "not known which thread"));
+    assert_non_null(strstr(f->detail, "held what it waited for is not known"));
     feed_done(&feed);
 }
 

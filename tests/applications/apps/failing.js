@@ -8,7 +8,7 @@ const { begin, ready, trouble } = require('./truth.js');
 const port = process.env[trouble === 'refused' ? 'CLOSED_PORT' : 'DB_PORT'];
 const upstream = axios.create({ baseURL: `http://127.0.0.1:${port}`, timeout: trouble === 'silent' ? 300 : 10_000 });
 const ATTEMPTS = trouble === 'retries' ? 5 : 1;
-const PATHS = { errors: '/status/503', silent: '/3000', retries: '/status/503' };
+const PATHS = { errors: '/status/503', silent: '/3000', impatient: '/3000', retries: '/status/503' };
 
 async function ask() {
     for (let i = 1; ; i++)
