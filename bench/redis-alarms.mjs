@@ -6,7 +6,7 @@
 //                                           `tools/newer-servers build/servers` has fetched (root: they run in chroot)
 // There are as many I/O threads as processors: they spin while they wait for each other, so that with more of them than
 // processors a server waits for the scheduler in every iteration, and a load of a given length takes minutes. For the same
-// reason the load ends by time.
+// reason the load ends by time. The kind of server with the fewest events so far comes next, with and without pipelines in turn.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -60,7 +60,7 @@ for (const [name, program] of [['trixie-redis-server', 'redis-server'], ['sid-va
     servers.push({ name: `${name} ${/v=(\S+)/.exec(version)[1]}`, folder, command: ['chroot', folder, `/usr/bin/${program}`] });
 }
 
-async function once({ name, folder, command }, tls) {
+async function once({ name, folder, command }, tls, pipeline) {
     const port = await freePort(), plain = tls ? await freePort() : port, work = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-alarms-'));
     const place = folder ? '/tmp' : work, files = folder ? path.join(folder, 'tmp') : work, trace = path.join(work, 'trace');
     if (tls) execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', path.join(files, 'key.pem'), '-out', path.join(files, 'certificate.pem'), '-days', '2', '-subj', '/CN=localhost'], { stdio: 'ignore' });
@@ -74,7 +74,7 @@ async function once({ name, folder, command }, tls) {
         const recorder = run(SONDE, 'attach', '--no-kernel', '--budget', '80,512', '-o', trace, server.pid);
         await eventually('sonde attaches', () => recorder.over || /Ctrl-C/.test(recorder.said));
         if (recorder.over) throw new Error(`${name}: ${recorder.said}`);
-        const load = run('redis-benchmark', '-p', port, '-c', 64, '-l', '-n', 100_000, '-t', 'set,get,lpush', '-d', 100, '-q', ...(tls ? ['--tls', '--insecure'] : []));
+        const load = run('redis-benchmark', '-p', port, '-c', 64, '-l', '-n', 100_000, '-P', pipeline, '-t', 'set,get,lpush', '-d', 100, '-q', ...(tls ? ['--tls', '--insecure'] : []));
         await Promise.race([load.ended, pause(LOAD_MS)]);
         load.kill('SIGKILL');
         await inTime('the load ends', load.ended);
@@ -85,7 +85,7 @@ async function once({ name, folder, command }, tls) {
         await inTime('the analysis ends', analysis.ended); // with status 4 when events were lost
         const { findings, servers: [seen], losses } = JSON.parse(analysis.said.slice(analysis.said.indexOf('{')));
         const { events } = JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
-        return { commit, time: new Date().toISOString(), server: name, tls, io_threads: THREADS, events, commands: seen.commands_count, threads: seen.threads.length, lost: losses.reduce((sum, loss) => sum + loss.count, 0), alive, conflicts: findings.filter((f) => f.kind === 'redis-connection-conflict').length };
+        return { commit, time: new Date().toISOString(), server: name, tls, io_threads: THREADS, pipeline, events, commands: seen.commands_count, threads: seen.threads.length, lost: losses.reduce((sum, loss) => sum + loss.count, 0), alive, conflicts: findings.filter((f) => f.kind === 'redis-connection-conflict').length };
     } finally {
         server.kill('SIGKILL');
         await server.ended;
@@ -94,16 +94,19 @@ async function once({ name, folder, command }, tls) {
 }
 
 fs.mkdirSync(path.dirname(RESULTS), { recursive: true });
-const before = fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').trim().split('\n').length : 0;
-for (let n = before; Date.now() < until; n++) {
-    const line = await once(servers[Math.floor(n / 2) % servers.length], n % 2 === 1);
+const keyOf = (name, tls) => `${name}${tls ? ', TLS' : ''}`, sums = new Map();
+const add = (line) => {
+    const key = keyOf(line.server, line.tls), sum = sums.get(key) || { runs: 0, events: 0, lost: 0, conflicts: 0, dead: 0 };
+    sums.set(key, { runs: sum.runs + 1, events: sum.events + line.events, lost: sum.lost + line.lost, conflicts: sum.conflicts + line.conflicts, dead: sum.dead + !line.alive });
+};
+if (fs.existsSync(RESULTS)) for (const text of fs.readFileSync(RESULTS, 'utf8').trim().split('\n')) add(JSON.parse(text));
+while (Date.now() < until) {
+    const so = servers.flatMap((server) => [false, true].map((tls) => ({ server, tls, ...(sums.get(keyOf(server.name, tls)) || { runs: 0, events: 0 }) })));
+    const next = so.reduce((least, kind) => (kind.events < least.events ? kind : least));
+    const line = await once(next.server, next.tls, next.runs % 2 ? 16 : 1);
     fs.appendFileSync(RESULTS, JSON.stringify(line) + '\n');
     console.log(JSON.stringify(line));
-}
-const sums = new Map();
-for (const line of fs.readFileSync(RESULTS, 'utf8').trim().split('\n').map((text) => JSON.parse(text))) {
-    const key = `${line.server}${line.tls ? ', TLS' : ''}`, sum = sums.get(key) || { runs: 0, events: 0, lost: 0, conflicts: 0, dead: 0 };
-    sums.set(key, { runs: sum.runs + 1, events: sum.events + line.events, lost: sum.lost + line.lost, conflicts: sum.conflicts + line.conflicts, dead: sum.dead + !line.alive });
+    add(line);
 }
 for (const [key, sum] of sums) console.log(`${key}: ${sum.events} events in ${sum.runs} runs (${sum.lost} lost), ${sum.conflicts} conflicts reported, ${sum.dead} servers ended`);
 process.exitCode = [...sums.values()].some((sum) => sum.conflicts) ? 1 : 0;

@@ -1,7 +1,10 @@
 /* The program's part of the scenes that wrappers.c counts: stand-ins for the functions that are wrapped, and
  * the objects that the wrappers read. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/macro.h"
 #include "probe/libuv.h"
@@ -168,6 +171,77 @@ static void prepare_redis(void)
     sonde_orig_redis_before_sleep = redis_before_sleep;
     sonde_orig_redis_after_sleep = redis_after_sleep;
     sonde_orig_redis_process_events = redis_process_events;
+}
+
+/* ---- the program: Memcached ---- */
+
+static int cache_client; /* a socket with a peer */
+static long cache_command_length, cache_answer_length;
+
+WRAPS(long, memcached_read, int fd, void *buffer, size_t size)
+{
+    return cache_command_length;
+}
+WRAPS(long, memcached_sendmsg, int fd, const struct msghdr *message, int flags)
+{
+    return cache_answer_length;
+}
+WRAPS(int, memcached_wait, int epoll, void *events, int most, int timeout)
+{
+    return 1;
+}
+
+/* What a worker does for a connection that is ready. */
+PROGRAM static void cache_serve(char *command, size_t command_length, char *answer, size_t answer_length)
+{
+    struct iovec piece = {answer, answer_length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    cache_command_length = (long)command_length;
+    cache_answer_length = (long)answer_length;
+    sonde_wrap_memcached_wait(3, NULL, 32, -1);
+    sonde_wrap_memcached_read(cache_client, command, command_length);
+    sonde_wrap_memcached_sendmsg(cache_client, &message, 0);
+}
+
+static char cache_get[] = "get order:17\r\n", cache_stored[] = "STORED\r\n", cache_end[] = "END\r\n";
+static char cache_get_answer[126], cache_set[1199], cache_gets[16 * (sizeof(cache_get) - 1)],
+    cache_ends[16 * (sizeof(cache_end) - 1)];
+
+PROGRAM static void memcached_get(void)
+{
+    cache_serve(cache_get, sizeof(cache_get) - 1, cache_get_answer, sizeof(cache_get_answer));
+}
+PROGRAM static void memcached_set(void)
+{
+    cache_serve(cache_set, sizeof(cache_set), cache_stored, sizeof(cache_stored) - 1);
+}
+PROGRAM static void memcached_pipeline(void)
+{
+    cache_serve(cache_gets, sizeof(cache_gets), cache_ends, sizeof(cache_ends));
+}
+
+static void fill(char *to, size_t size, const char *head, const char *tail)
+{
+    memset(to, 'x', size);
+    memcpy(to, head, strlen(head));
+    memcpy(to + size - strlen(tail), tail, strlen(tail));
+}
+
+static void prepare_memcached(void)
+{
+    static int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        abort();
+    cache_client = pair[0];
+    fill(cache_get_answer, sizeof(cache_get_answer), "VALUE order:17 0 98\r\n", "\r\nEND\r\n");
+    fill(cache_set, sizeof(cache_set), "set order:17 0 0 1174\r\n", "\r\n");
+    for (unsigned i = 0; i < 16; i++) {
+        memcpy(cache_gets + i * (sizeof(cache_get) - 1), cache_get, sizeof(cache_get) - 1);
+        memcpy(cache_ends + i * (sizeof(cache_end) - 1), cache_end, sizeof(cache_end) - 1);
+    }
+    sonde_orig_memcached_read = memcached_read;
+    sonde_orig_memcached_sendmsg = memcached_sendmsg;
+    sonde_orig_memcached_wait = memcached_wait;
 }
 
 /* ---- the program: Node ---- */
@@ -550,12 +624,15 @@ static void prepare_carried(void)
 /* ---- the scenes, in this order: what is prepared stays so ---- */
 
 const struct scene scenes[] = {
-    {"redis-get", redis_get, prepare_redis},        /* a read with one command */
-    {"redis-pipeline-16", redis_pipeline, NULL},    /* a read with 16 commands */
-    {"redis-nested", redis_nested, NULL},           /* a command that executes another one */
-    {"redis-reply", redis_reply, NULL},             /* beforeSleep with one reply */
-    {"redis-key-changed", redis_key_changed, NULL}, /* what a SET costs more than a GET */
-    {"redis-iteration", redis_iteration, NULL},     /* of the loop: all that one GET costs */
+    {"redis-get", redis_get, prepare_redis},             /* a read with one command */
+    {"redis-pipeline-16", redis_pipeline, NULL},         /* a read with 16 commands */
+    {"redis-nested", redis_nested, NULL},                /* a command that executes another one */
+    {"redis-reply", redis_reply, NULL},                  /* beforeSleep with one reply */
+    {"redis-key-changed", redis_key_changed, NULL},      /* what a SET costs more than a GET */
+    {"redis-iteration", redis_iteration, NULL},          /* of the loop: all that one GET costs */
+    {"memcached-get", memcached_get, prepare_memcached}, /* a wait, one command read, 98 bytes answered */
+    {"memcached-set", memcached_set, NULL},              /* the same with 1,174 bytes stored */
+    {"memcached-pipeline-16", memcached_pipeline, NULL}, /* 16 keys that are not there */
     {"node-callback", plain_callback, prepare_node},
     {"node-async-init", async_init, NULL},
     {"node-encode-short", encode, NULL}, /* too short for a record */

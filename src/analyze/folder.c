@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "targets/memcached/model.h"
 #include "targets/redis/model.h"
 #include "trace/pass.h"
 #include "trace/trace.h"
@@ -212,18 +213,19 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
 }
 
 static int read_all(struct trace *trace, const struct folder_reading *reading, struct analysis *analysis,
-                    struct redis_model *redis, struct problem *problem)
+                    struct redis_model *redis, struct memcached_model *memcached, struct problem *problem)
 {
     struct emit emit = {0};
     struct ending ending = {reading, analysis};
     _cleanup_(states_freep) struct states *states = NULL;
-    struct pass passes[3] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis},
-                             redis_model_pass(redis)};
+    struct pass passes[4] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis},
+                             redis_model_pass(redis),
+                             memcached_model_pass(memcached)};
     int r = reading->states ? start_states(trace, reading, &emit, &states) : 0;
     if (states)
-        passes[2] = states_pass(states);
+        passes[3] = states_pass(states);
     if (r >= 0)
-        r = trace_run(trace, passes, states ? 3 : 2, on_progress, &ending);
+        r = trace_run(trace, passes, states ? 4 : 3, on_progress, &ending);
     if (r >= 0 && emit.states)
         r = history_close(emit.states, analysis_counts(analysis)->last_ns + 1, &emit.problem);
     history_free(emit.states);
@@ -240,6 +242,7 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
     _cleanup_(trace_closep) struct trace *trace = NULL;
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
     _cleanup_(redis_model_freep) struct redis_model *redis = NULL;
+    _cleanup_(memcached_model_freep) struct memcached_model *memcached = NULL;
     struct report report = {0};
     uint64_t started_ns = clock_monotonic_ns();
     reading->analyze->folder = folder;
@@ -253,11 +256,15 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
     if (r >= 0)
         r = redis_model_new(&(struct redis_options){reading->analyze->slow_command_ns}, &redis);
     if (r >= 0)
-        r = read_all(trace, reading, analysis, redis, problem);
+        r = memcached_model_new(&memcached);
+    if (r >= 0)
+        r = read_all(trace, reading, analysis, redis, memcached, problem);
     if (r >= 0)
         r = analysis_report(analysis, &report);
     if (r >= 0)
         r = redis_model_report(redis, &report);
+    if (r >= 0)
+        r = memcached_model_report(memcached, &report);
     if (r >= 0)
         report_sort(&report);
     if (r < 0) {

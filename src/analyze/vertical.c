@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/vertical.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,11 @@ static void add_call_words(struct text *to, const struct vspan *span)
         text_addf(to, ": %lld", (long long)span->result);
 }
 
+static const char *store_name(const struct vspan *span)
+{
+    return span->wire == SONDE_wire_memcached ? "Memcached" : "Redis";
+}
+
 static void add_words(struct text *to, const struct line *line)
 {
     const struct vspan *span = line->span;
@@ -198,13 +204,17 @@ static void add_words(struct text *to, const struct line *line)
         return;
     }
     if (line->part == PART_QUEUE) {
-        text_add(to, span->kind == VSPAN_pool ? "waits for a pool thread" : "on its way, queued in Redis");
+        if (span->kind == VSPAN_pool)
+            text_add(to, "waits for a pool thread");
+        else
+            text_addf(to, "on its way, queued in %s", store_name(span));
         return;
     }
     if (line->part == PART_WORK) {
-        text_addf(to,
-                  span->kind == VSPAN_pool ? "runs on pool thread %lld" : "executes in Redis, process %lld",
-                  span->kind == VSPAN_pool ? (long long)span->peer_tid : (long long)span->peer_pid);
+        if (span->kind == VSPAN_pool)
+            text_addf(to, "runs on pool thread %" PRId64, span->peer_tid);
+        else
+            text_addf(to, "executes in %s, process %" PRId64, store_name(span), span->peer_pid);
         if (span->timed)
             add_spent(to, &span->spent, line->took_ns);
         return;

@@ -71,6 +71,9 @@ int target_write(struct target *target, uint64_t address, const void *data, size
 /* Notes what cannot be seen. Texts are copied. */
 void target_miss(struct target *target, const char *what, const char *why, const char *remedy);
 
+/* "Redis 7.2.4": a name and a version of three parts, 0xMMmmpp. */
+void target_say_version(char *buffer, size_t size, const char *name, uint32_t version);
+
 /* The constant that a function returns at once (mov $N, %eax; ret), 0 when it does something else. */
 uint32_t target_constant(struct target *target, const char *function);
 

@@ -8,7 +8,6 @@
 #include "analyze/folder.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/progress.h"
 #include "cli/reading.h"
 #include "cli/redis_text.h"
 #include "targets/memcached/summary.h"
@@ -16,29 +15,19 @@
 
 enum { DURATION = 32 };
 
-static int show_progress(void *context, uint64_t done, uint64_t total)
-{
-    progress_show(context, done, total);
-    return 0;
-}
-
 static int read_model(const char *folder, struct problem *problem, struct memcached_model **ret_model,
                       struct report *report)
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
     _cleanup_(memcached_model_freep) struct memcached_model *model = NULL;
-    struct progress progress = {0};
-    int r = trace_open(folder, NULL, problem, &trace);
-    if (r < 0)
-        return r;
-    r = memcached_model_new(&model);
-    if (r >= 0) {
-        struct pass pass = memcached_model_pass(model);
-        r = trace_run(trace, &pass, 1, show_progress, &progress);
-    }
-    progress_clear(&progress);
+    int r = memcached_model_new(&model);
+    if (r >= 0)
+        r = reading_pass(folder, memcached_model_pass(model), problem, &trace);
+    if (r >= 0)
+        r = memcached_model_report(model, report);
     if (r < 0)
         return problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
+    report_sort(report);
     folder_add_limits(report, folder, trace);
     *ret_model = model;
     model = NULL;
@@ -122,10 +111,13 @@ static void add_server(struct text *to, struct memcached_server *server, const s
             say_ns((uint64_t)sketch_quantile(&server->queued, 0.5), half),
             say_ns((uint64_t)sketch_quantile(&server->queued, 0.99), most));
     if (server->unread_bytes)
-        text_addf(to,
-                  "   %s from clients were not understood (TLS): their commands "
-                  "are not counted.\n",
+        text_addf(to, "   %s from clients were not understood: their commands are not counted.\n",
                   redis_say_bytes(server->unread_bytes, in));
+    if (server->datagrams) {
+        text_add(to, "   ");
+        prose_count(to, server->datagrams, "answer");
+        text_add(to, " went out by UDP: those commands are not counted.\n");
+    }
     if (server->lost) {
         text_add(to, "   ");
         prose_count(to, server->lost, "event");
@@ -147,6 +139,10 @@ static int print_model(struct memcached_model *model, struct report *report, boo
     if (!model->servers.count)
         text_add(&out, "No Memcached server is in this recording. Record one with `sonde run -- memcached "
                        "...`, or attach to\nthe process of one that runs: `sonde attach PID`.\n");
+    if (report->findings.count) {
+        prose_findings(&out, report, style, reading_width(1));
+        text_add(&out, "\n");
+    }
     array_foreach (&model->servers, server)
         add_server(&out, server, style);
     report->overhead.count = 0;
@@ -181,7 +177,7 @@ static int run(const struct command *self, int argc, char **argv)
 }
 
 static const struct option_row ROWS[] = {
-    {"json", .text = "print one JSON document: servers", .type = OPTION_FLAG,
+    {"json", .text = "print one JSON document: findings, servers", .type = OPTION_FLAG,
      .at = offsetof(struct reading_options, json)},
     {NULL},
 };
@@ -191,9 +187,11 @@ const struct command command_memcached = {
     .name = "memcached",
     .arguments = "[OPTION...] DIR",
     .summary = "Show what Memcached servers did: commands, hits and misses, threads",
-    .help = "For each Memcached server in a recording: its commands by name with their number, hits, misses, "
-            "execution\ntimes and bytes, how long connections waited for others, and what each thread did. "
-            "Exits with 4 when\nevents were lost, else 0.\n",
+    .help = "Findings come first: keys that were suddenly missing, a thread with most of the work. Then, for "
+            "each\nMemcached server in a recording: its commands by name with their number, hits, misses, "
+            "execution times\nand bytes, how long connections waited for others, and what each thread did. "
+            "TLS is understood; what\ncomes by UDP is not, and evictions are not seen: both are said. Exits "
+            "with 4 when events were lost,\nelse 0.\n",
     .options = OPTIONS,
     .examples = "  sonde run -o /tmp/trace -- memcached -p 11311\n"
                 "  sonde memcached /tmp/trace\n"

@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/follow.h"
-#include "cli/progress.h"
 #include "cli/reading.h"
 #include "cli/recording.h"
 #include "cli/redis_live.h"
@@ -27,31 +26,14 @@
 
 /* ---- reading ---- */
 
-static int show_progress(void *context, uint64_t done, uint64_t total)
-{
-    progress_show(context, done, total);
-    return 0;
-}
-
-static int read_pass(struct trace *trace, struct redis_model *model, struct progress *progress)
-{
-    struct pass pass = redis_model_pass(model);
-    return trace_run(trace, &pass, 1, show_progress, progress);
-}
-
 static int read_model(const char *folder, const struct analyze_options *options, struct problem *problem,
                       struct redis_model **ret_model, struct report *report)
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
     _cleanup_(redis_model_freep) struct redis_model *model = NULL;
-    struct progress progress = {0};
-    int r = trace_open(folder, NULL, problem, &trace);
-    if (r < 0)
-        return r;
-    r = redis_model_new(&(struct redis_options){options->slow_command_ns}, &model);
+    int r = redis_model_new(&(struct redis_options){options->slow_command_ns}, &model);
     if (r >= 0)
-        r = read_pass(trace, model, &progress);
-    progress_clear(&progress);
+        r = reading_pass(folder, redis_model_pass(model), problem, &trace);
     if (r >= 0)
         r = redis_model_report(model, report);
     if (r >= 0)

@@ -38,6 +38,7 @@ static const struct confined_command COMMANDS[] = {
     {"report", .scripts = true, .writes = "html", .temporary = "html"},
     {"spans", .scripts = true},
     {"redis", .scripts = true, .optional = true},
+    {"memcached"},
     {"trace", .scratch = true, .writes = "output"},
     {"convert", .scratch = true, .writes = "output", .folder = "to=ctf"},
     {"diagnose", .scripts = true, .reads = "table mapping normal", .writes = "bundle"},

@@ -13,6 +13,7 @@
 #include "base/schema.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "trace/trace.h"
 
 static int show_progress(void *context, struct analysis *analysis, uint64_t done, uint64_t total)
 {
@@ -29,6 +30,28 @@ int reading_run(const char *folder, struct analyze_options *options, struct prob
     int r = folder_read(folder, &reading, problem, ret_analysis, ret_report);
     progress_clear(&progress);
     return r;
+}
+
+static int show_pass(void *context, uint64_t done, uint64_t total)
+{
+    progress_show(context, done, total);
+    return 0;
+}
+
+int reading_pass(const char *folder, struct pass pass, struct problem *problem, struct trace **ret_trace)
+{
+    _cleanup_(trace_closep) struct trace *trace = NULL;
+    struct progress progress = {0};
+    int r = trace_open(folder, NULL, problem, &trace);
+    if (r < 0)
+        return r;
+    r = trace_run(trace, &pass, 1, show_pass, &progress);
+    progress_clear(&progress);
+    if (r < 0)
+        return problem_set(problem, r, "%s: %s", folder, strerror(-r));
+    *ret_trace = trace;
+    trace = NULL;
+    return 0;
 }
 
 /* ---- for the terminal ---- */

@@ -8,11 +8,16 @@
 #include "base/problem.h"
 #include "cli/options.h"
 #include "finding/prose.h"
+#include "trace/pass.h"
 
 /* Reads the trace to its end. 0 or a negative errno with problem set. The report has findings, losses,
  * overhead and what is missing; the caller frees both. */
 int reading_run(const char *folder, struct analyze_options *options, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report);
+
+/* Opens a trace and gives it to one pass. *ret_trace, which the caller closes, is set on success. 0 or a
+ * negative errno with problem set. */
+int reading_pass(const char *folder, struct pass pass, struct problem *problem, struct trace **ret_trace);
 
 /* Styles for a descriptor, and its width in columns (100 unless it is a terminal or COLUMNS is set). */
 const struct prose_style *reading_style(int fd);

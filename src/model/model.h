@@ -131,7 +131,8 @@ struct connection {
     ARRAY(uint64_t) waiting;
     size_t first_waiting;
     uint64_t unclaimed; /* serial of the newest request whose sender's record has not come yet */
-    ARRAY(struct executed_command) early; /* redis */
+    ARRAY(struct executed_command) early; /* a store's: executed, and the client's call is not known yet */
+    uint8_t tells;    /* a store's: it numbers the commands that it executes as the client does */
     uint64_t current; /* the newest request read: what the parser's next callbacks are about */
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */

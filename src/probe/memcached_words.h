@@ -4,6 +4,7 @@
 #ifndef PROBE_MEMCACHED_WORDS_H
 #define PROBE_MEMCACHED_WORDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { CACHE_WORD_MAX = 10 };
@@ -36,7 +37,19 @@ static const struct {
     {"stats", 0, 0, CACHE_MANAGES},  {"flush_all", 0, 0, CACHE_MANAGES}, {"verbosity", 0, 0, CACHE_MANAGES},
     {"quit", 0, 0, CACHE_MANAGES},
 };
-enum { CACHE_WORDS_COUNT = sizeof(CACHE_WORDS) / sizeof(CACHE_WORDS[0]) };
+enum { CACHE_WORDS_COUNT = sizeof(CACHE_WORDS) / sizeof(CACHE_WORDS[0]), CACHE_QUIT = CACHE_WORDS_COUNT - 1 };
+
+/* Whether a client that has sent such a command with "noreply" gets no answer. */
+static inline uint8_t cache_silent(uint8_t does, bool noreply)
+{
+    return noreply && does & (CACHE_STORES | CACHE_CHANGES | CACHE_MANAGES);
+}
+
+/* Whether a client counts a command among those that it waits for; the server's end counts the same. */
+static inline uint8_t cache_counted(unsigned word, bool noreply)
+{
+    return !cache_silent(CACHE_WORDS[word].does, noreply) && word != CACHE_QUIT;
+}
 
 /* The codes of the binary protocol, by number. quiet: they are answered only when something is to be said.
  * What has no length is not told apart. */
@@ -52,7 +65,13 @@ static const struct {
     {"append", 6, 1},  {"prepend", 7, 1}, {"verbosity", 9, 0}, {"touch", 5, 0},     {"gat", 3, 0},
     {"gat", 3, 1},
 };
-enum { CACHE_CODES_COUNT = sizeof(CACHE_CODES) / sizeof(CACHE_CODES[0]) };
+enum { CACHE_CODES_COUNT = sizeof(CACHE_CODES) / sizeof(CACHE_CODES[0]), CACHE_SASL = 0x20 };
+
+static inline uint8_t cache_code_counted(unsigned code)
+{
+    return code >= CACHE_SASL ||
+           (code < CACHE_CODES_COUNT && CACHE_CODES[code].length && !CACHE_CODES[code].quiet);
+}
 
 /* The word's place in the table, or -1. */
 static inline int cache_word(const char *bytes, uint32_t length)

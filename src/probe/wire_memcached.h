@@ -16,7 +16,7 @@ enum { CACHE_START, CACHE_WORD, CACHE_ARGUMENTS, CACHE_DATA, CACHE_HEADER, CACHE
 
 enum { CACHE_MAGIC = 0x80, CACHE_HEADER_BYTES = 24, CACHE_DATA_MAX = 1 << 30 };
 
-enum { CACHE_SASL = 0x20, CACHE_CODE_LAST = 0x24 };
+enum { CACHE_CODE_LAST = 0x24 };
 
 /* commands->items: which word, the number of the argument that is read, how much of "noreply" it has matched.
  */
@@ -77,9 +77,9 @@ static inline int cache_gathered(uint64_t value)
 static inline uint32_t cache_line(struct probe_thread *self, struct commands *d, uint32_t begun,
                                   uint32_t *operation)
 {
-    enum { NOREPLY = 7, QUIT_WORD = CACHE_WORDS_COUNT - 1 };
+    enum { NOREPLY = 7 };
     unsigned word = d->items & CACHE_WORD_BITS;
-    bool answered = (d->items >> CACHE_NOREPLY_SHIFT & 0xff) != NOREPLY && word != QUIT_WORD;
+    bool answered = cache_counted(word, (d->items >> CACHE_NOREPLY_SHIFT & 0xff) == NOREPLY);
     d->state = CACHE_WORDS[word].size_at ? CACHE_DATA : CACHE_START;
     d->skip = d->value + 2;
     d->value = 0;
@@ -123,9 +123,7 @@ static inline uint32_t cache_header(struct probe_thread *self, struct commands *
     d->skip = d->value;
     d->lost = code > CACHE_CODE_LAST || d->value >= CACHE_DATA_MAX;
     d->state = d->skip ? CACHE_BODY : CACHE_START;
-    bool answered =
-        !d->lost && (code >= CACHE_SASL ||
-                     (code < CACHE_CODES_COUNT && CACHE_CODES[code].length && !CACHE_CODES[code].quiet));
+    bool answered = !d->lost && cache_code_counted(code);
     if (answered && code < CACHE_CODES_COUNT)
         cache_name(self, CACHE_CODES[code].word, begun + 1, operation);
     return answered;

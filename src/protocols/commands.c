@@ -83,6 +83,8 @@ struct call *command_executed(struct analysis *a, struct thread *thread, struct 
                               const struct executed_command *done)
 {
     struct call *call = call_of(c, done->number);
+    if (c)
+        c->tells = done->number != 0;
     if (call && !call->work_end_ns) {
         joined(a, call, done, thread->process->pid);
         queued_behind(a, thread, call, done->client_id, done->start_ns);
@@ -172,6 +174,14 @@ static size_t count_going_on(const struct analysis *a, const struct thread *thre
     return most;
 }
 
+/* Whether the server's end says which of the client's commands it has executed. It cannot where one of the
+ * two was attached to after the connection was opened, or the server's end does not understand its bytes. */
+static bool server_tells(const struct connection *client)
+{
+    bool numbered = !calls_open(client) || client->calls.at[client->first_call].number;
+    return numbered && client->mirror && client->mirror->tells;
+}
+
 /* How many of the oldest commands these bytes can answer: those whose replies were written before the read
  * began surely, those executed before it ended perhaps, since a server records a write only when it has
  * returned, and by then the bytes may have been read. Of a server that is not traced, those up to the newest
@@ -187,7 +197,7 @@ size_t command_replies(const struct analysis *a, const struct thread *thread, co
             (call->work_end_ns && call->work_end_ns <= io->end_ns))
             answered = sent;
     }
-    if (c->mirror)
+    if (server_tells(c))
         return answered;
     size_t going_on = sent > 1 ? count_going_on(a, thread, c, sent, io) : 0;
     return going_on ? going_on : sent;
@@ -235,26 +245,26 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
 {
     if (!(io->count & POLLIN_BIT))
         return;
+    bool tells = server_tells(c);
     bool alone = replies == 1; /* something was read, and it can be nothing else */
     /* A write whose record ends while the read goes on may have been read; it was if its request went on. */
-    size_t went_on = c->mirror && replies > 1 ? count_going_on(a, thread, c, replies, io) : 0;
+    size_t went_on = tells && replies > 1 ? count_going_on(a, thread, c, replies, io) : 0;
     /* The server was taken off its processor before it had noted its write: what it had executed by then, it
      * wrote. */
     const struct call *first = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
-    bool unnoted = c->mirror && first && (!first->ready_ns || first->ready_ns > io->end_ns);
+    bool unnoted = tells && first && (!first->ready_ns || first->ready_ns > io->end_ns);
     for (size_t n = 0; calls_open(c); n++) {
         const struct call *call = &c->calls.at[c->first_call];
         uint64_t written_ns = unnoted ? call->work_end_ns : call->ready_ns;
-        bool before = c->mirror ? n < went_on || (written_ns && written_ns <= io->start_ns) : n < replies;
+        bool before = tells ? n < went_on || (written_ns && written_ns <= io->start_ns) : n < replies;
         if (call->sent_ns >= io->start_ns || (!before && !alone))
             break;
         alone = false;
-        if (!c->mirror)
+        if (!tells)
             perhaps_ended(a, call, 0);
         call_finish_first(a, c, io->start_ns);
     }
     /* Of a server that is not traced, these may have been answered, too, without a request going on. */
-    for (size_t i = c->first_call; !c->mirror && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns;
-         i++)
+    for (size_t i = c->first_call; !tells && i < c->calls.count && c->calls.at[i].sent_ns < io->start_ns; i++)
         perhaps_ended(a, &c->calls.at[i], io->start_ns);
 }

@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
+import dgram from 'node:dgram';
 import net from 'node:net';
 import path from 'node:path';
-import { SONDE, eventually, finish, freePort, isRoot, manifestOf, sonde, start, temporary } from './helper.mjs';
+import tls from 'node:tls';
+import { SONDE, eventually, finish, freePort, isRoot, manifestOf, outline, reportOf, root, sonde, start, temporary } from './helper.mjs';
+import { certificate } from './redis.mjs';
 
 const OPTIONS = ['-l', '127.0.0.1', '-U', '0', '-t', '2', ...(isRoot ? ['-u', 'root'] : [])];
 
@@ -12,8 +15,8 @@ const OPTIONS = ['-l', '127.0.0.1', '-U', '0', '-t', '2', ...(isRoot ? ['-u', 'r
 class Client {
     sent = 0;
     got = '';
-    constructor(t, port) {
-        this.socket = net.connect({ port, host: '127.0.0.1' }).setEncoding('latin1');
+    constructor(t, socket) {
+        this.socket = socket.setEncoding('latin1');
         this.socket.on('data', (text) => { this.got += text; this.waiting?.(); });
         this.socket.on('error', () => {});
         t.after(() => this.socket.destroy());
@@ -43,7 +46,7 @@ const connects = async (t, port) => {
         const probe = net.connect({ port, host: '127.0.0.1' }, () => { probe.destroy(); resolve(true); });
         probe.on('error', () => resolve(false));
     }));
-    return new Client(t, port);
+    return new Client(t, net.connect({ port, host: '127.0.0.1' }));
 };
 
 async function modelOf(t, trace) {
@@ -129,10 +132,10 @@ test('a stripped memcached that is started: commands, hits and misses, bytes, by
     await run.ended;
     const [program] = manifestOf(trace).processes;
     assert.equal(program.runtime, 'memcached');
-    assert.deepEqual(program.missing, []);
+    assert.deepEqual(program.missing.map(({ what }) => what), ["Memcached's evictions"]);
     const model = await modelOf(t, trace);
     check(model, stats, client);
-    assert.match(model.server.name, /^memcached/);
+    assert.equal(model.server.name, `memcached:${port}`);
     assert.doesNotMatch((await finish(t, SONDE, ['report', trace])).stdout, /Redis commands/);
     const last = await statesOf(t, trace), { hits_count: hits, misses_count: misses } = sums(model.server);
     assert.deepEqual(['Keys/Hits', 'Keys/Misses', 'Bytes in', 'Bytes out', 'Connections'].map(last), [hits, misses, client.sent, client.got.length, 0]);
@@ -212,6 +215,84 @@ test('the binary protocol is counted like text; what is neither is said to be un
     assert.deepEqual([bytes('bytes'), bytes('reply_bytes')], [client.sent, client.got.length]);
     const { stdout } = await finish(t, SONDE, ['memcached', trace]);
     assert.match(stdout, /10 B from clients were not understood/);
+});
+
+test('TLS: the commands and bytes that the client has', async (t) => {
+    const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+    const { certificate: chain, key } = certificate(folder);
+    const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'memcached', '-p', port, ...OPTIONS, '-Z', '-o', `ssl_chain_cert=${chain},ssl_key=${key}`);
+    await connects(t, port);
+    const client = new Client(t, tls.connect({ port, host: '127.0.0.1', rejectUnauthorized: false }));
+    await mixed(client);
+    const stats = await client.stats();
+    await client.close();
+    run.child.kill('SIGINT');
+    await run.ended;
+    check(await modelOf(t, trace), stats, client);
+});
+
+test('answers by UDP are counted, and their commands are said not to be', async (t) => {
+    const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+    const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'memcached', '-p', port, '-l', '127.0.0.1', '-U', port, '-t', '2', ...(isRoot ? ['-u', 'root'] : []));
+    const client = await connects(t, port), socket = dgram.createSocket('udp4'), answers = [];
+    t.after(() => socket.close());
+    socket.on('message', (message) => answers.push(message.toString('latin1', 8)));
+    for (let n = 0; n < 3; n++) {
+        socket.send(Buffer.from(`\0${String.fromCharCode(n)}\0\0\0\x01\0\0get nothing\r\n`, 'latin1'), port, '127.0.0.1');
+        await eventually('it is answered', () => answers.length > n);
+    }
+    assert.deepEqual(answers, Array(3).fill('END\r\n'));
+    await client.close();
+    run.child.kill('SIGINT');
+    await run.ended;
+    const { server } = await modelOf(t, trace);
+    assert.deepEqual([server.udp_answers_count, server.commands.length], [3, 0]);
+    assert.match((await finish(t, SONDE, ['memcached', trace])).stdout, /3 answers went out by UDP: those commands are not counted/);
+});
+
+test('keys that are suddenly gone are a finding, and those that never were are none', async (t) => {
+    for (const flushed of [true, false]) {
+        const folder = temporary(t), port = await freePort(), trace = path.join(folder, 'trace');
+        const run = sonde(t, 'run', '--quiet', '--no-kernel', '-o', trace, '--', 'memcached', '-p', port, ...OPTIONS);
+        const client = await connects(t, port);
+        const ask = async (count) => { for (let n = 0; n < count; n += 100) await client.ask(`get ${Array.from({ length: 100 }, (_, i) => `key${i}`).join(' ')}\r\n`, 'END\r\n'); };
+        if (flushed) for (let n = 0; n < 95; n++) await client.ask(`set key${n} 0 0 1\r\nx\r\n`, 'STORED\r\n');
+        await ask(5000);
+        if (flushed) await client.ask('flush_all\r\n', 'OK\r\n');
+        await ask(3000);
+        await client.close();
+        run.child.kill('SIGINT');
+        await run.ended;
+        for (const report of [await reportOf(t, trace), JSON.parse((await finish(t, SONDE, ['memcached', '--json', trace])).stdout)]) {
+            assert.deepEqual(report.findings.map((f) => f.kind), flushed ? ['memcached-misses'] : [], outline(report));
+            if (!flushed) continue;
+            const [{ evidence, severity }] = report.findings;
+            assert.equal(severity, 'warning');
+            assert.deepEqual([evidence.asked_count, evidence.missed_count, evidence.missed_share], [3000, 3000, 1]);
+            assert.ok(Math.abs(evidence.usual_share - 0.05) < 1e-9 && evidence.flushed_ns > 0, JSON.stringify(evidence));
+        }
+        const { stdout } = await finish(t, SONDE, ['memcached', trace]);
+        if (flushed) assert.match(stdout, /3000 of 3000 keys that memcached:\d+ was asked for were suddenly\s+not\s+there/);
+    }
+});
+
+test("a traced service's commands are joined to what the server did, and are those of its own record", async (t) => {
+    const trace = path.join(temporary(t), 'trace'), program = path.join(root, 'tests/system/programs/cached.js');
+    const run = await finish(t, SONDE, ['run', '--quiet', '--no-kernel', '-o', trace, '--', process.execPath, program, 60]);
+    assert.equal(run.status, 0, run.describe());
+    const record = JSON.parse(run.stdout.split('\n').find((line) => line.startsWith('{'))), { server } = await modelOf(t, trace);
+    assert.deepEqual([server.commands.reduce((sum, c) => sum + c.commands_count, 0), sums(server).bytes, sums(server).reply_bytes], [record.commands, record.sent, record.got]);
+    const { attribution } = await reportOf(t, trace);
+    assert.equal(attribution.redis_joined_count, record.commands);
+    const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '1000', trace])).stdout);
+    const mine = requests.filter((r) => r.path.startsWith('/n/'));
+    assert.equal(mine.length, record.requests);
+    for (const request of mine) {
+        const spans = request.spans.filter((s) => s.layer === 'memcached');
+        assert.ok(request.state === 'finished' && spans.length >= 3, JSON.stringify(request));
+        for (const s of spans)
+            assert.ok(s.start_ns <= s.work_start_ns && s.work_start_ns <= s.work_end_ns && s.work_end_ns <= s.end_ns && s.peer_process === server.pid, JSON.stringify(s));
+    }
 });
 
 test('a recording without Memcached says so', async (t) => {

@@ -17,11 +17,16 @@ export const lines = (count, line) => Array.from({ length: count }, (_, n) => li
 export const command = (...words) => Buffer.concat([Buffer.from(`*${words.length}\r\n`),
     ...words.flatMap((word) => [Buffer.from(`$${Buffer.byteLength(word)}\r\n`), Buffer.from(word), Buffer.from('\r\n')])]);
 
-// Makes a key and a certificate in the folder: the options of a server that uses them.
-export function tlsOptions(folder, port) {
+// Makes a key and a certificate for localhost in the folder: their files.
+export function certificate(folder) {
     execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'key.pem', '-out', 'certificate.pem', '-days', '2', '-subj', '/CN=localhost'], { cwd: folder, stdio: 'ignore' });
-    const file = (name) => path.join(folder, name);
-    return ['--tls-port', port, '--tls-cert-file', file('certificate.pem'), '--tls-key-file', file('key.pem'), '--tls-ca-cert-file', file('certificate.pem'), '--tls-auth-clients', 'no'];
+    return { certificate: path.join(folder, 'certificate.pem'), key: path.join(folder, 'key.pem') };
+}
+
+// The options of a server that uses such a certificate.
+export function tlsOptions(folder, port) {
+    const files = certificate(folder);
+    return ['--tls-port', port, '--tls-cert-file', files.certificate, '--tls-key-file', files.key, '--tls-ca-cert-file', files.certificate, '--tls-auth-clients', 'no'];
 }
 
 // Ends the value in one TLS record together with the beginning of the next, sends one more record, and closes its

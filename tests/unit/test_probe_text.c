@@ -146,6 +146,59 @@ static void it_begins_anew_behind_an_answer(void **state)
     assert_string_equal(said(&c), "get 1x1 answered 0 hits 0 refused 0 errors 0 in 7 out 0 unread 28");
 }
 
+/* Of each run the number that its client gives the first of its commands. */
+static void expect_numbers(struct cache_connection *c, const char *commands, size_t length,
+                           const uint64_t *numbers, size_t count)
+{
+    commands_read(c, commands, length);
+    assert_int_equal(c->run_count, count);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(c->runs[i].first, numbers[i]);
+}
+
+#define EXPECT_NUMBERS(c, commands, ...)                                               \
+    expect_numbers(c, commands, sizeof(commands) - 1, (const uint64_t[]){__VA_ARGS__}, \
+                   sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void commands_have_the_numbers_of_their_client(void **state)
+{
+    struct cache_connection text = {0}, binary = {0}, midway = {.midway = 1, .unnumbered = 1};
+    EXPECT_NUMBERS(&text,
+                   "get a\r\nget b\r\nset a 0 0 1 noreply\r\nx\r\nget c\r\nmg a q\r\nget noreply\r\nquit\r\n",
+                   1, 0, 3, 4, 5, 0);
+    EXPECT_NUMBERS(&binary,
+                   "\x80\x09\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0k"  /* GETQ */
+                   "\x80\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"   /* NOOP */
+                   "\x80\x04\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0k", /* DELETE */
+                   0, 1, 2);
+    EXPECT_NUMBERS(&midway, "get a\r\nset a 0 0 1\r\nx\r\n", 0, 0);
+}
+
+/* Where the order of kinds is given up, so are their numbers; those of later ones are right. */
+static void numbers_are_given_up_with_the_order(void **state)
+{
+    struct cache_connection c = {0};
+    for (int n = 0; n < RUNS; n++)
+        commands_read(&c, n % 2 ? "get a\r\n" : "get a b\r\n", n % 2 ? 7 : 9);
+    assert_int_equal(c.runs[RUNS - 2].first, RUNS - 1);
+    commands_read(&c, "get a b\r\n", 9);
+    assert_int_equal(c.run_count, RUNS);
+    assert_int_equal(c.runs[RUNS - 2].first, 0);
+    assert_int_equal(c.runs[RUNS - 1].first, RUNS);
+    assert_int_equal(c.number, RUNS + 1);
+}
+
+/* The handshake is no text; what is decrypted afterwards counts from the beginning. */
+static void what_is_decrypted_begins_anew(void **state)
+{
+    struct cache_connection c = {0};
+    commands_read(&c, "\x16\3\1\0\5", 5);
+    assert_int_equal(c.unread_bytes, 5);
+    connection_is_encrypted(&c);
+    EXPECT_NUMBERS(&c, "get a\r\n", 1);
+    assert_string_equal(said(&c), "get 1x1 answered 0 hits 0 refused 0 errors 0 in 7 out 0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +209,9 @@ int main(void)
         cmocka_unit_test(the_binary_protocol_says_the_same),
         cmocka_unit_test(kinds_beyond_the_last_are_counted_with_their_like),
         cmocka_unit_test(it_begins_anew_behind_an_answer),
+        cmocka_unit_test(commands_have_the_numbers_of_their_client),
+        cmocka_unit_test(numbers_are_given_up_with_the_order),
+        cmocka_unit_test(what_is_decrypted_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

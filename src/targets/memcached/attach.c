@@ -15,13 +15,16 @@ static const struct hook HOOKS[] = {
     {"memcached_sendmsg", "sendmsg", MEMCACHED_1_6, 0, "answers, and with them hits and misses"},
     {"memcached_wait", "epoll_wait", MEMCACHED_1_6, 0, "when threads wait"},
     {"memcached_close", "close", MEMCACHED_1_6, 0, "when connections end"},
+    /* int (SSL *, void *, int), in both */
+    {"memcached_ssl_read", "SSL_read", MEMCACHED_1_6, 0, NULL},
+    {"memcached_ssl_write", "SSL_write", MEMCACHED_1_6, 0, NULL},
 };
 
 static const struct silent_rule SILENT[] = {
     {SONDE_EVENT_memcached_command, 200, SONDE_EVENT_memcached_wait, "memcached_wait"},
 };
 
-static const char *const LIBRARIES[] = {"libc.so", "ld-musl-", NULL};
+static const char *const LIBRARIES[] = {"libssl.so", "libc.so", "ld-musl-", NULL};
 
 /* "memcached 1.6.18" among the program's texts, as 0x10612; 0 when there is none. */
 static uint32_t version_of(const struct elf *elf)
@@ -56,20 +59,27 @@ static bool recognise(struct target *target)
     return target->versions[0] != 0;
 }
 
+static void layout(struct target *target, enum sonde_context context, struct sonde_config *config)
+{
+    config->own[MEMCACHED_SSL_GET_FD] = target_address(target, "SSL_get_fd");
+    target_miss(target, "Memcached's evictions", "it calls nothing for them that can be hooked",
+                "Its command `stats items` counts them by slab class.");
+}
+
+static const char *const PORT_OPTIONS[] = {"-p", "--port", NULL};
+
 static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)
 {
-    uint16_t port = 11211;
     char *name;
-    (void)line;
-    (void)ret_script;
-    listening_ports(target->proc, &port, 1);
-    return length && asprintf(&name, "memcached:%u", port) >= 0 ? name : NULL;
+    return length && asprintf(&name, "memcached:%u",
+                              listening_port(target->proc, line, length, PORT_OPTIONS, 11211)) >= 0
+               ? name
+               : NULL;
 }
 
 static void describe(const struct target *target, char *buffer, size_t size)
 {
-    uint32_t version = target->versions[0];
-    snprintf(buffer, size, "Memcached %u.%u.%u", version >> 16, version >> 8 & 255, version & 255);
+    target_say_version(buffer, size, "Memcached", target->versions[0]);
 }
 
 const struct target_kind target_kind_memcached = {.runtime = SONDE_runtime_memcached,
@@ -79,5 +89,6 @@ const struct target_kind target_kind_memcached = {.runtime = SONDE_runtime_memca
                                                   .silent = SILENT,
                                                   .silent_count = ARRAY_SIZE(SILENT),
                                                   .recognise = recognise,
+                                                  .layout = layout,
                                                   .name = name,
                                                   .describe = describe};

@@ -1,6 +1,8 @@
-/* Memcached's side of requests: its connections are its clients', and it calls nobody. */
+/* Memcached's side of requests: its connections are its clients', it calls nobody, and what it executed is
+ * joined to the calls of those clients that are traced. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
+#include "protocols/commands.h"
 
 static bool connection_opened(struct analysis *a, struct connection *c)
 {
@@ -8,5 +10,38 @@ static bool connection_opened(struct analysis *a, struct connection *c)
     return true;
 }
 
-const struct analyzer analyzer_memcached = {
-    .name = "memcached", .runtime = SONDE_runtime_memcached, .connection_opened = connection_opened};
+/* Commands that were executed together: each began and ended within the whole. */
+static void command_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    struct process *process = thread->process;
+    struct connection *c = connection_get(process, (int32_t)I(e, memcached_command_fd),
+                                          (uint32_t)U(e, memcached_command_generation));
+    const char *name = process_name_of(process, U(e, memcached_command_name));
+    uint64_t count = U(e, memcached_command_commands), first = U(e, memcached_command_first_number);
+    struct executed_command done = {.number = first,
+                                    .start_ns = e->time_ns - event_duration(e),
+                                    .end_ns = e->time_ns,
+                                    .tid = thread->tid,
+                                    .name = name ? name : intern_string(a, "unknown command")};
+    if (!c || !c->mirror)
+        return;
+    for (uint64_t i = 0; i < MIN(count, (uint64_t)CALLS_MAX) && (first || !i); i++, done.number++)
+        command_executed(a, thread, c, &done);
+    commands_replied(a, c, e->time_ns);
+}
+
+static void close_event(struct analysis *a, struct thread *thread, const struct event *e)
+{
+    struct connection *c = connection_get(thread->process, (int32_t)I(e, memcached_close_fd),
+                                          (uint32_t)U(e, memcached_close_generation));
+    if (c)
+        connection_close(a, c);
+}
+
+static const struct event_reading EVENTS[] = {
+    {SONDE_EVENT_memcached_command, command_event}, {SONDE_EVENT_memcached_close, close_event}, {0}};
+
+const struct analyzer analyzer_memcached = {.name = "memcached",
+                                            .runtime = SONDE_runtime_memcached,
+                                            .events = EVENTS,
+                                            .connection_opened = connection_opened};

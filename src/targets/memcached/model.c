@@ -46,6 +46,25 @@ static struct memcached_command *command_get(struct memcached_server *server, co
                : &server->commands.at[server->commands.count - 1];
 }
 
+static bool reads(const char *name)
+{
+    static const char *const NAMES[] = {"get", "gets", "gat", "gats", "mg"};
+    for (size_t i = 0; i < ARRAY_SIZE(NAMES); i++)
+        if (strcmp(name, NAMES[i]) == 0)
+            return true;
+    return false;
+}
+
+static void count_misses(struct memcached_server *server, const char *name, const struct event *e)
+{
+    uint64_t keys = U(e, memcached_command_keys),
+             found = U(e, memcached_command_hits) + U(e, memcached_command_errors);
+    if (reads(name))
+        memcached_misses_add(&server->misses, e->time_ns, keys, keys - MIN(keys, found));
+    else if (strcmp(name, "flush_all") == 0)
+        memcached_misses_flush(&server->misses, e->time_ns);
+}
+
 static int command_event(struct memcached_model *model, struct memcached_server *server,
                          struct memcached_thread *thread, const struct event *e)
 {
@@ -64,6 +83,7 @@ static int command_event(struct memcached_model *model, struct memcached_server 
     command->reply_bytes += U(e, memcached_command_reply_bytes);
     command->time_ns += each_ns * count;
     command->worst_ns = MAX(command->worst_ns, each_ns);
+    count_misses(server, command->name, e);
     thread->commands += count;
     thread->command_ns += each_ns * count;
     int r = sketch_add_bin(&command->latency, sketch_bin(each_ns), count);
@@ -109,6 +129,8 @@ static int pass_event(void *self, const struct event *e)
         thread->waits++;
         thread->wait_ns += e->values[0].u;
         thread->woken_ns = e->time_ns;
+    } else if (e->id == SONDE_EVENT_memcached_datagram) {
+        server->datagrams++;
     } else {
         server->closed++;
         server->unread_bytes += U(e, memcached_close_unread_bytes);
@@ -117,8 +139,9 @@ static int pass_event(void *self, const struct event *e)
 }
 
 static const uint16_t WANTED[] = {
-    SONDE_EVENT_process_start,     SONDE_EVENT_probe_name,      SONDE_EVENT_net_connection, SONDE_EVENT_loss,
-    SONDE_EVENT_memcached_command, SONDE_EVENT_memcached_close, SONDE_EVENT_memcached_wait, 0};
+    SONDE_EVENT_process_start,  SONDE_EVENT_probe_name,         SONDE_EVENT_net_connection,
+    SONDE_EVENT_loss,           SONDE_EVENT_memcached_command,  SONDE_EVENT_memcached_close,
+    SONDE_EVENT_memcached_wait, SONDE_EVENT_memcached_datagram, 0};
 
 struct pass memcached_model_pass(struct memcached_model *model)
 {

@@ -16,7 +16,9 @@
 #include "base/array.h"
 #include "base/macro.h"
 #include "base/map.h"
+#include "finding/report.h"
 #include "span/sketch.h"
+#include "targets/memcached/misses.h"
 #include "trace/event_names.h"
 #include "trace/pass.h"
 
@@ -45,7 +47,9 @@ struct memcached_server {
     ARRAY(struct memcached_thread) threads;
     uint64_t connections, closed; /* that were seen, and that ended */
     uint64_t unread_bytes;        /* that clients sent and that were not understood */
-    uint64_t lost;                /* events of this process that were not recorded */
+    uint64_t datagrams;           /* answers sent by UDP, whose commands are not seen */
+    struct memcached_misses misses;
+    uint64_t lost; /* events of this process that were not recorded */
     /* From when its thread woke up to when a connection's commands were read: other connections came first.
      */
     struct sketch queued;
@@ -67,6 +71,9 @@ static inline void memcached_model_freep(struct memcached_model **model)
 {
     memcached_model_free(*model);
 }
+
+/* Adds what was found: keys that are suddenly missing, a thread with most of the work. 0 or -ENOMEM. */
+int memcached_model_report(const struct memcached_model *model, struct report *report);
 
 /* Keys that were asked for and were not there. */
 static inline uint64_t memcached_misses(const struct memcached_command *command)

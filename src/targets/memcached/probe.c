@@ -20,6 +20,8 @@ bool probe_wants_memcached(void)
     return event_base_loop != NULL;
 }
 
+typedef int ssl_get_fd_fn(const void *ssl);
+
 static struct cache_connection connections[DESCRIPTORS];
 static uint64_t opened;
 
@@ -35,6 +37,7 @@ static __attribute__((noinline)) void look(struct probe_thread *self, int fd, st
     c->key = (uint64_t)fd + 1 + __atomic_add_fetch(&opened, DESCRIPTORS, __ATOMIC_RELAXED);
     const struct descriptor *d = descriptor_use(self, fd, c->key);
     c->midway = d && d->unnumbered;
+    c->unnumbered = !d || d->unnumbered;
 }
 
 /* NULL when the descriptor is no client's. */
@@ -81,12 +84,19 @@ static void record(struct probe_thread *self, struct cache_connection *c, int fd
         struct run *run = &c->runs[i];
         uint32_t done = executed(run), name = done ? name_of(self, run->word) : 0;
         if (done) {
-            RECORD(self, memcached_command, self->cache_since_tsc, now, .bytes = run->bytes,
-                   .reply_bytes = run->reply_bytes, .name = name, .commands = done, .keys = done * run->keys,
-                   .hits = run->hits, .refused = run->refused, .errors = run->errors, .together = together,
-                   .generation = generation, .fd = fd);
-            uint32_t more = run->commands - done;
-            *run = (struct run){.word = run->word, .quiet = run->quiet, .keys = run->keys, .commands = more};
+            /* Of commands that are not executed yet it has an equal share. */
+            uint64_t bytes = done == run->commands ? run->bytes : run->bytes * done / run->commands;
+            RECORD(self, memcached_command, self->cache_since_tsc, now, .bytes = bytes,
+                   .reply_bytes = run->reply_bytes, .first_number = run->first, .name = name,
+                   .commands = done, .keys = done * run->keys, .hits = run->hits, .refused = run->refused,
+                   .errors = run->errors, .together = together, .generation = generation, .fd = fd);
+            *run = (struct run){.word = run->word,
+                                .quiet = run->quiet,
+                                .counted = run->counted,
+                                .keys = run->keys,
+                                .commands = run->commands - done,
+                                .bytes = run->bytes - bytes,
+                                .first = run->first ? run->first + done : 0};
         }
         if (run->commands)
             c->runs[left++] = *run;
@@ -106,24 +116,58 @@ static inline void burst_ends(struct probe_thread *self)
         record(self, c, fd, ticks());
 }
 
+/* ---- what passes a connection, as its client has it ---- */
+
+static inline void was_read(struct probe_thread *self, struct cache_connection *c, int fd, const char *bytes,
+                            long got)
+{
+    if (got > 0) {
+        c->in_bytes += (uint64_t)got;
+        commands_read(c, bytes, (uint64_t)got);
+        self->cache_fd = (uint32_t)fd + 1;
+    }
+    self->cache_since_tsc = ticks();
+}
+
+/* Before it is written, so that nobody has the answer of a command that is not recorded. Returns how many
+ * bytes are offered. */
+static inline uint64_t will_be_written(struct probe_thread *self, struct cache_connection *c, int fd,
+                                       const struct iovec *pieces, size_t count)
+{
+    uint64_t now = ticks(), total = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t known = c->ahead > total ? c->ahead - total : 0;
+        if (!c->lost && known < pieces[i].iov_len)
+            answers_written(c, (const char *)pieces[i].iov_base + known, pieces[i].iov_len - known);
+        total += pieces[i].iov_len;
+    }
+    record(self, c, fd, now);
+    self->cache_fd = 0;
+    return total;
+}
+
+static inline void was_written(struct probe_thread *self, struct cache_connection *c, uint64_t offered,
+                               long taken)
+{
+    uint64_t written = taken > 0 ? (uint64_t)taken : 0;
+    c->answered = 1;
+    c->ahead = (c->ahead > offered ? c->ahead : offered) - written;
+    c->out_bytes += written;
+    self->cache_since_tsc = ticks();
+}
+
 /* ---- hooks ---- */
 
 HOOK(long, memcached_read, int fd, void *buffer, size_t size)
 {
     struct probe_thread *self = THREAD_WANTING(memcached_command);
     struct cache_connection *c = self ? client_at(self, fd) : NULL;
-    if (!c)
+    if (!c || c->tls)
         return sonde_orig_memcached_read(fd, buffer, size);
     burst_ends(self);
     long got = sonde_orig_memcached_read(fd, buffer, size);
-    if (probe_stale(self))
-        return got;
-    if (got > 0) {
-        c->in_bytes += (uint64_t)got;
-        commands_read(c, buffer, (uint64_t)got);
-        self->cache_fd = (uint32_t)fd + 1;
-    }
-    self->cache_since_tsc = ticks();
+    if (!probe_stale(self))
+        was_read(self, c, fd, buffer, got);
     return got;
 }
 
@@ -131,25 +175,57 @@ HOOK(long, memcached_sendmsg, int fd, const struct msghdr *message, int flags)
 {
     struct probe_thread *self = THREAD_WANTING(memcached_command);
     struct cache_connection *c = self ? client_at(self, fd) : NULL;
-    if (!c)
+    bool datagram = self && !c && message->msg_name;
+    if (!c && !datagram)
         return sonde_orig_memcached_sendmsg(fd, message, flags);
-    uint64_t now = ticks(), total = 0;
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
-        const struct iovec *piece = &message->msg_iov[i];
-        uint64_t known = c->ahead > total ? c->ahead - total : 0;
-        if (!c->lost && known < piece->iov_len)
-            answers_written(c, (const char *)piece->iov_base + known, piece->iov_len - known);
-        total += piece->iov_len;
-    }
-    record(self, c, fd, now);
-    self->cache_fd = 0;
+    uint64_t offered = c ? will_be_written(self, c, fd, message->msg_iov, message->msg_iovlen) : 0;
     long taken = sonde_orig_memcached_sendmsg(fd, message, flags);
     if (probe_stale(self))
         return taken;
-    c->answered = 1;
-    c->ahead = (c->ahead > total ? c->ahead : total) - (taken > 0 ? (uint64_t)taken : 0);
-    c->out_bytes += taken > 0 ? (uint64_t)taken : 0;
-    self->cache_since_tsc = ticks();
+    if (c)
+        was_written(self, c, offered, taken);
+    else if (taken > 0)
+        RECORD(self, memcached_datagram, 0, ticks(), .bytes = (uint64_t)taken);
+    return taken;
+}
+
+/* The client of a TLS connection; NULL where its descriptor is not known. */
+static struct cache_connection *client_of_tls(struct probe_thread *self, const void *ssl, int *ret_fd)
+{
+    ssl_get_fd_fn *get_fd = (ssl_get_fd_fn *)sonde_config.own[MEMCACHED_SSL_GET_FD];
+    *ret_fd = get_fd ? get_fd(ssl) : -1;
+    struct cache_connection *c = client_at(self, *ret_fd);
+    if (c && !c->tls)
+        connection_is_encrypted(c);
+    return c;
+}
+
+HOOK(int, memcached_ssl_read, void *ssl, void *buffer, int size)
+{
+    int fd;
+    struct probe_thread *self = THREAD_WANTING(memcached_command);
+    struct cache_connection *c = self ? client_of_tls(self, ssl, &fd) : NULL;
+    if (!c)
+        return sonde_orig_memcached_ssl_read(ssl, buffer, size);
+    burst_ends(self);
+    int got = sonde_orig_memcached_ssl_read(ssl, buffer, size);
+    if (!probe_stale(self))
+        was_read(self, c, fd, buffer, got);
+    return got;
+}
+
+HOOK(int, memcached_ssl_write, void *ssl, const void *buffer, int size)
+{
+    int fd;
+    struct probe_thread *self = THREAD_WANTING(memcached_command);
+    struct cache_connection *c = self ? client_of_tls(self, ssl, &fd) : NULL;
+    if (!c || size <= 0)
+        return sonde_orig_memcached_ssl_write(ssl, buffer, size);
+    struct iovec piece = {(void *)(uintptr_t)buffer, (size_t)size};
+    uint64_t offered = will_be_written(self, c, fd, &piece, 1);
+    int taken = sonde_orig_memcached_ssl_write(ssl, buffer, size);
+    if (!probe_stale(self))
+        was_written(self, c, offered, taken);
     return taken;
 }
 

@@ -16,12 +16,14 @@ enum { RUNS = 8, BINARY_BYTES = 24, OTHER = CACHE_WORDS_COUNT, ANSWER_MAX = 12, 
 
 /* Commands that came one after the other and are alike. */
 struct run {
-    uint8_t word;  /* in CACHE_WORDS; OTHER */
-    uint8_t quiet; /* they need not be answered */
-    uint16_t keys; /* of each */
+    uint8_t word;        /* in CACHE_WORDS; OTHER */
+    uint8_t quiet : 4;   /* they need not be answered */
+    uint8_t counted : 4; /* their client counts them (cache_counted()) */
+    uint16_t keys;       /* of each */
     uint32_t commands, answered;
     uint32_t hits, refused, errors;
     uint64_t bytes, reply_bytes;
+    uint64_t first; /* the first one's number among those that the client counts; 0: not known */
 };
 
 enum meaning { UNSEEN, CLIENT, NO_CLIENT };
@@ -46,12 +48,15 @@ struct line {
 struct cache_connection {
     uint32_t attachment; /* in which this was learnt */
     uint8_t meaning;
-    uint8_t lost;     /* what is read is no text that can be followed */
-    uint8_t answered; /* since then */
-    uint8_t midway;   /* it was open when sonde came: it may begin within a value */
+    uint8_t lost;       /* what is read is no text that can be followed */
+    uint8_t answered;   /* since then */
+    uint8_t midway;     /* it was open when sonde came: it may begin within a value */
+    uint8_t unnumbered; /* some of its commands were not seen */
+    uint8_t tls;        /* what passes its socket is encrypted */
     uint8_t run_count;
     uint64_t key;
-    uint64_t ahead; /* bytes of answers that were followed and not written yet */
+    uint64_t number; /* of the newest command that the client counts */
+    uint64_t ahead;  /* bytes of answers that were followed and not written yet */
     uint64_t in_bytes, out_bytes, unread_bytes;
     struct line command, answer;
     struct run runs[RUNS];
@@ -80,6 +85,20 @@ static inline void line_byte(struct line *l, char b, uint8_t size_at)
     l->size = l->number ? l->size * 10 + (uint64_t)(b - '0') : DATA_MAX;
 }
 
+/* Of the bytes from at on those that make no difference: the rest of an argument that is neither the size nor
+ * "noreply". Returns where they end. */
+static inline uint64_t line_passes(struct line *l, const char *bytes, uint64_t at, uint64_t count,
+                                   uint8_t size_at)
+{
+    uint64_t from = at;
+    if (!l->in_argument || l->matched != UINT8_MAX || l->arguments == size_at)
+        return at;
+    while (at < count && (uint8_t)bytes[at] > ' ')
+        at++;
+    l->bytes += at - from;
+    return at;
+}
+
 /* Of count bytes those that are the line's data. */
 static inline uint64_t line_data(struct line *l, uint64_t count)
 {
@@ -96,6 +115,38 @@ static inline void line_word(struct line *l, char b)
     if (l->length < sizeof(l->text))
         l->text[l->length] = b;
     l->length += l->length < UINT8_MAX;
+}
+
+/* Gathers the word's letters from at on; returns where something else comes. */
+static inline uint64_t line_letters(struct line *l, const char *bytes, uint64_t at, uint64_t count)
+{
+    uint64_t from = at;
+    while (at < count && bytes[at] > ' ' && bytes[at] <= '~' && l->length < sizeof(l->text))
+        l->text[l->length++] = bytes[at++];
+    l->bytes += at - from;
+    return at;
+}
+
+/* The byte at that place of a line, which is neither its last nor of what follows it, and what may be passed
+ * over behind it: returns the next one's place. word_of: what the gathered word is; size_at: which argument
+ * of such a line is the size of what follows, 0: none. */
+static inline uint64_t line_takes(struct line *l, const char *bytes, uint64_t at, uint64_t count,
+                                  uint8_t (*word_of)(const struct line *), uint8_t (*size_at)(uint8_t word))
+{
+    char b = bytes[at++];
+    if (l->place == IN_ARGUMENTS) {
+        uint8_t size = size_at(l->word);
+        line_byte(l, b, size);
+        return line_passes(l, bytes, at, count, size);
+    }
+    if (b == ' ' && l->length) {
+        l->word = word_of(l);
+        l->place = IN_ARGUMENTS;
+    } else {
+        line_word(l, b);
+        at = line_letters(l, bytes, at, count);
+    }
+    return at;
 }
 
 /* ---- commands ---- */
@@ -129,6 +180,11 @@ static inline bool header_byte(struct line *l, uint8_t b)
     return true;
 }
 
+static uint8_t command_size_at(uint8_t word)
+{
+    return word == OTHER ? 0 : CACHE_WORDS[word].size_at;
+}
+
 static uint8_t does(uint8_t word)
 {
     return word == OTHER ? CACHE_MANAGES : CACHE_WORDS[word].does;
@@ -138,23 +194,31 @@ static void command_read(struct cache_connection *c, uint32_t keys)
 {
     struct line *l = &c->command;
     bool meta = does(l->word) & (CACHE_META_GETS | CACHE_META_STORES | CACHE_META_CHANGES);
-    bool can_be_silent = does(l->word) & (CACHE_STORES | CACHE_CHANGES | CACHE_MANAGES);
-    uint8_t quiet = meta || l->binary ? l->quiet : can_be_silent && l->matched == sizeof("noreply") - 1;
+    bool noreply = l->matched == sizeof("noreply") - 1;
+    uint8_t counted = l->binary          ? cache_code_counted(l->code)
+                      : l->word == OTHER ? 1
+                                         : cache_counted(l->word, noreply);
+    uint8_t quiet = meta || l->binary ? l->quiet : cache_silent(does(l->word), noreply);
     keys = keys > UINT16_MAX ? UINT16_MAX : keys;
     struct run *run = NULL;
     /* Where there are too many, their order is given up, not their number. */
     for (int i = c->run_count - 1; i >= 0 && !run && (i == c->run_count - 1 || c->run_count == RUNS); i--)
-        if (c->runs[i].word == l->word && c->runs[i].keys == keys && c->runs[i].quiet == quiet)
+        if (c->runs[i].word == l->word && c->runs[i].keys == keys && c->runs[i].quiet == quiet &&
+            c->runs[i].counted == counted)
             run = &c->runs[i];
+    c->number += counted;
     if (!run && c->run_count < RUNS) {
         run = &c->runs[c->run_count++];
-        *run = (struct run){.word = l->word, .quiet = quiet, .keys = (uint16_t)keys};
+        *run = (struct run){.word = l->word, .quiet = quiet, .counted = counted, .keys = (uint16_t)keys};
+        run->first = counted && !c->unnumbered ? c->number : 0;
+    } else if (run && run != &c->runs[c->run_count - 1]) {
+        run->first = 0;
     }
     if (run) {
         run->commands++;
         run->bytes += l->bytes;
     } else {
-        c->lost = 1;
+        c->lost = c->unnumbered = 1;
         c->answered = 0;
         c->unread_bytes += l->bytes;
     }
@@ -163,7 +227,7 @@ static void command_read(struct cache_connection *c, uint32_t keys)
 
 static void lose(struct cache_connection *c)
 {
-    c->lost = 1;
+    c->lost = c->unnumbered = 1;
     c->answered = 0;
     c->unread_bytes += c->command.bytes;
 }
@@ -178,7 +242,7 @@ static void command_line(struct cache_connection *c)
         return;
     }
     c->midway = 0;
-    if (l->word != OTHER && CACHE_WORDS[l->word].size_at && l->number) {
+    if (command_size_at(l->word) && l->number) {
         l->skip = l->size + 2;
         l->place = IN_DATA;
         return;
@@ -205,6 +269,16 @@ static void command_header(struct cache_connection *c, uint8_t b)
         command_read(c, does(l->word) & KEYED ? 1 : 0);
 }
 
+/* What its socket carries turns out to be encrypted: what was read of it so far was the handshake. */
+static inline void connection_is_encrypted(struct cache_connection *c)
+{
+    c->tls = 1;
+    c->lost = c->answered = c->run_count = 0;
+    c->unnumbered = c->midway;
+    c->command = c->answer = (struct line){0};
+    c->number = c->ahead = c->in_bytes = c->out_bytes = c->unread_bytes = 0;
+}
+
 static void commands_read(struct cache_connection *c, const char *bytes, uint64_t count)
 {
     struct line *l = &c->command;
@@ -227,15 +301,10 @@ static void commands_read(struct cache_connection *c, const char *bytes, uint64_
             command_header(c, (uint8_t)b);
         } else if (b == '\n') {
             command_line(c);
-        } else if (l->place == IN_ARGUMENTS) {
-            line_byte(l, b, l->word == OTHER ? 0 : CACHE_WORDS[l->word].size_at);
-        } else if (b == ' ' && l->length) {
-            l->word = command_word(l);
-            l->place = IN_ARGUMENTS;
+        } else if (l->place == IN_WORD && b != '\r' && (b < ' ' || b > '~')) {
+            lose(c); /* TLS, the middle of a value */
         } else {
-            line_word(l, b);
-            if (b != '\r' && (b < ' ' || b > '~')) /* TLS, the middle of a value */
-                lose(c);
+            i = line_takes(l, bytes, i - 1, count, command_word, command_size_at);
         }
     }
     c->unread_bytes += count - i;
@@ -288,6 +357,11 @@ static uint8_t answer_of(const struct line *l)
     return NO_ANSWER;
 }
 
+static uint8_t answer_size_at(uint8_t word)
+{
+    return word == NO_ANSWER ? 0 : ANSWERS[word].size_at;
+}
+
 /* fits: which commands it can answer; word: which one alone, OTHER: any. */
 static void answer(struct cache_connection *c, uint8_t fits, uint8_t word, uint8_t says)
 {
@@ -338,7 +412,7 @@ static void answer_line(struct cache_connection *c)
     if (l->word == NO_ANSWER) {
         bool number = l->length && l->text[0] >= '0' && l->text[0] <= '9';
         answer(c, number ? CACHE_CHANGES : 0, OTHER, DONE | HIT);
-    } else if (ANSWERS[l->word].size_at && l->number) {
+    } else if (answer_size_at(l->word) && l->number) {
         l->skip = l->size + 2;
         l->place = IN_DATA;
     } else {
@@ -365,13 +439,8 @@ static void answers_written(struct cache_connection *c, const char *bytes, uint6
                 answer_ends(c);
         } else if (b == '\n') {
             answer_line(c);
-        } else if (l->place == IN_ARGUMENTS) {
-            line_byte(l, b, l->word == NO_ANSWER ? 0 : ANSWERS[l->word].size_at);
-        } else if (b == ' ' && l->length) {
-            l->word = answer_of(l);
-            l->place = IN_ARGUMENTS;
         } else {
-            line_word(l, b);
+            i = line_takes(l, bytes, i - 1, count, answer_of, answer_size_at);
         }
     }
 }

@@ -33,13 +33,14 @@ static json_t *server_json(const struct memcached_server *server)
         json_array_append_new(commands, command_json(command));
     array_foreach (&server->threads, thread)
         json_array_append_new(threads, thread_json(thread));
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", server->name,
-                     "pid", (json_int_t)server->pid, "from_ns", number(server->first_ns), "to_ns",
-                     number(server->last_ns), "connections_count", number(server->connections),
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                     server->name, "pid", (json_int_t)server->pid, "from_ns", number(server->first_ns),
+                     "to_ns", number(server->last_ns), "connections_count", number(server->connections),
                      "closed_count", number(server->closed), "unread_bytes", number(server->unread_bytes),
-                     "queued_p50_ns", number((uint64_t)sketch_quantile(&server->queued, 0.5)),
-                     "queued_p99_ns", number((uint64_t)sketch_quantile(&server->queued, 0.99)),
-                     "lost_events_count", number(server->lost), "commands", commands, "threads", threads);
+                     "udp_answers_count", number(server->datagrams), "queued_p50_ns",
+                     number((uint64_t)sketch_quantile(&server->queued, 0.5)), "queued_p99_ns",
+                     number((uint64_t)sketch_quantile(&server->queued, 0.99)), "lost_events_count",
+                     number(server->lost), "commands", commands, "threads", threads);
 }
 
 json_t *memcached_summary_json(const struct memcached_model *model)

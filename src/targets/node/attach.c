@@ -171,8 +171,7 @@ static uint32_t version(const struct target *target, const struct hook *hook)
 
 static void describe(const struct target *target, char *buffer, size_t size)
 {
-    uint32_t uv = target->versions[NODE_UV];
-    snprintf(buffer, size, "Node with libuv %u.%u.%u", uv >> 16, uv >> 8 & 255, uv & 255);
+    target_say_version(buffer, size, "Node with libuv", target->versions[NODE_UV]);
 }
 
 static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)

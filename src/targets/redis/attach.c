@@ -99,30 +99,17 @@ static bool recognise(struct target *target)
 
 static void describe(const struct target *target, char *buffer, size_t size)
 {
-    uint32_t version = target->versions[REDIS_VERSION];
-    snprintf(buffer, size, "Redis %u.%u.%u", version >> 16, version >> 8 & 255, version & 255);
+    target_say_version(buffer, size, "Redis", target->versions[REDIS_VERSION]);
 }
 
-/* Where it listens; its arguments say so only where it does not yet, and not when a configuration file does.
- * Redis titles itself "redis-server 127.0.0.1:6379" only later. */
-static unsigned port_of(const struct proc *proc, const char *line, size_t length)
-{
-    uint16_t port;
-    if (listening_ports(proc, &port, 1))
-        return port;
-    for (const char *arg = proc_next_word(line, length, NULL), *value; arg; arg = value) {
-        value = proc_next_word(line, length, arg);
-        if (value && strcmp(arg, "--port") == 0)
-            return (uint16_t)strtoul(value, NULL, 10);
-    }
-    return 6379;
-}
+/* Redis titles itself "redis-server 127.0.0.1:6379" only once it listens. */
+static const char *const PORT_OPTIONS[] = {"--port", NULL};
 
 static char *name(const struct target *target, const char *line, size_t length, const char **ret_script)
 {
     char *name;
     return length && asprintf(&name, "%s:%u", target->versions[REDIS_IS_VALKEY] ? "valkey" : "redis",
-                              port_of(target->proc, line, length)) >= 0
+                              listening_port(target->proc, line, length, PORT_OPTIONS, 6379)) >= 0
                ? name
                : NULL;
 }

@@ -1,0 +1,23 @@
+/* Kinds of finding of Memcached: see finding/kinds.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_MEMCACHED_KINDS_H
+#define TARGETS_MEMCACHED_KINDS_H
+
+/* clang-format off */
+#define FINDING_KINDS_memcached(KIND)                                                                         \
+    KIND(memcached_misses, "memcached-misses", "Keys that a cache used to have were suddenly missing.",       \
+         EVIDENCE("missed_count", "keys that were asked for meanwhile and were not there")                    \
+         EVIDENCE("asked_count", "all that were asked for meanwhile")                                         \
+         EVIDENCE("missed_share", "the part that was not there")                                              \
+         EVIDENCE("usual_share", "the part that is usually not there")                                        \
+         EVIDENCE("flushed_ns", "how long before it began flush_all was executed"))                           \
+    KIND(memcached_busy_thread, "memcached-busy-thread",                                                      \
+         "One thread of Memcached has most of the work, since a connection stays with its thread.",           \
+         EVIDENCE("tid", "the thread")                                                                        \
+         EVIDENCE("busy_share", "of its time in which it did not wait for something to do")                   \
+         EVIDENCE("others_busy_share", "the same of the busiest of the others")                               \
+         EVIDENCE("commands_count", "commands that it executed")                                              \
+         EVIDENCE("commands_share", "the part of all that these are"))
+/* clang-format on */
+
+#endif
