@@ -2,6 +2,7 @@
  * what the kinds of targets call. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,4 +87,9 @@ uint64_t target_address(struct target *target, const char *function)
 {
     uint64_t address;
     return target_find(target, function, &address, NULL, NULL) == 0 ? address : 0;
+}
+
+void target_say_version(char *buffer, size_t size, const char *name, uint32_t version)
+{
+    snprintf(buffer, size, "%s %u.%u.%u", name, version >> 16, version >> 8 & 255, version & 255);
 }

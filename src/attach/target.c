@@ -128,8 +128,3 @@ void target_layout(struct target *target, enum sonde_context context, struct son
         target->kind->layout(target, context, &config);
     *ret_config = config;
 }
-
-void target_say_version(char *buffer, size_t size, const char *name, uint32_t version)
-{
-    snprintf(buffer, size, "%s %u.%u.%u", name, version >> 16, version >> 8 & 255, version & 255);
-}

@@ -38,11 +38,9 @@ static int report_misses(const struct memcached_server *server, struct report *r
         100 * memcached_missed_share(storm), m->flushed_ns ? ", beginning " : "",
         m->flushed_ns ? clock_format_duration(flushed_ns, before, sizeof(before)) : "",
         m->flushed_ns ? " after a flush_all" : "");
-    f->remedy = m->flushed_ns ? "Delete keys by name or let them expire at different times; flush_all makes "
-                                "every client fill the cache at once."
-                              : "Find out what removed the keys: a restart, keys that expire together, or "
-                                "evictions (`stats items`). Let expiry times differ, and let one client at "
-                                "a time fill a missing key.";
+    if (m->flushed_ns)
+        f->remedy = "Delete keys by name or let them expire at different times; flush_all makes every client "
+                    "fill the cache at once.";
     int r = finding_add_count(f, "missed_count", storm->missed);
     r = finding_add_count(f, "asked_count", storm->asked) < 0 ? -ENOMEM : r;
     r = finding_add_real(f, "missed_share", memcached_missed_share(storm)) < 0 ? -ENOMEM : r;
@@ -90,7 +88,6 @@ static int report_busy(const struct memcached_server *server, struct report *rep
                     "It executed %" PRIu64 " of %" PRIu64 " commands. A connection stays with the thread "
                     "that it was given to, so that what comes on others of that thread waits.",
                     busiest->commands, commands);
-    f->remedy = "Spread the load over more connections, or connect anew now and then.";
     int r = finding_add_count(f, "tid", (uint64_t)busiest->tid);
     r = finding_add_real(f, "busy_share", busy_share(busiest)) < 0 ? -ENOMEM : r;
     r = finding_add_real(f, "others_busy_share", others) < 0 ? -ENOMEM : r;

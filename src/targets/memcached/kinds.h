@@ -5,14 +5,18 @@
 
 /* clang-format off */
 #define FINDING_KINDS_memcached(KIND)                                                                         \
-    KIND(memcached_misses, "memcached-misses", "Keys that a cache used to have were suddenly missing.",       \
+    KIND(memcached_misses, "memcached-misses", WARNING, WARNING,                                              \
+         "Keys that a cache used to have were suddenly missing.",                                             \
+         "Find out what removed the keys: a restart, keys that expire together, or evictions (`stats "        \
+         "items`). Let expiry times differ, and let one client at a time fill a missing key.",                \
          EVIDENCE("missed_count", "keys that were asked for meanwhile and were not there")                    \
          EVIDENCE("asked_count", "all that were asked for meanwhile")                                         \
          EVIDENCE("missed_share", "the part that was not there")                                              \
          EVIDENCE("usual_share", "the part that is usually not there")                                        \
          EVIDENCE("flushed_ns", "how long before it began flush_all was executed"))                           \
-    KIND(memcached_busy_thread, "memcached-busy-thread",                                                      \
+    KIND(memcached_busy_thread, "memcached-busy-thread", INFO, INFO,                                          \
          "One thread of Memcached has most of the work, since a connection stays with its thread.",           \
+         "Spread the load over more connections, or connect anew now and then.",                              \
          EVIDENCE("tid", "the thread")                                                                        \
          EVIDENCE("busy_share", "of its time in which it did not wait for something to do")                   \
          EVIDENCE("others_busy_share", "the same of the busiest of the others")                               \
