@@ -7,9 +7,11 @@
 #include "base/clock.h"
 #include "targets/memcached/model.h"
 
+/* The report outlives the model. */
 static void place(struct finding *f, const struct memcached_server *server, uint64_t from_ns, uint64_t to_ns)
 {
-    f->where = (struct finding_place){.service = server->name, .process = server->pid, .layer = "memcached"};
+    f->where = (struct finding_place){
+        .service = finding_say(f, "%s", server->name), .process = server->pid, .layer = "memcached"};
     f->from_ns = from_ns;
     f->to_ns = to_ns;
 }
