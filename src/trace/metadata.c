@@ -76,7 +76,6 @@ struct resolver {
     struct field_class *roots[ROOT_COUNT];
     enum scope root; /* the one being resolved */
     const char *where;
-    bool shared; /* this scope was resolved before */
 };
 
 static const char *const SCOPE_NAMES[ROOT_COUNT] = {
@@ -272,7 +271,7 @@ static int resolve_root(struct resolver *r, enum scope root, struct field_class 
 {
     r->root = root;
     r->roots[root] = c;
-    if (!c || r->shared)
+    if (!c)
         return 0;
     int e = link_parents(r, c, 0);
     return e < 0 ? e : resolve_class(r, c);
@@ -506,15 +505,21 @@ static void number_registers(struct metadata *m, struct field_class *c)
         number_registers(m, c->members[i].class);
 }
 
+/* Which all streams have in common; also without any it is read. */
+static int resolve_header(struct metadata *m, struct problem *problem)
+{
+    struct resolver r = {.meta = m, .problem = problem, .where = "all streams"};
+    return resolve_root(&r, ROOT_PACKET_HEADER, m->packet_header);
+}
+
 static int resolve_stream(struct metadata *m, struct stream_meta *s, struct problem *problem)
 {
     char where[64];
+    int e;
     snprintf(where, sizeof(where), "stream %" PRIu64, s->id);
     struct resolver r = {.meta = m, .problem = problem, .where = where};
-    r.shared = s != m->streams;
-    int e = resolve_root(&r, ROOT_PACKET_HEADER, m->packet_header);
-    r.shared = false;
-    if (e < 0 || (e = resolve_root(&r, ROOT_PACKET_CONTEXT, s->packet_context)) < 0 ||
+    r.roots[ROOT_PACKET_HEADER] = m->packet_header;
+    if ((e = resolve_root(&r, ROOT_PACKET_CONTEXT, s->packet_context)) < 0 ||
         (e = resolve_root(&r, ROOT_EVENT_HEADER, s->event_header)) < 0 ||
         (e = resolve_root(&r, ROOT_COMMON_CONTEXT, s->event_context)) < 0)
         return e;
@@ -545,6 +550,8 @@ static int finish(struct metadata *m, struct problem *problem)
     m->uuid_offset = find_uuid(m);
     const char *tracer = metadata_environment(m, "tracer_name");
     m->own = tracer && strcmp(tracer, "sonde") == 0;
+    if ((r = resolve_header(m, problem)) < 0)
+        return r;
     for (struct stream_meta *s = m->streams; s; s = s->next)
         if ((r = resolve_stream(m, s, problem)) < 0)
             return r;

@@ -266,6 +266,13 @@ static void names_line_and_expectation(void **state)
         {"{\"type\":\"preamble\",\"version\":2}\n{", "expected JSON"},
         {"{\"type\":\"preamble\",\"version\":2,\"extensions\":{\"space\":{\"packing\":{}}}}",
          "metadata:1: preamble: extension 'packing' of 'space' is not supported"},
+        /* also when no stream says so */
+        {"{\"type\":\"preamble\",\"version\":2}\n{\"type\":\"trace-class\",\"packet-header-field-class\":{"
+         "\"type\":\"structure\",\"member-classes\":[{\"name\":\"maybe\",\"field-class\":{\"type\":"
+         "\"optional\","
+         "\"selector-field-location\":{\"path\":[\"nowhere\"]},\"field-class\":{\"type\":"
+         "\"null-terminated-string\"}}}]}}",
+         "all streams, packet header: the selector of 'maybe', field 'nowhere', is not found before it"},
     };
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(*WRONG); i++) {
         struct problem problem;
