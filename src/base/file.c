@@ -77,12 +77,12 @@ int file_write_all(int fd, const void *data, size_t length)
     return 0;
 }
 
-/* Where what replaces path is written first: a file beside it, or path itself when it is no plain file, or
- * opened already. */
+/* Where what replaces path is written first: a file beside it, or path itself when it is no plain file. */
 static int first_place(const char *path, char *ret_place, size_t size)
 {
-    struct stat st;
-    bool plain = (lstat(path, &st) < 0 || S_ISREG(st.st_mode)) && !owner_reserved(path);
+    int plain = owner_is_plain(path);
+    if (plain < 0)
+        return plain;
     return snprintf(ret_place, size, "%s%s", path, plain ? ".new" : "") < (int)size ? plain : -ENAMETOOLONG;
 }
 
@@ -116,8 +116,6 @@ int file_replaceable(const char *path)
 {
     char place[PATH_MAX];
     int beside = first_place(path, place, sizeof(place));
-    if (owner_reserved(path))
-        return 0;
     if (beside <= 0)
         return beside < 0 ? beside : access(path, W_OK) == 0 || errno == ENOENT ? 0 : -errno;
     _cleanup_(file_closep) int fd = open_place(place, beside);

@@ -74,50 +74,24 @@ static bool give_back(const struct rights *rights, int result)
         r_;                                \
     })
 
-/* ---- files that are opened before the right to open them is given up ---- */
+/* ---- asking another process ---- */
 
-enum { RESERVED_MAX = 4 };
-static const char TEMPORARY[] = "(temporary file)"; /* names one that has no name */
+static owner_ask_fn *ask_writer; /* set once */
 
-static struct {
-    char path[PATH_MAX];
-    int fd;
-} reserved[RESERVED_MAX];
-static unsigned reserved_count;
-
-static int hold(const char *path, int fd)
+void owner_ask_from_now_on(owner_ask_fn *ask)
 {
-    if (fd < 0)
-        return fd;
-    if (reserved_count == RESERVED_MAX || strlen(path) >= sizeof(reserved->path)) {
-        close(fd);
-        return -EBUSY;
-    }
-    strcpy(reserved[reserved_count].path, path);
-    reserved[reserved_count++].fd = fd;
-    return 0;
+    ask_writer = ask;
 }
 
-/* Its place in the list, or -1. */
-static int find_reserved(const char *path)
+static int asked(enum owner_call call, const char *path, const char *to, int flags)
 {
-    for (unsigned i = 0; i < reserved_count; i++)
-        if (strcmp(reserved[i].path, path) == 0)
-            return (int)i;
-    return -1;
+    return ask_writer ? ask_writer(call, path, to, flags) : -ENOSYS;
 }
 
-int owner_reserve(const char *path)
-{
-    struct stat st;
-    bool plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
-    return hold(path, owner_open(path, plain ? O_RDWR | O_CREAT : O_WRONLY));
-}
+/* ---- a temporary file ---- */
 
-bool owner_reserved(const char *path)
-{
-    return find_reserved(path) >= 0;
-}
+static const char TEMPORARY[] = "(temporary file)"; /* names the one that was opened before */
+static int temporary = -1;
 
 static int make_temporary(char *path, size_t size)
 {
@@ -132,14 +106,16 @@ int owner_reserve_temporary(void)
 {
     char path[PATH_MAX];
     int fd = make_temporary(path, sizeof(path));
-    if (fd >= 0)
-        unlink(path);
-    return hold(TEMPORARY, fd);
+    if (fd < 0)
+        return fd;
+    unlink(path);
+    temporary = fd;
+    return 0;
 }
 
 int owner_temporary(char *ret_path, size_t size)
 {
-    if (owner_reserved(TEMPORARY))
+    if (temporary >= 0)
         return snprintf(ret_path, size, "%s", TEMPORARY) < (int)size ? 0 : -ENAMETOOLONG;
     int fd = make_temporary(ret_path, size);
     if (fd < 0)
@@ -152,17 +128,12 @@ int owner_temporary(char *ret_path, size_t size)
 
 int owner_open(const char *path, int flags)
 {
-    int held = find_reserved(path);
-    if (held >= 0) {
-        int fd = fcntl(reserved[held].fd, F_DUPFD_CLOEXEC, 0);
-        if (fd < 0)
-            return -errno;
-        (void)lseek(fd, 0, SEEK_SET); /* what is no file has no place, and cannot be truncated */
-        if (flags & O_TRUNC)
-            (void)!ftruncate(fd, 0);
-        return fd;
+    if (temporary >= 0 && strcmp(path, TEMPORARY) == 0) {
+        int fd = fcntl(temporary, F_DUPFD_CLOEXEC, 0);
+        return fd < 0 ? -errno : fd;
     }
-    return AS_OWNER(open(path, flags | O_CLOEXEC, 0600));
+    int fd = asked(OWNER_OPEN, path, NULL, flags);
+    return fd != -ENOSYS ? fd : AS_OWNER(open(path, flags | O_CLOEXEC, 0600));
 }
 
 int owner_append(const char *path)
@@ -179,15 +150,25 @@ int owner_append(const char *path)
 
 int owner_mkdir(const char *path)
 {
-    return AS_OWNER(mkdir(path, 0700));
+    int r = asked(OWNER_MKDIR, path, NULL, 0);
+    return r != -ENOSYS ? r : AS_OWNER(mkdir(path, 0700));
 }
 
 int owner_rename(const char *from, const char *to)
 {
-    return AS_OWNER(rename(from, to));
+    int r = asked(OWNER_RENAME, from, to, 0);
+    return r != -ENOSYS ? r : AS_OWNER(rename(from, to));
 }
 
 int owner_unlink(const char *path)
 {
-    return AS_OWNER(unlink(path));
+    int r = asked(OWNER_UNLINK, path, NULL, 0);
+    return r != -ENOSYS ? r : AS_OWNER(unlink(path));
+}
+
+int owner_is_plain(const char *path)
+{
+    struct stat st;
+    int r = asked(OWNER_IS_PLAIN, path, NULL, 0);
+    return r != -ENOSYS ? r : lstat(path, &st) < 0 || S_ISREG(st.st_mode);
 }

@@ -16,15 +16,8 @@ int owner_open(const char *path, int flags);
  * the path but not have root write there. Links are not followed. */
 int owner_append(const char *path);
 
-/* Opens a file for writing that the process will have no right to open later: each owner_open() of the same
- * path gets it, from its beginning, and truncated where that is asked for. It is made when there is none. 0
- * or a negative errno; -EBUSY when too many are held. */
-int owner_reserve(const char *path);
-
-/* Whether a file is held for owner_open(). */
-bool owner_reserved(const char *path);
-
-/* The same of a file for owner_temporary(). */
+/* Opens a file for owner_temporary() while there is a right to make one: who gives that up calls it before. 0
+ * or a negative errno. */
 int owner_reserve_temporary(void);
 
 /* An empty file of its own in TMPDIR or /tmp: its path, which the caller opens once with owner_open() and
@@ -35,5 +28,15 @@ int owner_temporary(char *ret_path, size_t size);
 int owner_mkdir(const char *path);
 int owner_rename(const char *from, const char *to);
 int owner_unlink(const char *path);
+
+/* 1 when there is a plain file or nothing, so that another file may be renamed to path; 0 when there is a
+ * link, a device, a pipe ...: what is written goes there. */
+int owner_is_plain(const char *path);
+
+/* How a process that has given its rights up does the above: by asking another one (broker/writer.h).
+ * -ENOSYS: it is done here. */
+enum owner_call { OWNER_OPEN = 1, OWNER_MKDIR, OWNER_RENAME, OWNER_UNLINK, OWNER_IS_PLAIN };
+typedef int owner_ask_fn(enum owner_call call, const char *path, const char *to, int flags);
+void owner_ask_from_now_on(owner_ask_fn *ask);
 
 #endif

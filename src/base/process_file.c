@@ -9,6 +9,7 @@
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -25,12 +26,98 @@ int process_root_open(const struct proc *proc)
     return fd < 0 ? -errno : fd;
 }
 
-/* Links, also absolute ones and "..", stay below root. */
-static int open_below(int root, const char *path, uint64_t flags)
+/* ---- links, also absolute ones and "..", stay below root ---- */
+
+/* The place of a path, step by step: the directories that lead to it are held open, so that ".." is the one
+ * that was gone through, wherever it was moved to meanwhile. */
+struct walk {
+    int root;
+    int at[64]; /* below the root; the last is where it is now */
+    unsigned depth, links;
+    char rest[PATH_MAX]; /* what is still to be gone */
+};
+
+/* Back to the directory of this depth. */
+static int walk_to(struct walk *w, unsigned depth)
 {
-    const struct open_how how = {.flags = flags | O_CLOEXEC,
+    while (w->depth > depth)
+        close(w->at[--w->depth]);
+    return 0;
+}
+
+/* The link's text before the rest, which begins with a slash. */
+static int follow(struct walk *w, int link)
+{
+    enum { LINKS_MAX = 40 }; /* as the kernel */
+    char text[PATH_MAX], rest[PATH_MAX];
+    ssize_t n = readlinkat(link, "", text, sizeof(text) - 1);
+    if (n <= 0 || ++w->links > LINKS_MAX)
+        return n < 0 ? -errno : n == 0 ? -ENOENT : -ELOOP;
+    text[n] = '\0';
+    memcpy(rest, w->rest, sizeof(rest));
+    if (snprintf(w->rest, sizeof(w->rest), "%s%s", text, rest) >= (int)sizeof(w->rest))
+        return -ENAMETOOLONG;
+    return text[0] == '/' ? walk_to(w, 0) : 0;
+}
+
+/* To the next directory, file or link; "" is behind the last slash. */
+static int step(struct walk *w, const char *name)
+{
+    struct stat st;
+    bool stays = !*name || strcmp(name, ".") == 0, up = strcmp(name, "..") == 0;
+    _cleanup_(file_closep) int fd = openat(w->depth ? w->at[w->depth - 1] : w->root, stays || up ? "." : name,
+                                           O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (up)
+        return walk_to(w, w->depth ? w->depth - 1 : 0);
+    if (stays)
+        return 0;
+    if (S_ISLNK(st.st_mode))
+        return follow(w, fd);
+    if (w->depth == ARRAY_SIZE(w->at))
+        return -ENAMETOOLONG;
+    w->at[w->depth++] = fd;
+    fd = -1;
+    return 0;
+}
+
+static int walk_below(int root, const char *path)
+{
+    struct walk w = {.root = root};
+    int r = snprintf(w.rest, sizeof(w.rest), "%s", path) < (int)sizeof(w.rest) ? 0 : -ENAMETOOLONG;
+    while (r == 0 && w.rest[0]) {
+        char name[NAME_MAX + 1];
+        size_t slashes = strspn(w.rest, "/"), length = strcspn(w.rest + slashes, "/");
+        if (length > NAME_MAX) {
+            r = -ENAMETOOLONG;
+            break;
+        }
+        memcpy(name, w.rest + slashes, length);
+        name[length] = '\0';
+        memmove(w.rest, w.rest + slashes + length, strlen(w.rest + slashes + length) + 1);
+        r = step(&w, name);
+    }
+    int fd = -1;
+    if (r == 0 && w.depth)
+        fd = w.at[--w.depth];
+    else if (r == 0)
+        fd = openat(root, ".", O_PATH | O_CLOEXEC);
+    if (r == 0 && fd < 0)
+        r = -errno;
+    walk_to(&w, 0);
+    return r < 0 ? r : fd;
+}
+
+/* By its place only (O_PATH). A filter of system calls that cannot see what openat2() is to open forbids it:
+ * broker/sandbox.c, and those of some containers. */
+static int open_below(int root, const char *path)
+{
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                                  .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    if (fd < 0 && (errno == EPERM || errno == ENOSYS))
+        return walk_below(root, path);
     return fd < 0 ? -errno : fd;
 }
 
@@ -67,7 +154,7 @@ static int open_place(int place)
 
 int process_file_open(int root, const char *path)
 {
-    _cleanup_(file_closep) int place = open_below(root, path, O_PATH);
+    _cleanup_(file_closep) int place = open_below(root, path);
     return place < 0 ? place : open_place(place);
 }
 
@@ -82,7 +169,12 @@ int process_file_of(const struct proc *proc, const char *path)
 
 int process_folder_open(int root, const char *path)
 {
-    return open_below(root, path, O_PATH | O_DIRECTORY);
+    struct stat st;
+    int place = open_below(root, path);
+    if (place < 0 || (fstat(place, &st) == 0 && S_ISDIR(st.st_mode)))
+        return place;
+    close(place);
+    return -ENOTDIR;
 }
 
 int process_mapped_open(const struct proc *proc, uint64_t start, uint64_t end)
@@ -116,6 +208,6 @@ bool process_has_path(const struct proc *proc, const char *path)
         (int)(sizeof(whole) - (size_t)folder))
         return false;
     _cleanup_(file_closep) int root = process_root_open(proc);
-    _cleanup_(file_closep) int place = root < 0 ? root : open_below(root, whole, O_PATH);
+    _cleanup_(file_closep) int place = root < 0 ? root : open_below(root, whole);
     return place >= 0;
 }

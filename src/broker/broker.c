@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_file.h"
+#include "broker/apart.h"
 #include "broker/protocol.h"
 
 enum {
@@ -431,29 +432,24 @@ static int spawn(const struct worker_kind *kind, int socket, int ours)
 }
 
 /* Does nothing but fork: what is asked of it comes from the broker alone. */
-static _Noreturn void run_spawner(const struct worker_kind *kind, int ours)
+static void run_spawner(void *context, int ours)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    sandbox_close_others(&ours, 1);
-    setsid(); /* Ctrl-C is not for us: the broker's end is ours */
-    prctl(PR_SET_NAME, "sonde:spawner", 0, 0, 0);
+    const struct worker_kind *kind = context;
+    sandbox_close_standard();
     signal(SIGCHLD, SIG_IGN); /* nobody waits for workers */
-    sigprocmask(SIG_SETMASK, &none, NULL);
     for (struct broker_head head;;) {
         int fd = -1;
         if (broker_receive(ours, &head, NULL, 0, &fd) < 0 || fd < 0)
-            _exit(0);
+            return;
         int r = spawn(kind, fd, ours);
         close(fd);
         if (r < 0)
-            _exit(1);
+            return;
     }
 }
 
 int broker_new(const struct worker_kind *kind, struct broker **ret_broker, struct problem *problem)
 {
-    int pair[2];
     _cleanup_(broker_freep) struct broker *broker = calloc(1, sizeof(*broker));
     if (!broker)
         return -ENOMEM;
@@ -462,22 +458,9 @@ int broker_new(const struct worker_kind *kind, struct broker **ret_broker, struc
     broker->bytes = malloc(BROKER_BYTES_MAX);
     if (!broker->bytes)
         return -ENOMEM;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return problem_set(problem, -errno, "no worker can be made: %s", strerror(errno));
-    /* No child of ours, but a grandchild: the children of a sonde are the programs that it runs. */
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(pair[0]);
-        pid_t spawner = fork();
-        if (spawner == 0)
-            run_spawner(kind, pair[1]);
-        _exit(spawner < 0);
-    }
-    int error = errno, status = 0;
-    close(pair[1]);
-    broker->spawner = pair[0];
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
-        return problem_set(problem, -EAGAIN, "no worker can be made: %s", strerror(pid < 0 ? error : EAGAIN));
+    int r = apart_start("sonde:spawner", run_spawner, (void *)(uintptr_t)kind, &broker->spawner, problem);
+    if (r < 0)
+        return r;
     *ret_broker = broker;
     broker = NULL;
     return 0;

@@ -2,14 +2,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/sandbox.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/audit.h>
+#include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -27,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/macro.h"
 
 /* ---- Landlock (linux/landlock.h, of which Debian's headers know the oldest form only) ---- */
@@ -161,19 +166,17 @@ static bool become_nobody_else(void)
     return setgroups(0, NULL) == 0 && setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0;
 }
 
-/* Where there is no such number (a container with user numbers of its own) root goes on without capabilities.
- */
-static bool keep_capabilities(uint32_t kept)
+/* All capabilities but these, of which those stay that the process has. */
+static bool keep_capabilities(uint64_t kept)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct some[2] = {{.effective = kept, .permitted = kept}};
+    struct __user_cap_data_struct now[2], some[2] = {{0}};
+    if (syscall(SYS_capget, &head, now) != 0)
+        return false;
+    for (int i = 0; i < 2; i++)
+        some[i].effective = some[i].permitted = now[i].permitted & (uint32_t)(kept >> 32 * i);
     return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == 0 &&
            syscall(SYS_capset, &head, some) == 0;
-}
-
-static bool drop_capabilities(void)
-{
-    return keep_capabilities(0);
 }
 
 /* ---- the filter of system calls ---- */
@@ -233,12 +236,30 @@ static bool filter_calls(const struct sock_filter *filter, size_t count)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-#define REFUSE(name)                                       \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), \
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define REFUSE_NUMBER(number) \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define REFUSE(name) REFUSE_NUMBER(SYS_##name)
+/* Of a call whose argument of that number is, or has a bit of, this (32 bits of it); then the next rules. */
+#define WITH(name, number, test, value, result)                                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD(args[number]),                          \
+        BPF_JUMP(BPF_JMP | (test) | BPF_K, (uint32_t)(value), 0, 1), BPF_STMT(BPF_RET | BPF_K, result), \
+        LOAD(nr)
+#define ALLOW_WITH(name, number, value)  WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ALLOW)
+#define REFUSE_WITH(name, number, value) WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ERRNO | EPERM)
+#define REFUSE_BITS(name, number, bits)  WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ERRNO | EPERM)
 
-/* For one that reads files by name and has threads: what is named fails with EPERM. It reaches other
- * processes, or parts of the kernel that nobody needs to read a file. */
+/* Calls that the headers of older machines do not name. */
+enum { CALL_FCHMODAT2 = 452, CALL_SETXATTRAT = 463, CALL_REMOVEXATTRAT = 466, CALL_FILE_SETATTR = 469 };
+
+enum {
+    NEW_NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                     CLONE_NEWPID | CLONE_NEWNET,
+    OPEN_TO_WRITE = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)
+};
+
+/* For one that opens files by name and has threads: what is named fails with EPERM. It reaches other
+ * processes, or parts of the kernel that nobody needs to read a file; or it changes what a file is, for which
+ * it suffices to own the file; or types on the terminal. */
 static const struct sock_filter READER_FILTER[] = {
     LOAD(arch),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
@@ -250,33 +271,70 @@ static const struct sock_filter READER_FILTER[] = {
     REFUSE(execve),
     REFUSE(execveat),
     REFUSE(ptrace),
-    REFUSE(process_vm_readv),
     REFUSE(process_vm_writev),
-    REFUSE(pidfd_open),
+    REFUSE(process_madvise),
+    REFUSE(migrate_pages),
+    REFUSE(move_pages),
     REFUSE(pidfd_getfd),
     REFUSE(pidfd_send_signal),
     REFUSE(rt_sigqueueinfo),
     REFUSE(rt_tgsigqueueinfo),
+    REFUSE(tkill),
+    REFUSE(setpriority),
+    REFUSE(ioprio_set),
+    ALLOW_WITH(prlimit64, 0, 0),
+    REFUSE(prlimit64),
+    ALLOW_WITH(sched_setaffinity, 0, 0),
+    REFUSE(sched_setaffinity),
+    REFUSE(sched_setscheduler),
+    REFUSE(sched_setparam),
+    REFUSE(sched_setattr),
     REFUSE(kcmp),
-    REFUSE(bpf),
     REFUSE(perf_event_open),
     REFUSE(io_uring_setup),
     REFUSE(userfaultfd),
     REFUSE(unshare),
     REFUSE(setns),
+    REFUSE_BITS(clone, 0, NEW_NAMESPACES),
+    /* its flags are in memory, where no filter looks; libraries then use clone() */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
     REFUSE(mount),
     REFUSE(umount2),
     REFUSE(pivot_root),
     REFUSE(chroot),
+    REFUSE(fsopen),
+    REFUSE(fsmount),
+    REFUSE(open_tree),
+    REFUSE(move_mount),
+    REFUSE(mount_setattr),
     REFUSE(open_by_handle_at),
     REFUSE(chmod),
+    REFUSE(fchmod),
     REFUSE(fchmodat),
+    REFUSE_NUMBER(CALL_FCHMODAT2),
     REFUSE(chown),
+    REFUSE(fchown),
     REFUSE(lchown),
     REFUSE(fchownat),
     REFUSE(setxattr),
     REFUSE(lsetxattr),
+    REFUSE(fsetxattr),
+    REFUSE_NUMBER(CALL_SETXATTRAT),
+    REFUSE(removexattr),
+    REFUSE(lremovexattr),
+    REFUSE(fremovexattr),
+    REFUSE_NUMBER(CALL_REMOVEXATTRAT),
+    REFUSE_NUMBER(CALL_FILE_SETATTR),
+    REFUSE(utime),
+    REFUSE(utimes),
+    REFUSE(futimesat),
     REFUSE(utimensat),
+    REFUSE_WITH(ioctl, 1, TIOCSTI),
+    REFUSE_WITH(ioctl, 1, TIOCLINUX),
+    REFUSE_WITH(ioctl, 1, FS_IOC_SETFLAGS),
+    REFUSE_WITH(ioctl, 1, FS_IOC_FSSETXATTR),
+    REFUSE(syslog),
     REFUSE(keyctl),
     REFUSE(add_key),
     REFUSE(request_key),
@@ -289,22 +347,88 @@ static const struct sock_filter READER_FILTER[] = {
 };
 /* And these, the network. */
 static const struct sock_filter NETWORK_FILTER[] = {
-    REFUSE(socket), REFUSE(socketpair), REFUSE(connect), REFUSE(bind),    REFUSE(listen),
-    REFUSE(accept), REFUSE(accept4),    REFUSE(sendmsg), REFUSE(recvmsg),
+    REFUSE(socket), REFUSE(socketpair), REFUSE(connect), REFUSE(bind),
+    REFUSE(listen), REFUSE(accept),     REFUSE(accept4),
 };
-static const struct sock_filter ALLOW_OTHERS = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+/* Who does not observe has nothing to do with other processes and BPF. */
+static const struct sock_filter OBSERVER_FILTER[] = {
+    REFUSE(process_vm_readv),
+    REFUSE(pidfd_open),
+    REFUSE(bpf),
+};
+/* Who does needs its maps and what its programs counted, but no other program or map; and where Landlock
+ * cannot be had, it opens and changes nothing. The flags of openat2() are in memory, where no filter looks.
+ */
+static const struct sock_filter NO_WRITING_FILTER[] = {
+    ALLOW_WITH(bpf, 0, BPF_MAP_LOOKUP_ELEM),
+    ALLOW_WITH(bpf, 0, BPF_MAP_UPDATE_ELEM),
+    ALLOW_WITH(bpf, 0, BPF_MAP_DELETE_ELEM),
+    ALLOW_WITH(bpf, 0, BPF_MAP_GET_NEXT_KEY),
+    ALLOW_WITH(bpf, 0, BPF_PROG_TEST_RUN),
+    ALLOW_WITH(bpf, 0, BPF_OBJ_GET_INFO_BY_FD),
+    REFUSE(bpf),
+    REFUSE_BITS(open, 1, OPEN_TO_WRITE),
+    REFUSE_BITS(openat, 2, OPEN_TO_WRITE),
+    REFUSE(openat2),
+    REFUSE(creat),
+    REFUSE(truncate),
+    REFUSE(mkdir),
+    REFUSE(mkdirat),
+    REFUSE(mknod),
+    REFUSE(mknodat),
+    REFUSE(rmdir),
+    REFUSE(unlink),
+    REFUSE(unlinkat),
+    REFUSE(rename),
+    REFUSE(renameat),
+    REFUSE(renameat2),
+    REFUSE(link),
+    REFUSE(linkat),
+    REFUSE(symlink),
+    REFUSE(symlinkat),
+};
 
-static bool filter_reader(bool network)
+struct filter {
+    struct sock_filter at[512];
+    size_t count;
+};
+
+static void add_rules(struct filter *filter, const struct sock_filter *rules, size_t count)
 {
-    struct sock_filter filter[ARRAY_SIZE(READER_FILTER) + ARRAY_SIZE(NETWORK_FILTER) + 1];
-    size_t count = ARRAY_SIZE(READER_FILTER);
-    memcpy(filter, READER_FILTER, sizeof(READER_FILTER));
-    if (!network) {
-        memcpy(filter + count, NETWORK_FILTER, sizeof(NETWORK_FILTER));
-        count += ARRAY_SIZE(NETWORK_FILTER);
-    }
-    filter[count++] = ALLOW_OTHERS;
-    return filter_calls(filter, count);
+    assert(filter->count + count <= ARRAY_SIZE(filter->at));
+    memcpy(filter->at + filter->count, rules, count * sizeof(*rules));
+    filter->count += count;
+}
+#define ADD_RULES(filter, rules) add_rules(filter, rules, ARRAY_SIZE(rules))
+
+/* Signals go to the process itself and to the one child; whether others are there may be asked (signal 0). */
+static void add_signals(struct filter *filter, pid_t child)
+{
+    const struct sock_filter own[] = {
+        ALLOW_WITH(kill, 1, 0),
+        ALLOW_WITH(kill, 0, getpid()),
+        ALLOW_WITH(kill, 0, child ? child : getpid()),
+        REFUSE(kill),
+        ALLOW_WITH(tgkill, 0, getpid()),
+        REFUSE(tgkill),
+    };
+    ADD_RULES(filter, own);
+}
+
+static bool filter_reader(const struct sandbox_rights *rights)
+{
+    static const struct sock_filter ALLOW_OTHERS[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct filter filter = {.count = 0};
+    ADD_RULES(&filter, READER_FILTER);
+    add_signals(&filter, rights->child);
+    if (!rights->network)
+        ADD_RULES(&filter, NETWORK_FILTER);
+    if (rights->observes)
+        ADD_RULES(&filter, NO_WRITING_FILTER);
+    else
+        ADD_RULES(&filter, OBSERVER_FILTER);
+    ADD_RULES(&filter, ALLOW_OTHERS);
+    return filter_calls(filter.at, filter.count);
 }
 
 /* ---- all of it ---- */
@@ -314,14 +438,19 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
+void sandbox_close_standard(void)
+{
+    _cleanup_(file_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd < 3; fd++)
+        dup2(null, fd);
+}
+
 void sandbox_close_others(const int *keep, int count)
 {
-    int kept[8], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int kept[8];
     count = MIN(count, (int)ARRAY_SIZE(kept));
     memcpy(kept, keep, (size_t)count * sizeof(*kept));
     qsort(kept, (size_t)count, sizeof(*kept), by_number);
-    for (int fd = 0; null >= 0 && fd < 3; fd++)
-        dup2(null, fd);
     unsigned first = 3;
     for (int i = 0; i < count; i++) {
         if ((unsigned)kept[i] > first)
@@ -337,10 +466,13 @@ int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, s
     const struct rlimit none = {0, 0}, descriptors = {DESCRIPTORS, DESCRIPTORS};
     struct sandbox_walls walls = {0};
     sandbox_close_others(keep, count);
+    sandbox_close_standard();
     if (geteuid() == 0) {
         walls.namespaces = empty_root();
         walls.own_user = become_nobody_else();
-        if (!walls.own_user && !drop_capabilities())
+        /* Where there is no such number (a container with user numbers of its own) root goes on without
+         * capabilities. */
+        if (!walls.own_user && !keep_capabilities(0))
             return problem_set(problem, -EPERM, "a worker cannot give up root's rights: %s", strerror(errno));
     }
     setrlimit(RLIMIT_NPROC, &none);
@@ -395,19 +527,18 @@ static void allow_all(int rules, const struct sandbox_rights *rights)
 
 int sandbox_confine(const struct sandbox_rights *rights, struct problem *problem)
 {
-    bool ports = rights->network && geteuid() == 0 && keep_capabilities(1u << CAP_NET_BIND_SERVICE);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || (!ports && !drop_capabilities()))
-        return problem_set(problem, -EPERM, "rights that reading needs not cannot be given up: %s",
+    uint64_t ports = rights->network && geteuid() == 0 ? 1ull << CAP_NET_BIND_SERVICE : 0;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !keep_capabilities(rights->capabilities | ports))
+        return problem_set(problem, -EPERM, "rights that are not needed cannot be given up: %s",
                            strerror(errno));
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     tzset(); /* of /etc/localtime, which is no directory */
-    int rules = new_rules(rights->network);
+    int rules = rights->observes || rights->all_files ? -1 : new_rules(rights->network);
     if (rules >= 0)
         allow_all(rules, rights);
     (void)enter_rules(rules);
-    if (!filter_reader(rights->network))
-        return problem_set(problem, -EPERM, "system calls of who reads cannot be filtered: %s",
-                           strerror(errno));
+    if (!filter_reader(rights))
+        return problem_set(problem, -EPERM, "system calls cannot be filtered: %s", strerror(errno));
     return 0;
 }
 

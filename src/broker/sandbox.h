@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "base/problem.h"
 
@@ -26,9 +28,10 @@ struct sandbox_walls {
  * then nothing must be parsed. Everything else is taken as far as it is to be had (*ret_walls). */
 int sandbox_enter(const int *keep, int count, struct sandbox_walls *ret_walls, struct problem *problem);
 
-/* The first part of it: descriptors above standard error are closed but for these, the standard ones become
+/* The first parts of it: descriptors above standard error are closed but for these; the standard ones become
  * /dev/null. */
 void sandbox_close_others(const int *keep, int count);
+void sandbox_close_standard(void);
 
 /* What is left to a process that reads what others have made. Paths are files or directories, then with all
  * that is below them; one that does not exist is passed over. */
@@ -40,14 +43,21 @@ struct sandbox_rights {
     const char *empties; /* a directory below which empty directories may be removed; may be NULL */
     bool scripts;        /* reads where scripts and their source maps lie: all but the system's own
                           * directories, and what is hidden in root's home */
+    bool all_files;      /* no rule on files: what the process's user and capabilities allow */
     bool network;        /* listens and connects, and reads what names of hosts need; root keeps the right to
                           * listen on ports below 1024 */
+    bool observes;       /* reads all files and the memory of other processes, and uses the BPF maps that it
+                          * has open; opens, makes, renames and removes nothing for writing. (Landlock would
+                          * forbid reading other processes: it is left to the filter of system calls.) */
+    pid_t child;         /* whom it may send signals to, besides itself; 0: nobody */
+    uint64_t capabilities; /* 1 << CAP_...: kept as far as the process has them */
 };
 
-/* Confines the calling process, with all threads that it will have, for good to these rights: no capability,
- * no new privileges, no other file to be opened from then on (but time zones and what libraries read of the
- * machine); no other program, process or kernel object, and without `network` no socket. Descriptors that are
- * open stay so. For who parses recordings with rights that the parser does not need.
+/* Confines the calling process, with all threads that it will have, for good to these rights: no other
+ * capability, no new privileges, no other file to be opened from then on (but time zones and what libraries
+ * read of the machine); no other program, process or kernel object, and without `network` no socket.
+ * Descriptors that are open stay so. For who parses what others control with rights that the parser does not
+ * need. Called while there is one thread.
  *
  * Taken as far as it is to be had: without Landlock (Linux 5.13) files can be opened as before. A negative
  * errno, with the problem in words, when capabilities cannot be given up or calls cannot be filtered. */

@@ -37,6 +37,9 @@ struct command {
     const struct option_group *options;                            /* options.h; NULL: help has them */
     const char *examples;      /* behind the list of options; NULL: help has them */
     bool operands_end_options; /* what follows the first operand is not this command's */
+    /* What needs rights that the command gives up (cli/confine.h), once its options have been read into their
+     * struct: 0 or a negative errno. NULL: nothing. */
+    int (*prepare)(void *options, struct problem *problem);
 };
 
 /* One per cmd_NAME.c; main.c lists them in COMMANDS. */

@@ -259,6 +259,9 @@ static void check_running(struct answer *answer)
         const char *name, *holds;
     } ROLES[] = {{"sonde", "traces and records: its caller's rights"},
                  {"sonde:spawner", "makes workers: its caller's rights, reads nothing"},
+                 {"sonde:writer", "makes the files that were named: its caller's rights, reads nothing"},
+                 {"sonde:fetcher", "asks debuginfod servers: no capability"},
+                 {"sonde:launcher", "starts the action: its caller's rights, reads nothing"},
                  {"sonde:stacks", "reads stacks and symbols: no rights"}};
     struct text words = {0};
     DIR *list = opendir("/proc");

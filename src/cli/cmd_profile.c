@@ -425,6 +425,10 @@ static int run_profile(const struct command *self, int argc, char **argv)
         return r;
     if (o.merge)
         return merge_files(&o, o.command, profile);
+    struct confine_sampler confined = {
+        .output = o.output, .trace = o.trace, .store = o.store, .connects = o.push || o.metrics};
+    if ((r = confine_sampler_begin(&confined, &problem)) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
     if (o.trace && (r = ctf_writer_join(o.trace, &trace, &problem)) < 0)
         return cli_fail(r == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     if (o.command) {
@@ -432,11 +436,18 @@ static int run_profile(const struct command *self, int argc, char **argv)
         if (child < 0)
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "cannot start a process"});
     }
-    r = o.metrics ? profile_metrics_start(o.metrics, &metrics, &problem) : 0;
+    confined.child = child;
+    r = sampler_open(&o.sampler, &sampler, &problem);
+    if (r == 0 && child)
+        sampler_add_command(sampler, child);
+    if (r == 0)
+        r = sampler_start(sampler, &problem);
+    if (r == 0)
+        r = confine_sampler(&confined, &problem);
+    if (r == 0 && o.metrics) /* it has a thread, which has no more rights */
+        r = profile_metrics_start(o.metrics, &metrics, &problem);
     if (r == 0 && metrics)
         print_metrics_address(o.metrics, profile_metrics_port(metrics));
-    if (r == 0)
-        r = sampler_open(&o.sampler, &sampler, &problem);
     struct profile_sampling sampling = {.options = &o,
                                         .sampler = sampler,
                                         .profile = profile,
@@ -444,8 +455,6 @@ static int run_profile(const struct command *self, int argc, char **argv)
                                         .interrupted = &interrupted,
                                         .child = child,
                                         .gate = gate};
-    if (r == 0 && child)
-        sampler_add_command(sampler, child);
     if (r == 0)
         r = profile_sampling_run(&sampling, &problem);
     if (gate >= 0)

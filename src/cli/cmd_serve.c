@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cli/serve_options.h"
 #include "serve/clickhouse.h"
+#include "serve/launcher.h"
 #include "serve/links.h"
 #include "serve/service.h"
 #include "serve/span_paths.h"
@@ -273,6 +274,13 @@ static int read_token(const char *path, char **ret_token, struct problem *proble
     return 0;
 }
 
+/* What starts the action is another process than the one that serves. */
+static int start_launcher(void *options, struct problem *problem)
+{
+    const struct serve_options *o = options;
+    return launcher_start(&o->action, problem);
+}
+
 static int cmd_serve(const struct command *self, int argc, char **argv)
 {
     struct serve_options options = {.listen = "127.0.0.1:4318", .keep_gb = 16};
@@ -308,4 +316,5 @@ const struct command command_serve = {
     .options = SERVE_OPTIONS,
     .examples = SERVE_EXAMPLES,
     .run = cmd_serve,
+    .prepare = start_launcher,
 };

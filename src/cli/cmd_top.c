@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/confine.h"
 #include "cli/options.h"
 #include "profile/sampler.h"
 
@@ -447,9 +448,14 @@ static int run_top(const struct command *self, int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     _cleanup_(sampler_closep) struct sampler *sampler = NULL;
     struct problem problem = {0};
-    int r = sampler_open(&options, &sampler, &problem);
+    const struct confine_sampler confined = {.output = NULL}; /* it writes on the terminal */
+    int r = confine_sampler_begin(&confined, &problem);
+    if (r == 0)
+        r = sampler_open(&options, &sampler, &problem);
     if (r == 0)
         r = sampler_start(sampler, &problem);
+    if (r == 0)
+        r = confine_sampler(&confined, &problem);
     top.sampler = sampler;
     if (r == 0)
         r = watch(&top);

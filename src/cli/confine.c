@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,19 +15,21 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "base/privileges.h"
+#include "broker/fetcher.h"
 #include "broker/sandbox.h"
+#include "broker/writer.h"
 
 /* Every command reads its operands. Options are named as the command names them, with a space between. */
 struct confined_command {
     const char *name;
     const char *reads;     /* options whose values are files that it reads too */
     const char *writes;    /* the option whose value is the file that it writes; - is standard output */
+    const char *appends;   /* the option whose value is a file that it adds lines to, and reads */
     const char *folder;    /* "OPTION=VALUE" with which that is a directory */
     const char *keeps;     /* the option whose value is a directory that it keeps */
     const char *view;      /* unless this option is given, it writes into directories that it reads */
     const char *temporary; /* the option with which it needs a directory for temporary files; *: always */
     const char *connects;  /* options with which it sends something somewhere */
-    const char *unless;    /* the option with which it cannot be confined, since it starts programs */
     bool scratch;          /* may need one temporary file */
     bool scripts;          /* looks for source maps beside the scripts that a recording names */
     bool optional;         /* an operand that is no file is a process or a port: then it records */
@@ -45,8 +48,8 @@ static const struct confined_command COMMANDS[] = {
     {"diff", .scripts = true, .writes = "output"},
     {"profile --merge", .writes = "output", .connects = "push"},
     {"watch", .listens = true, .named = true, .reads = "table follow", .writes = "bundle"},
-    {"serve", .listens = true, .scripts = true, .reads = "table audit token-file send-token-file",
-     .keeps = "data", .view = "no-keep", .temporary = "*", .unless = "action"},
+    {"serve", .listens = true, .scripts = true, .reads = "table token-file send-token-file",
+     .appends = "audit", .keeps = "data", .view = "no-keep", .temporary = "*"},
 };
 
 /* ---- the command line ---- */
@@ -88,13 +91,14 @@ void confine_option(struct confine *c, const char *option, const char *value)
         add_reading(c, value);
     if (value && among(option, command->writes) && strcmp(value, "-") != 0)
         c->writes = value;
+    if (value && among(option, command->appends))
+        c->appends = value;
     if (value && among(option, command->keeps))
         c->keeps = value;
     c->folder |= command->folder && strcmp(set, command->folder) == 0;
     c->temporary |= among(option, command->temporary);
     c->connects |= among(option, command->connects);
     c->no_view |= among(option, command->view);
-    c->free |= among(option, command->unless);
 }
 
 /* ---- what is done while there are rights ---- */
@@ -148,8 +152,12 @@ static int make_directory(const char *path, const char *foreign)
 
 static int prepare_writing(const struct confine *c, const char *foreign, struct problem *problem)
 {
-    const char *path = c->writes;
-    int r = path && !c->folder ? owner_reserve(path) : path ? make_directory(path, foreign) : 0;
+    const char *path, *const files[] = {c->folder ? NULL : c->writes, c->appends};
+    int r = writer_start(files, ARRAY_SIZE(files), problem);
+    if (r < 0)
+        return r;
+    if ((path = c->writes))
+        r = c->folder ? make_directory(path, foreign) : file_replaceable(path);
     if (r >= 0 && c->keeps)
         r = make_directory(path = c->keeps, foreign);
     return r < 0 ? problem_set(problem, r, "%s: %s", path, strerror(-r)) : 0;
@@ -205,7 +213,7 @@ static int confine(struct confine *c, struct problem *problem)
     ARRAY(const char *) writes = {0};
     struct sandbox_rights rights = {.scripts = command->scripts, .network = c->connects || command->listens};
     char base[PATH_MAX];
-    bool there = true, sandboxed = !through_process(c->keeps) && !through_process(c->writes);
+    bool there = true, sandboxed = !through_process(c->keeps);
     for (size_t i = 0; i < c->reads.count; i++) {
         const char *path = c->reads.at[i];
         there &= access(path, F_OK) == 0;
@@ -247,7 +255,7 @@ int confine_end(struct confine *c, const char *const *operands, size_t count, st
     for (size_t i = 0; command && !command->named && i < count; i++)
         add_reading(c, operands[i]);
     bool records = command && command->optional && (!count || access(operands[0], F_OK) < 0);
-    bool works = command && (count || command->listens) && !records && !c->free;
+    bool works = command && (count || command->listens) && !records;
     if (works && geteuid() == 0) {
         c->temporary |= command->temporary && strcmp(command->temporary, "*") == 0;
         r = confine(c, problem);
@@ -266,4 +274,28 @@ int confine_reading(const char *command, const char *folder, struct problem *pro
     struct confine c;
     confine_begin(&c, command);
     return confine_end(&c, &folder, 1, problem);
+}
+
+/* ---- who samples ---- */
+
+int confine_sampler_begin(const struct confine_sampler *c, struct problem *problem)
+{
+    const char *const paths[] = {c->output, c->trace, c->store};
+    int r = writer_start(paths, ARRAY_SIZE(paths), problem);
+    return r < 0 ? r : fetcher_start(problem);
+}
+
+/* For its maps, the memory of processes, files that only others may read, and mapped files by their place
+ * (SAMPLER_CAPABILITIES, but what opening events takes). */
+#define SAMPLING \
+    (1ull << CAP_BPF | 1ull << CAP_SYS_PTRACE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_CHECKPOINT_RESTORE)
+
+int confine_sampler(const struct confine_sampler *c, struct problem *problem)
+{
+    const struct sandbox_rights rights = {.observes = true,
+                                          .network = c->connects,
+                                          .child = c->child,
+                                          .capabilities = SAMPLING | (c->child ? 1ull << CAP_KILL : 0)};
+    on_exit(end_at_once, NULL);
+    return sandbox_confine(&rights, problem);
 }

@@ -6,6 +6,7 @@
 #define CLI_CONFINE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/array.h"
 #include "base/problem.h"
@@ -16,10 +17,10 @@ struct confined_command;
 struct confine {
     const struct confined_command *command; /* NULL: it is not confined */
     ARRAY(const char *) reads;
-    size_t operands_at;         /* in reads; before are values of options */
-    const char *writes, *keeps; /* NULL: nothing */
-    bool folder;                /* it writes a directory */
-    bool temporary, connects, no_view, free, complete;
+    size_t operands_at;                   /* in reads; before are values of options */
+    const char *writes, *appends, *keeps; /* NULL: nothing */
+    bool folder;                          /* it writes a directory */
+    bool temporary, connects, no_view, complete;
 };
 
 /* Of the command of that name. */
@@ -28,10 +29,10 @@ void confine_begin(struct confine *c, const char *command);
 /* An option was given; value may be NULL. */
 void confine_option(struct confine *c, const char *option, const char *value);
 
-/* The command line has been read, and these are its operands. As root: opens what is to be written, becomes
- * the owner of what is read, and gives up all other rights, for good and for all threads that are started
- * from then on. Without root's rights nothing changes. 0 or a negative errno with problem set: then nothing
- * must be read. Ends the use of c. */
+/* The command line has been read, and these are its operands. As root: has another process write what is to
+ * be written (broker/writer.h), becomes the owner of what is read, and gives up all other rights, for good
+ * and for all threads that are started from then on. Without root's rights nothing changes. 0 or a negative
+ * errno with problem set: then nothing must be read. Ends the use of c. */
 int confine_end(struct confine *c, const char *const *operands, size_t count, struct problem *problem);
 
 /* The command line is wrong: nothing is done. Ends the use of c. */
@@ -39,5 +40,21 @@ void confine_drop(struct confine *c);
 
 /* All of it for one that reads this one directory and writes nothing. */
 int confine_reading(const char *command, const char *folder, struct problem *problem);
+
+/* What one that samples other processes still does while it parses what they control: it reads, and what is
+ * here. */
+struct confine_sampler {
+    const char *output, *trace, *store; /* a file and directories that it writes; NULL: none */
+    bool connects;                      /* listens or connects */
+    pid_t child;                        /* which it may end; 0: none */
+};
+
+/* Starts the processes that write its outputs and ask debuginfod servers for it: called before anything
+ * foreign is read. 0 or a negative errno with problem set. */
+int confine_sampler_begin(const struct confine_sampler *c, struct problem *problem);
+
+/* Once the sampler runs: all rights but those to read processes and files and to use its BPF maps are given
+ * up, for good and for all threads that are started from then on; also those of a user who is not root. */
+int confine_sampler(const struct confine_sampler *c, struct problem *problem);
 
 #endif

@@ -279,7 +279,11 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
         confine_drop(&r.confine);
         return status;
     }
-    int confined = confine_end(&r.confine, (const char *const *)argv + *ret_first,
+    int confined = self->prepare ? self->prepare(into, &problem) : 0;
+    if (confined < 0)
+        confine_drop(&r.confine);
+    else
+        confined = confine_end(&r.confine, (const char *const *)argv + *ret_first,
                                (size_t)(argc - *ret_first), &problem);
     if (confined < 0)
         return cli_fail(confined == -EACCES || confined == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);

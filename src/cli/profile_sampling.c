@@ -244,16 +244,13 @@ static int sample(struct run *run, uint64_t end_ns)
 int profile_sampling_run(struct profile_sampling *s, struct problem *problem)
 {
     struct run run = {.sampling = s, .problem = problem, .child_runs = s->child > 0};
-    int r = sampler_start(s->sampler, problem);
-    if (r < 0)
-        return r;
     uint64_t end_ns = UINT64_MAX;
     if (s->options->seconds > 0)
         end_ns = clock_monotonic_ns() + (uint64_t)(s->options->seconds * 1e9);
     s->profile->start_ns = clock_realtime_ns();
     if (s->gate >= 0 && write(s->gate, "g", 1) != 1)
         return problem_set(problem, -errno, "cannot start the command: %s", strerror(errno));
-    r = sample(&run, end_ns);
+    int r = sample(&run, end_ns);
     s->profile->end_ns = clock_realtime_ns();
     rate_free(run.rate);
     pool_free(run.pool);

@@ -21,16 +21,10 @@ struct action_settings {
 
 enum action_outcome { ACTION_DONE, ACTION_FAILED, ACTION_TIMED_OUT, ACTION_DRY, ACTION_TOO_OFTEN };
 
-/* Zero-initialise, then set settings. */
-struct action {
-    struct action_settings settings;
-    uint64_t runs_ns[16]; /* times of the last runs, CLOCK_MONOTONIC; a ring */
-    unsigned next;
-};
-
-/* Runs the command for a firing alert and waits for its end. The evidence is alert_json(). A negative errno
- * when it could not be started or logged; what became of it is in ret_outcome. */
-int action_run(struct action *action, const struct alert *alert, uint64_t now_ns,
+/* Has the command run for a firing alert (by serve/launcher.h) and waits for its end. The evidence is
+ * alert_json(). A negative errno when it could not be started or logged; what became of it is in ret_outcome.
+ */
+int action_run(const struct action_settings *settings, const struct alert *alert,
                enum action_outcome *ret_outcome, struct problem *problem);
 
 const char *action_outcome_name(enum action_outcome outcome);

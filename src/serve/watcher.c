@@ -20,7 +20,6 @@
 struct watcher {
     struct watcher_settings settings;
     struct alerts alerts;
-    struct action action;
     struct watcher_counts counts;
     pthread_t thread;
     pthread_mutex_t lock; /* of the alerts, the counts and stopping */
@@ -119,7 +118,7 @@ static void act(struct watcher *w, const struct alert *alert)
 {
     struct problem problem = {0};
     enum action_outcome outcome;
-    int r = action_run(&w->action, alert, clock_monotonic_ns(), &outcome, &problem);
+    int r = action_run(&w->settings.action, alert, &outcome, &problem);
     fprintf(stderr, "sonde: action for %s: %s%s%s\n", alert->title, action_outcome_name(outcome),
             r < 0 ? ": " : "", r < 0 ? problem.what : "");
     w->counts.actions++;
@@ -238,14 +237,15 @@ int watcher_new(const struct watcher_settings *settings, struct watcher **ret_wa
     w->settings.judge.sequential = true;
     if (!(w->settings.judge.regress.false_discovery_rate > 0))
         w->settings.judge.regress.false_discovery_rate = FALSE_ALARMS;
-    w->action.settings = settings->action;
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     const char *audit = settings->action.audit;
-    int r = audit && access(audit, F_OK) == 0 ? action_audit_check(audit, &lines, problem) : 0;
+    int r = audit ? action_audit_check(audit, &lines, problem) : 0;
+    if (r == -ENOENT)
+        r = 0;
     if (r == 0)
         r = -pthread_create(&w->thread, NULL, run, w);
     w->started = r == 0;

@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "base/macro.h"
+#include "base/owner.h"
 #include "profile/formats.h"
 #include "profile/outlier.h"
 #include "profile/windows.h"
@@ -200,8 +201,9 @@ static int join(const char *path, const struct store_window *first, size_t count
         r = write_window(path, sum, start_s, length_s, problem);
     for (size_t i = 0; r == 0 && i < count; i++) {
         window_path(file, sizeof(file), path, &first[i]);
-        if (unlink(file) < 0 && errno != ENOENT)
-            r = problem_set(problem, -errno, "%s: %s", file, strerror(errno));
+        int removed = owner_unlink(file);
+        if (removed < 0 && removed != -ENOENT)
+            r = problem_set(problem, removed, "%s: %s", file, strerror(-removed));
     }
     return r;
 }
@@ -218,7 +220,7 @@ static void remove_windows(const char *path, windows *all, const struct store_op
         if (!old && !(o->quota_bytes && bytes > o->quota_bytes))
             continue;
         window_path(file, sizeof(file), path, w);
-        if (unlink(file) == 0)
+        if (owner_unlink(file) == 0)
             bytes -= MIN(bytes, w->bytes);
     }
 }
@@ -234,7 +236,7 @@ int store_tidy(const char *path, const struct store_options *o, uint64_t now_s, 
         size_t kept = r == 0 ? drop_covered(&all) : 0;
         for (size_t i = kept; r == 0 && i < all.count; i++) { /* left behind by one that was killed */
             window_path(file, sizeof(file), path, &all.at[i]);
-            (void)unlink(file);
+            (void)owner_unlink(file);
         }
         for (size_t i = 0, end; r == 0 && i < kept; i = end) {
             uint64_t start = all.at[i].start_s / length * length;

@@ -15,4 +15,13 @@
  * none. */
 int debugfile_open(pid_t pid, const char *path, struct elf *elf, struct elf **ret_debug);
 
+/* Asks the servers for the debug file of this build-id, in hexadecimal digits. Takes ten seconds at most, and
+ * thirty in all calls together. A descriptor or a negative errno. */
+int debugfile_fetch(const char *id);
+
+/* From now on debugfile_open() has this ask the servers: another process may, where this one has no right to
+ * (broker/fetcher.h). */
+typedef int debugfile_fetch_fn(const char *id);
+void debugfile_fetch_from_now_on(debugfile_fetch_fn *fetch);
+
 #endif

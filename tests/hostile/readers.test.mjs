@@ -55,6 +55,25 @@ test('root reads as the owner, without rights, and writes what it was asked for 
     assert.deepEqual(files(dir).filter((file) => fs.statSync(file).uid !== NOBODY), [], 'nothing of root\'s is left in the recording');
 });
 
+test('a command that fails leaves no output behind, and what was there as it was', { skip }, async (t) => {
+    const folder = temporary(t), dir = recording(folder, NOBODY), out = path.join(folder, 'out');
+    fs.chmodSync(folder, 0o711);
+    fs.writeFileSync(path.join(dir, 'manifest.json'), '{');
+    fs.writeFileSync(path.join(dir, 'ctf', 'metadata'), 'no metadata');
+    for (const words of READERS.filter((line) => line.includes('OUT') && !line.includes('ctf'))) {
+        const first = await run(t, words, dir, out);
+        assert.ok(first.status > 0, `${words.join(' ')}: ${first.describe()}`);
+        assert.deepEqual(fs.readdirSync(folder), ['recording'], words.join(' '));
+        fs.writeFileSync(out, 'before');
+        await run(t, words, dir, out);
+        assert.equal(fs.readFileSync(out, 'utf8'), 'before', words.join(' '));
+        fs.rmSync(out);
+    }
+    const nowhere = await run(t, ['report', '--html', 'OUT', 'DIR'], recording(folder, NOBODY), path.join(folder, 'no', 'such', 'out'));
+    assert.equal(nowhere.status, 1);
+    assert.match(nowhere.stderr, /no\/such\/out: No such file or directory/);
+});
+
 test('while it reads it has no capability, another user, and can start nothing', { skip }, async (t) => {
     const folder = temporary(t), dir = recording(folder, NOBODY);
     fs.chmodSync(folder, 0o711);
@@ -150,10 +169,10 @@ test('servers have the right to listen, to read what they show and to keep what 
     assert.equal((await serving.ended).status, 0, serving.describe());
     assert.deepEqual([...files(dir), ...files(data)].filter((file) => fs.statSync(file).uid !== NOBODY), []);
     // As root: ports below 1024, and nothing else.
-    for (const words of [['serve'], ['watch', 'shop']]) {
+    for (const words of [['serve'], ['serve', '--action', 'true', '--audit', path.join(folder, 'audit')], ['watch', 'shop']]) {
         const running = start(t, SONDE, [...words, '--listen', '127.0.0.1:0']);
         await running.until(PORT);
-        assert.match(statusOf(running), /^CapEff:\t0+400$[^]*^NoNewPrivs:\t1$[^]*^Seccomp:\t2$/m, words[0]);
+        assert.match(statusOf(running), /^CapEff:\t0+400$[^]*^NoNewPrivs:\t1$[^]*^Seccomp:\t2$/m, words.join(' '));
         running.child.kill('SIGTERM');
         await running.ended;
     }

@@ -1,4 +1,4 @@
-/* Files that are opened before the right to open them is given up. */
+/* Files that are written, and one that is opened before the right to make it is given up. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/owner.h"
 
@@ -16,57 +16,20 @@
 
 static char folder[] = "/tmp/sonde-owner-XXXXXX";
 
-static void path_of(const char *name, char path[64])
+static void what_is_no_plain_file_is_written_where_it_is(void **state)
 {
-    snprintf(path, 64, "%s/%s", folder, name);
-}
-
-static void holds(const char *path, const char *text)
-{
-    _cleanup_(freep) char *found = NULL;
-    assert_int_equal(file_read(path, 100, &found, NULL), 0);
-    assert_string_equal(found, text);
-}
-
-static void a_reserved_file_is_written_where_none_could_be_opened(void **state)
-{
-    char path[64], beside[80], moved[64];
-    path_of("report", path);
-    path_of("moved", moved);
-    snprintf(beside, sizeof(beside), "%s.new", path);
-    assert_false(owner_reserved(path));
-    assert_int_equal(owner_reserve(path), 0);
-    assert_true(owner_reserved(path));
-    /* Whoever opened the path now would find nothing: it is the held file that is written. */
-    assert_int_equal(rename(path, moved), 0);
-    assert_int_equal(file_replaceable(path), 0);
-    assert_int_equal(file_replace(path, "a long one", 10), 0);
-    holds(moved, "a long one");
-    assert_int_equal(file_replace(path, "again", 5), 0); /* as often as it is asked for */
-    holds(moved, "again");
-    assert_true(access(path, F_OK) < 0 && access(beside, F_OK) < 0);
-    unlink(moved);
-}
-
-static void what_a_reserved_file_holds_stays_until_it_is_written(void **state)
-{
-    char path[64];
-    path_of("kept", path);
-    assert_int_equal(file_replace(path, "before", 6), 0);
-    assert_int_equal(owner_reserve(path), 0);
-    holds(path, "before");
-    _cleanup_(file_closep) int fd = owner_open(path, O_WRONLY | O_CREAT | O_TRUNC);
-    assert_true(fd >= 0);
-    holds(path, "");
-    unlink(path);
-}
-
-static void a_file_that_cannot_be_made_is_an_error(void **state)
-{
-    char path[64];
-    path_of("nowhere/report", path);
-    assert_int_equal(owner_reserve(path), -ENOENT);
-    assert_false(owner_reserved(path));
+    char file[64], link[64];
+    snprintf(file, sizeof(file), "%s/file", folder);
+    snprintf(link, sizeof(link), "%s/link", folder);
+    assert_int_equal(owner_is_plain(file), 1); /* there is nothing yet */
+    assert_int_equal(file_replace(file, "text", 4), 0);
+    assert_int_equal(symlink(file, link), 0);
+    assert_int_equal(owner_is_plain(file), 1);
+    assert_int_equal(owner_is_plain(link), 0);
+    assert_int_equal(owner_is_plain("/dev/null"), 0);
+    assert_int_equal(owner_unlink(link), 0);
+    assert_int_equal(owner_unlink(file), 0);
+    assert_int_equal(owner_unlink(file), -ENOENT);
 }
 
 static void a_temporary_file_has_no_name(void **state)
@@ -90,9 +53,7 @@ int main(void)
     if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reserved_file_is_written_where_none_could_be_opened),
-        cmocka_unit_test(what_a_reserved_file_holds_stays_until_it_is_written),
-        cmocka_unit_test(a_file_that_cannot_be_made_is_an_error),
+        cmocka_unit_test(what_is_no_plain_file_is_written_where_it_is),
         cmocka_unit_test(a_temporary_file_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

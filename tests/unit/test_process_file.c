@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -43,6 +48,20 @@ static int set_up(void **state)
     snprintf(path, sizeof(path), "%s/box", folder);
     root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return root < 0 ? -1 : 0;
+}
+
+/* As a filter does that cannot see what it is to open. */
+static int refuse_openat2(void **state)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {.len = ARRAY_SIZE(rules), .filter = rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) < 0;
 }
 
 static int tear_down(void **state)
@@ -100,6 +119,23 @@ static void only_regular_files_are_opened(void **state)
     assert_int_equal(process_file_open(host, "/dev/null"), -EINVAL);
 }
 
+static void links_without_end_and_long_names_are_refused(void **state)
+{
+    char name[300];
+    write_file("box/own", "the box's");
+    link_to("loop", "loop");
+    link_to("one/x", "other");
+    link_to("other/x", "one");
+    assert_string_equal(text_of("/loop"), strerror(ELOOP));
+    assert_string_equal(text_of("/one"), strerror(ELOOP));
+    memset(name, 'a', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    assert_string_equal(text_of(name), strerror(ENAMETOOLONG));
+    assert_string_equal(text_of("/own/"), strerror(ENOTDIR));
+    assert_string_equal(text_of("/own/."), strerror(ENOTDIR));
+    assert_string_equal(text_of("//tmp//.././own"), "the box's");
+}
+
 static void folders_are_not_led_astray(void **state)
 {
     link_to("/", "up");
@@ -142,8 +178,12 @@ static void a_mapped_file_is_opened_by_where_it_is_mapped(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(links_stay_below_the_root), T(only_regular_files_are_opened), T(folders_are_not_led_astray),
-        T(a_name_is_looked_for_in_the_working_folder), T(a_mapped_file_is_opened_by_where_it_is_mapped)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {T(links_stay_below_the_root),
+                                       T(only_regular_files_are_opened),
+                                       T(links_without_end_and_long_names_are_refused),
+                                       T(folders_are_not_led_astray),
+                                       T(a_name_is_looked_for_in_the_working_folder),
+                                       T(a_mapped_file_is_opened_by_where_it_is_mapped)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed ? failed : cmocka_run_group_tests_name("without openat2()", tests, refuse_openat2, NULL);
 }

@@ -1,0 +1,50 @@
+/* See apart.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/apart.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broker/sandbox.h"
+
+static _Noreturn void run_apart(const char *name, apart_fn *run, void *context, int socket)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sandbox_close_others(&socket, 1);
+    setsid();
+    prctl(PR_SET_NAME, name, 0, 0, 0);
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    run(context, socket);
+    _exit(0);
+}
+
+int apart_start(const char *name, apart_fn *run, void *context, int *ret_socket, struct problem *problem)
+{
+    int pair[2], status = 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return problem_set(problem, -errno, "no process can be started (%s): %s", name, strerror(errno));
+    /* No child of ours, but a grandchild: the children of a sonde are the programs that it runs. */
+    pid_t pid = fork();
+    if (pid == 0) {
+        pid_t apart = fork();
+        if (apart == 0)
+            run_apart(name, run, context, pair[1]);
+        _exit(apart < 0);
+    }
+    int error = pid < 0 ? errno : EAGAIN;
+    close(pair[1]);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
+        close(pair[0]);
+        return problem_set(problem, -error, "no process can be started (%s): %s", name, strerror(error));
+    }
+    *ret_socket = pair[0];
+    return 0;
+}
