@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -30,7 +31,7 @@
 static pid_t taken, victim;
 static const char *folder;
 static struct user_regs_struct before;
-static uint64_t room; /* in its memory, below its stack */
+static uint64_t room; /* memory of its own, for what is passed by address */
 static unsigned asked;
 
 static void fail(const char *what)
@@ -215,10 +216,14 @@ int main(int argc, char **argv)
     if (ptrace(PTRACE_SEIZE, taken, NULL, NULL) < 0 || ptrace(PTRACE_INTERRUPT, taken, NULL, NULL) < 0 ||
         waitpid(taken, &status, __WALL) != taken || ptrace(PTRACE_GETREGS, taken, NULL, &before) < 0)
         fail("ptrace");
-    room = (before.rsp - 16384) & ~4095ull;
+    long mapped = call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1);
+    if (mapped < 0 && mapped > -4096)
+        fail("mmap");
+    room = (uint64_t)mapped;
     files();
     processes();
     kernel();
+    call(SYS_munmap, room, 4096, 0, 0, 0);
     /* A call that was interrupted begins anew. */
     if (ptrace(PTRACE_SETREGS, taken, NULL, &before) < 0 || ptrace(PTRACE_DETACH, taken, NULL, NULL) < 0)
         fail("ptrace");
