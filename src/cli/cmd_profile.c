@@ -441,9 +441,9 @@ static int run_profile(const struct command *self, int argc, char **argv)
     if (r == 0 && child)
         sampler_add_command(sampler, child);
     if (r == 0)
-        r = sampler_start(sampler, &problem);
-    if (r == 0)
         r = confine_sampler(&confined, &problem);
+    if (r == 0)
+        r = sampler_start(sampler, &problem);
     if (r == 0 && o.metrics) /* it has a thread, which has no more rights */
         r = profile_metrics_start(o.metrics, &metrics, &problem);
     if (r == 0 && metrics)

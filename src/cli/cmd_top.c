@@ -453,9 +453,9 @@ static int run_top(const struct command *self, int argc, char **argv)
     if (r == 0)
         r = sampler_open(&options, &sampler, &problem);
     if (r == 0)
-        r = sampler_start(sampler, &problem);
-    if (r == 0)
         r = confine_sampler(&confined, &problem);
+    if (r == 0)
+        r = sampler_start(sampler, &problem);
     top.sampler = sampler;
     if (r == 0)
         r = watch(&top);

@@ -53,8 +53,9 @@ struct confine_sampler {
  * foreign is read. 0 or a negative errno with problem set. */
 int confine_sampler_begin(const struct confine_sampler *c, struct problem *problem);
 
-/* Once the sampler runs: all rights but those to read processes and files and to use its BPF maps are given
- * up, for good and for all threads that are started from then on; also those of a user who is not root. */
+/* Once the sampler is open, before it reads anything of other processes: all rights but those to read
+ * processes and files and to use its BPF maps are given up, for good and for all threads that are started
+ * from then on; also those of a user who is not root. */
 int confine_sampler(const struct confine_sampler *c, struct problem *problem);
 
 #endif

@@ -197,15 +197,6 @@ static void add_mapping(struct sampler_process *d, uint64_t start, uint64_t end,
     }
 }
 
-void process_read_tables(struct process *p)
-{
-    array_foreach (&native_modules(p->native)->list, m) {
-        struct native_file *file = m->has_bias ? native_file_of(p->native, m) : NULL;
-        if (file)
-            (void)native_file_table(file);
-    }
-}
-
 static void describe_file(struct process *p, struct tables *tables, const struct mapping *m,
                           struct sampler_process *d)
 {

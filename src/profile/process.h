@@ -71,9 +71,6 @@ int process_open_ended(pid_t pid, struct modules *modules, struct native_files *
                        struct process_shared *shared, struct process **ret_process);
 void process_free(struct process *process);
 
-/* Reads the unwind tables of its files: what process_describe() would do otherwise. */
-void process_read_tables(struct process *process);
-
 /* Fills in what the kernel needs to walk the process's stacks. */
 void process_describe(struct process *process, struct tables *tables,
                       struct sampler_process *ret_description);

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -54,11 +52,6 @@ struct sampler {
     struct ring_buffer *ring;
     struct tables tables;
     struct native_files *files;
-    pthread_t loader; /* loads the program while processes are read */
-    bool has_loader, is_loaded;
-    _Atomic bool load_ended;
-    int load_result;
-    struct problem load_problem;
     struct kernel_names *kernel;
     struct sideband *sideband; /* NULL: not to be had */
     struct process_shared shared;
@@ -105,10 +98,6 @@ static bool in_cgroup(const char *wanted, pid_t pid)
 
 static void publish(struct sampler *s, struct process *process)
 {
-    if (!s->is_loaded) { /* published with the others when it is */
-        process_read_tables(process);
-        return;
-    }
     process_describe(process, &s->tables, s->description);
     s->description->serial = ++s->serial;
     uint32_t key = (uint32_t)process->pid;
@@ -119,8 +108,6 @@ static void publish(struct sampler *s, struct process *process)
 
 static void ignore(struct sampler *s, pid_t pid)
 {
-    if (!s->is_loaded)
-        return;
     uint32_t key = (uint32_t)pid;
     memset(s->description, 0, sizeof(*s->description));
     s->description->ignored = 1;
@@ -725,57 +712,31 @@ static int load(struct sampler *s, struct problem *problem)
     return 0;
 }
 
-/* ---- the whole machine: the busiest processes are read before the clock starts ---- */
-
-/* At high rates; otherwise as long as the program takes to load, because what is not known yet when it is met
- * costs a copy of a stack for each sample until then. */
-#define READ_AHEAD_NS  NS_PER_S
-#define READ_AHEAD_HZ  1000
-#define READ_AHEAD_MAX 256
-
-static void read_ahead(struct sampler *s)
+/* What takes rights, before anything of other processes is read. */
+static int attach(struct sampler *s, struct problem *problem)
 {
-    uint64_t end = clock_monotonic_ns() + READ_AHEAD_NS;
-    size_t count;
-    pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
-    bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
-    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end && (fast || !s->load_ended); i++)
-        process_of(s, pids[i], clock_monotonic_ns());
-    free(pids);
-}
-
-static void *load_beside(void *context)
-{
-    struct sampler *s = context;
-    s->load_result = load(s, &s->load_problem);
-    s->load_ended = true;
-    return NULL;
-}
-
-static void join_loader(struct sampler *s)
-{
-    if (s->has_loader)
-        pthread_join(s->loader, NULL);
-    s->has_loader = false;
-}
-
-/* What was read meanwhile is given to the kernel's half. */
-static int end_load(struct sampler *s, struct problem *problem)
-{
-    join_loader(s);
-    if (s->load_result < 0) {
-        *problem = s->load_problem;
-        return s->load_result;
-    }
-    s->is_loaded = true;
-    map_foreach (&s->processes, slot) {
-        struct process *process = (struct process *)(uintptr_t)slot->value;
-        if (process)
-            publish(s, process);
-        else if (s->options.cgroup && !in_cgroup(s->options.cgroup, (pid_t)slot->key))
-            ignore(s, (pid_t)slot->key);
-    }
-    return 0;
+    struct sampler_bpf *bpf = s->bpf; /* which owns the links */
+    const char *what;
+    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+    if (sideband_open(&s->sideband) < 0)
+        s->sideband = NULL;
+    if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
+        !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
+        !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
+        (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
+                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
+        return refused(problem, -errno, "cannot watch processes");
+    /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
+        errno = 0;
+    int r = s->options.on_cpu ? ticks_open(&s->ticks, &s->options, bpf->progs.on_tick, &what) : 0;
+    if (r >= 0)
+        return 0;
+    refused(problem, r, what);
+    if (r == -ENOENT || r == -EOPNOTSUPP)
+        problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
+                                "counters); use --event cpu.");
+    return r;
 }
 
 int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler, struct problem *problem)
@@ -794,41 +755,59 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
     native_files_on_forget(s->files, tables_drop, &s->tables);
-    s->has_loader = pthread_create(&s->loader, NULL, load_beside, s) == 0;
-    if (!s->has_loader)
-        load_beside(s);
-    pid_t absent = 0;
-    int reason = 0;
-    for (size_t i = 0; i < options->pid_count && !absent; i++)
-        if (!process_of(s, options->pids[i], clock_monotonic_ns())) {
-            absent = options->pids[i];
-            reason = kill(absent, 0) == 0 ? EACCES : errno;
-        }
-    if (options->pid_count && !absent) {
-        s->family = family_of(options->pids, options->pid_count, &s->family_count);
-        if (!s->family)
-            return problem_set(problem, -ENOMEM, "out of memory");
-        for (size_t i = options->pid_count; i < s->family_count && i < READ_AHEAD_MAX; i++)
-            (void)process_of(s, s->family[i], clock_monotonic_ns());
-    }
-    if (options->whole_machine)
-        read_ahead(s);
-    int r = end_load(s, problem);
+    int r = load(s, problem);
+    if (r >= 0)
+        r = attach(s, problem);
     if (r < 0)
         return r;
-    if (absent)
-        return problem_set(problem, -ESRCH, "process %d: %s", absent,
-                           reason == ESRCH
-                               ? strerror(reason)
-                               : "its mappings cannot be read: it is the kernel's, or not ours to see");
-    for (size_t i = 0; i < s->family_count; i++)
-        add_target(s, s->family[i], TARGET_RUNS);
     *ret_sampler = s;
     s = NULL;
     return 0;
 }
 
-/* Children that were forked while the kernel's half was not listening yet. */
+/* ---- the processes that are there already, read before the clock starts ---- */
+
+/* The busiest of the whole machine: what is not known yet when it is met costs a copy of a stack for each
+ * sample until then, which matters at high rates. */
+#define READ_AHEAD_NS      NS_PER_S
+#define READ_AHEAD_SLOW_NS (100 * NS_PER_MS)
+#define READ_AHEAD_HZ      1000
+#define READ_AHEAD_MAX     256
+
+static void read_ahead(struct sampler *s)
+{
+    bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
+    uint64_t end = clock_monotonic_ns() + (fast ? READ_AHEAD_NS : READ_AHEAD_SLOW_NS);
+    size_t count;
+    pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
+    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end; i++)
+        process_of(s, pids[i], clock_monotonic_ns());
+    free(pids);
+}
+
+/* Those that were named, all of which must be there, and their descendants. */
+static int read_named(struct sampler *s, struct problem *problem)
+{
+    for (size_t i = 0; i < s->options.pid_count; i++) {
+        pid_t pid = s->options.pids[i];
+        if (process_of(s, pid, clock_monotonic_ns()))
+            continue;
+        bool gone = kill(pid, 0) < 0 && errno == ESRCH;
+        return problem_set(problem, -ESRCH, "process %d: %s", pid,
+                           gone ? strerror(ESRCH)
+                                : "its mappings cannot be read: it is the kernel's, or not ours to see");
+    }
+    s->family = family_of(s->options.pids, s->options.pid_count, &s->family_count);
+    if (!s->family)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < s->family_count; i++)
+        add_target(s, s->family[i], TARGET_RUNS);
+    for (size_t i = s->options.pid_count; i < s->family_count && i < READ_AHEAD_MAX; i++)
+        (void)process_of(s, s->family[i], clock_monotonic_ns());
+    return 0;
+}
+
+/* Children that were forked before the kernel's half knew their parents. */
 static int add_newborn(struct sampler *s)
 {
     size_t count;
@@ -847,33 +826,16 @@ static int add_newborn(struct sampler *s)
 
 int sampler_start(struct sampler *s, struct problem *problem)
 {
-    const char *what;
-    int r = 0;
-    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-    if (!s->sideband && sideband_open(&s->sideband) < 0)
-        s->sideband = NULL;
-    struct sampler_bpf *bpf = s->bpf; /* which owns the links */
-    if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
-        !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
-        !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
-        (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
-                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
-        return refused(problem, -errno, "cannot watch processes");
+    int r = s->options.pid_count ? read_named(s, problem) : 0;
+    if (r < 0)
+        return r;
+    if (s->options.whole_machine)
+        read_ahead(s);
     if (s->family && (r = add_newborn(s)) < 0)
         return problem_set(problem, r, "out of memory");
-    /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
-        errno = 0;
     s->now_ns = s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
-    r = s->options.on_cpu ? ticks_open(&s->ticks, &s->options, s->bpf->progs.on_tick, s->started_ns, &what)
-                          : 0;
-    if (r >= 0)
-        return 0;
-    refused(problem, r, what);
-    if (r == -ENOENT || r == -EOPNOTSUPP)
-        problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
-                                "counters); use --event cpu.");
-    return r;
+    ticks_start(&s->ticks, s->started_ns);
+    return 0;
 }
 
 /* The last tick of the old rate may lie further back than the new rate would have it: until each processor
@@ -901,7 +863,6 @@ void sampler_close(struct sampler *s)
     if (!s)
         return;
     sampler_stop(s);
-    join_loader(s);
     if (s->stats_fd >= 0)
         close(s->stats_fd);
     ring_buffer__free(s->ring);

@@ -65,7 +65,8 @@ struct sampler_counts {
 
 struct sampler;
 
-/* -EPERM with what to grant when the kernel refuses. */
+/* Does all that takes rights, and reads nothing of other processes: the rights but those to read them, and to
+ * use BPF maps, may be given up then (cli/confine.h). -EPERM with what to grant when the kernel refuses. */
 int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler,
                  struct problem *problem);
 void sampler_close(struct sampler *sampler);
@@ -74,7 +75,7 @@ DEFINE_FREEP(struct sampler, sampler_close)
 /* Adds a child of the caller that is about to run a command: it is sampled from its execve on. */
 void sampler_add_command(struct sampler *sampler, pid_t pid);
 
-/* Starts the clock. */
+/* Reads the processes that are there, and starts the clock. -ESRCH when one that was named is not. */
 int sampler_start(struct sampler *sampler, struct problem *problem);
 void sampler_stop(struct sampler *sampler);
 

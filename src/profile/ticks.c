@@ -37,7 +37,8 @@ static uint64_t draw_period(uint64_t period_ns)
 
 static int open_event(const struct sampler_options *o, int cpu)
 {
-    struct perf_event_attr attr = {.size = sizeof(attr), .type = o->event_type, .config = o->event_config};
+    struct perf_event_attr attr = {
+        .size = sizeof(attr), .type = o->event_type, .config = o->event_config, .disabled = 1};
     if (o->event_period) {
         attr.sample_period = o->event_period;
     } else if (ticks_period(o)) {
@@ -50,15 +51,13 @@ static int open_event(const struct sampler_options *o, int cpu)
 }
 
 int ticks_open(struct ticks *t, const struct sampler_options *o, const struct bpf_program *program,
-               uint64_t now_ns, const char **ret_what)
+               const char **ret_what)
 {
     int cpus = libbpf_num_possible_cpus();
     t->period_ns = ticks_period(o);
-    t->started_ns = t->redrawn_ns = now_ns;
     t->events = calloc((size_t)MAX(cpus, 1), sizeof(*t->events));
-    t->links = calloc((size_t)MAX(cpus, 1), sizeof(struct bpf_link *));
     *ret_what = "cannot open the event";
-    if (!t->events || !t->links)
+    if (!t->events)
         return -ENOMEM;
     for (int cpu = 0; cpu < cpus; cpu++) {
         int fd = open_event(o, cpu);
@@ -66,16 +65,20 @@ int ticks_open(struct ticks *t, const struct sampler_options *o, const struct bp
             continue;
         if (fd < 0)
             return -errno;
-        t->links[t->count] = bpf_program__attach_perf_event(program, fd);
-        if (!t->links[t->count]) {
-            int r = -errno;
-            close(fd);
-            *ret_what = "cannot attach to the event";
-            return r;
-        }
         t->events[t->count++] = fd;
+        *ret_what = "cannot attach to the event";
+        if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(program)) < 0)
+            return -errno;
+        *ret_what = "cannot open the event";
     }
     return 0;
+}
+
+void ticks_start(struct ticks *t, uint64_t now_ns)
+{
+    t->started_ns = t->redrawn_ns = now_ns;
+    for (size_t i = 0; i < t->count; i++)
+        (void)ioctl(t->events[i], PERF_EVENT_IOC_ENABLE, 0);
 }
 
 /* A clock with a fixed period sees the same part of a program that keeps step with it, again and again. So
@@ -118,9 +121,7 @@ bool ticks_redraw(struct ticks *t, uint64_t now_ns)
 void ticks_close(struct ticks *t)
 {
     while (t->count > 0)
-        bpf_link__destroy(t->links[--t->count]); /* closes the event, too */
+        close(t->events[--t->count]);
     free(t->events);
-    free(t->links);
     t->events = NULL;
-    t->links = NULL;
 }

@@ -13,8 +13,7 @@ struct bpf_program;
 
 /* Zero-initialise to use. */
 struct ticks {
-    int *events;             /* owned by the links */
-    struct bpf_link **links; /* of the program to each event */
+    int *events; /* each runs the program */
     size_t count;
     uint64_t period_ns; /* on average; 0: no clock that ticks */
     uint64_t started_ns, redrawn_ns;
@@ -24,10 +23,13 @@ struct ticks {
 /* The average period of the options' event in ns; 0 when it is no clock that ticks. */
 uint64_t ticks_period(const struct sampler_options *options);
 
-/* Opens the options' event on each processor and has it run the program; a clock's first ticks come early.
- * now_ns: CLOCK_MONOTONIC. A negative errno, with what was refused in words; what was opened stays so. */
+/* Opens the options' event on each CPU, to run the program; nothing ticks yet. A negative errno, with what
+ * was refused in words; what was opened stays so. */
 int ticks_open(struct ticks *ticks, const struct sampler_options *options, const struct bpf_program *program,
-               uint64_t now_ns, const char **ret_what);
+               const char **ret_what);
+
+/* From now on it ticks, which takes no right; a clock's first ticks come early. now_ns: CLOCK_MONOTONIC. */
+void ticks_start(struct ticks *ticks, uint64_t now_ns);
 
 /* The longest time between two ticks that is no gap. */
 uint64_t ticks_limit(uint64_t period_ns);
