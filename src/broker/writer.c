@@ -101,13 +101,11 @@ static void run_writer(void *unused, int socket)
     const struct sandbox_rights rights = {.capabilities = NEEDED, .all_files = true};
     if (sandbox_confine(&rights, NULL) < 0)
         return;
-    for (struct broker_head asked;;) {
+    for (struct broker_head asked = {0};;) {
         ptrdiff_t n = broker_receive(socket, &asked, bytes, sizeof(bytes), NULL);
-        if (n == -EPROTO)
-            continue;
-        if (n < 0)
+        if (n < 0 && n != -EPROTO)
             return;
-        int r = asked.verb == BROKER_QUESTION ? answer(&asked, bytes, (size_t)n) : -EPERM;
+        int r = n >= 0 && asked.verb == BROKER_QUESTION ? answer(&asked, bytes, (size_t)n) : -EPERM;
         bool has_file = r >= 0 && asked.question == OWNER_OPEN;
         const struct broker_head head = {.verb = BROKER_ANSWER,
                                          .question = asked.question,

@@ -36,7 +36,7 @@ static void the_command_gets_evidence_and_variables(void **state)
     static const char SHOP[] = "SONDE_SERVICE=shop", FAIL[] = "SONDE_SERVICE=fail";
     _cleanup_(freep) char *text = NULL;
     enum action_outcome outcome;
-    char command[2 * TEST_PATH], out[2 * TEST_PATH];
+    char command[4 * TEST_PATH], out[2 * TEST_PATH];
     int status = 0;
     snprintf(out, sizeof(out), "%s/out", folder);
     snprintf(command, sizeof(command), "test $SONDE_SERVICE = fail && exit 3; (cat; echo $SONDE_SERVICE) >%s",
@@ -60,7 +60,7 @@ static void other_variables_are_refused(void **state)
     static const char PRELOAD[] = "SONDE_SERVICE=shop\0LD_PRELOAD=/tmp/x.so",
                       NO_END[] = {'S', 'O', 'N', 'D', 'E', '_', '='};
     enum action_outcome outcome;
-    char command[2 * TEST_PATH], out[2 * TEST_PATH];
+    char command[4 * TEST_PATH], out[2 * TEST_PATH];
     int status;
     snprintf(out, sizeof(out), "%s/never", folder);
     snprintf(command, sizeof(command), "touch %s", out);

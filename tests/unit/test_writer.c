@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/owner.h"
+#include "broker/protocol.h"
 #include "broker/sandbox.h"
 #include "test.h"
 
@@ -41,6 +43,62 @@ static bool opens(const char *path, int flags)
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+/* What the writer answers to whatever is sent to it, past all that asks it properly. */
+static int say(int socket, uint32_t verb, uint32_t question, const char *bytes, size_t length, int flags)
+{
+    struct broker_head head = {.verb = verb, .question = question, .start = (uint64_t)(unsigned)flags};
+    int fd = -1;
+    if (broker_send(socket, head, bytes, length, -1) < 0 || broker_receive(socket, &head, NULL, 0, &fd) < 0)
+        return -EPIPE;
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 ? fd : head.result;
+}
+
+static int socket_of_writer(void)
+{
+    for (int fd = 3; fd < 100; fd++) {
+        int type = 0;
+        socklen_t size = sizeof(type);
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
+            return fd;
+    }
+    return -1;
+}
+
+/* One that was taken over asks for what was not named. */
+static int taken_over(void)
+{
+    const char *const paths[] = {file, kept};
+    char two[256], up[128], long_name[9000];
+    struct problem problem = {0};
+    EXPECT(writer_start(paths, ARRAY_SIZE(paths), &problem) == 0);
+    int fd = socket_of_writer(), length = snprintf(two, sizeof(two), "%s", file) + 1;
+    EXPECT(fd >= 0);
+    length += snprintf(two + length, sizeof(two) - (size_t)length, "%s/other", folder) + 1;
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, "/etc/passwd", 12, O_RDONLY) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, "/etc/passwd", 12, O_RDWR) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RENAME, two, (size_t)length, 0) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_UNLINK, folder, sizeof(folder), 0) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_MKDIR, "/tmp/sonde-writer-other", 24, 0) == -EPERM);
+    snprintf(up, sizeof(up), "%s/../../other", kept);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, up, strlen(up) + 1, O_WRONLY | O_CREAT) == -EPERM);
+    /* what is no question */
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, two, (size_t)length, O_WRONLY | O_CREAT) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RENAME, file, strlen(file) + 1, 0) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, file, strlen(file), O_WRONLY | O_CREAT) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, "", 1, O_RDONLY) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, NULL, 0, O_RDONLY) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, 99, file, strlen(file) + 1, 0) == -EPERM);
+    EXPECT(say(fd, BROKER_GRANT, OWNER_OPEN, file, strlen(file) + 1, O_WRONLY | O_CREAT) == -EPERM);
+    memset(long_name, 'a', sizeof(long_name));
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, long_name, sizeof(long_name), O_RDONLY) == -EPERM);
+    EXPECT(access(file, F_OK) < 0);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, file, strlen(file) + 1, O_WRONLY | O_CREAT) > 0);
+    EXPECT(unlink(file) == 0);
+    return 0;
 }
 
 /* Confined as a sampler is: it opens nothing for writing itself, whatever its user. */
@@ -72,17 +130,27 @@ static int confined(void)
     return 0;
 }
 
-static void what_was_named_is_written_and_nothing_else(void **state)
+static void in_a_child(int (*check)(void))
 {
-    _cleanup_(freep) char *text = NULL;
     int status = 0;
-    assert_int_equal(file_replace(in(folder, "secret"), "", 0), 0);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(confined());
+        _exit(check());
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void one_that_was_taken_over_gets_nothing_else(void **state)
+{
+    in_a_child(taken_over);
+}
+
+static void what_was_named_is_written_and_nothing_else(void **state)
+{
+    _cleanup_(freep) char *text = NULL;
+    assert_int_equal(file_replace(in(folder, "secret"), "", 0), 0);
+    in_a_child(confined);
     assert_int_equal(file_read(file, 10, &text, NULL), 0);
     assert_string_equal(text, "two");
     assert_true(access(in(folder, "other"), F_OK) < 0 && access(in(folder, "file.new"), F_OK) < 0);
@@ -102,7 +170,8 @@ int main(void)
         return 1;
     snprintf(file, sizeof(file), "%s/file", folder);
     snprintf(kept, sizeof(kept), "%s/deep/er", folder);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_named_is_written_and_nothing_else),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_that_was_taken_over_gets_nothing_else),
+                                       cmocka_unit_test(what_was_named_is_written_and_nothing_else),
                                        cmocka_unit_test(without_a_path_there_is_no_writer)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(command, sizeof(command), "rm -rf %s", folder);
