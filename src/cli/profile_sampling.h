@@ -36,7 +36,8 @@ struct profile_sampling {
     struct rate_summary rate;   /* afterwards; options NULL: the rate did not change */
 };
 
-/* The sampler has been started. Until the time is over, the child or the processes end, or something interrupts. 0 or a negative errno. */
+/* The sampler has been started. Until the time is over, the child or the processes end, or something
+ * interrupts. 0 or a negative errno. */
 int profile_sampling_run(struct profile_sampling *sampling, struct problem *problem);
 
 #endif
