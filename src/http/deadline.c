@@ -24,7 +24,7 @@ struct deadlines {
     pthread_mutex_t lock; /* for the list; a descriptor in it is not closed while it is held */
     pthread_cond_t changed;
     struct deadline *first;
-    uint64_t step_ns;
+    uint64_t interval_ns;
     uint64_t count; /* atomic */
     bool ended;
 };
@@ -51,7 +51,7 @@ static void *watch(void *context)
             pthread_cond_wait(&deadlines->changed, &deadlines->lock);
             continue;
         }
-        uint64_t next_ns = clock_monotonic_ns() + deadlines->step_ns;
+        uint64_t next_ns = clock_monotonic_ns() + deadlines->interval_ns;
         const struct timespec next = {.tv_sec = (time_t)(next_ns / NS_PER_S),
                                       .tv_nsec = (long)(next_ns % NS_PER_S)};
         while (!deadlines->ended &&
@@ -63,13 +63,13 @@ static void *watch(void *context)
     return NULL;
 }
 
-int deadlines_new(uint64_t step_ns, struct deadlines **ret_deadlines)
+int deadlines_new(uint64_t interval_ns, struct deadlines **ret_deadlines)
 {
     pthread_condattr_t monotonic;
     struct deadlines *deadlines = calloc(1, sizeof(*deadlines));
     if (!deadlines)
         return -ENOMEM;
-    deadlines->step_ns = step_ns;
+    deadlines->interval_ns = interval_ns;
     pthread_mutex_init(&deadlines->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -121,7 +121,7 @@ struct deadline *deadline_add(struct deadlines *deadlines, int fd, uint64_t limi
 void deadline_set(struct deadline *deadline, uint64_t limit_ns)
 {
     uint64_t at_ns = deadline ? __atomic_load_n(&deadline->at_ns, __ATOMIC_RELAXED) : ENDED;
-    if (at_ns != ENDED) /* nor when it ends right now */
+    if (at_ns != ENDED) /* and has not been shut down since: then the exchange fails */
         __atomic_compare_exchange_n(&deadline->at_ns, &at_ns, clock_monotonic_ns() + limit_ns, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }

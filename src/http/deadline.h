@@ -1,6 +1,6 @@
-/* Ends connections that take too long over a request. A time limit without any byte is not enough: whoever
- * sends one now and then, or reads one, would hold a connection for ever. A thread looks at all of them every
- * now and then. */
+/* Shuts down connections that take too long over a request. An idle limit is not enough: a client that sends
+ * or reads one byte now and then would keep its connection for ever. One thread checks all of them at regular
+ * intervals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HTTP_DEADLINE_H
 #define HTTP_DEADLINE_H
@@ -10,16 +10,16 @@
 struct deadlines;
 struct deadline;
 
-/* step_ns: how often the thread looks, and so how late a connection may be ended. 0 or a negative errno. */
-int deadlines_new(uint64_t step_ns, struct deadlines **ret_deadlines);
+/* interval_ns: how often connections are checked, so how late one may be shut down. 0 or a negative errno. */
+int deadlines_new(uint64_t interval_ns, struct deadlines **ret_deadlines);
 
 /* All of them must have been removed. NULL is accepted. */
 void deadlines_free(struct deadlines *deadlines);
 
-/* Begins to watch a connection: fd is shut down after limit_ns, not closed. NULL: out of memory. */
+/* Watches a connection: fd is shut down after limit_ns, but not closed. NULL: out of memory. */
 struct deadline *deadline_add(struct deadlines *deadlines, int fd, uint64_t limit_ns);
 
-/* Gives it limit_ns from now on. NULL is accepted. */
+/* Restarts the limit: limit_ns from now. NULL is accepted. */
 void deadline_set(struct deadline *deadline, uint64_t limit_ns);
 
 /* Before fd is closed. NULL is accepted. */

@@ -1,7 +1,7 @@
 /* A small HTTP server on libmicrohttpd: requests with their whole body to one handler, on a pool of threads.
  * Bodies above the limit, and requests above what may be held at once, are refused before they take memory.
- * Connections above the limit are closed at once, idle ones after 30 s, and those that take long over a
- * request. Names and pages of others are refused (see guard.h).
+ * Connections above the limit are closed at once, idle ones after 30 s, and those that take too long
+ * over a request. Names and pages of others are refused (see guard.h).
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HTTP_SERVER_H
@@ -45,8 +45,8 @@ struct http_settings {
     const char *token;        /* "Authorization: Bearer TOKEN" is asked for; NULL: only on loopback */
     const char *send_token;   /* in its place for what is sent (paths that begin with /v1/); NULL: token */
     unsigned connections_max; /* 0: 4096. Never more than the process may have descriptors for */
-    uint64_t header_ms;       /* a connection without a whole header for so long is closed; 0: 30 s */
-    uint64_t request_ms;      /* and one whose body is not received and answered within this; 0: 10 min */
+    uint64_t header_ms;       /* limit for receiving a whole header; 0: 30 s */
+    uint64_t request_ms;      /* and for its body and the answer; 0: 10 min */
     const char *const *names; /* host names it answers to beside its address, ends with NULL; or NULL */
     const char *open_path;    /* what lies below it may be read by pages of other loopback servers and by
                                  editors; or NULL */
@@ -57,7 +57,7 @@ struct http_settings {
 struct http_counts {
     uint64_t connections, connections_max;                   /* open now, and at most */
     uint64_t refused_connections;                            /* closed at once, above the limit */
-    uint64_t slow_connections;                               /* closed since they took too long */
+    uint64_t slow_connections;                               /* closed because they took too long */
     uint64_t refused_hosts, refused_origins, refused_tokens; /* requests that were not handled */
 };
 

@@ -239,7 +239,7 @@ static void answer_tile(struct source *source, const struct http_request *reques
                r == -ECANCELED                ? 503
                : r == -ENOENT || r == -ERANGE ? 404
                                               : 500,
-               r == -ECANCELED ? "nobody waited for it" : "no such tile");
+               r == -ECANCELED ? "the client has gone" : "no such tile");
     }
     text_done(&text);
 }

@@ -26,12 +26,12 @@ function colour(f: Function): string {
     return css(base.map((c) => Math.min(255, Math.round(c * shade))) as Rgb);
 }
 
-// What grew is red, what shrank blue; how much of the whole, as strength.
 const unchanged = (now: number, before: number, whole: number): boolean => Math.abs(now - before) < 0.0005 * Math.max(1, whole);
 
-// The same in a character, before a name.
+// Before a name: whether it grew or shrank.
 const sign = (trie: Trie, node: number, whole: number): string => (!trie.before || unchanged(trie.total[node], trie.before[node], whole) ? '' : trie.total[node] > trie.before[node] ? '▲ ' : '▼ ');
 
+// What grew is red, what shrank blue; how much of the whole, as strength.
 export function changeColour(now: number, before: number, whole: number): string {
     const change = (now - before) / Math.max(1, whole), strong = Math.min(1, 0.12 + Math.sqrt(Math.abs(change)) * 1.6);
     return unchanged(now, before, whole) ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
@@ -66,10 +66,9 @@ export interface FlameProps {
     whole: number;
     label: string;
     onOpen: (node: number) => void;
-    onSelect: (fn: number) => void;
 }
 
-export function Flame({ profile, trie, from, up, hits, selected, whole, label, onOpen, onSelect }: FlameProps) {
+export function Flame({ profile, trie, from, up, hits, selected, whole, label, onOpen }: FlameProps) {
     const [element, width] = useWidth<HTMLDivElement>(), canvas = useRef<HTMLCanvasElement>(null), [hover, setHover] = useState<{ box: Box; x: number; y: number } | null>(null);
     const { boxes, levels } = useMemo(() => layout(trie, from, Math.max(10, width)), [trie, from, width]);
     const height = Math.min(levels, 1500) * ROW + 2, rows = useMemo(() => {
@@ -87,7 +86,7 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
         g.scale(ratio, ratio);
         g.font = '12px system-ui, sans-serif';
         g.textBaseline = 'middle';
-        const back = style.getPropertyValue('--back'), dots = g.measureText('…').width;
+        const dots = g.measureText('…').width;
         for (const box of boxes) {
             const f = profile.functions[trie.fn[box.node]], y = top(box.level), root = box.node === 0 && trie === profile.trie;
             g.globalAlpha = hits && !hits[f.id] && !root ? 0.25 : 1;
@@ -111,7 +110,6 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
             }
         }
         g.globalAlpha = 1;
-        void back;
     }, [boxes, width, height, up, hits, selected, trie]);
     const at = (e: MouseEvent): Box | null => {
         const level = up ? Math.floor((height - e.offsetY) / ROW) : Math.floor(e.offsetY / ROW), row = rows[level];
@@ -126,9 +124,7 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
         {width > 0 && <canvas ref={canvas} role="img" aria-label={label} style={{ width: `${width}px`, height: `${height}px` }} onPointerMove={moved} onPointerLeave={() => setHover(null)}
             onClick={(e) => {
                 const box = at(e);
-                if (!box) return;
-                onOpen(box.node);
-                onSelect(box.node || trie !== profile.trie ? trie.fn[box.node] : -1);
+                if (box) onOpen(box.node);
             }} />}
         {hover && f && <div class="tip" style={{ left: `${Math.min(hover.x + 12, Math.max(0, width - 320))}px`, top: `${hover.y + 16}px` }}>
             <b>{hover.box.node || trie !== profile.trie ? f.name : 'all'}</b>{f.file && <><br /><span class="dim">{shortFile(f.file)}{f.line ? `:${f.line}` : ''}</span></>}<br />

@@ -68,9 +68,14 @@ export class Tiles {
         return entry?.tile ?? null;
     }
 
-    // The finest zoom from this one on of which a tile about that time is at hand; the coarsest where there is none.
-    finest(zoom: number, whole: number, ns: number, page: string): number {
-        while (zoom < whole && !this.have(zoom, Math.floor(ns / (COLUMNS * 2 ** zoom)), page)) zoom++;
+    // The finest zoom from this one on of which all tiles between two times are at hand; the coarsest where there is none.
+    finest(zoom: number, whole: number, from: number, to: number, page: string): number {
+        const all = (z: number) => {
+            const tile_ns = COLUMNS * 2 ** z;
+            for (let i = Math.max(0, Math.floor(from / tile_ns)); i * tile_ns < to; i++) if (!this.have(z, i, page)) return false;
+            return true;
+        };
+        while (zoom < whole && !all(zoom)) zoom++;
         return zoom;
     }
 

@@ -36,6 +36,8 @@ export interface Profile {
     trie: Trie;
 }
 
+const FEW = 16; // siblings that are sorted by insertion
+
 // Totals, and children by their size.
 export function finish(parent: Uint32Array, fn: Uint32Array, self: Float64Array, before_self: Float64Array | null): Trie {
     const count = parent.length, total = self.slice(), before = before_self?.slice() ?? null, first = new Uint32Array(count), next = new Uint32Array(count), depth = new Uint16Array(count);
@@ -44,15 +46,24 @@ export function finish(parent: Uint32Array, fn: Uint32Array, self: Float64Array,
         if (before) before[parent[i]] += before[i];
     }
     for (let i = 1; i < count; i++) depth[i] = Math.min(65535, depth[parent[i]] + 1);
-    // Smallest first, so that each goes before its siblings in the list.
-    const order = new Uint32Array(count), size = (i: number) => Math.max(total[i], before?.[i] ?? 0);
-    for (let i = 0; i < count; i++) order[i] = i;
-    const sizes = Float64Array.from(order, size);
-    order.sort((a, b) => sizes[a] - sizes[b] || b - a);
-    for (const i of order) {
-        if (!i) continue;
-        next[i] = first[parent[i]];
-        first[parent[i]] = i;
+    // Siblings side by side, each family sorted for itself: most are small.
+    const family = new Uint32Array(count + 1), children = new Uint32Array(count), size = before ? total.map((all, i) => Math.max(all, before[i])) : total;
+    for (let i = 1; i < count; i++) family[parent[i] + 1]++;
+    for (let i = 0; i < count; i++) family[i + 1] += family[i];
+    const end = family.slice();
+    for (let i = 1; i < count; i++) children[end[parent[i]]++] = i;
+    for (let i = 0; i < count; i++) {
+        const from = family[i], to = family[i + 1];
+        if (to - from > FEW) children.subarray(from, to).sort((a, b) => size[b] - size[a] || a - b);
+        else
+            for (let at = from + 1; at < to; at++) {
+                const child = children[at];
+                let place = at;
+                for (; place > from && size[children[place - 1]] < size[child]; place--) children[place] = children[place - 1];
+                children[place] = child;
+            }
+        if (to > from) first[i] = children[from];
+        for (let at = from + 1; at < to; at++) next[children[at - 1]] = children[at];
     }
     return { count, parent, fn, self, total, before, before_self, first, next, depth };
 }

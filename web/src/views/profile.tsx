@@ -77,7 +77,7 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
         return all;
     }, [data]);
     const flame = (label: string, which: typeof trie, from: number, up: boolean, onOpen: (node: number) => void) =>
-        <Flame profile={data} trie={which} from={from} up={up} hits={hits} selected={selected} whole={whole} label={label} onOpen={onOpen} onSelect={(fn) => mode === 'sandwich' || fn < 0 ? undefined : undefined} />;
+        <Flame profile={data} trie={which} from={from} up={up} hits={hits} selected={selected} whole={whole} label={label} onOpen={onOpen} />;
     const choose = (id: string, words: string) => <button aria-pressed={mode === id} onClick={() => alter(route, { mode: id === 'icicle' ? undefined : id })}>{words}</button>;
     return <>
         <div class="filters">

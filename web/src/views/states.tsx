@@ -58,7 +58,8 @@ function itemAt(items: Item[], y: number): number {
 
 // Of the cells of a row within the window: how long each value held.
 function shares(p: Picture, tiles: Tiles, row: Rows['rows'][number], ratio: number): { value: string; ns: number; changes: number }[] {
-    const sums = new Map<string, { value: string; ns: number; changes: number }>(), page = `page=${Math.floor(row.n / ROWS)}`, zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, (p.from + p.to) / 2, page), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
+    const sums = new Map<string, { value: string; ns: number; changes: number }>(), page = `page=${Math.floor(row.n / ROWS)}`;
+    const zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, p.from, p.to, page), width_ns = 2 ** zoom, tile_ns = COLUMNS * width_ns;
     for (let i = Math.max(0, Math.floor(p.from / tile_ns)); i * tile_ns < p.to; i++) {
         const tile = tiles.have(zoom, i, page);
         if (!tile) continue;
@@ -190,7 +191,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
         <p class="dim keys"><kbd>W</kbd> <kbd>S</kbd> zoom, <kbd>A</kbd> <kbd>D</kbd> move, <kbd>F</kbd> {finding >= 0 ? 'finding or all' : 'all'}, drag to move, Shift and drag to zoom to a range, Ctrl and wheel to zoom</p>
         <details open={table} onToggle={(e) => setTable(e.currentTarget.open)}><summary>This window as a table</summary>
             {table && <Wide label="States of this window"><table class="list"><thead><tr><th>Process</th><th>Row</th><th>States and their share of the window</th><th class="n">Changes</th></tr></thead>
-                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(row.counts ? HEAT : colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not yet loaded: scroll it into sight</span>}{lostIn(report, row).filter((l) => l.from_ns - rows.start_ns < to && l.to_ns - rows.start_ns > from).map((l) => <span class="state bad">⚠ {plural(l.count, 'event')} lost at {moment(l.to_ns - rows.start_ns)}</span>)}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></Wide>}
+                <tbody>{listed.map(({ row, all }) => <tr><td>{row.group}</td><td>{row.name}</td><td>{all.length ? all.slice(0, 4).map((s) => <span class="state"><i class="key" style={{ background: css(row.counts ? HEAT : colourOf(s.value)) }} /> {s.value} {percent(s.ns / (to - from))}</span>) : <span class="dim">not loaded yet: scroll to it</span>}{lostIn(report, row).filter((l) => l.from_ns - rows.start_ns < to && l.to_ns - rows.start_ns > from).map((l) => <span class="state bad">⚠ {plural(l.count, 'event')} lost at {moment(l.to_ns - rows.start_ns)}</span>)}</td><td class="n">{count(all.reduce((sum, s) => sum + s.changes, 0))}</td></tr>)}</tbody></table></Wide>}
         </details>
         <Terminal command={`sonde trace states --from +${(from / 1e9).toFixed(6)}s --to +${(to / 1e9).toFixed(6)}s --columns 200 ${quote(source.path)}`} />
     </div>;
@@ -199,7 +200,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
 const labelWidth = (width: number): number => (width < 700 ? 120 : 250);
 
 function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; tiles: Tiles; item: Item; x: number; left: number; ratio: number }) {
-    const row = item.row!, page = `page=${Math.floor(row.n / ROWS)}`, ns = p.from + (x / p.width) * (p.to - p.from), zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, ns, page);
+    const row = item.row!, page = `page=${Math.floor(row.n / ROWS)}`, ns = p.from + (x / p.width) * (p.to - p.from), zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, ns, ns + 1, page);
     const width_ns = 2 ** zoom, index = Math.floor(ns / (COLUMNS * width_ns)), tile = tiles.have(zoom, index, page);
     if (!tile) return null;
     const column = Math.floor((ns - index * COLUMNS * width_ns) / width_ns), at = (row.n % ROWS) * COLUMNS + column, value = tile.table[tile.values[at]];
