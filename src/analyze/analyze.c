@@ -223,6 +223,11 @@ int analysis_finish(struct analysis *a)
 {
     array_foreach (&a->all_processes, process)
         process_end(a, *process, a->counts.last_ns);
+    return analysis_finish_early(a);
+}
+
+int analysis_finish_early(struct analysis *a)
+{
     contexts_judge(a);
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {
@@ -241,6 +246,12 @@ void analysis_free(struct analysis *a)
     if (!a)
         return;
     array_foreach (&a->all_processes, process)
+        map_foreach (&(*process)->threads, slot) {
+            struct thread *thread = (struct thread *)(uintptr_t)slot->value;
+            while (thread->open.count)
+                request_finish(a, thread->open.at[thread->open.count - 1], REQUEST_UNFINISHED, 0);
+        }
+    array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->connections, slot) {
             struct connection *connection = (struct connection *)(uintptr_t)slot->value;
             connection->mirror = NULL; /* both ends go */
@@ -257,12 +268,6 @@ void analysis_free(struct analysis *a)
         sketch_done(&e->endpoint.latency);
     }
     keeper_done(a, &a->slowest);
-    array_foreach (&a->all_processes, process)
-        map_foreach (&(*process)->threads, slot) {
-            struct thread *thread = (struct thread *)(uintptr_t)slot->value;
-            while (thread->open.count)
-                request_finish(a, thread->open.at[thread->open.count - 1], REQUEST_UNFINISHED, 0);
-        }
     processes_free(a);
     faults_free(a);
     breakdown_free(a->breakdown);

@@ -96,7 +96,12 @@ int analysis_event(struct analysis *analysis, const struct event *event);
 /* The trace is over: what is still open becomes unfinished. */
 int analysis_finish(struct analysis *analysis);
 
-/* Adds findings (ranked), losses and what could not be known to the report. After analysis_finish(). */
+/* More of the trace follows, but a report of what was read so far is wanted: what is still open is left out.
+ * Nothing may be added to the analysis afterwards (a caller that goes on does this in a fork). */
+int analysis_finish_early(struct analysis *analysis);
+
+/* Adds findings (ranked), losses and what could not be known to the report. After analysis_finish() or
+ * analysis_finish_early(). */
 int analysis_report(struct analysis *analysis, struct report *report);
 
 const struct analysis_counts *analysis_counts(const struct analysis *analysis);

@@ -39,7 +39,7 @@ struct source {
     struct source_status status;
     char *document;
     uint64_t started_ns, previewed_ns;
-    uint32_t steps; /* of the reading, as trace_run() reports them */
+    uint32_t steps; /* calls of on_progress() */
     /* Set once, before SOURCE_READY. */
     struct requests *requests;
     struct history *history;
@@ -189,8 +189,7 @@ static char *dump_report(struct report *report, struct analysis *analysis)
     return text;
 }
 
-/* Finishing an analysis changes it, so the findings of what was read so far are asked of a copy: a process.
- */
+/* Finishing an analysis changes it, so a copy of it, a child process, reports what was found so far. */
 static void preview(struct source *s, struct analysis *analysis)
 {
     int ends[2];
@@ -199,7 +198,7 @@ static void preview(struct source *s, struct analysis *analysis)
     pid_t pid = fork();
     if (pid == 0) {
         struct report report = {0};
-        if (analysis_finish(analysis) < 0 || analysis_report(analysis, &report) < 0)
+        if (analysis_finish_early(analysis) < 0 || analysis_report(analysis, &report) < 0)
             _exit(1);
         char *text = dump_report(&report, analysis);
         _exit(!text || file_write_all(ends[1], text, strlen(text)) < 0);
@@ -232,7 +231,7 @@ static int on_progress(void *context, struct analysis *analysis, uint64_t done, 
     s->status.left_ns =
         done && total > done ? (uint64_t)((double)took * (double)(total - done) / (double)done) : 0;
     pthread_mutex_unlock(&s->lock);
-    /* Early on also whenever twice as much was read, so that whoever opens the page soon sees something. */
+    /* Early on also whenever twice as much has been read, so that the page soon shows something. */
     s->steps++;
     bool doubled = done < total && (s->steps & (s->steps - 1)) == 0;
     if (doubled || now - s->previewed_ns > PREVIEW_NS + took / 10) {
