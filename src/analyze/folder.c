@@ -236,6 +236,26 @@ static int read_all(struct trace *trace, const struct folder_reading *reading, s
                : r;
 }
 
+/* Losses that the recorder reported have their times; of others it is only known that they lie within the
+ * recording. */
+static int judge_losses(struct report *report, const struct analysis *analysis)
+{
+    uint64_t from_ns = UINT64_MAX, to_ns = 0, lost = 0, placed = 0;
+    array_foreach (&report->losses, loss)
+        lost += loss->count;
+    array_foreach (&analysis->lost_stretches, stretch) {
+        from_ns = MIN(from_ns, stretch->from_ns);
+        to_ns = MAX(to_ns, stretch->to_ns);
+        placed += stretch->count;
+    }
+    if (placed < lost) {
+        from_ns = report->from_ns;
+        to_ns = report->to_ns;
+    }
+    return report_judge_losses(report, analysis_counts(analysis)->events, MAX(from_ns, report->from_ns),
+                               to_ns);
+}
+
 int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report)
 {
@@ -272,7 +292,7 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
         return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
     }
     folder_add_limits(&report, folder, trace);
-    if (report_judge_losses(&report, analysis_counts(analysis)->events) < 0) {
+    if (judge_losses(&report, analysis) < 0) {
         report_done(&report);
         return problem_set(problem, -ENOMEM, "%s: %s", folder, strerror(ENOMEM));
     }

@@ -91,7 +91,7 @@ void report_sort(struct report *report)
 /* Below a hundredth a loss is told of among the limits only; above a tenth verdicts may be wrong. */
 static const double LOSS_SAID = 0.01, LOSS_WARNED = 0.1;
 
-int report_judge_losses(struct report *report, uint64_t events)
+int report_judge_losses(struct report *report, uint64_t events, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t lost = 0;
     array_foreach (&report->losses, loss)
@@ -104,6 +104,8 @@ int report_judge_losses(struct report *report, uint64_t events)
         report_add_finding(report, FINDING_events_lost, heavy ? SEVERITY_WARNING : SEVERITY_INFO);
     if (!f)
         return -ENOMEM;
+    f->from_ns = from_ns;
+    f->to_ns = to_ns;
     f->title = finding_say(f, "%.*f %% of the events were lost%s", share < 0.1 || share > 0.99 ? 1 : 0,
                            share * 100, heavy ? ": what follows is drawn from the rest" : "");
     f->detail =

@@ -54,11 +54,12 @@ int report_add_overhead(struct report *report, const char *name, double value);
 /* Ranks: warnings before information, then by the time that they cost requests. */
 void report_sort(struct report *report);
 
-/* Whether events were lost: then the exit status is 4. */
 /* Once all losses are known: when a large share of the events is missing, that leads the report as a finding,
- * and no other one is more than a warning. events: those that were read. 0 or -ENOMEM. */
-int report_judge_losses(struct report *report, uint64_t events);
+ * and no other one is more than a warning. events: those that were read; [from_ns, to_ns]: when they were
+ * lost. 0 or -ENOMEM. */
+int report_judge_losses(struct report *report, uint64_t events, uint64_t from_ns, uint64_t to_ns);
 
+/* Whether events were lost: then the exit status is 4. */
 bool report_lost(const struct report *report);
 
 /* A gate: "warning", "info" or "critical" (that severity or above), or the name of a kind. 1 when a finding

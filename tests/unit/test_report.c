@@ -135,12 +135,14 @@ static void losses_lead(void **state)
         struct finding *other = report_add_finding(&report, FINDING_blocking_regexp, SEVERITY_CRITICAL);
         other->cost_ns = 1000000;
         assert_int_equal(report_add_loss(&report, "ring-full", NULL, CASES[i].lost), 0);
-        assert_int_equal(report_judge_losses(&report, CASES[i].read), 0);
+        assert_int_equal(report_judge_losses(&report, CASES[i].read, 100, 200), 0);
         bool said = CASES[i].severity >= 0;
         assert_int_equal(report.findings.count, said ? 2 : 1);
         assert_int_equal(report.findings.at[0]->kind, said ? FINDING_events_lost : FINDING_blocking_regexp);
         if (said) {
             assert_int_equal((int)report.findings.at[0]->severity, CASES[i].severity);
+            assert_int_equal(report.findings.at[0]->from_ns, 100);
+            assert_int_equal(report.findings.at[0]->to_ns, 200);
             assert_int_equal(finding_get_evidence(report.findings.at[0], "lost_count")->count, CASES[i].lost);
         }
         assert_int_equal(other->severity,
