@@ -1,10 +1,12 @@
 // How fast the web page is, measured with the browser's own trace.
-//   node bench/page/run.mjs [--changes 100000000] [--rows 10000] [--again] [PART...]
+//   node bench/page/run.mjs [--changes 100000000] [--rows 10000] [--again] [--slowest N] [PART...]
+// --slowest prints what the page's thread did in the N slowest frames of the timeline parts.
 // Parts, each of which appends a line to bench/results/page.jsonl, and is passed over when that has one of this commit:
 //   timeline-1280, timeline-2560  300 scripted pans and zooms of the view of states: dropped frames beside those of a bare page
 //                                 that only fills a canvas, script a frame, heap
 //   open        from the start of sonde serve to the first states on the screen, of a recording that was read before
 //   tiles       cold (the file is not in memory) and warm
+//   chart       12 rows of the same recording, zoomed and moved: ours, and timeline-chart fed by our Trace Server
 //   flame       a profile of 200,000 nodes: load, zoom, search, callers and callees; speedscope loads the same file beside it
 // The history is made once (bench_history keep) and stays in SONDE_BENCH_FOLDER, or else in the temporary folder.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,7 +23,7 @@ const here = path.dirname(fileURLToPath(import.meta.url)), root = path.resolve(h
 const { chromium } = createRequire(path.join(root, 'tests', 'system', 'page.test.mjs'))('playwright-core');
 const SONDE = process.env.SONDE || path.join(root, 'build', 'sonde'), RESULTS = path.join(root, 'bench', 'results', 'page.jsonl');
 const FRAMES = 300, NODES = 200_000, TRACE_CATEGORIES = ['-*', 'devtools.timeline', 'disabled-by-default-devtools.timeline', 'disabled-by-default-devtools.timeline.frame', 'toplevel', 'blink.user_timing', 'cc', 'benchmark', 'v8.execute'];
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { changes: { type: 'string', default: '100000000' }, rows: { type: 'string', default: '10000' }, again: { type: 'boolean' } } });
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { changes: { type: 'string', default: '100000000' }, rows: { type: 'string', default: '10000' }, again: { type: 'boolean' }, slowest: { type: 'string', default: '0' } } });
 const folder = path.join(process.env.SONDE_BENCH_FOLDER || os.tmpdir(), `sonde-bench-page-${options.changes}-${options.rows}`), recording = path.join(folder, 'recording');
 const commit = execFileSync('git', ['-C', root, 'describe', '--always', '--dirty']).toString().trim();
 
@@ -90,7 +92,18 @@ async function traced(browser, page, action) {
     const cpu = (list, a, b) => list.reduce((sum, e) => sum + (e.ts >= a && e.ts < b ? e.tdur ?? e.dur : 0), 0) / 1000;
     const reports = events.filter((e) => e.name === 'PipelineReporter' && e.args?.frame_reporter && e.pid === pid && e.ts >= marks[0].ts && e.ts <= marks[marks.length - 1].ts).map((e) => e.args.frame_reporter);
     const counted = reports.filter((r) => /PRESENTED|DROPPED/.test(r.state)), dropped = counted.filter((r) => r.state === 'STATE_DROPPED');
-    return { marks, script: (a, b) => between(script, a, b), scriptCpu: (a, b) => cpu(script, a, b), busy: (a, b) => between(tasks, a, b), frames: counted.length, dropped: dropped.length };
+    return { marks, events: events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X'), script: (a, b) => between(script, a, b), scriptCpu: (a, b) => cpu(script, a, b), busy: (a, b) => between(tasks, a, b), frames: counted.length, dropped: dropped.length };
+}
+
+// What a thread did between two moments, by its events of at least 0.2 ms: indented as they are nested, with their CPU time.
+function explain(events, a, b) {
+    const open = [], lines = [];
+    for (const e of events.filter((x) => x.ts < b && x.ts + x.dur > a && x.dur >= 200).sort((x, y) => x.ts - y.ts || y.dur - x.dur)) {
+        while (open.length && e.ts >= open[open.length - 1]) open.pop();
+        lines.push(`${'  '.repeat(open.length + 1)}+${((e.ts - a) / 1000).toFixed(1)} ${e.name} ${e.args?.data?.functionName ?? e.args?.data?.type ?? ''} ${(e.dur / 1000).toFixed(1)} ms, CPU ${((e.tdur ?? 0) / 1000).toFixed(1)}`);
+        open.push(e.ts + e.dur);
+    }
+    return lines.join('\n');
 }
 
 // Of events within others only those outside.
@@ -127,10 +140,10 @@ const launch = () => chromium.launch({ executablePath: ['/usr/bin/chromium', '/u
 // How many pixels of the canvas show states or functions: have a colour that is neither the ground's nor that of lines and of
 // rows without anything. A row of states has 15 pixels in height, below the head of 74.
 const drawn = () => {
-    const canvas = document.querySelector('.timeline canvas, .flame canvas');
+    const canvas = document.querySelector('.timeline canvas, .flame canvas, #chart canvas');
     if (!canvas?.width) return 0;
     const top = canvas.closest('.timeline') ? 74 : 0, { data } = canvas.getContext('2d').getImageData(0, top, canvas.width, Math.max(1, Math.min(240, canvas.height - top)));
-    const style = getComputedStyle(canvas), ground = new Set(['back', 'lane', 'line'].map((name) => parseInt(style.getPropertyValue(`--${name}`).slice(1).replace(/^(.)(.)(.)$/, '$1$1$2$2$3$3'), 16)));
+    const style = getComputedStyle(canvas), ground = new Set([0xffffff, ...['back', 'lane', 'line'].map((name) => parseInt(style.getPropertyValue(`--${name}`).slice(1).replace(/^(.)(.)(.)$/, '$1$1$2$2$3$3'), 16))]);
     let pixels = 0;
     for (let at = 0; at < data.length; at += 4) pixels += data[at + 3] > 0 && !ground.has((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
     return pixels;
@@ -158,12 +171,49 @@ async function timeline(width) {
         await whenDrawn(page);
         await page.waitForLoadState('networkidle');
         const ours = await traced(browser, page, () => page.evaluate(steps, FRAMES)), each = (what) => ours.marks.slice(1).map((mark, i) => what(ours.marks[i].ts, mark.ts));
+        const slow = each(ours.script).map((ms, i) => ({ ms, i })).sort((a, b) => b.ms - a.ms).slice(0, Number(options.slowest));
+        for (const { ms, i } of slow) console.error(`step ${i}: script ${ms.toFixed(1)} ms\n${explain(ours.events, ours.marks[i].ts, ours.marks[i + 1].ts)}`);
         const cdp = await page.context().newCDPSession(page);
         await cdp.send('Performance.enable');
         const { metrics } = await cdp.send('Performance.getMetrics'), share = (t) => +((100 * t.dropped) / Math.max(1, t.frames)).toFixed(2);
         return { width, open_rows: rows.length, frames: ours.frames, dropped_percent: share(ours), bare_frames: control.frames, bare_dropped_percent: share(control), script_ms: spread(each(ours.script)), script_cpu_ms: spread(each(ours.scriptCpu)), heap_mb: +(metrics.find((m) => m.name === 'JSHeapUsedSize').value / 1e6).toFixed(1), dom_nodes: metrics.find((m) => m.name === 'Nodes').value };
     } finally {
         await browser.close();
+        server.end();
+    }
+}
+
+// The same steps over the same rows, by the page and by the chart of the viewers of the Trace Server Protocol.
+async function chart() {
+    const ROWS = 12, server = await serve(), browser = await launch(), viewport = { width: 1280, height: 1000 };
+    const esbuild = path.join(root, 'web', 'node_modules', 'esbuild', 'bin', 'esbuild'), modules = path.join(root, 'tests', 'system', 'node_modules');
+    const script = execFileSync(esbuild, [path.join(here, 'chart.js'), '--bundle', '--format=iife', '--log-level=error', '--define:global=globalThis'], { maxBuffer: 1 << 26, env: { ...process.env, NODE_PATH: modules } });
+    const other = http.createServer((request, response) => {
+        response.setHeader('Content-Type', request.url === '/chart.js' ? 'text/javascript' : 'text/html');
+        response.end(request.url === '/chart.js' ? script : '<!doctype html><title>chart</title><style>body{margin:0}</style><div id=chart></div><script src=chart.js></script>');
+    });
+    await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const frames = async (page) => {
+        const t = await traced(browser, page, () => page.evaluate(steps, FRAMES)), each = (what) => spread(t.marks.slice(1).map((mark, i) => what(t.marks[i].ts, mark.ts)));
+        return { script_ms: each(t.script), frame_ms: each((a, b) => (b - a) / 1000), dropped_percent: +((100 * t.dropped) / Math.max(1, t.frames)).toFixed(2) };
+    };
+    try {
+        const page = await browser.newPage({ viewport, bypassCSP: true }), { rows } = await (await fetch(`${server.address}api/v1/s/0/rows`)).json();
+        await page.goto(`${server.address}#/states?${new URLSearchParams({ open: rows[0].group })}`);
+        await whenDrawn(page);
+        await page.waitForLoadState('networkidle');
+        const ours = await frames(page);
+        await page.close();
+        const theirs = await browser.newPage({ viewport });
+        await theirs.goto(`http://127.0.0.1:${other.address().port}/`);
+        await theirs.evaluate(([base, count]) => globalThis.chart(base, count, innerWidth, innerHeight), [`${server.address}tsp/api`, ROWS]);
+        await whenDrawn(theirs);
+        await theirs.waitForLoadState('networkidle');
+        const chart = await frames(theirs);
+        return { our_rows: rows.filter((row) => row.group === rows[0].group).length, chart_rows: ROWS, ours, chart, ratio: +(chart.frame_ms.p95 / ours.frame_ms.p95).toFixed(2) };
+    } finally {
+        await browser.close();
+        other.close();
         server.end();
     }
 }
@@ -273,7 +323,7 @@ async function flame() {
     return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich) };
 }
 
-const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, flame };
+const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, chart, flame };
 const done = new Set(fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter((r) => r.commit === commit && r.changes === Number(options.changes)).map((r) => r.part) : []);
 for (const part of positionals.length ? positionals : Object.keys(PARTS)) {
     if (!PARTS[part]) throw new Error(`no part is called ${part}; there are ${Object.keys(PARTS).join(', ')}`);
