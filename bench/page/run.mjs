@@ -6,11 +6,13 @@
 //                                 that only fills a canvas, script a frame, heap
 //   open        from the start of sonde serve to the first states on the screen, of a recording that was read before
 //   tiles       cold (the file is not in memory) and warm
+//   file        the sample shop with its faults beside a Redis with 1,200 clients, recorded and written as one file, which has no
+//               room for all of it: its size, and how long it takes to open from the disk
 //   chart       12 rows of the same recording, zoomed and moved: ours, and timeline-chart fed by our Trace Server
 //   flame       a profile of 200,000 nodes: load, zoom, search, callers and callees; speedscope loads the same file beside it
 // The history is made once (bench_history keep) and stays in SONDE_BENCH_FOLDER, or else in the temporary folder.
 // SPDX-License-Identifier: Apache-2.0
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
@@ -258,6 +260,46 @@ async function tiles() {
     return { cold_ms: spread(times.cold), warm_ms: spread(times.warm), tiles: times.cold.length };
 }
 
+// A Redis with many clients beside the shop; ends with both.
+const LOAD = `redis-server --port "$1" --bind 127.0.0.1 --save '' --maxclients 4000 >/dev/null &
+until redis-cli -p "$1" ping >/dev/null 2>&1; do :; done
+"$0" "$2" --fault all --duration 20 >/dev/null &
+shop=$!
+for round in 1 2 3 4; do redis-benchmark -p "$1" -c 1200 -n 60000 -t set,get -q >/dev/null; done
+wait $shop
+redis-cli -p "$1" shutdown nosave; wait`;
+
+async function file() {
+    const load = path.join(path.dirname(folder), 'sonde-bench-page-load'), html = `${load}.html`;
+    if (!fs.existsSync(path.join(load, 'manifest.json'))) {
+        const server = http.createServer().listen(0, '127.0.0.1');
+        await new Promise((resolve) => server.on('listening', resolve));
+        const { port } = server.address();
+        await new Promise((resolve) => server.close(resolve));
+        const { status, stderr } = spawnSync(SONDE, ['run', '-q', '-o', load, '--', 'sh', '-c', LOAD, process.execPath, port, path.join(root, 'examples', 'shop', 'shop.js')], { encoding: 'utf8' });
+        if (status !== 0 && status !== 4) throw new Error(stderr);
+    }
+    const begun = performance.now(), { stderr } = spawnSync(SONDE, ['report', '--html', html, load], { encoding: 'utf8', maxBuffer: 1 << 26 }), write_s = (performance.now() - begun) / 1000;
+    const browser = await launch(), asked = [];
+    try {
+        const page = await browser.newPage({ viewport: { width: 1280, height: 1000 }, bypassCSP: true });
+        page.on('request', (request) => asked.push(request.url()));
+        await page.goto(`file://${html}`, { waitUntil: 'commit' });
+        const appears = (selector) => page.evaluate(async (wanted) => {
+            while (!document.querySelector(wanted)) await new Promise(requestAnimationFrame);
+            return performance.now();
+        }, selector);
+        const findings_ms = await appears('.ranked li'), findings = await page.locator('.ranked li').count(), clicked = await page.evaluate(() => performance.now());
+        await page.click('text=States of that time');
+        const states_ms = (await whenDrawn(page)) - clicked;
+        const elsewhere = asked.filter((url) => !/^(file|data|blob):/.test(url));
+        if (elsewhere.length) throw new Error(`the file asked for ${elsewhere}`);
+        return { recording_mb: +(Number(execFileSync('du', ['-sb', load]).toString().split('\t')[0]) / 1e6).toFixed(1), file_mb: +(fs.statSync(html).size / 1e6).toFixed(2), left_out_count: Number(/(\d+) requests and tiles/.exec(stderr)?.[1] ?? 0), write_s: +write_s.toFixed(1), findings, findings_ms: Math.round(findings_ms), states_ms: Math.round(states_ms), asked_elsewhere: 0 };
+    } finally {
+        await browser.close();
+    }
+}
+
 // Stacks whose tree has about NODES nodes, the same each time.
 function foldedProfile(file) {
     let state = 7, nodes = 0;
@@ -323,12 +365,12 @@ async function flame() {
     return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich) };
 }
 
-const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, chart, flame };
+const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, chart, file, flame };
 const done = new Set(fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter((r) => r.commit === commit && r.changes === Number(options.changes)).map((r) => r.part) : []);
 for (const part of positionals.length ? positionals : Object.keys(PARTS)) {
     if (!PARTS[part]) throw new Error(`no part is called ${part}; there are ${Object.keys(PARTS).join(', ')}`);
     if (done.has(part) && !options.again) continue;
-    if (part !== 'flame') prepare();
+    if (part !== 'flame' && part !== 'file') prepare();
     const result = { part, commit, date: new Date().toISOString(), changes: Number(options.changes), rows: Number(options.rows), load: +os.loadavg()[0].toFixed(2), ...(await PARTS[part]()) };
     fs.appendFileSync(RESULTS, `${JSON.stringify(result)}\n`);
     console.log(JSON.stringify(result));

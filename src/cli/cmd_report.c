@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/follow.h"
+#include "cli/progress.h"
 #include "cli/reading.h"
 #include "serve/api.h"
 #include "serve/source.h"
@@ -353,14 +354,22 @@ static int show(struct report_options *options)
     return status;
 }
 
-#define HTML_MB 20.0
+#define HTML_MB     20.0
+#define PROGRESS_MS 200
+
+static void on_written(void *progress, uint64_t done_bytes, uint64_t max_bytes)
+{
+    progress_show(progress, done_bytes, max_bytes);
+}
 
 /* The page with all that it shows of the recording, up to so many megabytes. */
 static int write_page(const char *folder, const char *file, double megabytes)
 {
-    size_t left_out = 0;
     struct problem problem = {0};
     struct source_status status;
+    struct progress progress = {0}, writing = {0};
+    struct api_file page = {
+        .max_bytes = (size_t)(megabytes * 1e6), .progress = on_written, .context = &writing};
     _cleanup_(source_freep) struct source *source = NULL;
     _cleanup_(text_done) struct text html = {0};
     int r = file_replaceable(file);
@@ -369,10 +378,14 @@ static int write_page(const char *folder, const char *file, double megabytes)
     if (r >= 0)
         r = source_new(folder, false, &source, &problem);
     if (r >= 0) {
-        source_wait(source);
+        while (!source_wait(source, PROGRESS_MS)) {
+            source_get_status(source, &status);
+            progress_show(&progress, status.done_bytes, status.total_bytes);
+        }
+        progress_clear(&progress);
         source_get_status(source, &status);
-        r = status.state == SOURCE_READY ? api_write_file(source, (size_t)(megabytes * 1e6), &html, &left_out)
-                                         : -EIO;
+        r = status.state == SOURCE_READY ? api_write_file(source, &page, &html) : -EIO;
+        progress_clear(&writing);
         problem = status.problem;
     }
     if (r >= 0)
@@ -381,12 +394,12 @@ static int write_page(const char *folder, const char *file, double megabytes)
         problem_set(&problem, r, "%s: %s", file, strerror(-r));
     if (r >= 0)
         fprintf(stderr, "sonde: %s is written; open it in a browser\n", file);
-    if (r >= 0 && left_out)
+    if (r >= 0 && page.left_out)
         fprintf(
             stderr,
             "sonde: the overview and findings went in first; %zu requests and tiles of states had no room in "
             "%g MB (--html-mb)\n",
-            left_out, megabytes);
+            page.left_out, megabytes);
     return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
                  : EXIT_DONE;
 }

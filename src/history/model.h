@@ -74,8 +74,10 @@ struct grid {
 
 static inline uint64_t column_start(const struct grid *grid, uint32_t column)
 {
-    unsigned __int128 span = grid->end_ns - grid->start_ns;
-    return grid->start_ns + (uint64_t)(span * column / grid->columns);
+    uint64_t span = grid->end_ns - grid->start_ns, product;
+    if (__builtin_mul_overflow(span, column, &product)) /* rare, and slow to divide */
+        return grid->start_ns + (uint64_t)((unsigned __int128)span * column / grid->columns);
+    return grid->start_ns + product / grid->columns;
 }
 
 /* What a store does. Times and quarks are checked before it is called. */

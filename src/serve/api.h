@@ -33,9 +33,17 @@ int api_add_tile(struct source *source, size_t page, unsigned zoom, uint64_t ind
 /* The same of the page-th TILE_ROWS groups of rows. */
 int api_add_groups_tile(struct source *source, size_t page, unsigned zoom, uint64_t index, struct text *to);
 
-/* Appends the page with what a source has, as one file of at most max_bytes: the overview always, then the
- * requests and times that findings name, then the rest as far as there is room. ret_left_out, which may be
- * NULL, is how many requests and tiles had none. 0 or a negative errno. */
-int api_write_file(struct source *source, size_t max_bytes, struct text *to, size_t *ret_left_out);
+/* The page as one file. */
+struct api_file {
+    size_t max_bytes;
+    size_t left_out; /* set: how many requests and tiles had no room */
+    /* Called now and then with what the file has so far, and at most will have. May be NULL. */
+    void (*progress)(void *context, uint64_t done_bytes, uint64_t max_bytes);
+    void *context;
+};
+
+/* Appends the page with what a source has: the overview always, then the requests and times that findings
+ * name, then the rest as far as there is room. 0 or a negative errno. */
+int api_write_file(struct source *source, struct api_file *file, struct text *to);
 
 #endif

@@ -23,6 +23,7 @@ enum { WINDOW_COLUMNS = 2048, WINDOW_ZOOMS = 3 };
 /* What goes into the file, and how much more may. */
 struct contents {
     struct source *source;
+    struct api_file *file;
     struct text elements;
     struct map known; /* hashes of addresses that are in it or had no room */
     size_t max_bytes; /* of elements */
@@ -50,6 +51,8 @@ static int add(struct contents *c, const char *address, struct text *text, bool 
     }
     if (r == 0)
         text_add_bytes(&c->elements, text_get(&element), element.length);
+    if (c->file->progress)
+        c->file->progress(c->file->context, c->elements.length, c->max_bytes);
     text_done(&element);
     text_done(text);
     return c->elements.failed ? -ENOMEM : r;
@@ -268,12 +271,14 @@ static int add_recording(struct contents *c)
     return r;
 }
 
-int api_write_file(struct source *source, size_t max_bytes, struct text *to, size_t *ret_left_out)
+int api_write_file(struct source *source, struct api_file *file, struct text *to)
 {
     size_t page_bytes;
     page_html(&page_bytes);
     page_bytes += BESIDE;
-    struct contents c = {.source = source, .max_bytes = max_bytes > page_bytes ? max_bytes - page_bytes : 0};
+    struct contents c = {.source = source,
+                         .file = file,
+                         .max_bytes = file->max_bytes > page_bytes ? file->max_bytes - page_bytes : 0};
     struct source_status status;
     const struct api api = {.sources = &source, .count = 1};
     struct text text = {0};
@@ -298,8 +303,7 @@ int api_write_file(struct source *source, size_t max_bytes, struct text *to, siz
     }
     if (r == 0)
         r = page_file_of(&c.elements, to);
-    if (r == 0 && ret_left_out)
-        *ret_left_out = c.left_out;
+    file->left_out = c.left_out;
     text_done(&c.elements);
     map_done(&c.known);
     text_done(&text);

@@ -428,12 +428,17 @@ void source_cancel(struct source *s)
     __atomic_store_n(&s->cancel, true, __ATOMIC_RELAXED);
 }
 
-void source_wait(struct source *s)
+bool source_wait(struct source *s, unsigned timeout_ms)
 {
+    uint64_t end_ns = clock_realtime_ns() + timeout_ms * NS_PER_MS;
+    const struct timespec end = {.tv_sec = (time_t)(end_ns / NS_PER_S), .tv_nsec = (long)(end_ns % NS_PER_S)};
+    int r = 0;
     pthread_mutex_lock(&s->lock);
-    while (s->status.state == SOURCE_READING)
-        pthread_cond_wait(&s->done, &s->lock);
+    while (s->status.state == SOURCE_READING && r != ETIMEDOUT)
+        r = pthread_cond_timedwait(&s->done, &s->lock, &end);
+    bool over = s->status.state != SOURCE_READING;
     pthread_mutex_unlock(&s->lock);
+    return over;
 }
 
 static void add_document(struct source *s, struct text *to)

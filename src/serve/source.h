@@ -44,8 +44,8 @@ const char *source_path(const struct source *source);
 /* Ends the reading; what was found until then stays. */
 void source_cancel(struct source *source);
 
-/* Returns once it is read, or has failed. */
-void source_wait(struct source *source);
+/* Waits until it is read, or has failed, but not longer than timeout_ms. Whether it is. */
+bool source_wait(struct source *source, unsigned timeout_ms);
 
 /* Append the report's document, as far as it goes, and that of a profile, which a recording has when
  * functions were sampled beside it. Nothing while there is none. */

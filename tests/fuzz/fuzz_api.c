@@ -70,6 +70,7 @@ const struct groups *source_groups(struct source *source)
 
 static void make_requests(struct source *source)
 {
+    char quoted[] = "/a/1?x=\"\\", broken[] = "/a/\xff\x01";
     char folder[] = "/tmp/sonde-fuzz-XXXXXX", command[64];
     if (!mkdtemp(folder) || requests_create(folder, &source->requests, NULL) < 0)
         abort();
@@ -77,11 +78,11 @@ static void make_requests(struct source *source)
         struct request request = {.service = i % 2 ? "odd" : "even",
                                   .method = "GET",
                                   .route = "/a/:id",
-                                  .path = i % 3 ? "/a/1?x=\"\\" : "/a/\xff\x01",
+                                  .path = i % 3 ? quoted : broken,
                                   .status = i % 5 ? 200 : 500,
                                   .state = i % 7 ? REQUEST_FINISHED : REQUEST_UNFINISHED,
                                   .start_ns = 1000 + i * 1000,
-                                  .end_ns = i == 3 ? UINT64_MAX : 2000 + i * i * 1000};
+                                  .end_ns = 2000 + i * i * 1000};
         snprintf(request.name, sizeof(request.name), "7-%u", i);
         if (requests_add(source->requests, &request, NULL) < 0)
             abort();
@@ -95,6 +96,7 @@ static void make_requests(struct source *source)
 
 static void make_history(struct source *source)
 {
+    static char row_path[] = "path";
     struct history_options options = {.size = sizeof(options), .start_ns = 1000, .segment_changes = 64};
     char path[] = "/tmp/sonde-fuzz-XXXXXX";
     int fd = mkstemp(path);
@@ -105,7 +107,7 @@ static void make_history(struct source *source)
     for (unsigned i = 0; i < ROWS; i++) {
         char name[32];
         snprintf(name, sizeof(name), "Threads/%u/State", i);
-        source->rows[i] = (struct source_row){.path = "path", .counts = i % 5 == 0};
+        source->rows[i] = (struct source_row){.path = row_path, .counts = i % 5 == 0};
         snprintf(source->rows[i].group, sizeof(source->rows[i].group), "group %u", i / 30);
         if (history_add_path(source->history, name, &source->rows[i].quark, NULL) < 0)
             abort();

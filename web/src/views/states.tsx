@@ -118,7 +118,7 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
         const scheme = matchMedia('(prefers-color-scheme: dark)');
         scheme.addEventListener('change', redraw);
         return () => scheme.removeEventListener('change', redraw);
-    });
+    }, [tiles]);
     const show = (a: number, b: number) => {
         const span = Math.max(100, Math.min(whole, b - a)), left = Math.max(0, Math.min(whole - span, a));
         alter(route, { from: Math.round(left) || undefined, to: span >= whole ? undefined : Math.round(left + span) });
