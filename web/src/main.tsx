@@ -142,7 +142,7 @@ function App() {
                 go(href(other.kind === 'profile' ? 'profile' : 'findings', '', { s: other.id || undefined }));
             }}>{all.sources.map((o) => <option value={String(o.id)}>{o.name}</option>)}</select> : source && <span class="source" title={source.path}>{source.name}</span>}
             <nav aria-label="Views">{views.map((v) => <a href={href(v.id, '', { s })} aria-current={view?.id === v.id ? 'page' : undefined}>{v.title}{v.id === 'findings' && report && report.findings.length > 0 && <b class="count">{report.findings.length}</b>}</a>)}</nav>
-            {report && <Badges report={report} />}
+            {report && <Badges report={report} source={source} />}
             <span class="buttons"><button onClick={() => setOver('palette')} aria-label="Go to (Ctrl+K)">Go to… <kbd>Ctrl K</kbd></button><button onClick={() => setOver('help')} aria-label="Keys">?</button></span>
         </header>
         {source && <Progress source={source} />}

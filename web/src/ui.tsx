@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { causeOf } from './cause';
 import { duration, percent } from './format';
 import type { Report, SourceInfo, Step } from './types';
-import type { Route } from './route';
+import { href, type Route } from './route';
 
 // What every view gets.
 export interface ViewProps {
@@ -71,11 +71,12 @@ export const sums = (steps: Step[]): { what: string; ns: number }[] => {
 };
 
 // What was lost, could not be seen, and what tracing took: beside everything that is shown.
-export function Badges({ report }: { report: Report }) {
+export function Badges({ report, source }: { report: Report; source: SourceInfo | null }) {
+    const to = href('findings', '', { s: source?.id || undefined, show: 'losses' });
     const lost = report.losses.reduce((sum, loss) => sum + loss.count, 0), cpu = report.overhead.tracing_cpu_share ?? report.overhead.collector_cpu_share;
     return <div class="badges">
-        {lost > 0 && <a class="badge bad" href="#/findings?show=losses" title="Events that were not recorded or could not be read">⚠ {lost.toLocaleString('en')} events lost</a>}
-        {report.missing.length > 0 && <a class="badge warn" href="#/findings?show=losses" title="What could not be seen, and why">◐ {report.missing.length} not seen</a>}
+        {lost > 0 && <a class="badge bad" href={to} title="Events that were not recorded or could not be read">⚠ {lost.toLocaleString('en')} events lost</a>}
+        {report.missing.length > 0 && <a class="badge warn" href={to} title="What could not be seen, and why">◐ {report.missing.length} not seen</a>}
         {cpu !== undefined && <span class="badge" title="Of all processors' time while it was recorded">tracing took {percent(cpu)} CPU</span>}
     </div>;
 }

@@ -21,6 +21,22 @@ export function keys(findings: Finding[]): string[] {
 
 const SEVERITY = { critical: ['▲', 'still going on at the end'], warning: ['●', 'requests suffered'], info: ['○', 'worth knowing'] } as const;
 
+// What it is called when nobody is known to have suffered.
+const words = (f: Finding): string => (f.severity === 'warning' && !f.affected_count ? 'warning' : SEVERITY[f.severity][1]);
+
+// What it cost; of a finding that is not about requests, the first of its evidence.
+function Facts({ finding, of_ns }: { finding: Finding; of_ns: number }) {
+    if (!finding.cost_ns && !finding.affected_count) return <div class="facts">{Object.entries(finding.evidence).slice(0, 3).map(([name, value]) => {
+        const [what, text] = evidence(name, value);
+        return <div><b>{text}</b><span>{what}</span></div>;
+    })}</div>;
+    return <div class="facts">
+        <div><b>{duration(finding.cost_ns)}</b><span>lost by requests{of_ns > 0 && `, ${percent(finding.cost_ns / of_ns)} of all that was lost`}</span></div>
+        <div><b>{count(finding.affected_count)}</b><span>{finding.affected_count === 1 ? 'request' : 'requests'} suffered</span></div>
+        <div><b>{finding.where.service ?? '–'}</b><span>{finding.where.process ? `process ${finding.where.process}` : 'where'}{finding.where.layer ? `, ${finding.where.layer}` : ''}</span></div>
+    </div>;
+}
+
 function Sure({ finding }: { finding: Finding }) {
     const { samples_count: all, samples_agree_count: agree } = finding.evidence as Record<string, number>;
     if (all) return <>{count(agree)} of {count(all)} looks into the stalled callback saw it</>;
@@ -44,13 +60,9 @@ function Detail({ finding, report, source, of_ns }: { finding: Finding; report: 
     const end = finding.to_ns ?? report.to_ns, from = Math.max(0, finding.from_ns - report.from_ns - 0.05 * (end - finding.from_ns) - 1e6), to = Math.min(report.to_ns - report.from_ns, end - report.from_ns + 0.05 * (end - finding.from_ns) + 1e6);
     const rows = useLoad(() => requests(source, { limit: 1000 }), [source.id, source.version]);
     return <article class="detail" aria-label={finding.title}>
-        <p class={`severity ${finding.severity}`}>{SEVERITY[finding.severity][0]} {SEVERITY[finding.severity][1]} · {finding.kind.replaceAll('-', ' ')}</p>
+        <p class={`severity ${finding.severity}`}>{SEVERITY[finding.severity][0]} {words(finding)} · {finding.kind.replaceAll('-', ' ')}</p>
         <h2 tabIndex={-1}>{finding.title}</h2>
-        <div class="facts">
-            <div><b>{duration(finding.cost_ns)}</b><span>lost by requests{of_ns > 0 && `, ${percent(finding.cost_ns / of_ns)} of all that was lost`}</span></div>
-            <div><b>{count(finding.affected_count)}</b><span>{finding.affected_count === 1 ? 'request' : 'requests'} suffered</span></div>
-            <div><b>{finding.where.service ?? '–'}</b><span>{finding.where.process ? `process ${finding.where.process}` : 'where'}{finding.where.layer ? `, ${finding.where.layer}` : ''}</span></div>
-        </div>
+        <Facts finding={finding} of_ns={of_ns} />
         {place && (place.file || place.function) && <p class="place">{place.function && <code>{place.function}</code>} {place.file && <code class="file" title={place.file}>{shortFile(place.file)}{place.line ? `:${place.line}${place.column ? `:${place.column}` : ''}` : ''}</code>}</p>}
         <h3>Why</h3>
         <p>{finding.detail}</p>
@@ -58,8 +70,8 @@ function Detail({ finding, report, source, of_ns }: { finding: Finding; report: 
         {finding.remedy && <><h3>What to do</h3><p class="remedy">{finding.remedy}</p></>}
         {rows.value && rows.value.rows.length > 0 && <><h3>When it happened <a class="more" href={href('states', '', { from: Math.round(from), to: Math.round(to), s: source.id || undefined, finding: keys(report.findings)[report.findings.indexOf(finding)] })}>States of that time →</a></h3>
             <Scatter rows={rows.value.rows} from_ns={report.from_ns} to_ns={report.to_ns} marked={ids} band={[finding.from_ns, end]} open={(id) => href('requests', id, { s: source.id || undefined })} /></>}
-        <h3>Who suffered</h3>
-        {finding.affected.length ? <Suffered affected={finding.affected} all={finding.affected_count} source={source.id} offset={report.from_ns} /> : <p class="dim">Nobody was seen to wait for it.</p>}
+        {finding.kind !== 'events-lost' && <h3>Who suffered</h3>}
+        {finding.kind === 'events-lost' ? null : finding.affected.length ? <Suffered affected={finding.affected} all={finding.affected_count} source={source.id} offset={report.from_ns} /> : <p class="dim">Nobody was seen to wait for it.</p>}
         <details><summary>Evidence</summary><dl class="evidence">{Object.entries(finding.evidence).map(([name, value]) => {
             const [words, text] = evidence(name, value);
             return <div><dt>{words}</dt><dd>{text}</dd></div>;
@@ -83,24 +95,24 @@ function Nothing({ report, source }: { report: Report; source: ViewProps['source
     return <Empty title={asked ? `Nothing stood out in ${plural(asked, 'request')}` : 'No requests were seen'}>
         <p>{report.nothing ?? (asked ? 'No request lost time to one of the faults that are known.' : 'Was the service asked for anything while it was recorded?')}</p>
         {slowest.value && slowest.value.rows.length > 0 && <><h3>The slowest requests all the same</h3>
-            <ul class="plain">{slowest.value.rows.map((row) => <li><a href={href('requests', row.id)}>{row.method} {row.path}</a> of {row.service}: {duration(row.latency_ns)}</li>)}</ul></>}
+            <ul class="plain">{slowest.value.rows.map((row) => <li><a href={href('requests', row.id, { s: source.id || undefined })}>{row.method} {row.path}</a> of {row.service}: {duration(row.latency_ns)}</li>)}</ul></>}
         <Terminal command={`sonde report ${quote(source.path)}`} />
     </Empty>;
 }
 
 export function Findings({ source, report, route }: ViewProps) {
-    if (!report) return <Empty title="No findings here"><p>A profile has functions, and no requests that could have suffered. <a href="#/profile">See its functions</a>.</p></Empty>;
+    if (!report) return <Empty title="No findings here"><p>A profile has functions, and no requests that could have suffered. <a href={href('profile', '', { s: source.id || undefined })}>See its functions</a>.</p></Empty>;
     const names = useMemo(() => keys(report.findings), [report]), chosen = Math.max(0, names.indexOf(route.part)), of_ns = report.findings.reduce((sum, f) => sum + f.cost_ns, 0);
     const most = Math.max(1, ...report.findings.map((f) => f.cost_ns));
     if (!report.findings.length) return source.state === 'reading' ? <Empty title="Reading; nothing found yet" /> : <><Nothing report={report} source={source} /><Losses report={report} /></>;
-    if (route.part && !names.includes(route.part)) return <Empty title="This finding is not in this recording"><p>Its link names <code>{route.part}</code>. <a href="#/findings">See those that are</a>.</p></Empty>;
+    if (route.part && !names.includes(route.part)) return <Empty title="This finding is not in this recording"><p>Its link names <code>{route.part}</code>. <a href={href('findings', '', { s: source.id || undefined })}>See those that are</a>.</p></Empty>;
     return <div class="split">
         <nav class="ranked" aria-label="Findings">
             <h1>{plural(report.findings.length, 'finding')}</h1>
             <ol>{report.findings.map((f, i) => <li><a href={href('findings', names[i], { s: source.id || undefined })} aria-current={i === chosen ? 'true' : undefined}>
-                <span class={`mark ${f.severity}`} title={SEVERITY[f.severity][1]}>{SEVERITY[f.severity][0]}</span>
+                <span class={`mark ${f.severity}`} title={words(f)}>{SEVERITY[f.severity][0]}</span>
                 <span class="title">{f.title}</span>
-                <span class="cost"><i style={{ width: `${(100 * f.cost_ns) / most}%` }} /><b>{duration(f.cost_ns)}</b> lost by {plural(f.affected_count, 'request')}</span>
+                {(f.cost_ns > 0 || f.affected_count > 0) && <span class="cost"><i style={{ width: `${(100 * f.cost_ns) / most}%` }} /><b>{duration(f.cost_ns)}</b> lost by {plural(f.affected_count, 'request')}</span>}
             </a></li>)}</ol>
         </nav>
         <div>

@@ -167,13 +167,13 @@ export function Regressions({ route }: ViewProps) {
     useEffect(() => void (route.part && document.querySelector<HTMLElement>('.regression h2')?.focus({ preventScroll: true })), [chosen]);
     if (error && !value) return <Problem error={error} />;
     if (!value) return <p class="dim">Comparing…</p>;
-    const again = live && <button onClick={() => go(href('regressions', route.part, { at: String(Date.now()) }), true)}>Compare anew</button>;
+    const again = live && <button onClick={() => go(href('regressions', route.part, { s: route.query.s, at: String(Date.now()) }), true)}>Compare anew</button>;
     if (!value.findings.length) return <Empty title={value.outcome === 'not-slower' ? 'Nothing got slower' : 'Nothing can be told yet'}>
         <p>{value.nothing || 'No spans have come.'}</p><p class="dim">{value.read}</p>
         {live && <p>Services send spans with <code>OTEL_EXPORTER_OTLP_ENDPOINT={location.origin}</code>; files are compared by <code>sonde diagnose FILE...</code></p>}{again}</Empty>;
     return <div class="split">
         <section class="ranked"><h1>{plural(value.findings.length, 'regression')}</h1><p class="dim">{value.read}</p>
-            <ol>{value.findings.map((r) => <li><a href={href('regressions', key(r))} aria-current={r === chosen ? 'true' : undefined}><span class="mark warning" aria-hidden="true">▲</span><span class="title">{r.title}</span><span class="cost">{times(r.numbers.ratio)} {r.numbers.failing ? 'the errors of' : 'for'} {plural(r.numbers.requests[1], 'request')}</span></a></li>)}</ol>
+            <ol>{value.findings.map((r) => <li><a href={href('regressions', key(r), { s: route.query.s })} aria-current={r === chosen ? 'true' : undefined}><span class="mark warning" aria-hidden="true">▲</span><span class="title">{r.title}</span><span class="cost">{times(r.numbers.ratio)} {r.numbers.failing ? 'the errors of' : 'for'} {plural(r.numbers.requests[1], 'request')}</span></a></li>)}</ol>
             {again}</section>
         {chosen ? <div><Detail r={chosen} key={key(chosen)} /><Terminal command="sonde diagnose FILE..." /><details><summary>The report as JSON</summary><pre id="report">{JSON.stringify(value.report, null, 1)}</pre></details></div> : <Empty title="This regression is not here"><p>It may be over, or its requests are judged together with others now.</p></Empty>}
     </div>;

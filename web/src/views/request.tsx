@@ -106,7 +106,7 @@ function Typical({ id, source, route, of_ns }: { id: string; source: ViewProps['
 
 export function Request({ source, report, route }: ViewProps) {
     const one = useLoad(() => load<OneRequest>(`s/${source.id}/request?id=${encodeURIComponent(route.part)}`, source.version), [route.part, source.id, source.version]);
-    if (one.error) return <Empty title={source.state === 'reading' ? 'This request is shown once all is read' : `Request ${route.part} is not here`}><p>{one.error.message}</p><p><a href="#/requests">All requests</a></p><Terminal command={`sonde spans --request ${quote(route.part)} ${quote(source.path)}`} /></Empty>;
+    if (one.error) return <Empty title={source.state === 'reading' ? 'This request is shown once all is read' : `Request ${route.part} is not here`}><p>{one.error.message}</p><p><a href={href('requests', '', { s: route.query.s })}>All requests</a></p><Terminal command={`sonde spans --request ${quote(route.part)} ${quote(source.path)}`} /></Empty>;
     if (!one.value) return <p class="dim">Loading…</p>;
     const { row, request, typical, slower_count, of_count } = one.value, parts = request ? sums(request.critical_path?.steps ?? []) : [];
     const concerned = report?.findings.filter((f) => f.affected.some((a) => a.request === row.id)) ?? [];

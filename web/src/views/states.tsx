@@ -164,9 +164,9 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
     };
     const ratio = typeof devicePixelRatio === 'number' ? devicePixelRatio : 1, hovered = cursor && near.find((item) => item.row && cursor.y >= HEAD + item.y - scroll && cursor.y < HEAD + item.y - scroll + ROW && cursor.y > HEAD);
     const listed = table ? items.filter((item) => item.row).slice(0, 200).map((item) => ({ row: item.row!, all: shares(picture, tiles, item.row!, ratio) })) : [];
-    const latestTurn = useRef(turn);
+    const latestTurn = useRef(turn), narrow = width < NARROW;
     latestTurn.current = turn;
-    const labels = useMemo(() => near.map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={isOpen(item.group.name)} onClick={() => latestTurn.current(item.group!.name)} title={`${item.group.name}: ${plural(item.group.rows.length, 'row')}; the darker, the more of them are at work`}>{isOpen(item.group.name) ? '▾' : '▸'} {item.group.name}{item.group.name === first && <span class="tag warn">finding</span>}</button> : <span class="rowlabel" style={{ top: `${HEAD + item.y}px` }} title={item.row!.path}>{item.row!.name}</span>)), [near, chosen, route.query.q, first]);
+    const labels = useMemo(() => near.map((item) => (item.group ? <button class="group" style={{ top: `${HEAD + item.y}px` }} aria-expanded={isOpen(item.group.name)} onClick={() => latestTurn.current(item.group!.name)} title={`${item.group.name}: ${plural(item.group.rows.length, 'row')}; the darker, the more of them are at work`}>{isOpen(item.group.name) ? '▾' : '▸'} {item.group.name}{item.group.name === first && <span class="tag warn">finding</span>}</button> : <span class="rowlabel" style={{ top: `${HEAD + item.y}px` }} title={`${item.row!.name} (${item.row!.path})`}>{narrow ? short(item.row!.name) : item.row!.name}</span>)), [near, chosen, route.query.q, first, narrow]);
     return <div class="states" ref={element}>
         <div class="filters">
             <input type="search" id="search" placeholder="Rows: service, thread, name" aria-label="Show rows that contain" value={route.query.q ?? ''} onInput={(e) => alter(route, { q: e.currentTarget.value || undefined })} />
@@ -197,7 +197,11 @@ function Timeline({ rows, props, slowest }: { rows: Rows; props: ViewProps; slow
     </div>;
 }
 
-const labelWidth = (width: number): number => (width < 700 ? 120 : 250);
+const NARROW = 700;
+const labelWidth = (width: number): number => (width < NARROW ? 120 : 250);
+
+// A row's name where there is little room: without what its neighbours have in common.
+const short = (name: string): string => name.replace(/^event loop (\d+): (callbacks )?/, '$1 ').replace(/^thread pool: /, 'pool ').replace(/^thread (\d+): system call/, '$1 call').replace(/^(thread|command of) /, '');
 
 function Tip({ picture: p, tiles, item, x, left, ratio }: { picture: Picture; tiles: Tiles; item: Item; x: number; left: number; ratio: number }) {
     const row = item.row!, page = `page=${Math.floor(row.n / ROWS)}`, ns = p.from + (x / p.width) * (p.to - p.from), zoom = tiles.finest(zoomOf(p, ratio), p.rows.zoom, ns, ns + 1, page);
