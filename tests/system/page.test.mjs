@@ -66,7 +66,7 @@ test('every finding is in the page, under an address that stays', { skip }, asyn
     const told = [...running.stderr.matchAll(/^ {2}(\S.*)\n {4}(http\S+)$/gm)].map(([, title, link]) => [title, link]);
     assert.deepEqual(told, await page.locator('.ranked a').evaluateAll((all) => all.slice(0, 10).map((a) => [a.querySelector('.title').textContent, a.href])));
     assert.deepEqual(await page.locator('.ranked .title').allInnerTexts(), report.findings.map((f) => f.title));
-    const links = await page.locator('.ranked a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
+    const links = await page.locator('.ranked a').evaluateAll((all) => all.map((a) => a.getAttribute('href'))), { processes } = await json('s/0/report');
     assert.equal(new Set(links).size, links.length);
     for (const [i, link] of links.entries()) {
         const fresh = await open(t, address + link), f = report.findings[i];
@@ -83,6 +83,19 @@ test('every finding is in the page, under an address that stays', { skip }, asyn
             return colours.size > 4;
         });
         assert.equal(await fresh.locator('.filters .chip').innerText(), f.title);
+        // The window has that time, the mark in the picture stands at it, and the rows of its process come first.
+        const query = new URLSearchParams(fresh.url().split('?')[1]), whole = report.to_ns - report.from_ns, window = [Number(query.get('from') ?? 0), Number(query.get('to') ?? whole)];
+        const time = [f.from_ns - report.from_ns, (f.to_ns ?? report.to_ns) - report.from_ns];
+        assert.ok(window[0] <= time[0] && window[1] >= time[1] && window[1] - window[0] <= 1.2 * (time[1] - time[0]) + 3e6, `${window} for ${time}`);
+        const marked = await fresh.evaluate(([a, b, y]) => {
+            const canvas = document.querySelector('.timeline canvas'), bad = parseInt(getComputedStyle(canvas).getPropertyValue('--bad').slice(1), 16);
+            const [x, wide] = [Math.floor(a * canvas.width), Math.max(2, Math.floor((b - a) * canvas.width))], { data } = canvas.getContext('2d').getImageData(0, y, canvas.width, 1);
+            const is = (at) => [16, 8, 0].every((shift, c) => Math.abs(data[4 * at + c] - ((bad >> shift) & 255)) < 8);
+            return [is(x + (wide >> 1)), x > 3 && is(x - 3)];
+        }, [...time.map((ns) => (ns - window[0]) / (window[1] - window[0])), 23 + (i % 3) * 5]);
+        assert.deepEqual(marked, [true, false], f.title);
+        const group = processes.find((p) => p.process === f.where.process);
+        if (group) assert.equal((await fresh.locator('.timeline .group').first().innerText()).replace(/^. | ?finding$/g, '').trim(), `${group.service} ${group.process}`);
         assert.deepEqual(fresh.trouble, []);
     }
     // Read anew, nothing kept: the same addresses.
@@ -246,6 +259,21 @@ test('what was lost is hatched where it was lost', { skip }, async (t) => {
     const window = new URLSearchParams(page.url().split('?')[1]), reach = ends[1] - ends[0];
     assert.ok(Math.abs(Number(window.get('from')) - (ends[0] - from_ns)) <= 0.06 * reach + 2e6, page.url());
     assert.ok(Math.abs(Number(window.get('to') ?? to_ns - from_ns) - (ends[1] - from_ns)) <= 0.06 * reach + 2e6, page.url());
+});
+
+test('links stay with the source that is shown', { skip }, async (t) => {
+    const { address } = await serve(t, '--no-keep', profile, corpus('losses')), page = await open(t, `${address}#/findings?s=1`);
+    await page.waitForSelector('.badge.bad');
+    const links = await page.locator('header nav a, .badges a, main a').evaluateAll((all) => all.map((a) => a.getAttribute('href')));
+    assert.ok(links.length > 5);
+    assert.deepEqual(links.filter((link) => new URLSearchParams(link.split('?')[1]).get('s') !== '1'), []);
+    await page.click('.badge.bad');
+    await shown(page, 'what is not known of the same recording', () => /18,400 ring full/.test(document.querySelector('.losses')?.textContent ?? ''));
+    // The finding is not about requests: it has no figures of theirs.
+    await page.click('.ranked a');
+    await page.waitForSelector('.detail');
+    assert.match(await page.locator('.facts').innerText(), /^18,400\nlost/);
+    assert.doesNotMatch(await page.locator('.detail').innerText(), /suffered/);
 });
 
 test('functions that were sampled beside a recording are its profile', { skip }, async (t) => {

@@ -5,7 +5,7 @@ import { moment, step } from './format';
 import { live } from './source';
 import { COLUMNS, LINES, ROWS, type Tile } from './tile';
 import type { Tiles } from './tiles';
-import type { Lost, Report, RequestRow, Rows } from './types';
+import type { Finding, Lost, Report, RequestRow, Rows } from './types';
 
 export const ROW = 20, BAR = 15, GROUP = 24, HEAD = 74, AXIS = 20;
 
@@ -152,7 +152,7 @@ function drawHead(g: CanvasRenderingContext2D, p: Picture, colours: Theme): void
     }
     g.stroke();
     const start = p.rows.start_ns;
-    p.report.findings.forEach((f, i) => {
+    const mark = (f: Finding, i: number) => {
         const a = x(f.from_ns - start), b = x((f.to_ns ?? p.report.to_ns) - start);
         g.fillStyle = i === p.finding ? colours.bad : colours.mark;
         g.globalAlpha = i === p.finding ? 1 : 0.55;
@@ -161,7 +161,9 @@ function drawHead(g: CanvasRenderingContext2D, p: Picture, colours: Theme): void
             g.globalAlpha = 0.08;
             g.fillRect(a, AXIS, b - a, p.height);
         }
-    });
+    };
+    p.report.findings.forEach((f, i) => i !== p.finding && mark(f, i));
+    if (p.report.findings[p.finding]) mark(p.report.findings[p.finding], p.finding); // above the others
     const top = AXIS + 20, high = HEAD - top - 4, most = Math.log10(p.requests.reduce((max, r) => Math.max(max, r.latency_ns), 1e4)) - 3;
     g.fillStyle = colours.accent;
     g.globalAlpha = 0.7;
