@@ -68,7 +68,8 @@ static void build_until_killed(struct progress *progress, uint64_t seed, uint32_
             __atomic_store_n(&progress->segments, info.segments, __ATOMIC_SEQ_CST);
         }
     }
-    _exit(0);
+    for (;;) /* who is to kill it may have had no CPU */
+        pause();
 }
 
 /* The history that is left must be that of the steps which its segments contain, and no segment may be
