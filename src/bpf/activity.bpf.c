@@ -42,7 +42,6 @@ volatile unsigned int brief_ns = 0;
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
 enum { FOLLOWED = 4096 };
-enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, STATE_LISTEN = 10 };
 /* Task states, as the kernel has had them for a long time. */
 enum { TASK_SLEEPING = 1, TASK_DEEP = 2, TASK_HALTED = 4 | 8 };
 
@@ -213,12 +212,14 @@ static __always_inline void socket_call(struct task_struct *task, const struct t
 static __always_inline void tcp_state(struct sock *sk, int before, int after)
 {
     u64 key = (u64)sk;
+    if (after == STATE_CLOSE)
+        forget_socket(sk);
     if (after == STATE_SYN_SENT || after == STATE_LISTEN) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct thread_state *s = state_of(task);
         if (!s || !WANTED(connect))
             return;
-        if (!own_socket(sk, s->pid))
+        if (!own_socket(sk, after, s->pid))
             count(SONDE_COUNT_NOT_FOLLOWED);
         if (after == STATE_LISTEN)
             return;
@@ -253,9 +254,15 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
     return 0;
 }
 
-/* A timer's interrupt, as a rule, of whatever thread; or the probe of a lost tail, which counts too. */
+enum { TIMER_LOSS_PROBE = 5 };
+
+/* In a timer's interrupt, as a rule, of whatever thread. The probe that TCP sends when the tail of what it
+ * sent is not acknowledged says nothing: where a program is slow to read, its kernel acknowledges that late.
+ * If the probe gets no acknowledgement either, a retransmission follows. */
 static __always_inline void retransmitted(struct sock *sk)
 {
+    if (BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_pending) == TIMER_LOSS_PROBE)
+        return;
     u64 key = (u64)sk;
     u32 *owner = socket_owner(sk);
     if (!owner || !WANTED(connect))
@@ -290,7 +297,8 @@ int adopt_sockets(struct bpf_iter__task_file *ctx)
     if (!sk || BPF_CORE_READ(sk, sk_protocol) != TCP)
         return 0;
     u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
-    if ((family == AF_INET || family == AF_INET6) && !own_socket(sk, s->pid))
+    u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+    if ((family == AF_INET || family == AF_INET6) && !own_socket(sk, state, s->pid))
         count(SONDE_COUNT_NOT_FOLLOWED);
     return 0;
 }

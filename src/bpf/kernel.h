@@ -120,6 +120,14 @@ struct in6_addr {
     } in6_u;
 };
 
+struct net {
+    struct ns_common ns;
+};
+
+typedef struct {
+    struct net *net;
+} possible_net_t;
+
 struct sock_common {
     u32 skc_daddr;
     u32 skc_rcv_saddr;
@@ -127,6 +135,7 @@ struct sock_common {
     u16 skc_num;
     unsigned short skc_family;
     unsigned char skc_state;
+    possible_net_t skc_net;
     struct in6_addr skc_v6_daddr;
     struct in6_addr skc_v6_rcv_saddr;
 };
@@ -135,6 +144,10 @@ struct sock {
     struct sock_common __sk_common;
     u16 sk_protocol;
     int sk_err;
+};
+
+struct inet_connection_sock { /* begins with struct sock */
+    u8 icsk_pending;
 };
 
 struct socket {

@@ -10,6 +10,7 @@
 #include <bpf/bpf_core_read.h>
 
 enum { AF_INET = 2, AF_INET6 = 10, TCP = 6 };
+enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, STATE_LISTEN = 10 };
 
 struct ends {
     u64 local_high, local_low, peer_high, peer_low;
@@ -65,28 +66,51 @@ static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
     return sk;
 }
 
-/* The sockets of traced processes, each with its process: those that connect or listen while this runs, those
- * that a process had when it became a target, and with each listener the connections that it accepts. */
+/* Whose sockets they are: those that connect while this runs and those that a process had when it became a
+ * target, until they are closed; and of those that it accepts, the port that it listens on. Sockets could
+ * carry that themselves (socket storage), which takes ten times as long, and for each that is accepted. */
 struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-    __type(key, int);
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, u64); /* struct sock * */
     __type(value, u32);
+    __uint(max_entries, 65536);
 } sockets SEC(".maps");
 
-/* 0: there is no memory for it. */
-static __always_inline _Bool own_socket(struct sock *sk, u32 pid)
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __type(key, u64); /* port_of() */
+    __type(value, u32);
+    __uint(max_entries, 1024);
+} listeners SEC(".maps");
+
+static __always_inline u64 port_of(struct sock *sk)
 {
-    u32 *owner = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    if (owner)
-        *owner = pid;
-    return owner != 0;
+    u64 network = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+    return network << 16 | BPF_CORE_READ(sk, __sk_common.skc_num);
+}
+
+/* 0: there is no room for it. */
+static __always_inline _Bool own_socket(struct sock *sk, int state, u32 pid)
+{
+    u64 key = (u64)sk, port = port_of(sk);
+    if (state == STATE_LISTEN)
+        return !bpf_map_update_elem(&listeners, &port, &pid, BPF_ANY);
+    return !bpf_map_update_elem(&sockets, &key, &pid, BPF_ANY);
+}
+
+static __always_inline void forget_socket(struct sock *sk)
+{
+    u64 key = (u64)sk;
+    bpf_map_delete_elem(&sockets, &key);
 }
 
 /* NULL: of no traced process. */
 static __always_inline u32 *socket_owner(struct sock *sk)
 {
-    return bpf_sk_storage_get(&sockets, sk, 0, 0);
+    u64 key = (u64)sk, port = port_of(sk);
+    u32 *owner = bpf_map_lookup_elem(&sockets, &key);
+    return owner ? owner : bpf_map_lookup_elem(&listeners, &port);
 }
 
 #endif

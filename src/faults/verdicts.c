@@ -99,7 +99,7 @@ static const struct {
     [FINDING_event_loop_blocked] = {of_stall, verdict_blocked},
     [FINDING_lock_wait] = {of_stall, verdict_blocked},
     [FINDING_cpu_throttled] = {of_stall, verdict_throttled},
-    [FINDING_cpu_stolen] = {of_stall, verdict_stolen},
+    [FINDING_cpu_stolen] = {info, verdict_stolen},
     [FINDING_run_queue_wait] = {info, verdict_run_queue},
     [FINDING_redis_slow_command] = {of_command, verdict_slow_command, always},
     [FINDING_thread_pool_starved] = {of_pool, verdict_starved},

@@ -243,7 +243,7 @@
          EVIDENCE("periods_count", "periods of the quota in that time")                                      \
          EVIDENCE("throttled_periods_count", "of them, those in which it was used up")                       \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
-    KIND(cpu_stolen, "cpu-stolen", INFO, WARNING,                                                            \
+    KIND(cpu_stolen, "cpu-stolen", INFO, INFO,                                                               \
          "The hypervisor of a virtual machine ran others on the CPUs that a process had.",                   \
          "Move the virtual machine to a host that is not overcommitted, or give it CPUs of its own (no "     \
          "burstable instance); steal time is the column st of top and vmstat.",                              \
