@@ -159,6 +159,9 @@ static const char *public_name(struct analysis *a, const struct stack_frame *fra
     }
     if (!frame->function[0] || frame->function[0] == '(')
         return NULL;
+    /* Each function of zlib is one and the same function by its name. */
+    if (origin == OF_NODE && strcmp(frame->function, "syncBufferWrapper") == 0)
+        return "a synchronous function of zlib (gzipSync, inflateSync, ...)";
     if (origin == OF_NODE) /* internals have names that say nothing to others */
         return strncmp(frame->script, "node:internal/", 14) != 0 || strstr(frame->function, "Sync")
                    ? frame->function

@@ -29,6 +29,7 @@ const COMMANDS = {
     esbuild: ['dist/bundle.js'],
     tsx: ['--import', 'tsx', 'bundle.ts'],
     got: ['got.mjs'],
+    hono: ['hono.mjs'],
 };
 const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`${application}.js`]).map((part) => (/\.m?[jt]s$/.test(part) ? path.join(APPS, part) : part))];
 

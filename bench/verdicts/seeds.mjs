@@ -1,0 +1,45 @@
+// The benchmark of verdicts on several seeds, on an idle machine and beside programs that compute, in parts: what came of each
+// part is appended to bench/results/verdicts.jsonl with the commit, and a part that is there for this commit is not run again.
+//   node bench/verdicts/seeds.mjs [--seeds 41,42,43,44,45] [--busy 0,1,2] [--minutes 5] [--part 10] [--last 130]
+// --busy: how many programs compute beside it; --minutes: no part begins later than this; --minutes 0 prints the sums only.
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { sentence, summarise } from './score.mjs';
+
+const here = path.dirname(fileURLToPath(import.meta.url)), root = path.join(here, '..', '..');
+const { values: options } = parseArgs({ options: { seeds: { type: 'string', default: '41,42,43,44,45' }, busy: { type: 'string', default: '0,1,2' }, minutes: { type: 'string', default: '5' }, part: { type: 'string', default: '10' }, last: { type: 'string', default: '130' } } });
+const RESULTS = path.join(root, 'bench', 'results', 'verdicts.jsonl');
+const commit = execFileSync('git', ['describe', '--always', '--dirty', '--exclude', '*'], { cwd: root }).toString().trim();
+const numbers = (text) => text.split(',').map(Number), end = Date.now() + Number(options.minutes) * 60_000;
+
+const known = () => (fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').trim().split('\n').map((line) => JSON.parse(line)) : []).filter((one) => one.commit === commit);
+
+function runPart(seed, busy, from, to) {
+    const file = path.join(os.tmpdir(), `sonde-verdicts-${process.pid}.json`);
+    const others = Array.from({ length: busy }, () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }));
+    try {
+        spawnSync(process.execPath, [path.join(here, 'run.mjs'), '--seed', seed, '--from', from, '--to', to, '--json', file].map(String), { stdio: ['ignore', 'ignore', 'inherit'] });
+        if (!fs.existsSync(file)) throw new Error(`seed ${seed}, scenarios ${from} to ${to}: it did not end well`);
+        const results = JSON.parse(fs.readFileSync(file)).results.map(({ number, failed, verdicts, alarms }) => ({ number, failed, verdicts: verdicts.map(({ cause, kind, place, time }) => ({ cause, kind, place, time })), alarms: alarms.map(({ title }) => title) }));
+        fs.appendFileSync(RESULTS, JSON.stringify({ commit, seed, busy, from, to, load: os.loadavg()[0], results }) + '\n');
+    } finally {
+        others.forEach((other) => other.kill('SIGKILL'));
+        fs.rmSync(file, { force: true });
+    }
+}
+
+for (const seed of numbers(options.seeds))
+    for (const busy of numbers(options.busy))
+        for (let from = 1; from <= Number(options.last); from += Number(options.part)) {
+            const to = Math.min(from + Number(options.part) - 1, Number(options.last));
+            if (Date.now() < end && !known().some((one) => one.seed === seed && one.busy === busy && one.from === from && one.to === to)) runPart(seed, busy, from, to);
+        }
+for (const busy of numbers(options.busy)) {
+    const results = known().filter((one) => one.busy === busy).flatMap((one) => one.results).filter((one) => !one.failed);
+    console.log(`${busy} busy programs, ${commit}: ${results.length ? sentence(summarise(results)) : 'nothing yet'}`);
+}
