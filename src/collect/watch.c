@@ -107,7 +107,7 @@ void session_tell_quota(struct session *session, struct program *program, uint64
 static void tell_machine(struct session *session, uint64_t now_ns)
 {
     struct machine_counts counts;
-    if (!machine_read(&session->machine, now_ns, &counts))
+    if (session->level == SONDE_level_requests || !machine_read(&session->machine, now_ns, &counts))
         return;
     struct record_machine_cpu record = {
         .stolen_ns = counts.stolen_ns, .idlest_ns = counts.idlest_ns, .cpus = counts.cpus};

@@ -116,6 +116,8 @@ test('requests only: how long they took is known, and no more is claimed', async
     }
     const bytes = ({ folder }) => manifestOf(folder).events / events(folder, 'http:request').length;
     assert.ok(bytes(requests) < bytes(usual) / 2, 'far fewer events for a request');
+    assert.equal(events(requests.folder, 'machine:cpu').length, 0, 'what explains waits is not recorded');
+    assert.ok(events(usual.folder, 'machine:cpu').length > 0);
     const report = await reportOf(t, requests.folder, [0, 4]);
     assert.deepEqual(report.findings.filter((f) => f.severity !== 'info').map((f) => f.kind), []);
     const text = spawnSync(SONDE, ['report', requests.folder], { encoding: 'utf8' }).stdout;
