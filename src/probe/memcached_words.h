@@ -37,7 +37,11 @@ static const struct {
     {"stats", 0, 0, CACHE_MANAGES},  {"flush_all", 0, 0, CACHE_MANAGES}, {"verbosity", 0, 0, CACHE_MANAGES},
     {"quit", 0, 0, CACHE_MANAGES},
 };
-enum { CACHE_WORDS_COUNT = sizeof(CACHE_WORDS) / sizeof(CACHE_WORDS[0]), CACHE_QUIT = CACHE_WORDS_COUNT - 1 };
+enum {
+    CACHE_WORDS_COUNT = sizeof(CACHE_WORDS) / sizeof(CACHE_WORDS[0]),
+    CACHE_GET = 0,
+    CACHE_QUIT = CACHE_WORDS_COUNT - 1
+};
 
 /* Whether a client that has sent such a command with "noreply" gets no answer. */
 static inline uint8_t cache_silent(uint8_t does, bool noreply)

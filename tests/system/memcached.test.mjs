@@ -287,6 +287,9 @@ test("a traced service's commands are joined to what the server did, and are tho
     const { requests } = JSON.parse((await finish(t, SONDE, ['spans', '--json', '--slowest', '1000', trace])).stdout);
     const mine = requests.filter((r) => r.path.startsWith('/n/'));
     assert.equal(mine.length, record.requests);
+    const took = mine.flatMap((r) => r.spans).filter((s) => s.layer === 'memcached').reduce((sum, s) => sum + s.duration_ns, 0);
+    t.diagnostic(`of the ${(record.took_ns / 1e6).toFixed(2)} ms that the service measured for its commands the spans have ${(100 * took / record.took_ns).toFixed(1)} %`);
+    assert.ok(took <= record.took_ns, 'a span lies within what the service measured');
     for (const request of mine) {
         const spans = request.spans.filter((s) => s.layer === 'memcached');
         assert.ok(request.state === 'finished' && spans.length >= 3, JSON.stringify(request));

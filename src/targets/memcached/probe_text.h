@@ -269,6 +269,26 @@ static void command_header(struct cache_connection *c, uint8_t b)
         command_read(c, does(l->word) & KEYED ? 1 : 0);
 }
 
+/* What most clients send most of the time, "get KEY\r\n" as a whole: returns where it ends, at when it is not
+ * that. It is read as the rest of this file would read it. */
+static inline uint64_t single_get(struct cache_connection *c, const char *bytes, uint64_t at, uint64_t count)
+{
+    struct line *l = &c->command;
+    uint64_t end = at + 4;
+    if (l->bytes || count - at < 4 || bytes[at] != 'g' || bytes[at + 1] != 'e' || bytes[at + 2] != 't' ||
+        bytes[at + 3] != ' ')
+        return at;
+    while (end < count && (uint8_t)bytes[end] > ' ')
+        end++;
+    if (end == at + 4 || count - end < 2 || bytes[end] != '\r' || bytes[end + 1] != '\n')
+        return at;
+    l->word = CACHE_GET;
+    l->bytes = end + 2 - at;
+    c->midway = 0;
+    command_read(c, 1);
+    return end + 2;
+}
+
 /* What its socket carries turns out to be encrypted: what was read of it so far was the handshake. */
 static inline void connection_is_encrypted(struct cache_connection *c)
 {
@@ -293,6 +313,11 @@ static void commands_read(struct cache_connection *c, const char *bytes, uint64_
             i += line_data(l, count - i);
             if (!l->skip)
                 command_read(c, l->binary && does(l->word) & KEYED ? 1 : 0);
+            continue;
+        }
+        uint64_t behind = single_get(c, bytes, i, count);
+        if (behind != i) {
+            i = behind;
             continue;
         }
         char b = bytes[i++];
@@ -420,6 +445,14 @@ static void answer_line(struct cache_connection *c)
     }
 }
 
+/* The end of a get's answer, as a whole; read as the rest of this file would read it. */
+static inline bool is_end(const struct cache_connection *c, const char *bytes, uint64_t left)
+{
+    const struct line *l = &c->answer;
+    return l->place == IN_WORD && !l->length && left >= 5 && bytes[0] == 'E' && bytes[1] == 'N' &&
+           bytes[2] == 'D' && bytes[3] == '\r' && bytes[4] == '\n';
+}
+
 static void answers_written(struct cache_connection *c, const char *bytes, uint64_t count)
 {
     struct line *l = &c->answer;
@@ -428,6 +461,12 @@ static void answers_written(struct cache_connection *c, const char *bytes, uint6
             i += line_data(l, count - i);
             if (!l->skip)
                 answer_ends(c);
+            continue;
+        }
+        if (is_end(c, bytes + i, count - i)) {
+            i += 5;
+            l->bytes += 5;
+            answer(c, CACHE_GETS | CACHE_MANAGES, OTHER, DONE);
             continue;
         }
         char b = bytes[i++];

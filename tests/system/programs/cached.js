@@ -21,14 +21,15 @@ function freePort() {
 class Cache {
     waiting = [];
     text = '';
-    record = { commands: 0, sent: 0, got: 0 };
+    record = { commands: 0, sent: 0, got: 0, took_ns: 0 };
     constructor(socket) {
         this.socket = socket.setNoDelay(true).setEncoding('latin1');
         socket.on('data', (text) => {
             this.record.got += text.length;
             this.text += text;
             for (let at; this.waiting.length && (at = this.text.indexOf(this.waiting[0].end)) >= 0;) {
-                const { end, resolve } = this.waiting.shift();
+                const { end, resolve, began } = this.waiting.shift();
+                this.record.took_ns += Number(process.hrtime.bigint() - began);
                 resolve(this.text.slice(0, at + end.length));
                 this.text = this.text.slice(at + end.length);
             }
@@ -38,7 +39,7 @@ class Cache {
         this.record.commands++;
         this.record.sent += text.length;
         return new Promise((resolve) => {
-            this.waiting.push({ end, resolve });
+            this.waiting.push({ end, resolve, began: process.hrtime.bigint() });
             this.socket.write(text);
         });
     }
