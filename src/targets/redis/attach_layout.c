@@ -118,6 +118,21 @@ static void miss_offsets(struct target *target, const struct sonde_config *confi
 #undef O
 }
 
+/* Newer versions give whole clients to their I/O threads: Valkey to functions of their own, Redis 8 so that a
+ * thread owns a client for a while. How many threads there are is not known yet. */
+static void miss_io_threads(struct target *target)
+{
+    static const char REMEDY[] = "With `io-threads 1`, the default, nothing is missed.";
+    if (target_find(target, "ioThreadReadQueryFromClient", NULL, NULL, NULL) == 0)
+        target_miss(target, "what I/O threads read and write",
+                    "Valkey does it in functions that are not hooked; commands and their times are seen",
+                    REMEDY);
+    else if (target_find(target, "assignClientToIOThread", NULL, NULL, NULL) == 0)
+        target_miss(target, "which I/O thread a client belongs to",
+                    "where Redis 8 hands clients over is not hooked; reads, commands and writes are seen",
+                    REMEDY);
+}
+
 /* A function of the modules' interface: RM_NAME of Redis, VM_NAME of Valkey. name begins with "RM_". */
 static void module_function(const struct target *target, char name[static 1])
 {
@@ -154,4 +169,5 @@ void redis_layout(struct target *target, enum sonde_context context, struct sond
     config->ssl_pending = target_address(target, "SSL_pending");
     config->ssl_get_rfd = target_address(target, "SSL_get_rfd");
     miss_offsets(target, config);
+    miss_io_threads(target);
 }
