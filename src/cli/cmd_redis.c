@@ -19,6 +19,7 @@
 #include "cli/reading.h"
 #include "cli/recording.h"
 #include "cli/redis_live.h"
+#include "cli/redis_remote.h"
 #include "cli/redis_text.h"
 #include "attach/listening.h"
 #include "targets/redis/summary.h"
@@ -173,6 +174,7 @@ struct redis_command_line {
     struct reading_options reading;
     struct recording recording;
     struct redis_live_options live;
+    struct redis_remote_options remote;
     bool follow;
     double seconds; /* 0: until Ctrl-C */
 };
@@ -213,8 +215,9 @@ static const struct option_row OPTION_ROWS[] = {
      .type = OPTION_FLAG, .at = AT(reading.json)},
     {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
      .type = OPTION_MS, .at = AT(reading.analyze.slow_command_ns)},
-    {"duration", 'd', "SECONDS", "of a server: end by itself after this time", OPTION_SECONDS,
-     .at = AT(seconds)},
+    {"duration", 'd', "SECONDS",
+     "of a server: end by itself after this time; with --remote: between the two readings (2)",
+     OPTION_SECONDS, .at = AT(seconds)},
     {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
      .at = AT(recording.folder)},
     {"budget", .value = "PERCENT,MB",
@@ -225,7 +228,8 @@ static const struct option_row OPTION_ROWS[] = {
     {NULL},
 };
 
-static const struct option_group OPTIONS[] = {{OPTION_ROWS, 0}, {EACH_ROWS, AT(live.each)}, {NULL, 0}};
+static const struct option_group OPTIONS[] = {
+    {OPTION_ROWS, 0}, {EACH_ROWS, AT(live.each)}, {redis_remote_rows, AT(remote)}, {NULL, 0}};
 
 static int follow_folder(struct redis_command_line *said)
 {
@@ -304,6 +308,19 @@ static int record(struct redis_command_line *said, struct proc *server)
     return report_folder(&said->reading, false);
 }
 
+/* --remote: the operand is an address. */
+static int ask(const struct command *self, const struct redis_command_line *said, int first, int argc,
+               char **argv)
+{
+    static const double USUAL_SECONDS = 2;
+    if (first + 1 != argc)
+        return cli_usage(self, first == argc ? "which server? Give HOST:PORT" : "one server at a time");
+    if (said->follow || said->recording.folder || said->recording.budget)
+        return cli_usage(self, "--follow, --output and --budget are not for --remote: nothing is recorded");
+    return redis_remote_run(self, &said->remote, argv[first],
+                            said->seconds > 0 ? said->seconds : USUAL_SECONDS, said->reading.json);
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct redis_command_line said = {.reading.analyze = ANALYZE_DEFAULTS,
@@ -316,6 +333,8 @@ static int run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "--each needs --follow");
     if ((said.live.each.client || said.live.each.least_ns) && !said.live.each.wanted)
         return cli_usage(self, "--client and --least-ms choose among what --each prints");
+    if (said.remote.remote)
+        return ask(self, &said, first, argc, argv);
     const char *operand = first + 1 == argc ? argv[first] : NULL;
     bool server = operand && access(operand, F_OK) < 0 &&
                   (is_number(operand) || operand[0] == ':' || strncmp(operand, "pid:", 4) == 0);
@@ -334,7 +353,7 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_redis = {
     .name = "redis",
-    .arguments = "[OPTION...] PORT|PID|DIR",
+    .arguments = "[OPTION...] PORT|PID|DIR|--remote HOST:PORT",
     .summary = "Show what Redis servers do: commands, callers, queueing, threads, cluster bus",
     .help =
         "Of a recording, or of a server that runs on this host: it is attached to, recorded until Ctrl-C or "
@@ -350,13 +369,22 @@ const struct command command_redis = {
         "of its\n"
         "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
         "with 4\n"
-        "when events were lost, else 0.\n",
+        "when events were lost, else 0.\n\n"
+        "With --remote nothing is attached to: the server is asked, as a client may, what it counts. It is "
+        "asked "
+        "INFO\n"
+        "twice, SLOWLOG GET, LATENCY LATEST and CLUSTER NODES, and nothing that changes, blocks or lists "
+        "keys. "
+        "What it\n"
+        "refuses is said, and so is what cannot be known that way.\n",
     .options = OPTIONS,
-    .examples = "  sonde redis --duration 10 6379\n"
-                "  sonde redis --follow 6379\n"
-                "  sonde redis --follow --each --least-ms 1 6379\n"
-                "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
-                "  sonde redis /tmp/trace\n"
-                "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n",
+    .examples =
+        "  sonde redis --duration 10 6379\n"
+        "  sonde redis --follow 6379\n"
+        "  sonde redis --follow --each --least-ms 1 6379\n"
+        "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
+        "  sonde redis /tmp/trace\n"
+        "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n"
+        "  sonde redis --remote --tls --user sonde --password-file /etc/sonde/redis cache.example:6380\n",
     .run = run,
 };

@@ -35,12 +35,13 @@ struct confined_command {
     bool optional;         /* an operand that is no file is a process or a port: then it records */
     bool listens;          /* has a server, and connects to what its options name */
     bool named;            /* operands are no files but names */
+    const char *asks;      /* the option with which operands are names, to which it connects */
 };
 
 static const struct confined_command COMMANDS[] = {
     {"report", .scripts = true, .writes = "html", .temporary = "html"},
     {"spans", .scripts = true},
-    {"redis", .scripts = true, .optional = true},
+    {"redis", .scripts = true, .optional = true, .asks = "remote", .reads = "password-file cacert cert key"},
     {"memcached"},
     {"trace", .scratch = true, .writes = "output"},
     {"convert", .scratch = true, .writes = "output", .folder = "to=ctf"},
@@ -97,7 +98,8 @@ void confine_option(struct confine *c, const char *option, const char *value)
         c->keeps = value;
     c->folder |= command->folder && strcmp(set, command->folder) == 0;
     c->temporary |= among(option, command->temporary);
-    c->connects |= among(option, command->connects);
+    c->connects |= among(option, command->connects) || among(option, command->asks);
+    c->asks |= among(option, command->asks);
     c->no_view |= among(option, command->view);
 }
 
@@ -125,7 +127,7 @@ static bool belongs_to_another(const char *path)
  * NULL: there is none. */
 static const char *find_foreign(const struct confine *c)
 {
-    for (size_t i = c->command->named ? 0 : c->operands_at; i < c->reads.count; i++)
+    for (size_t i = c->command->named || c->asks ? 0 : c->operands_at; i < c->reads.count; i++)
         if (belongs_to_another(c->reads.at[i]))
             return c->reads.at[i];
     return c->keeps && belongs_to_another(c->keeps) ? c->keeps : NULL;
@@ -252,9 +254,9 @@ int confine_end(struct confine *c, const char *const *operands, size_t count, st
     const struct confined_command *command = c->command;
     int r = 0;
     c->operands_at = c->reads.count;
-    for (size_t i = 0; command && !command->named && i < count; i++)
+    for (size_t i = 0; command && !command->named && !c->asks && i < count; i++)
         add_reading(c, operands[i]);
-    bool records = command && command->optional && (!count || access(operands[0], F_OK) < 0);
+    bool records = command && command->optional && !c->asks && (!count || access(operands[0], F_OK) < 0);
     bool works = command && (count || command->listens) && !records;
     if (works && geteuid() == 0) {
         c->temporary |= command->temporary && strcmp(command->temporary, "*") == 0;

@@ -20,7 +20,7 @@ struct confine {
     size_t operands_at;                   /* in reads; before are values of options */
     const char *writes, *appends, *keeps; /* NULL: nothing */
     bool folder;                          /* it writes a directory */
-    bool temporary, connects, no_view, complete;
+    bool temporary, connects, asks, no_view, complete;
 };
 
 /* Of the command of that name. */

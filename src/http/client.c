@@ -3,40 +3,13 @@
 #include "http/client.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "http/curl.h"
+
 #define ANSWER_MAX ((size_t)256 << 20)
-
-/* libcurl brings twenty libraries, whose relocation would be half of what starting sonde costs: it is loaded
- * when something is sent for the first time. Function's name without curl_. */
-#define FUNCTIONS(F) \
-    F(easy_init)     \
-    F(easy_setopt)   \
-    F(easy_perform) F(easy_getinfo) F(easy_strerror) F(easy_cleanup) F(slist_append) F(slist_free_all)
-
-static struct {
-#define F(name) __typeof__(&curl_##name) name;
-    FUNCTIONS(F)
-#undef F
-    char failed[256]; /* why it could not be loaded; empty: it is */
-} library;
-
-static void load(void)
-{
-    void *handle = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-#define F(name)                                                   \
-    if (handle && !(library.name = dlsym(handle, "curl_" #name))) \
-        snprintf(library.failed, sizeof(library.failed), "%s", dlerror());
-    FUNCTIONS(F)
-#undef F
-    if (!handle)
-        snprintf(library.failed, sizeof(library.failed), "%s", dlerror());
-}
 
 static size_t take(char *data, size_t size, size_t count, void *context)
 {
@@ -51,39 +24,35 @@ static size_t take(char *data, size_t size, size_t count, void *context)
 int http_post(const char *url, const char *content_type, const void *body, size_t length, long timeout_ms,
               struct text *answer, struct problem *problem)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    if (library.failed[0]) {
-        int r = problem_set(problem, -ELIBACC, "%s: HTTP needs libcurl: %s", url, library.failed);
-        problem_remedy(problem, "Install it (Debian: libcurl4).");
-        return r;
-    }
-    CURL *curl = library.easy_init();
+    const struct curl_library *library = curl_library(url, problem);
+    if (!library)
+        return -ELIBACC;
+    CURL *curl = library->easy_init();
     struct text type = {0};
     long status = 0;
     if (!curl)
         return -ENOMEM;
     text_addf(&type, "Content-Type: %s", content_type);
-    struct curl_slist *headers = library.slist_append(NULL, text_get(&type));
-    library.easy_setopt(curl, CURLOPT_URL, url);
-    library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    library.easy_setopt(curl, CURLOPT_POST, 1L);
-    library.easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    library.easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
-    library.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    library.easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
-    library.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    library.easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
-    library.easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-    library.easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-    CURLcode code = library.easy_perform(curl);
+    struct curl_slist *headers = library->slist_append(NULL, text_get(&type));
+    library->easy_setopt(curl, CURLOPT_URL, url);
+    library->easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    library->easy_setopt(curl, CURLOPT_POST, 1L);
+    library->easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    library->easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
+    library->easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    library->easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+    library->easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    library->easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+    library->easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    library->easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    CURLcode code = library->easy_perform(curl);
     int r = 0;
     if (code != CURLE_OK)
-        r = problem_set(problem, -EIO, "%s: %s", url, library.easy_strerror(code));
-    else if (library.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status / 100 != 2)
+        r = problem_set(problem, -EIO, "%s: %s", url, library->easy_strerror(code));
+    else if (library->easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status / 100 != 2)
         r = problem_set(problem, -EPROTO, "%s: answered with status %ld", url, status);
-    library.slist_free_all(headers);
-    library.easy_cleanup(curl);
+    library->slist_free_all(headers);
+    library->easy_cleanup(curl);
     text_done(&type);
     return r;
 }
