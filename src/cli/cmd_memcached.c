@@ -187,7 +187,7 @@ const struct command command_memcached = {
     .name = "memcached",
     .arguments = "[OPTION...] DIR",
     .summary = "Show what Memcached servers did: commands, hits and misses, threads",
-    .help = "Findings come first: keys that were suddenly missing, a thread with most of the work. Then, for "
+    .help = "Findings come first: far more misses than usual, a thread with most of the work. Then, for "
             "each\nMemcached server in a recording: its commands by name with their number, hits, misses, "
             "execution times\nand bytes, how long connections waited for others, and what each thread did. "
             "TLS is understood; what\ncomes by UDP is not, and evictions are not seen: both are said. Exits "

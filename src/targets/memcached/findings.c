@@ -29,17 +29,18 @@ static int report_misses(const struct memcached_server *server, struct report *r
     place(f, server, storm->from_ns, storm->to_ns);
     uint64_t flushed_ns =
         m->flushed_ns && m->flushed_ns <= storm->from_ns ? storm->from_ns - m->flushed_ns : 0;
-    f->title = finding_say(f, "%" PRIu64 " of %" PRIu64 " keys that %s was asked for were suddenly not there",
-                           storm->missed, storm->asked, server->name);
+    f->title = finding_say(f,
+                           "%s did not have %" PRIu64 " of %" PRIu64
+                           " keys that it was asked for: %.0f %% instead of %.0f %%",
+                           server->name, storm->missed, storm->asked, 100 * memcached_missed_share(storm),
+                           100 * memcached_missed_share(&m->usual));
     f->detail = finding_say(
-        f,
-        "Usually %.0f %% of the keys are missing; within %s it was %.0f %%%s%s%s. Each of them is work for "
-        "what stands behind the cache.",
-        100 * memcached_missed_share(&m->usual),
+        f, "That was within %s%s%s%s. Each of them is work for what stands behind the cache.%s",
         clock_format_duration(storm->to_ns - storm->from_ns, took, sizeof(took)),
-        100 * memcached_missed_share(storm), m->flushed_ns ? ", beginning " : "",
+        m->flushed_ns ? ", beginning " : "",
         m->flushed_ns ? clock_format_duration(flushed_ns, before, sizeof(before)) : "",
-        m->flushed_ns ? " after a flush_all" : "");
+        m->flushed_ns ? " after a flush_all" : "",
+        m->flushed_ns ? "" : " Whether the cache ever had them is not known: keys are not recorded.");
     if (m->flushed_ns)
         f->remedy = "Delete keys by name or let them expire at different times; flush_all makes every client "
                     "fill the cache at once.";

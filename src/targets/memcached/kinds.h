@@ -6,9 +6,10 @@
 /* clang-format off */
 #define FINDING_KINDS_memcached(KIND)                                                                         \
     KIND(memcached_misses, "memcached-misses", WARNING, WARNING,                                              \
-         "Keys that a cache used to have were suddenly missing.",                                             \
-         "Find out what removed the keys: a restart, keys that expire together, or evictions (`stats "        \
-         "items`). Let expiry times differ, and let one client at a time fill a missing key.",                \
+         "A cache did not have far more of the keys that it was asked for than usual.",                       \
+         "Find out what removed the keys (a restart, keys that expire together, evictions: `stats items`) "   \
+         "or who asks for keys that nobody stores. Let expiry times differ, and let one client at a time "    \
+         "fill a missing key.",                                                                               \
          EVIDENCE("missed_count", "keys that were asked for meanwhile and were not there")                    \
          EVIDENCE("asked_count", "all that were asked for meanwhile")                                         \
          EVIDENCE("missed_share", "the part that was not there")                                              \

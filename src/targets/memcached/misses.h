@@ -1,6 +1,6 @@
-/* When the keys that a cache is asked for are suddenly no longer there: after a flush, a restart of whoever
- * fills it, or when it throws away what is needed. Counted in windows of a number of keys, so that it does
- * not depend on how busy the server is. */
+/* When far more of the keys that a cache is asked for are missing than usual: after a flush, a restart, when
+ * it throws away what is needed, or when somebody asks for what nobody stores. Counted in windows of a number
+ * of keys, so that it does not depend on how busy the server is. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TARGETS_MEMCACHED_MISSES_H
 #define TARGETS_MEMCACHED_MISSES_H
