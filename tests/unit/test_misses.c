@@ -1,4 +1,4 @@
-/* When the keys of a cache are suddenly missing. */
+/* When a cache misses far more keys than usual. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/memcached/misses.h"
 

@@ -1,4 +1,4 @@
-/* What is found in the model of a Memcached server: keys that are suddenly missing, and a thread that has
+/* What is found in the model of a Memcached server: misses, and a thread that has
  * most of the work. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

@@ -72,7 +72,7 @@ static inline void memcached_model_freep(struct memcached_model **model)
     memcached_model_free(*model);
 }
 
-/* Adds what was found: keys that are suddenly missing, a thread with most of the work. 0 or -ENOMEM. */
+/* Adds what was found: misses, a thread with most of the work. 0 or -ENOMEM. */
 int memcached_model_report(const struct memcached_model *model, struct report *report);
 
 /* Keys that were asked for and were not there. */
