@@ -10,8 +10,9 @@
 
 #include "base/macro.h"
 
-/* Bytes of one answer, elements of one of its arrays. INFO of a server with every module has some 20 KB. */
-enum { RESP_BYTES_MAX = 16 << 20, RESP_ELEMENTS_MAX = 1 << 16 };
+/* Bytes of one answer, elements of one of its arrays. INFO has some 100 KB at most, a slow log of
+ * 128 entries 0.5 MB. */
+enum { RESP_BYTES_MAX = 4 << 20, RESP_ELEMENTS_MAX = 1 << 16 };
 
 struct resp;
 
