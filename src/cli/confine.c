@@ -30,12 +30,12 @@ struct confined_command {
     const char *view;      /* unless this option is given, it writes into directories that it reads */
     const char *temporary; /* the option with which it needs a directory for temporary files; *: always */
     const char *connects;  /* options with which it sends something somewhere */
+    const char *asks;      /* the option with which operands are names, to which it connects */
     bool scratch;          /* may need one temporary file */
     bool scripts;          /* looks for source maps beside the scripts that a recording names */
     bool optional;         /* an operand that is no file is a process or a port: then it records */
     bool listens;          /* has a server, and connects to what its options name */
     bool named;            /* operands are no files but names */
-    const char *asks;      /* the option with which operands are names, to which it connects */
 };
 
 static const struct confined_command COMMANDS[] = {
