@@ -18,10 +18,8 @@
 
 #include "targets/node/state.h"
 
+#include "record_event.h"
 #include "test.h"
-
-#define US(n) ((uint64_t)(n)*1000)
-#define MS(n) ((uint64_t)(n)*1000000)
 
 struct feed {
     struct analysis *analysis;
@@ -55,48 +53,16 @@ static inline void feed_done(struct feed *feed)
     analysis_free(feed->analysis);
 }
 
-static inline void feed_value(struct value *to, const struct event_field *field, const char *record,
-                              struct feed *feed, unsigned *text)
-{
-    const char *at = record + field->record_offset;
-    switch (field->type) {
-#define CASE(type, ctype, member)            \
-    case FIELD_TYPE_##type: {                \
-        ctype number;                        \
-        memcpy(&number, at, sizeof(number)); \
-        to->member = number;                 \
-        break;                               \
-    }
-        CASE(u8, uint8_t, u)
-        CASE(u16, uint16_t, u)
-        CASE(u32, uint32_t, u)
-        CASE(u64, uint64_t, u)
-        CASE(i32, int32_t, i)
-        CASE(i64, int64_t, i)
-#undef CASE
-    case FIELD_TYPE_str:
-        to->s = *text < feed->text_count ? feed->texts[*text] : "";
-        to->length = (uint32_t)strlen(to->s);
-        (*text)++;
-        break;
-    }
-}
-
 static inline void feed_event(struct feed *feed, enum sonde_event_id id, int64_t pid, int64_t tid,
                               uint64_t time_ns, uint64_t duration_ns, const void *record)
 {
-    const struct event_description *description = &event_catalogue[id];
-    struct value values[32] = {0};
-    struct event event = {
-        .time_ns = time_ns, .id = id, .pid = pid, .tid = tid, .values = values, .present = UINT64_MAX};
+    struct value values[RECORD_VALUES] = {0};
+    struct event event =
+        record_event(id, pid, tid, time_ns, duration_ns, record, feed->texts, feed->text_count, values);
     if (time_ns < feed->last_ns)
-        fail_msg("%s at %llu comes after %llu", description->name, (unsigned long long)time_ns,
+        fail_msg("%s at %llu comes after %llu", event_catalogue[id].name, (unsigned long long)time_ns,
                  (unsigned long long)feed->last_ns);
     feed->last_ns = time_ns;
-    unsigned text = 0;
-    values[0].u = duration_ns;
-    for (unsigned i = 1; i < description->field_count; i++)
-        feed_value(&values[i], &description->fields[i], record, feed, &text);
     assert_int_equal(analysis_event(feed->analysis, &event), 0);
     feed->text_count = 0;
 }

@@ -9,10 +9,8 @@
 #include "event/event.h"
 #include "targets/redis/model.h"
 
+#include "record_event.h"
 #include "test.h"
-
-#define US(n) ((uint64_t)(n)*1000)
-#define MS(n) ((uint64_t)(n)*1000000)
 
 enum { SERVER = 20, MAIN = 20, IO_1 = 21, IO_2 = 22 };
 
@@ -26,37 +24,10 @@ struct redis_feed {
 static inline void redis_feed_event(struct redis_feed *feed, enum sonde_event_id id, int64_t pid, int64_t tid,
                                     uint64_t time_ns, uint64_t duration_ns, const void *record)
 {
-    const struct event_description *d = &event_catalogue[id];
-    struct value values[32] = {0};
-    unsigned text = 0;
-    values[0].u = duration_ns;
-    for (unsigned i = 1; i < d->field_count; i++) {
-        const char *at = (const char *)record + d->fields[i].record_offset;
-        switch (d->fields[i].type) {
-#define CASE(type, ctype, member)            \
-    case FIELD_TYPE_##type: {                \
-        ctype number;                        \
-        memcpy(&number, at, sizeof(number)); \
-        values[i].member = number;           \
-        break;                               \
-    }
-            CASE(u8, uint8_t, u)
-            CASE(u16, uint16_t, u)
-            CASE(u32, uint32_t, u)
-            CASE(u64, uint64_t, u)
-            CASE(i32, int32_t, i)
-            CASE(i64, int64_t, i)
-#undef CASE
-        case FIELD_TYPE_str:
-            values[i].s = text < feed->text_count ? feed->texts[text] : "";
-            values[i].length = (uint32_t)strlen(values[i].s);
-            text++;
-            break;
-        }
-    }
+    struct value values[RECORD_VALUES] = {0};
+    struct event event =
+        record_event(id, pid, tid, time_ns, duration_ns, record, feed->texts, feed->text_count, values);
     feed->text_count = 0;
-    struct event event = {
-        .time_ns = time_ns, .id = id, .pid = pid, .tid = tid, .values = values, .present = UINT64_MAX};
     assert_int_equal(redis_model_event(feed->model, &event), 0);
 }
 
