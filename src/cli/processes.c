@@ -33,16 +33,10 @@ static void each_process(void (*visit)(void *context, pid_t pid), void *context)
         closedir(dir);
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* "server" and "server.js" are both what "/srv/server.js" is called. */
 static bool is_called(const char *path, const char *name)
 {
-    const char *base = base_of(path), *dot = strrchr(base, '.');
+    const char *base = basename(path), *dot = strrchr(base, '.');
     size_t length = strlen(name);
     return strcmp(base, name) == 0 ||
            (dot && dot > base && (size_t)(dot - base) == length && strncmp(base, name, length) == 0);
@@ -77,7 +71,7 @@ static bool is_named(pid_t pid, const char *name)
     ssize_t n = readlink(link, target, sizeof(target) - 1);
     if (n > 0) {
         target[n] = '\0';
-        found |= strcmp(base_of(target), name) == 0;
+        found |= strcmp(basename(target), name) == 0;
     }
     return found || runs_script(pid, name);
 }
@@ -184,7 +178,7 @@ static void visit_cgroups(void *context, pid_t pid)
     struct names *n = context;
     char *text = read_of(pid, "cgroup", NULL), *rest;
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
-        const char *name = base_of(line);
+        const char *name = basename(line);
         bool is_new;
         if (!*name || n->seen.count >= n->most || !map_put(&n->seen, map_hash(name, strlen(name)), &is_new) ||
             !is_new)

@@ -17,12 +17,6 @@
 
 /* ---- what the process is called ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Of the command line the program and its script are kept, never code or arguments. */
 static void describe(struct program *program, const struct target *target)
 {
@@ -37,7 +31,7 @@ static void describe(struct program *program, const struct target *target)
     if (target->kind && target->kind->name)
         program->name = target->kind->name(target, line, length, &script);
     if (!program->name)
-        program->name = strdup(base_name(exe));
+        program->name = strdup(basename(exe));
     if (program->name && strlen(program->name) > NAME_MAX_BYTES)
         program->name[NAME_MAX_BYTES] = '\0';
     if (asprintf(&program->command, "%s%s%s", exe, script ? " " : "", script ? script : "") < 0)

@@ -96,6 +96,9 @@ struct process_stack {
     enum sampler_end end; /* where naming had to stop; END_COMPLETE: it did not */
 };
 
+/* What addresses were called may be wrong by now. */
+void process_forget_names(struct process_names *names);
+
 /* Names the user part of a sample: native frames, with the frames of interpreters in their places. */
 void process_name(struct process *process, struct profile *profile, const struct sampler_sample *sample,
                   const uint64_t *user, const uint64_t *python, uint64_t now_ns,
