@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "span/jread.h"
+#include "span/json_attributes.h"
 
 struct process {
     struct slice id;
@@ -23,30 +23,10 @@ struct decoder {
 
 static size_t read_tags(struct jread *json, struct span_attribute *attributes, struct span_sink *sink)
 {
-    size_t n = 0;
-    struct slice key;
-    if (jread_peek(json) != '[') {
-        jread_skip(json);
-        return 0;
-    }
-    for (jread_array(json); jread_element(json);) {
-        if (n == SPAN_ATTRIBUTES_MAX) {
-            sink->counts.attributes_dropped++;
-            jread_skip(json);
-            continue;
-        }
-        attributes[n] = (struct span_attribute){0};
-        for (jread_object(json); jread_member(json, &key);) {
-            if (slice_is(key, "key"))
-                attributes[n].key = jread_string(json);
-            else if (slice_is(key, "value"))
-                attributes[n].value = jread_string(json);
-            else
-                jread_skip(json);
-        }
-        n++;
-    }
-    return n;
+    if (jread_peek(json) == '[')
+        return json_attributes(json, jread_string, attributes, sink);
+    jread_skip(json);
+    return 0;
 }
 
 static int read_processes(struct decoder *d, struct jread *json)

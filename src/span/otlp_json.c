@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "span/jread.h"
+#include "span/json_attributes.h"
 
 struct decoder {
     struct span_sink *sink;
@@ -23,30 +23,6 @@ static struct slice read_value(struct jread *json)
     for (jread_object(json); jread_member(json, &key);)
         value = jread_string(json);
     return value;
-}
-
-static size_t read_attributes(struct jread *json, struct span_attribute *attributes, struct span_sink *sink)
-{
-    size_t n = 0;
-    struct slice key;
-    for (jread_array(json); jread_element(json);) {
-        if (n == SPAN_ATTRIBUTES_MAX) {
-            sink->counts.attributes_dropped++;
-            jread_skip(json);
-            continue;
-        }
-        attributes[n] = (struct span_attribute){0};
-        for (jread_object(json); jread_member(json, &key);) {
-            if (slice_is(key, "key"))
-                attributes[n].key = jread_string(json);
-            else if (slice_is(key, "value"))
-                attributes[n].value = read_value(json);
-            else
-                jread_skip(json);
-        }
-        n++;
-    }
-    return n;
 }
 
 static uint8_t read_kind(struct jread *json)
@@ -116,7 +92,7 @@ static int read_span(struct decoder *d, struct jread *json)
         else if (slice_is(key, "endTimeUnixNano"))
             span.end_ns = jread_u64(json);
         else if (slice_is(key, "attributes"))
-            span.attribute_count = read_attributes(json, d->attributes, d->sink);
+            span.attribute_count = json_attributes(json, read_value, d->attributes, d->sink);
         else if (slice_is(key, "status"))
             outcome.status = read_status(json);
         else if (slice_is(key, "events"))
@@ -156,7 +132,8 @@ static int read_resource_spans(struct decoder *d, struct jread *json)
         if (slice_is(key, "resource")) {
             for (jread_object(json); jread_member(json, &key);)
                 if (slice_is(key, "attributes"))
-                    d->resource.attribute_count = read_attributes(json, d->resource_attributes, d->sink);
+                    d->resource.attribute_count =
+                        json_attributes(json, read_value, d->resource_attributes, d->sink);
                 else
                     jread_skip(json);
             continue;

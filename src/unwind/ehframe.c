@@ -78,7 +78,8 @@ static uint64_t take(struct cursor *c, size_t size)
     return value;
 }
 
-static uint64_t take_uleb(struct cursor *c)
+/* Seven bits a byte, the lowest first; *ret_shift: how many there were. */
+static uint64_t take_bits(struct cursor *c, int *ret_shift, bool *ret_negative)
 {
     uint64_t value = 0, byte;
     int shift = 0;
@@ -88,20 +89,24 @@ static uint64_t take_uleb(struct cursor *c)
             value |= (byte & 0x7f) << shift;
         shift += 7;
     } while (byte & 0x80 && !c->bad);
+    *ret_shift = shift;
+    *ret_negative = byte & 0x40;
     return value;
+}
+
+static uint64_t take_uleb(struct cursor *c)
+{
+    int shift;
+    bool negative;
+    return take_bits(c, &shift, &negative);
 }
 
 static int64_t take_sleb(struct cursor *c)
 {
-    uint64_t value = 0, byte;
-    int shift = 0;
-    do {
-        byte = take(c, 1);
-        if (shift < 64)
-            value |= (byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80 && !c->bad);
-    if (shift < 64 && byte & 0x40)
+    int shift;
+    bool negative;
+    uint64_t value = take_bits(c, &shift, &negative);
+    if (shift < 64 && negative)
         value |= ~0ull << shift;
     return (int64_t)value;
 }
