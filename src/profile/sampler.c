@@ -1,79 +1,32 @@
-/* The sampler's user-space half. */
+/* The sampler's user-space half: its start and end, and what becomes of samples (sampler_parts.h has the
+ * others). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/sampler.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <bpf/libbpf.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/proc.h"
 #include "bpf/missed.h"
-#include "profile/busiest.h"
-#include "profile/family.h"
-#include "profile/kernel_names.h"
-#include "profile/kernel_types.h"
-#include "profile/outlier.h"
-#include "profile/process.h"
-#include "profile/sideband.h"
-#include "profile/tables.h"
-#include "profile/ticks.h"
+#include "profile/sampler_parts.h"
 #include "profile/waits.h"
 #include "profile/windows.h"
-#include "sampler.skel.h"
 
-#define REFRESH_MIN_NS   (200 * NS_PER_MS)
-#define REFRESH_YOUNG_NS (5 * NS_PER_MS)
-#define JAVA_REFRESH     NS_PER_S
-#define POLL_NS          (100 * NS_PER_MS)
-#define THREAD_LIMIT     65536
-#define EAGER_NS         (200 * NS_PER_MS)
-#define EAGER_MS         1
-#define MAPPED_BYTES     (128 << 10) /* from this size on, freed memory goes back at once */
-
-struct sampler {
-    pid_t *family; /* the processes that were named, and their descendants when it began */
-    size_t family_count;
-    struct sampler_options options;
-    struct sampler_bpf *bpf;
-    struct ring_buffer *ring;
-    struct tables tables;
-    struct native_files *files;
-    struct kernel_names *kernel;
-    struct sideband *sideband; /* NULL: not to be had */
-    struct process_shared shared;
-    uint64_t tidied_ns, made_room_ns;
-    size_t folded;         /* processes that share a place in the profile with others of their name */
-    uint64_t announced_ns; /* its news are known until then */
-    struct map processes;  /* pid -> struct process *, or 0: cannot be read */
-    struct sampler_process *description; /* scratch: it is large */
-    uint32_t serial;                     /* of the last description that was published */
-    struct process_stack *stack;
-    struct ticks ticks;
-    uint64_t started_ns;
-    int stats_fd;
-    struct profile *on, *off; /* during a poll */
-    uint64_t now_ns;
-    uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
-    uint64_t first_ns; /* when the first stack was named */
-    int polled;
-    unsigned taken;
-    struct map thread_ids; /* (pid, tid) -> index in threads */
-    ARRAY(struct sampler_thread) threads;
-};
+#define POLL_NS      (100 * NS_PER_MS)
+#define THREAD_LIMIT 65536
+#define EAGER_NS     (200 * NS_PER_MS)
+#define EAGER_MS     1
+#define MAPPED_BYTES (128 << 10) /* from this size on, freed memory goes back at once */
 
 static const char *const ENDS[END_REASONS] = {"",
                                               "code that no mapping covers",
@@ -86,169 +39,9 @@ static const char *const ENDS[END_REASONS] = {"",
                                               "a Java virtual machine that is not known",
                                               "the process was not read in time"};
 
-/* ---- processes ---- */
-
-static bool in_cgroup(const char *wanted, pid_t pid)
-{
-    char path[64];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-    return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
-}
-
-static void publish(struct sampler *s, struct process *process)
-{
-    process_describe(process, &s->tables, s->description);
-    s->description->serial = ++s->serial;
-    uint32_t key = (uint32_t)process->pid;
-    int map = bpf_map__fd(s->bpf->maps.processes);
-    if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
-        bpf_map_delete_elem(map, &key);
-}
-
-static void ignore(struct sampler *s, pid_t pid)
-{
-    uint32_t key = (uint32_t)pid;
-    memset(s->description, 0, sizeof(*s->description));
-    s->description->ignored = 1;
-    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
-}
-
-static void drop(struct sampler *s, pid_t pid)
-{
-    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
-    uint32_t key = (uint32_t)pid;
-    bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
-    if (!known)
-        return;
-    struct process *process = (struct process *)(uintptr_t)*known;
-    if (process)
-        process_give_rows(process, &s->tables);
-    process_free(process);
-    map_remove(&s->processes, (uint64_t)pid);
-}
-
 const char *sampler_end_text(enum sampler_end end)
 {
     return end < END_REASONS ? ENDS[end] : "";
-}
-
-static struct process *known_process(struct sampler *s, pid_t pid)
-{
-    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
-    return known ? (struct process *)(uintptr_t)*known : NULL;
-}
-
-static struct process *keep(struct sampler *s, pid_t pid, struct process *process)
-{
-    uint64_t *known = map_put(&s->processes, (uint64_t)pid, NULL);
-    if (!known) {
-        process_free(process);
-        return NULL;
-    }
-    *known = (uintptr_t)process;
-    if (process && !process->gone)
-        publish(s, process);
-    return process;
-}
-
-/* A process that could not be read, at time_ns: what the kernel announced of it, or, before it ran a program
- * of its own, its parent. */
-static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time_ns)
-{
-    struct sideband_process seen;
-    struct modules modules;
-    struct process *process;
-    for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
-        bool own = seen.exec_ns && seen.exec_ns <= time_ns;
-        if (own && sideband_modules(s->sideband, pid, &modules) == 0)
-            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0
-                       ? NULL
-                       : keep(s, pid, process);
-        if (own || !seen.parent)
-            return NULL;
-        process = known_process(s, seen.parent);
-        if (process)
-            return process;
-        pid = seen.parent;
-    }
-    return NULL;
-}
-
-/* The process as it was at time_ns, read when it is new. NULL when it is not wanted or nothing is known. */
-static struct process *process_of(struct sampler *s, pid_t pid, uint64_t time_ns)
-{
-    struct sideband_process seen;
-    struct process *process = known_process(s, pid);
-    if (process)
-        return process;
-    if (map_get(&s->processes, (uint64_t)pid) && !s->sideband)
-        return NULL;
-    /* What can be read is the program that it will run a moment later. */
-    if (s->sideband && sideband_find(s->sideband, pid, &seen) && seen.next_exec_ns > time_ns)
-        return ended_process(s, pid, time_ns);
-    if (s->options.cgroup && !in_cgroup(s->options.cgroup, pid)) {
-        keep(s, pid, NULL);
-        ignore(s, pid);
-        return NULL;
-    }
-    if (process_open(pid, s->files, &s->shared, &process) == 0)
-        return keep(s, pid, process);
-    process = ended_process(s, pid, time_ns);
-    if (!process)
-        keep(s, pid, NULL);
-    return process;
-}
-
-static void add_target(struct sampler *s, pid_t pid, uint32_t target)
-{
-    uint32_t key = (uint32_t)pid;
-    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &target, BPF_ANY);
-}
-
-void sampler_add_command(struct sampler *s, pid_t pid)
-{
-    add_target(s, pid, TARGET_STARTS);
-}
-
-const char *sampler_runtime(struct sampler *s, pid_t pid)
-{
-    struct process *process = process_of(s, pid, clock_monotonic_ns());
-    return process ? process_runtime(process) : NULL;
-}
-
-static void refresh(struct sampler *s, struct process *process)
-{
-    struct modules modules;
-    struct sideband_process seen;
-    if (process_refresh(process) == 0) {
-        publish(s, process);
-        return;
-    }
-    /* It ended since. What it mapped last, the kernel announced. */
-    if (s->sideband && sideband_find(s->sideband, process->pid, &seen) && seen.exec_ns &&
-        sideband_modules(s->sideband, process->pid, &modules) == 0) {
-        native_take_modules(process->native, &modules);
-        process->gone = true;
-    }
-}
-
-/* A young process loads its libraries: it is read again soon. An old one seldom changes. */
-static void refresh_if_due(struct sampler *s, struct process *process)
-{
-    if (process->gone)
-        return;
-    uint64_t now = clock_monotonic_ns(), age = now - process->loaded_ns, life = now - process->born_ns;
-    if (process->mapped && process->loaded_ns < s->now_ns) { /* once in a batch of samples */
-        refresh(s, process);
-        return;
-    }
-    uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
-    if (process->hotspot)
-        pause = MIN(pause, REFRESH_MIN_NS / 4);
-    if (!(process->refresh_wanted && age > pause) && !(process->hotspot && age > JAVA_REFRESH))
-        return;
-    refresh(s, process);
 }
 
 /* ---- samples ---- */
@@ -379,9 +172,9 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     pid_t pid = (pid_t)sample->pid;
     struct process *process = NULL;
     if (sample->end != END_KERNEL) {
-        process = process_of(s, pid, sample->time_ns);
-    } else if (s->options.cgroup && !in_cgroup(s->options.cgroup, pid)) {
-        ignore(s, pid);
+        process = sampler_process_of(s, pid, sample->time_ns);
+    } else if (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid)) {
+        sampler_ignore(s, pid);
         return;
     }
     if (!profile || (s->options.cgroup && !process && sample->end != END_KERNEL))
@@ -392,7 +185,7 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
     const uint64_t *user = words + sample->kernel_words, *python = user + sample->user_words;
     if (process && sample->user_words) {
         process->refresh_wanted |= sample->end == END_NO_MODULE || sample->end == END_NO_ROW;
-        refresh_if_due(s, process);
+        sampler_refresh_if_due(s, process);
         process_name(process, profile, sample, user, python, s->now_ns, s->stack);
     } else if (sample->user_words) {
         s->stack->end = END_GONE;
@@ -403,9 +196,9 @@ static void on_stack(struct sampler *s, const struct sampler_sample *sample, con
 /* A process that the kernel's half does not know: this sample is walked here. */
 static void on_copy(struct sampler *s, const struct sampler_sample *sample, const uint64_t *words)
 {
-    struct process *process = process_of(s, (pid_t)sample->pid, sample->time_ns);
+    struct process *process = sampler_process_of(s, (pid_t)sample->pid, sample->time_ns);
     if (process && !process->gone && process->pid == (pid_t)sample->pid)
-        publish(s, process); /* the kernel's half may have lost it to an execve */
+        sampler_publish(s, process); /* the kernel's half may have lost it to an execve */
     if (!s->on || !sample->weight || (s->options.cgroup && !process))
         return;
     s->stack->count = 0;
@@ -418,7 +211,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
                                   (const uint8_t *)(words + 3), 8 * (sample->user_words - 3ul)};
         process_walk(process, s->on, &registers, &copy, s->stack, &end);
         process->refresh_wanted |= end == END_NO_MODULE || end == END_NO_ROW;
-        refresh_if_due(s, process);
+        sampler_refresh_if_due(s, process);
         if (end == END_NO_MEMORY && copy.size == SAMPLER_COPY_BYTES)
             end = END_DEPTH;
     } else {
@@ -430,7 +223,7 @@ static void on_copy(struct sampler *s, const struct sampler_sample *sample, cons
 /* Code was mapped: the process is read again before its next stack is named. */
 static void on_mapped(void *context, pid_t pid)
 {
-    struct process *process = known_process(context, pid);
+    struct process *process = sampler_known_process(context, pid);
     if (process)
         process->mapped = true;
 }
@@ -441,7 +234,7 @@ static void listen(struct sampler *s)
     sideband_read(s->sideband);
 }
 
-static int on_event(void *context, void *data, size_t size)
+int sampler_on_event(void *context, void *data, size_t size)
 {
     struct sampler *s = context;
     const struct sampler_sample *sample = data;
@@ -469,114 +262,11 @@ static int on_event(void *context, void *data, size_t size)
         break;
     case SAMPLE_EXEC:
     case SAMPLE_EXIT:
-        drop(s, (pid_t)sample->pid);
+        sampler_drop(s, (pid_t)sample->pid);
         break;
     }
     /* Where more comes than can be named, the caller still gets its turn. */
     return ++s->taken % 64 == 0 && clock_monotonic_ns() - s->now_ns > POLL_NS ? -ECANCELED : 0;
-}
-
-/* ---- memory ---- */
-
-#define TIDY_NS   (10 * NS_PER_S)
-#define TRIM_KEEP (1u << 20)
-#define ROOM_NS   NS_PER_S
-
-/* Known although nothing has them mapped, so that their rows need not be read again. */
-#define CLOSED_FILES 256
-
-static bool has_ended(pid_t pid)
-{
-    return kill(pid, 0) < 0 && errno == ESRCH;
-}
-
-/* The process or thread of a frame "NAME (NUMBER)" that ended: "NAME (ended)". */
-static uint32_t ended_frame(void *context, struct profile *profile, uint32_t frame)
-{
-    struct sampler *s = context;
-    char name[64], text[96];
-    const char *old = profile_text(profile, profile->frames.at[frame].name);
-    if (profile->frames.at[frame].kind != FRAME_GROUP)
-        return frame;
-    uint64_t number = profile_group_parts(old, name, sizeof(name));
-    bool is_thread = strncmp(old, "thread ", 7) == 0;
-    if (!number || !has_ended((pid_t)number))
-        return frame;
-    s->folded += !is_thread;
-    snprintf(text, sizeof(text), "%s%s (" PROFILE_ENDED ")", is_thread ? "thread " : "", name);
-    return profile_named_frame(profile, text, FRAME_GROUP);
-}
-
-static void fold_when_large(struct sampler *s, struct profile *profile)
-{
-    if (profile && profile->nodes.count > SAMPLER_NODES)
-        (void)profile_fold(profile, SAMPLER_NODES / 2, ended_frame, s);
-}
-
-/* Their end may have been missed, or was met before their last sample. */
-static void forget_ended(struct sampler *s)
-{
-    ARRAY(pid_t) pids = {0};
-    map_foreach (&s->processes, slot)
-        if (has_ended((pid_t)slot->key))
-            (void)array_add(&pids, (pid_t)slot->key);
-    array_foreach (&pids, pid)
-        drop(s, *pid);
-    array_done(&pids);
-}
-
-/* Children that were never met have their parent's description: of rows that may be others' soon. And nobody
- * would miss them when the news of their end was lost. */
-static void forget_heirs(struct sampler *s)
-{
-    ARRAY(uint32_t) heirs = {0};
-    int map = bpf_map__fd(s->bpf->maps.processes);
-    uint32_t pid, *before = NULL;
-    while (bpf_map_get_next_key(map, before, &pid) == 0) {
-        before = &pid;
-        if (!map_get(&s->processes, pid))
-            (void)array_add(&heirs, pid);
-    }
-    array_foreach (&heirs, heir)
-        bpf_map_delete_elem(map, heir);
-    array_done(&heirs);
-}
-
-/* Files and processes come and go for hours, but the room for their rows is bounded: what was given back is
- * used again, and who found none gets what he lacked. */
-static void settle(struct sampler *s)
-{
-    bool lacked = s->tables.full && s->now_ns - s->made_room_ns > ROOM_NS;
-    if (lacked) {
-        s->made_room_ns = s->now_ns;
-        native_files_trim(s->files, 0);
-    }
-    if (s->tables.given_rows.count)
-        forget_heirs(s);
-    tables_settle(&s->tables);
-    if (!lacked)
-        return;
-    s->tables.full = false;
-    map_foreach (&s->processes, slot) {
-        struct process *process = (struct process *)(uintptr_t)slot->value;
-        if (process && process->lacks_rows && !process->gone)
-            publish(s, process);
-    }
-}
-
-static void tidy(struct sampler *s)
-{
-    fold_when_large(s, s->on);
-    if (s->off != s->on)
-        fold_when_large(s, s->off);
-    if (s->now_ns - s->tidied_ns < TIDY_NS)
-        return;
-    s->tidied_ns = s->now_ns;
-    forget_ended(s);
-    forget_heirs(s);
-    bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
-    native_files_trim(s->files, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
-    malloc_trim(TRIM_KEEP);
 }
 
 /* ---- polling ---- */
@@ -595,7 +285,7 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
     s->now_ns = clock_monotonic_ns();
     if (ticks_redraw(&s->ticks, s->now_ns))
         s->bpf->bss->clock_limit_ns = ticks_limit(s->ticks.period_ns);
-    settle(s);
+    sampler_settle(s);
     memory_pages_forget(&s->shared.pages);
     if (s->sideband)
         listen(s);
@@ -605,139 +295,14 @@ int sampler_poll(struct sampler *s, int timeout_ms, struct profile *on, struct p
         map_foreach (&s->processes, slot) {
             struct process *process = (struct process *)(uintptr_t)slot->value;
             if (process && process->mapped)
-                refresh_if_due(s, process);
+                sampler_refresh_if_due(s, process);
         }
     }
-    tidy(s);
+    sampler_tidy(s);
     return r < 0 && r != -ECANCELED ? r : s->polled;
 }
 
 /* ---- start and end ---- */
-
-static int refused(struct problem *problem, int error, const char *what)
-{
-    problem_set(problem, error, "%s: %s", what, strerror(-error));
-    if (error == -EPERM || error == -EACCES)
-        problem_remedy(problem,
-                       "Run as root, or grant it once: setcap " SAMPLER_CAPABILITIES
-                       " on the sonde binary. Without it, profiles that others took (pprof, folded text) can "
-                       "be read: sonde profile --merge, sonde diff.");
-    return error;
-}
-
-static void *share(struct bpf_map *map, size_t size)
-{
-    long page = sysconf(_SC_PAGESIZE);
-    void *at = mmap(NULL, (size + (size_t)page - 1) & ~((size_t)page - 1), PROT_READ | PROT_WRITE, MAP_SHARED,
-                    bpf_map__fd(map), 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
-static int no_output(enum libbpf_print_level level, const char *format, va_list arguments)
-{
-    return 0;
-}
-
-/* Where the kernel's structures have their members, into a file for libbpf. */
-static int write_types(const struct btf *btf, int fd)
-{
-    uint32_t size;
-    const void *own = btf__raw_data(btf, &size);
-    _cleanup_(freep) void *types = own ? malloc(size) : NULL;
-    if (!types)
-        return -ENOMEM;
-    memcpy(types, own, size);
-    int r = kernel_types_correct_running(types, size, kernel_types_sampled);
-    return r < 0 ? r : file_write_all(fd, types, size);
-}
-
-/* With the places of the kernel's structures in the file types; or without one, when libbpf finds them. */
-static struct sampler_bpf *open_program(int types)
-{
-    char path[32];
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", types);
-    LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = types < 0 ? NULL : path);
-    struct sampler_bpf *bpf = sampler_bpf__open_opts(&options);
-    if (!bpf || types < 0 || write_types(bpf_object__btf(bpf->obj), types) == 0)
-        return bpf;
-    sampler_bpf__destroy(bpf);
-    return sampler_bpf__open();
-}
-
-static void configure(struct sampler *s)
-{
-    const struct sampler_options *o = &s->options;
-    s->tables.row_limit = (uint32_t)((o->map_bytes ? o->map_bytes : 32u << 20) / sizeof(struct unwind_row));
-    s->tables.page_limit = s->tables.row_limit / 4;
-    s->bpf->rodata->row_limit = s->tables.row_limit;
-    s->bpf->rodata->page_limit = s->tables.page_limit;
-    s->bpf->rodata->only_targets = !o->whole_machine;
-    s->bpf->rodata->want_kernel = o->kernel;
-    s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
-    s->bpf->rodata->own_pid = (uint32_t)getpid();
-    s->bpf->bss->clock_period_ns = ticks_period(o);
-    s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
-    bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
-    bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
-    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
-    bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
-    bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
-    bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
-    bpf_program__set_autoload(s->bpf->progs.on_waking, o->off_cpu);
-}
-
-static int load(struct sampler *s, struct problem *problem)
-{
-    libbpf_set_print(no_output);
-    _cleanup_(file_closep) int types = memfd_create("sonde-types", MFD_CLOEXEC);
-    int r = -EINVAL;
-    /* A kernel that refuses it with what we found out of its structures gets what libbpf finds. */
-    for (bool ours = types >= 0, last = false; r < 0 && !last; ours = false) {
-        last = !ours;
-        sampler_bpf__destroy(s->bpf);
-        s->bpf = open_program(ours ? types : -1);
-        if (!s->bpf)
-            return refused(problem, -errno, "cannot open the BPF program");
-        configure(s);
-        r = sampler_bpf__load(s->bpf);
-        last |= r == -EPERM;
-    }
-    if (r < 0)
-        return refused(problem, r, "the kernel refused the BPF program");
-    tables_init(&s->tables, share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row)),
-                share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t)));
-    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), on_event, s, NULL);
-    if (!s->tables.rows || !s->tables.pages || !s->ring || kernel_names_new(s->bpf, &s->kernel) < 0)
-        return refused(problem, -ENOMEM, "cannot share memory with the kernel");
-    return 0;
-}
-
-/* What takes rights, before anything of other processes is read. */
-static int attach(struct sampler *s, struct problem *problem)
-{
-    struct sampler_bpf *bpf = s->bpf; /* which owns the links */
-    const char *what;
-    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-    if (sideband_open(&s->sideband) < 0)
-        s->sideband = NULL;
-    if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
-        !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
-        !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
-        (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
-                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
-        return refused(problem, -errno, "cannot watch processes");
-    /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
-        errno = 0;
-    int r = s->options.on_cpu ? ticks_open(&s->ticks, &s->options, bpf->progs.on_tick, &what) : 0;
-    if (r >= 0)
-        return 0;
-    refused(problem, r, what);
-    if (r == -ENOENT || r == -EOPNOTSUPP)
-        problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
-                                "counters); use --event cpu.");
-    return r;
-}
 
 int sampler_open(const struct sampler_options *options, struct sampler **ret_sampler, struct problem *problem)
 {
@@ -755,9 +320,9 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     if (!s->description || !s->stack || native_files_new(&s->files) < 0)
         return problem_set(problem, -ENOMEM, "out of memory");
     native_files_on_forget(s->files, tables_drop, &s->tables);
-    int r = load(s, problem);
+    int r = sampler_load(s, problem);
     if (r >= 0)
-        r = attach(s, problem);
+        r = sampler_attach(s, problem);
     if (r < 0)
         return r;
     *ret_sampler = s;
@@ -765,73 +330,14 @@ int sampler_open(const struct sampler_options *options, struct sampler **ret_sam
     return 0;
 }
 
-/* ---- the processes that are there already, read before the clock starts ---- */
-
-/* The busiest of the whole machine: what is not known yet when it is met costs a copy of a stack for each
- * sample until then, which matters at high rates. */
-#define READ_AHEAD_NS      NS_PER_S
-#define READ_AHEAD_SLOW_NS (100 * NS_PER_MS)
-#define READ_AHEAD_HZ      1000
-#define READ_AHEAD_MAX     256
-
-static void read_ahead(struct sampler *s)
-{
-    bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
-    uint64_t end = clock_monotonic_ns() + (fast ? READ_AHEAD_NS : READ_AHEAD_SLOW_NS);
-    size_t count;
-    pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
-    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end; i++)
-        process_of(s, pids[i], clock_monotonic_ns());
-    free(pids);
-}
-
-/* Those that were named, all of which must be there, and their descendants. */
-static int read_named(struct sampler *s, struct problem *problem)
-{
-    for (size_t i = 0; i < s->options.pid_count; i++) {
-        pid_t pid = s->options.pids[i];
-        if (process_of(s, pid, clock_monotonic_ns()))
-            continue;
-        bool gone = kill(pid, 0) < 0 && errno == ESRCH;
-        return problem_set(problem, -ESRCH, "process %d: %s", pid,
-                           gone ? strerror(ESRCH)
-                                : "its mappings cannot be read: it is the kernel's, or not ours to see");
-    }
-    s->family = family_of(s->options.pids, s->options.pid_count, &s->family_count);
-    if (!s->family)
-        return problem_set(problem, -ENOMEM, "out of memory");
-    for (size_t i = 0; i < s->family_count; i++)
-        add_target(s, s->family[i], TARGET_RUNS);
-    for (size_t i = s->options.pid_count; i < s->family_count && i < READ_AHEAD_MAX; i++)
-        (void)process_of(s, s->family[i], clock_monotonic_ns());
-    return 0;
-}
-
-/* Children that were forked before the kernel's half knew their parents. */
-static int add_newborn(struct sampler *s)
-{
-    size_t count;
-    pid_t *family = family_of(s->family, s->family_count, &count);
-    if (!family)
-        return -ENOMEM;
-    for (size_t i = s->family_count; i < count; i++) {
-        add_target(s, family[i], TARGET_RUNS);
-        (void)process_of(s, family[i], clock_monotonic_ns());
-    }
-    free(s->family);
-    s->family = family;
-    s->family_count = count;
-    return 0;
-}
-
 int sampler_start(struct sampler *s, struct problem *problem)
 {
-    int r = s->options.pid_count ? read_named(s, problem) : 0;
+    int r = s->options.pid_count ? sampler_read_named(s, problem) : 0;
     if (r < 0)
         return r;
     if (s->options.whole_machine)
-        read_ahead(s);
-    if (s->family && (r = add_newborn(s)) < 0)
+        sampler_read_ahead(s);
+    if (s->family && (r = sampler_add_newborn(s)) < 0)
         return problem_set(problem, r, "out of memory");
     s->now_ns = s->started_ns = s->bpf->bss->started_ns = clock_monotonic_ns();
     ticks_start(&s->ticks, s->started_ns);

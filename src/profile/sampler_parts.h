@@ -1,0 +1,89 @@
+/* Between the parts of the sampler's user-space half: sampler.c (its start and end, and what becomes of
+ * samples), sampler_processes.c (which processes it knows, and what it forgets), sampler_program.c (the
+ * program in the kernel). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROFILE_SAMPLER_PARTS_H
+#define PROFILE_SAMPLER_PARTS_H
+
+#include <bpf/libbpf.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "profile/kernel_names.h"
+#include "profile/process.h"
+#include "profile/sampler.h"
+#include "profile/sideband.h"
+#include "profile/tables.h"
+#include "profile/ticks.h"
+#include "sampler.skel.h"
+
+struct sampler {
+    pid_t *family; /* the processes that were named, and their descendants when it began */
+    size_t family_count;
+    struct sampler_options options;
+    struct sampler_bpf *bpf;
+    struct ring_buffer *ring;
+    struct tables tables;
+    struct native_files *files;
+    struct kernel_names *kernel;
+    struct sideband *sideband; /* NULL: not to be had */
+    struct process_shared shared;
+    uint64_t tidied_ns, made_room_ns;
+    size_t folded;         /* processes that share a place in the profile with others of their name */
+    uint64_t announced_ns; /* its news are known until then */
+    struct map processes;  /* pid -> struct process *, or 0: cannot be read */
+    struct sampler_process *description; /* scratch: it is large */
+    uint32_t serial;                     /* of the last description that was published */
+    struct process_stack *stack;
+    struct ticks ticks;
+    uint64_t started_ns;
+    int stats_fd;
+    struct profile *on, *off; /* during a poll */
+    uint64_t now_ns;
+    uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
+    uint64_t first_ns; /* when the first stack was named */
+    int polled;
+    unsigned taken;
+    struct map thread_ids; /* (pid, tid) -> index in threads */
+    ARRAY(struct sampler_thread) threads;
+};
+
+/* ---- sampler_processes.c ---- */
+
+/* The process as it was at time_ns, read when it is new. NULL when it is not wanted or nothing is known. */
+struct process *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns);
+/* The one that has been read; NULL: none. */
+struct process *sampler_known_process(struct sampler *s, pid_t pid);
+/* Gives what is known of it to the half in the kernel. */
+void sampler_publish(struct sampler *s, struct process *process);
+/* Nothing of it is wanted. */
+void sampler_ignore(struct sampler *s, pid_t pid);
+/* It has ended, or runs another program. */
+void sampler_drop(struct sampler *s, pid_t pid);
+bool sampler_in_cgroup(const char *wanted, pid_t pid);
+/* Reads it again if it may have changed. */
+void sampler_refresh_if_due(struct sampler *s, struct process *process);
+/* Before each batch of samples: room for rows. */
+void sampler_settle(struct sampler *s);
+/* After each: profiles that are too large, processes that have ended. */
+void sampler_tidy(struct sampler *s);
+/* The busiest processes of the whole machine, before the clock starts. */
+void sampler_read_ahead(struct sampler *s);
+/* Those that were named, all of which must be there, and their descendants. */
+int sampler_read_named(struct sampler *s, struct problem *problem);
+/* Children that were forked before the half in the kernel was listening. */
+int sampler_add_newborn(struct sampler *s);
+
+/* ---- sampler_program.c ---- */
+
+/* Loads the program and shares its memory. 0 or a negative errno with problem set. */
+int sampler_load(struct sampler *s, struct problem *problem);
+/* What takes rights, before anything of other processes is read. The same. */
+int sampler_attach(struct sampler *s, struct problem *problem);
+
+/* ---- sampler.c ---- */
+
+/* A record of the ring. */
+int sampler_on_event(void *context, void *data, size_t size);
+
+#endif

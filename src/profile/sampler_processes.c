@@ -1,0 +1,340 @@
+/* The processes that the sampler knows, and what it forgets, so that memory stays bounded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/sampler_parts.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "profile/busiest.h"
+#include "profile/family.h"
+#include "profile/outlier.h"
+
+#define REFRESH_MIN_NS   (200 * NS_PER_MS)
+#define REFRESH_YOUNG_NS (5 * NS_PER_MS)
+#define JAVA_REFRESH     NS_PER_S
+
+bool sampler_in_cgroup(const char *wanted, pid_t pid)
+{
+    char path[64];
+    _cleanup_(freep) char *text = NULL;
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+    return file_read(path, 1 << 16, &text, NULL) == 0 && strstr(text, wanted);
+}
+
+void sampler_publish(struct sampler *s, struct process *process)
+{
+    process_describe(process, &s->tables, s->description);
+    s->description->serial = ++s->serial;
+    uint32_t key = (uint32_t)process->pid;
+    int map = bpf_map__fd(s->bpf->maps.processes);
+    if (bpf_map_update_elem(map, &key, s->description, BPF_ANY) < 0) /* an old one may be wrong */
+        bpf_map_delete_elem(map, &key);
+}
+
+void sampler_ignore(struct sampler *s, pid_t pid)
+{
+    uint32_t key = (uint32_t)pid;
+    memset(s->description, 0, sizeof(*s->description));
+    s->description->ignored = 1;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.processes), &key, s->description, BPF_ANY);
+}
+
+void sampler_drop(struct sampler *s, pid_t pid)
+{
+    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
+    uint32_t key = (uint32_t)pid;
+    bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.processes), &key);
+    if (!known)
+        return;
+    struct process *process = (struct process *)(uintptr_t)*known;
+    if (process)
+        process_give_rows(process, &s->tables);
+    process_free(process);
+    map_remove(&s->processes, (uint64_t)pid);
+}
+
+struct process *sampler_known_process(struct sampler *s, pid_t pid)
+{
+    uint64_t *known = map_get(&s->processes, (uint64_t)pid);
+    return known ? (struct process *)(uintptr_t)*known : NULL;
+}
+
+static struct process *keep(struct sampler *s, pid_t pid, struct process *process)
+{
+    uint64_t *known = map_put(&s->processes, (uint64_t)pid, NULL);
+    if (!known) {
+        process_free(process);
+        return NULL;
+    }
+    *known = (uintptr_t)process;
+    if (process && !process->gone)
+        sampler_publish(s, process);
+    return process;
+}
+
+/* A process that could not be read, at time_ns: what the kernel announced of it, or, before it ran a program
+ * of its own, its parent. */
+static struct process *ended_process(struct sampler *s, pid_t pid, uint64_t time_ns)
+{
+    struct sideband_process seen;
+    struct modules modules;
+    struct process *process;
+    for (int i = 0; s->sideband && i < 4 && sideband_find(s->sideband, pid, &seen); i++) {
+        bool own = seen.exec_ns && seen.exec_ns <= time_ns;
+        if (own && sideband_modules(s->sideband, pid, &modules) == 0)
+            return process_open_ended(pid, &modules, s->files, &s->shared, &process) < 0
+                       ? NULL
+                       : keep(s, pid, process);
+        if (own || !seen.parent)
+            return NULL;
+        process = sampler_known_process(s, seen.parent);
+        if (process)
+            return process;
+        pid = seen.parent;
+    }
+    return NULL;
+}
+
+struct process *sampler_process_of(struct sampler *s, pid_t pid, uint64_t time_ns)
+{
+    struct sideband_process seen;
+    struct process *process = sampler_known_process(s, pid);
+    if (process)
+        return process;
+    if (map_get(&s->processes, (uint64_t)pid) && !s->sideband)
+        return NULL;
+    /* What can be read is the program that it will run a moment later. */
+    if (s->sideband && sideband_find(s->sideband, pid, &seen) && seen.next_exec_ns > time_ns)
+        return ended_process(s, pid, time_ns);
+    if (s->options.cgroup && !sampler_in_cgroup(s->options.cgroup, pid)) {
+        keep(s, pid, NULL);
+        sampler_ignore(s, pid);
+        return NULL;
+    }
+    if (process_open(pid, s->files, &s->shared, &process) == 0)
+        return keep(s, pid, process);
+    process = ended_process(s, pid, time_ns);
+    if (!process)
+        keep(s, pid, NULL);
+    return process;
+}
+
+static void add_target(struct sampler *s, pid_t pid, uint32_t target)
+{
+    uint32_t key = (uint32_t)pid;
+    bpf_map_update_elem(bpf_map__fd(s->bpf->maps.targets), &key, &target, BPF_ANY);
+}
+
+void sampler_add_command(struct sampler *s, pid_t pid)
+{
+    add_target(s, pid, TARGET_STARTS);
+}
+
+const char *sampler_runtime(struct sampler *s, pid_t pid)
+{
+    struct process *process = sampler_process_of(s, pid, clock_monotonic_ns());
+    return process ? process_runtime(process) : NULL;
+}
+
+static void refresh(struct sampler *s, struct process *process)
+{
+    struct modules modules;
+    struct sideband_process seen;
+    if (process_refresh(process) == 0) {
+        sampler_publish(s, process);
+        return;
+    }
+    /* It ended since. What it mapped last, the kernel announced. */
+    if (s->sideband && sideband_find(s->sideband, process->pid, &seen) && seen.exec_ns &&
+        sideband_modules(s->sideband, process->pid, &modules) == 0) {
+        native_take_modules(process->native, &modules);
+        process->gone = true;
+    }
+}
+
+/* A young process loads its libraries: it is read again soon. An old one seldom changes. */
+void sampler_refresh_if_due(struct sampler *s, struct process *process)
+{
+    if (process->gone)
+        return;
+    uint64_t now = clock_monotonic_ns(), age = now - process->loaded_ns, life = now - process->born_ns;
+    if (process->mapped && process->loaded_ns < s->now_ns) { /* once in a batch of samples */
+        refresh(s, process);
+        return;
+    }
+    uint64_t pause = life / 4 < REFRESH_YOUNG_NS ? REFRESH_YOUNG_NS : MIN(life / 4, REFRESH_MIN_NS);
+    if (process->hotspot)
+        pause = MIN(pause, REFRESH_MIN_NS / 4);
+    if (!(process->refresh_wanted && age > pause) && !(process->hotspot && age > JAVA_REFRESH))
+        return;
+    refresh(s, process);
+}
+
+/* ---- the processes that are there already, read before the clock starts ---- */
+
+/* The busiest of the whole machine: what is not known yet when it is met costs a copy of a stack for each
+ * sample until then, which matters at high rates. */
+#define READ_AHEAD_NS      NS_PER_S
+#define READ_AHEAD_SLOW_NS (100 * NS_PER_MS)
+#define READ_AHEAD_HZ      1000
+#define READ_AHEAD_MAX     256
+
+void sampler_read_ahead(struct sampler *s)
+{
+    bool fast = s->options.frequency > READ_AHEAD_HZ || s->options.event_period;
+    uint64_t end = clock_monotonic_ns() + (fast ? READ_AHEAD_NS : READ_AHEAD_SLOW_NS);
+    size_t count;
+    pid_t *pids = busiest_processes(READ_AHEAD_MAX, &count);
+    for (size_t i = 0; pids && i < count && clock_monotonic_ns() < end; i++)
+        sampler_process_of(s, pids[i], clock_monotonic_ns());
+    free(pids);
+}
+
+int sampler_read_named(struct sampler *s, struct problem *problem)
+{
+    for (size_t i = 0; i < s->options.pid_count; i++) {
+        pid_t pid = s->options.pids[i];
+        if (sampler_process_of(s, pid, clock_monotonic_ns()))
+            continue;
+        bool gone = kill(pid, 0) < 0 && errno == ESRCH;
+        return problem_set(problem, -ESRCH, "process %d: %s", pid,
+                           gone ? strerror(ESRCH)
+                                : "its mappings cannot be read: it is the kernel's, or not ours to see");
+    }
+    s->family = family_of(s->options.pids, s->options.pid_count, &s->family_count);
+    if (!s->family)
+        return problem_set(problem, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < s->family_count; i++)
+        add_target(s, s->family[i], TARGET_RUNS);
+    for (size_t i = s->options.pid_count; i < s->family_count && i < READ_AHEAD_MAX; i++)
+        (void)sampler_process_of(s, s->family[i], clock_monotonic_ns());
+    return 0;
+}
+
+/* Children that were forked before the kernel's half knew their parents. */
+int sampler_add_newborn(struct sampler *s)
+{
+    size_t count;
+    pid_t *family = family_of(s->family, s->family_count, &count);
+    if (!family)
+        return -ENOMEM;
+    for (size_t i = s->family_count; i < count; i++) {
+        add_target(s, family[i], TARGET_RUNS);
+        (void)sampler_process_of(s, family[i], clock_monotonic_ns());
+    }
+    free(s->family);
+    s->family = family;
+    s->family_count = count;
+    return 0;
+}
+
+/* ---- memory ---- */
+
+#define TIDY_NS   (10 * NS_PER_S)
+#define TRIM_KEEP (1u << 20)
+#define ROOM_NS   NS_PER_S
+
+/* Known although nothing has them mapped, so that their rows need not be read again. */
+#define CLOSED_FILES 256
+
+static bool has_ended(pid_t pid)
+{
+    return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/* The process or thread of a frame "NAME (NUMBER)" that ended: "NAME (ended)". */
+static uint32_t ended_frame(void *context, struct profile *profile, uint32_t frame)
+{
+    struct sampler *s = context;
+    char name[64], text[96];
+    const char *old = profile_text(profile, profile->frames.at[frame].name);
+    if (profile->frames.at[frame].kind != FRAME_GROUP)
+        return frame;
+    uint64_t number = profile_group_parts(old, name, sizeof(name));
+    bool is_thread = strncmp(old, "thread ", 7) == 0;
+    if (!number || !has_ended((pid_t)number))
+        return frame;
+    s->folded += !is_thread;
+    snprintf(text, sizeof(text), "%s%s (" PROFILE_ENDED ")", is_thread ? "thread " : "", name);
+    return profile_named_frame(profile, text, FRAME_GROUP);
+}
+
+static void fold_when_large(struct sampler *s, struct profile *profile)
+{
+    if (profile && profile->nodes.count > SAMPLER_NODES)
+        (void)profile_fold(profile, SAMPLER_NODES / 2, ended_frame, s);
+}
+
+/* Their end may have been missed, or was met before their last sample. */
+static void forget_ended(struct sampler *s)
+{
+    ARRAY(pid_t) pids = {0};
+    map_foreach (&s->processes, slot)
+        if (has_ended((pid_t)slot->key))
+            (void)array_add(&pids, (pid_t)slot->key);
+    array_foreach (&pids, pid)
+        sampler_drop(s, *pid);
+    array_done(&pids);
+}
+
+/* Children that were never met have their parent's description: of rows that may be others' soon. And nobody
+ * would miss them when the news of their end was lost. */
+static void forget_heirs(struct sampler *s)
+{
+    ARRAY(uint32_t) heirs = {0};
+    int map = bpf_map__fd(s->bpf->maps.processes);
+    uint32_t pid, *before = NULL;
+    while (bpf_map_get_next_key(map, before, &pid) == 0) {
+        before = &pid;
+        if (!map_get(&s->processes, pid))
+            (void)array_add(&heirs, pid);
+    }
+    array_foreach (&heirs, heir)
+        bpf_map_delete_elem(map, heir);
+    array_done(&heirs);
+}
+
+/* Files and processes come and go for hours, but the room for their rows is bounded: what was given back is
+ * used again, and who found none gets what he lacked. */
+void sampler_settle(struct sampler *s)
+{
+    bool lacked = s->tables.full && s->now_ns - s->made_room_ns > ROOM_NS;
+    if (lacked) {
+        s->made_room_ns = s->now_ns;
+        native_files_trim(s->files, 0);
+    }
+    if (s->tables.given_rows.count)
+        forget_heirs(s);
+    tables_settle(&s->tables);
+    if (!lacked)
+        return;
+    s->tables.full = false;
+    map_foreach (&s->processes, slot) {
+        struct process *process = (struct process *)(uintptr_t)slot->value;
+        if (process && process->lacks_rows && !process->gone)
+            sampler_publish(s, process);
+    }
+}
+
+void sampler_tidy(struct sampler *s)
+{
+    fold_when_large(s, s->on);
+    if (s->off != s->on)
+        fold_when_large(s, s->off);
+    if (s->now_ns - s->tidied_ns < TIDY_NS)
+        return;
+    s->tidied_ns = s->now_ns;
+    forget_ended(s);
+    forget_heirs(s);
+    bool crowded = s->tables.rows_used > s->tables.row_limit / 4 * 3;
+    native_files_trim(s->files, crowded ? CLOSED_FILES / 8 : CLOSED_FILES);
+    malloc_trim(TRIM_KEEP);
+}

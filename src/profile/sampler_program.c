@@ -1,0 +1,143 @@
+/* The sampler's half in the kernel: how its program is opened, configured, loaded and attached. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/sampler_parts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+
+#include "base/file.h"
+#include "profile/kernel_types.h"
+
+static int refused(struct problem *problem, int error, const char *what)
+{
+    problem_set(problem, error, "%s: %s", what, strerror(-error));
+    if (error == -EPERM || error == -EACCES)
+        problem_remedy(problem,
+                       "Run as root, or grant it once: setcap " SAMPLER_CAPABILITIES
+                       " on the sonde binary. Without it, profiles that others took (pprof, folded text) can "
+                       "be read: sonde profile --merge, sonde diff.");
+    return error;
+}
+
+static void *share(struct bpf_map *map, size_t size)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    void *at = mmap(NULL, (size + (size_t)page - 1) & ~((size_t)page - 1), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    bpf_map__fd(map), 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static int no_output(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    return 0;
+}
+
+/* Where the kernel's structures have their members, into a file for libbpf. */
+static int write_types(const struct btf *btf, int fd)
+{
+    uint32_t size;
+    const void *own = btf__raw_data(btf, &size);
+    _cleanup_(freep) void *types = own ? malloc(size) : NULL;
+    if (!types)
+        return -ENOMEM;
+    memcpy(types, own, size);
+    int r = kernel_types_correct_running(types, size, kernel_types_sampled);
+    return r < 0 ? r : file_write_all(fd, types, size);
+}
+
+/* With the places of the kernel's structures in the file types; or without one, when libbpf finds them. */
+static struct sampler_bpf *open_program(int types)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", types);
+    LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = types < 0 ? NULL : path);
+    struct sampler_bpf *bpf = sampler_bpf__open_opts(&options);
+    if (!bpf || types < 0 || write_types(bpf_object__btf(bpf->obj), types) == 0)
+        return bpf;
+    sampler_bpf__destroy(bpf);
+    return sampler_bpf__open();
+}
+
+static void configure(struct sampler *s)
+{
+    const struct sampler_options *o = &s->options;
+    s->tables.row_limit = (uint32_t)((o->map_bytes ? o->map_bytes : 32u << 20) / sizeof(struct unwind_row));
+    s->tables.page_limit = s->tables.row_limit / 4;
+    s->bpf->rodata->row_limit = s->tables.row_limit;
+    s->bpf->rodata->page_limit = s->tables.page_limit;
+    s->bpf->rodata->only_targets = !o->whole_machine;
+    s->bpf->rodata->want_kernel = o->kernel;
+    s->bpf->rodata->off_cpu_min_ns = o->off_cpu_min_ns;
+    s->bpf->rodata->own_pid = (uint32_t)getpid();
+    s->bpf->bss->clock_period_ns = ticks_period(o);
+    s->bpf->bss->clock_limit_ns = ticks_limit(ticks_period(o));
+    bpf_map__set_max_entries(s->bpf->maps.rows, s->tables.row_limit);
+    bpf_map__set_max_entries(s->bpf->maps.pages, s->tables.page_limit);
+    bpf_map__set_max_entries(s->bpf->maps.caches, o->off_cpu ? 2 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.waiting, o->off_cpu ? 2048 : 1);
+    bpf_map__set_max_entries(s->bpf->maps.wakes, o->off_cpu ? 2048 : 1);
+    bpf_program__set_autoload(s->bpf->progs.on_switch, o->off_cpu);
+    bpf_program__set_autoload(s->bpf->progs.on_waking, o->off_cpu);
+}
+
+int sampler_load(struct sampler *s, struct problem *problem)
+{
+    libbpf_set_print(no_output);
+    _cleanup_(file_closep) int types = memfd_create("sonde-types", MFD_CLOEXEC);
+    int r = -EINVAL;
+    /* A kernel that refuses it with what we found out of its structures gets what libbpf finds. */
+    for (bool ours = types >= 0, last = false; r < 0 && !last; ours = false) {
+        last = !ours;
+        sampler_bpf__destroy(s->bpf);
+        s->bpf = open_program(ours ? types : -1);
+        if (!s->bpf)
+            return refused(problem, -errno, "cannot open the BPF program");
+        configure(s);
+        r = sampler_bpf__load(s->bpf);
+        last |= r == -EPERM;
+    }
+    if (r < 0)
+        return refused(problem, r, "the kernel refused the BPF program");
+    tables_init(&s->tables, share(s->bpf->maps.rows, (size_t)s->tables.row_limit * sizeof(struct unwind_row)),
+                share(s->bpf->maps.pages, (size_t)s->tables.page_limit * sizeof(uint64_t)));
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.samples), sampler_on_event, s, NULL);
+    if (!s->tables.rows || !s->tables.pages || !s->ring || kernel_names_new(s->bpf, &s->kernel) < 0)
+        return refused(problem, -ENOMEM, "cannot share memory with the kernel");
+    return 0;
+}
+
+/* What takes rights, before anything of other processes is read. */
+int sampler_attach(struct sampler *s, struct problem *problem)
+{
+    struct sampler_bpf *bpf = s->bpf; /* which owns the links */
+    const char *what;
+    s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+    if (sideband_open(&s->sideband) < 0)
+        s->sideband = NULL;
+    if (!(bpf->links.on_exec = bpf_program__attach(bpf->progs.on_exec)) ||
+        !(bpf->links.on_exit = bpf_program__attach(bpf->progs.on_exit)) ||
+        !(bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork)) ||
+        (s->options.off_cpu && (!(bpf->links.on_waking = bpf_program__attach(bpf->progs.on_waking)) ||
+                                !(bpf->links.on_switch = bpf_program__attach(bpf->progs.on_switch)))))
+        return refused(problem, -errno, "cannot watch processes");
+    /* A buffer that runs over loses samples: whoever empties it goes first, as far as we may ask for that. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), -10) < 0)
+        errno = 0;
+    int r = s->options.on_cpu ? ticks_open(&s->ticks, &s->options, bpf->progs.on_tick, &what) : 0;
+    if (r >= 0)
+        return 0;
+    refused(problem, r, what);
+    if (r == -ENOENT || r == -EOPNOTSUPP)
+        problem_remedy(problem, "This machine does not count it (virtual machines often lack hardware "
+                                "counters); use --event cpu.");
+    return r;
+}
