@@ -1,7 +1,8 @@
 /* What fails: requests answered with an error of the server, with what had failed before; calls and connects
  * that fail though their request does not; calls repeated for one request; services that end with an error.
  *
- * One cause is told once: an error that a service passes on from another traced one is the other one's. */
+ * One cause is reported once: an error that a service passes on from another traced one is the other one's.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct connect_end {
 /* The newest at count - 1, modulo. */
 struct connects {
     struct connect_end ends[CONNECTS_KEPT];
-    size_t count, told; /* ever; of them, looked at for those that nobody asked for */
+    size_t count, told; /* ever; of them, examined for those that no request made */
 };
 
 void failure_forget(struct process *process)

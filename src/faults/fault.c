@@ -218,7 +218,7 @@ static bool is_placed(const struct look *look)
     return look->function || look->script;
 }
 
-/* What most looks saw: first the cause, then the place. Returns false when nobody looked. */
+/* What most samples saw: first the cause, then the place. Returns false when no sample was taken. */
 static bool majority(struct analysis *a, const struct stretch *s, struct look *ret_place, uint64_t *ret_all)
 {
     uint64_t by_cause[8] = {0}, all = 0;
@@ -247,7 +247,7 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
             agree += look->count;
     *ret_place = *most;
     ret_place->count = (uint32_t)agree;
-    /* Assembler code keeps no frames, so a look into it may not see who called it: others did. */
+    /* Assembler code keeps no frames, so a sample of it may not see who called it: others did. */
     const struct look *placed = is_placed(most) ? most : NULL;
     array_foreach (&s->looks, look)
         if (!is_placed(most) && is_placed(look) && (!placed || look->count > placed->count))
@@ -264,7 +264,7 @@ static bool majority(struct analysis *a, const struct stretch *s, struct look *r
     return true;
 }
 
-/* Most looks saw one function at work: not the many things of starting up. */
+/* Most samples saw one function at work: not the many things of starting up. */
 static bool concentrated(const struct stretch *s)
 {
     uint64_t looks = 0, most = 0;
@@ -328,14 +328,14 @@ static const char *or_empty(const char *string)
 }
 
 /* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
- * processor it is not known how much of the waiting was in them: then what most looks saw decides. */
+ * processor it is not known how much of the waiting was in them: then what most samples saw decides. */
 static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
     return part_ns * 2 >= took_ns || (part_ns * 2 >= net_ns && (seen || !s->looks.count));
 }
 
-/* Calls that people make, which a function may make several of, are told apart where a stretch consists of
+/* Calls that people make, which a function may make several of, are distinguished where a stretch consists of
  * one of them; the function's own work, in pieces with calls of others, is one. */
 static const char *called_apart(const struct look *place, bool encodes)
 {
@@ -376,7 +376,7 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
         place.cause = SONDE_stall_cause_builtin, place.detail = encoding_name(a, s->encode_what);
     else
         s->sync_ns = 0;
-    /* Where collections are measured and were short, looks that saw one saw the function that allocates. */
+    /* Where collections are measured and were short, samples that saw one saw the function that allocates. */
     if (place.cause == SONDE_stall_cause_gc && thread->collects && s->gc_ns * 4 < net_ns && is_placed(&place))
         place.cause = SONDE_stall_cause_javascript, place.detail = NULL;
     enum finding_kind kind =
@@ -396,7 +396,8 @@ static void blocked_turn(struct analysis *a, struct thread *thread, struct stret
     else if (kind == FINDING_blocking_regexp)
         snprintf(key, sizeof(key), "%s|%s|%s", or_empty(place.detail), or_empty(place.script),
                  or_empty(place.function));
-    else if (place.function || place.script) /* functions without a name are told apart by whom they serve */
+    else if (place.function ||
+             place.script) /* functions without a name are distinguished by whom they serve */
         snprintf(key, sizeof(key), "%s|%s|%s|%s", apart, or_empty(place.function), or_empty(place.script),
                  place.function && place.function[0] != '(' ? "" : or_empty(s->route));
     else
@@ -523,7 +524,7 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     bool waits = s->what == STRETCH_POOL || (seen && place.cause == SONDE_stall_cause_waiting) ||
                  s->sync_ns * 2 >= took_ns;
     uint64_t cpu_ns = waits ? UINT64_MAX : stretch_cpu_ns(thread, s->start_ns, s->end_ns);
-    /* What it was blocked for is nobody's lack of processors. */
+    /* What it was blocked for is no lack of CPUs. */
     uint64_t blocked_ns = exact ? times.blocked_ns - MIN(times.held_ns, times.blocked_ns) : 0;
     uint64_t known_ns = cpu_ns < took_ns ? MIN(cpu_ns + blocked_ns, took_ns) : took_ns;
     uint64_t share_ns = MAX(run_queue_ns, took_ns - known_ns);
@@ -531,7 +532,8 @@ static uint64_t machine_share_ns(struct analysis *a, const struct thread *thread
     return share_ns;
 }
 
-/* The program was ending, and waits for its threads, or its memory to be freed: it serves nobody any more. */
+/* The program was ending, and waits for its threads, or its memory to be freed: it serves no requests any
+ * more. */
 static bool is_exiting(const struct stretch *s)
 {
     uint64_t exiting = 0, looks = 0;
@@ -609,8 +611,8 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
     bool exact = activity_times(thread, s->start_ns, s->end_ns, &times);
     bool mostly_waited = s->what == STRETCH_TURN && !exact && net_ns * 3 < took_ns && net_ns < 3 * limit_ns &&
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
-    /* Of the time without a CPU, what the hypervisor and the quota took is told apart; the rest is the
-     * machine's. */
+    /* Of the time without a CPU, what the hypervisor and the quota took is accounted separately; the rest is
+     * the machine's. */
     uint64_t throttled_ns = quota_kept_ns(thread->process, s, run_queue_ns - stolen_ns);
     if (stolen_ns)
         told_apart(a, fault_get(a, FINDING_cpu_stolen, thread->process, ""), thread, s, stolen_ns,

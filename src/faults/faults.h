@@ -4,6 +4,7 @@
 #ifndef FAULTS_FAULTS_H
 #define FAULTS_FAULTS_H
 
+#include "base/clock.h"
 #include "model/model.h"
 
 /* A long stretch that is a fault unless the machine's load explains it; that is known at the next
@@ -62,16 +63,16 @@ struct fault {
         uint64_t total_ns, worst_ns;
     } holders[8];
     uint64_t open_ns, closed_ns; /* stalls: the longest that had not ended with the trace, and that had */
-    bool worker;   /* of a thread that serves no requests: it keeps nobody but those who wait for its work */
+    bool worker;   /* of a thread that serves no requests: it delays only what waits for its work */
     bool unjoined; /* slow-peer: what the traced peer did is not known */
-    bool later;    /* not only in first requests of endpoints, which may be slow once, unless looks agree */
+    bool later;    /* not only in first requests of endpoints, which may be slow once, unless samples agree */
     bool encodes;  /* a stall most of which was encoding */
     struct seen *seen; /* many short callbacks: where they were seen; place follows from it; else NULL */
     bool absorbed;     /* another fault tells of it */
     bool proven;       /* a stall: it was the program's own at least once (lock.c) */
     uint8_t phase, sync_kind;
     const char
-        *apart; /* a call that its stretches consist of, told apart from others of its function; "" none */
+        *apart; /* a call that its stretches consist of, distinguished from others of its function; "" none */
     ARRAY(struct victim) victims;
     struct map victim_of; /* serial -> index into victims */
     uint64_t victims_left_out;
@@ -114,7 +115,7 @@ extern const struct event_reading MACHINE_EVENTS[];
 
 /* sched.c */
 /* Of the time that its threads were ready to run, the part in which they did: on a busy machine what they
- * wait for takes long because nobody has a processor. */
+ * wait for takes long because none of them has a CPU. */
 double process_ran_share(const struct process *process);
 void stretch_active(struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 uint64_t stretch_run_queue_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
@@ -139,12 +140,12 @@ void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns,
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
                           uint64_t sent_ns, uint64_t opened_ns);
 uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, uint64_t end_ns);
-/* Where most looks saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL when
- * nobody looked. Interned. */
+/* Where most samples saw it, in short: "regular expression /a+/ in check (services/coupon.js:14:27)"; NULL
+ * when no sample was taken. Interned. */
 const char *stretch_place(struct analysis *a, const struct stretch *stretch);
 void stretch_free(struct stretch *stretch);
 
-/* place.c: the function that nearly all looks have in common, its line and what it called. false: their
+/* place.c: the function that nearly all samples have in common, its line and what it called. false: their
  * stacks are not known. */
 bool place_common(struct analysis *a, const struct look *looks, size_t count, struct look *ret_place);
 
@@ -203,7 +204,7 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
 /* short.c: callbacks that are none of them long and take long together. */
 void short_turn(struct analysis *a, struct thread *thread, struct request *owner, uint64_t start_ns,
                 uint64_t end_ns, uint64_t net_ns, bool encodes);
-/* Adds a look to *seen, which is made when it is NULL. */
+/* Adds a sample to *seen, which is made when it is NULL. */
 void seen_add(struct analysis *a, struct seen **seen, const struct look *look);
 void short_look(struct analysis *a, struct thread *thread, const struct look *look);
 void short_request_done(struct analysis *a, struct process *process, struct request *request);
@@ -216,7 +217,7 @@ void fault_add_request(struct analysis *a, struct fault *fault, const struct req
                        uint64_t delay_ns, enum victim_role role);
 /* The same of a request that may be gone; share: how much of its delay is the fault's doing. */
 void fault_add_victim(struct analysis *a, struct fault *fault, const struct victim *victim, double share);
-/* from's victims and costs become to's, which alone is told of. */
+/* from's victims and costs become to's, which alone is reported. */
 void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
 void faults_free(struct analysis *a);
@@ -250,6 +251,16 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
 void verdict_throttled(struct analysis *a, struct finding *f, const struct fault *fault);
 /* machine.c */
 void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *fault);
+
+/* A duration in words ("1.20 s"), where finding_say() takes it from. */
+struct duration {
+    char text[32];
+};
+
+static inline const char *say_ns(struct duration *d, uint64_t ns)
+{
+    return clock_format_duration(ns, d->text, sizeof(d->text));
+}
 
 void verdict_place(struct finding *f, const struct fault *fault, const char *layer);
 /* A callback that blocked the event loop or waited for a lock: long, not several short ones together. */

@@ -78,7 +78,7 @@ bool lock_proven(const struct thread *thread, const struct stretch *s, const str
     if (place->called && strcmp(place->called, "Atomics.wait") == 0) /* it asked for it */
         return true;
     if (activity_times(thread, s->start_ns, s->end_ns, &times) && times.blocked_ns * 2 < took_ns)
-        return false; /* looks saw a lock; by the kernel's account it was not what took the time */
+        return false; /* samples saw a lock; by the kernel's account it was not what took the time */
     if (holder_unknown_ns(thread, s) * 2 < took_ns)
         return true;
     return (double)others_lacked_ns(thread, s, &longest_ns) < LACKED_SHARE * (double)took_ns &&

@@ -4,7 +4,7 @@
 #include "faults/faults.h"
 #include "base/clock.h"
 
-/* Less is told by nobody: the kernel counts in ticks of 10 ms. */
+/* Less is not reported: the kernel counts in ticks of 10 ms. */
 static const uint64_t STOLEN_MIN_NS = 20 * NS_PER_MS;
 /* A longer interval says too little of what was in it. In a shorter one a CPU that was idle throughout may
  * seem to have been for two ticks less. */
@@ -58,13 +58,13 @@ bool machine_had_idle_cpu(const struct analysis *a, uint64_t start_ns, uint64_t 
 void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     char all[32], worst[32];
-    f->title =
-        finding_say(f,
-                    "The hypervisor kept CPUs from %s: callbacks made no progress %llu time%s, for up to "
-                    "%s, %s in all",
-                    fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
-                    clock_format_duration(fault->worst_ns, worst, sizeof(worst)),
-                    clock_format_duration(fault->total_ns, all, sizeof(all)));
+    f->title = finding_say(
+        f,
+        "The hypervisor kept CPUs from %s: callbacks made no progress %llu time%s, up to %s each, "
+        "%s in total",
+        fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+        clock_format_duration(fault->worst_ns, worst, sizeof(worst)),
+        clock_format_duration(fault->total_ns, all, sizeof(all)));
     f->detail =
         "For that long its threads had a CPU of this virtual machine by Linux's account and did not run, "
         "while the machine's steal time grew: its host ran others meanwhile.";

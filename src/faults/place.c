@@ -1,5 +1,5 @@
-/* The place of a long stretch: not the leaf in which one look found it, but the innermost function of the
- * application that nearly all looks have in common, with what it called. A function that builds objects and
+/* The place of a long stretch: not the leaf in which one sample found it, but the innermost function of the
+ * application that nearly all samples have in common, with what it called. A function that builds objects and
  * then encodes them is one place with two variants. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "faults/faults.h"
 
-/* A function has the stretch when so many of the looks were in it, in tenths. */
+/* A function has the stretch when so many of the samples were in it, in tenths. */
 enum { COMMON_TENTHS = 7, ALONE_TENTHS = 9, VARIANTS_MAX = 6, LOOKED_AT_MAX = 256 };
 
 static bool same_function(const struct stack_frame *x, const struct stack_frame *y)
@@ -23,7 +23,7 @@ static uint64_t weight_of(const struct look *const *looks, size_t count)
     return sum;
 }
 
-/* Of looks that have a frame at that depth, those of the function that most of them are in, moved to the
+/* Of samples that have a frame at that depth, those of the function that most of them are in, moved to the
  * front. */
 static size_t most_at(const struct look **looks, size_t count, uint32_t depth)
 {
@@ -50,7 +50,7 @@ static size_t most_at(const struct look **looks, size_t count, uint32_t depth)
     return kept;
 }
 
-/* The line of the function at that depth at which most looks saw it. */
+/* The line of the function at that depth at which most samples saw it. */
 static const struct stack_frame *line_of(const struct look *const *looks, size_t count, uint32_t depth)
 {
     const struct stack_frame *most = NULL;
@@ -116,7 +116,7 @@ static const char *say_variants(struct analysis *a, const struct variant *list, 
     return said;
 }
 
-/* Of few looks, one may have seen something else. */
+/* Of few samples, one may have seen something else. */
 static bool is_common(uint64_t weight, uint64_t all)
 {
     return weight * 10 >= all * COMMON_TENTHS || (weight >= 2 && all - weight <= 1);

@@ -11,7 +11,7 @@ enum { SAMPLES_KEPT = 1024 };
 
 /* The kernel counts a time when it is over, and sonde reads the counts every few milliseconds. */
 static const uint64_t LATE_NS = 60 * NS_PER_MS;
-/* Less is told by nobody. */
+/* Less is not reported. */
 static const uint64_t THROTTLED_MIN_NS = 10 * NS_PER_MS;
 
 struct quota_sample {
@@ -104,7 +104,7 @@ void verdict_throttled(struct analysis *a, struct finding *f, const struct fault
     uint64_t throttled = q->throttled - MIN(q->first_throttled, q->throttled);
     f->title = finding_say(f,
                            "%s was throttled by its CPU quota of %.3g CPU%s: callbacks made no progress %llu "
-                           "time%s, for up to %s, %s in all",
+                           "time%s, up to %s each, %s in total",
                            fault->service, cpus, cpus == 1 ? "" : "s", (unsigned long long)fault->count,
                            fault->count == 1 ? "" : "s",
                            clock_format_duration(fault->worst_ns, worst, sizeof(worst)),

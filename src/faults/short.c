@@ -1,6 +1,6 @@
 /* Callbacks that are none of them long enough to be a stall and take long together: a request that is served
- * in hundreds of short pieces. What each piece took is known from its turn; what they did is known from looks
- * that the sampler takes into them as its ticks fall, so that most looks see what takes most time. */
+ * in hundreds of short pieces. What each piece took is known from its turn; what they did is known from
+ * samples that the sampler takes of them as its ticks fall, so that most samples see what takes most time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,8 @@ void seen_add(struct analysis *a, struct seen **seen, const struct look *look)
     see(*seen, look);
 }
 
-/* A look is told of when it has been thought about: then the turn that it fell into has mostly been read. */
+/* A sample is evaluated some time after it was taken: then the turn that it fell into has mostly been read.
+ */
 void short_look(struct analysis *a, struct thread *thread, const struct look *look)
 {
     size_t n = thread->short_turns ? thread->short_turn_count : 0;
@@ -149,8 +150,8 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     fault_add_request(a, fault, request, net_ns, VICTIM_CAUSED);
 }
 
-/* The function in which most looks saw them, when it is most of the looks; what it called, by the same rule.
- * Without that there is no evidence, and nothing is said. */
+/* The function in which most samples saw them, when it is most of the samples; what it called, by the same
+ * rule. Without that there is no evidence, and nothing is said. */
 static void judge(struct fault *fault)
 {
     const struct seen *seen = fault->seen;

@@ -14,7 +14,8 @@ enum { KIND_FIRST_FS = 1, KIND_LAST_FS = 63, CHAIN_MAX = 16 };
 /* Far above what a page cache (microseconds), a disk (10 ms) or a store on the same network takes. */
 static const uint64_t SLOW_NS = 50 * NS_PER_MS;
 
-/* Whose time it is, in the fault's words. command: to a store, where its kind is known; kinds are told apart.
+/* Whose time it is, in the fault's words. command: to a store, where its kind is known; kinds are
+ * distinguished.
  */
 static struct fault *charge(struct analysis *a, const struct process *process, enum finding_kind kind,
                             const char *name, const char *service, const char *command,

@@ -19,7 +19,7 @@ static const uint64_t CAME_BACK_NS = 100 * NS_PER_US;
 /* A loop that did nothing for so long was waiting for something to do. */
 static const uint64_t QUIET_NS = NS_PER_MS;
 
-/* ---- the sampler's looks ---- */
+/* ---- samples of stalls ---- */
 
 static const char *text_field(struct analysis *a, const struct event *e, uint32_t field)
 {
@@ -28,8 +28,8 @@ static const char *text_field(struct analysis *a, const struct event *e, uint32_
 }
 
 /* On a busy machine threads lose their processors in system calls more often than where they spend them, and
- * a look sees where that was. At the time of the look, or, where only a time after it is known, of the last
- * stop. */
+ * a sample sees where that was. At the time of the sample, or, where only a time after it is known, of the
+ * last stop. */
 static bool stood(const struct thread *thread, const struct look *look, bool brief)
 {
     size_t first,
@@ -104,7 +104,7 @@ static void look_event(struct analysis *a, struct thread *none, const struct eve
         LIST_ADD(a, &thread->looks, look);
 }
 
-/* Moves the looks into this stretch, and drops older ones. */
+/* Moves samples into this stretch, and drops older ones. */
 static void take_looks(struct analysis *a, struct thread *thread, struct stretch *s)
 {
     size_t left = 0;

@@ -5,19 +5,9 @@
 #include <string.h>
 
 #include "faults/faults.h"
-#include "base/clock.h"
 #include "finding/prose.h"
 
 enum { PHASE_UNKNOWN = 255 };
-
-struct duration {
-    char text[32];
-};
-
-static const char *say_ns(struct duration *d, uint64_t ns)
-{
-    return clock_format_duration(ns, d->text, sizeof(d->text));
-}
 
 static const char *phase_name(const struct fault *fault)
 {
@@ -26,12 +16,12 @@ static const char *phase_name(const struct fault *fault)
     return name ? name : "unknown";
 }
 
-/* "worst 1.2 s, 3 times, 2.9 s in all" as far as there is more to say than the worst. */
+/* "3 times, up to 1.2 s each, 2.9 s in total", as far as there is more to say than the longest. */
 static const char *say_amount(struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
     if (fault->seen)
-        return finding_say(f, "in %llu short callbacks, for up to %s a request, %s in all",
+        return finding_say(f, "in %llu short callbacks, up to %s per request, %s in total",
                            (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
                            say_ns(&total, fault->total_ns));
     if (fault->unfinished)
@@ -39,7 +29,7 @@ static const char *say_amount(struct finding *f, const struct fault *fault)
                            say_ns(&worst, fault->worst_ns));
     if (fault->count == 1)
         return finding_say(f, "for %s", say_ns(&worst, fault->worst_ns));
-    return finding_say(f, "%llu times, for up to %s, %s in all", (unsigned long long)fault->count,
+    return finding_say(f, "%llu times, up to %s each, %s in total", (unsigned long long)fault->count,
                        say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
 }
 
@@ -87,7 +77,7 @@ static void add_stall_evidence(struct finding *f, const struct fault *fault)
     finding_add_count(f, "delay_ns", fault->cost_ns);
 }
 
-/* "The loop stood in its poll phase, in a request handler of GET /x." and what the load adds. */
+/* "The event loop was blocked in its poll phase while it served GET /x." and what the load adds. */
 static const char *say_circumstances(struct finding *f, const struct fault *fault)
 {
     struct duration queue;
@@ -104,12 +94,13 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
                                          say_ns(&queue, fault->run_queue_ns))
                            : "";
     if (fault->seen)
-        return finding_say(f, "No callback was long; those of one request took long together%s.%s", during,
-                           load);
-    return finding_say(f, "The event loop stood%s%s.%s", phase, during, load);
+        return finding_say(f,
+                           "No single callback%s was long; those of one request were long only together.%s",
+                           during, load);
+    return finding_say(f, "The event loop was blocked%s%s.%s", phase, during, load);
 }
 
-static const char *looked_into(const struct fault *fault)
+static const char *sampled(const struct fault *fault)
 {
     return fault->seen ? "its callbacks" : "the stalled callback";
 }
@@ -119,12 +110,11 @@ void verdict_regexp(struct analysis *a, struct finding *f, const struct fault *f
     const struct look *place = &fault->place;
     const char *pattern = place->detail ? place->detail : "a regular expression";
     const char *source = say_source(f, place);
-    f->title = finding_say(f, "A regular expression kept the event loop of %s %s", fault->service,
+    f->title = finding_say(f, "A regular expression blocked the event loop of %s %s", fault->service,
                            say_amount(f, fault));
-    f->detail =
-        finding_say(f, "%s%s%s was matching in %llu of %llu looks into %s. %s", pattern,
-                    *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
-                    (unsigned long long)fault->looks, looked_into(fault), say_circumstances(f, fault));
+    f->detail = finding_say(f, "%s%s%s was running in %llu of %llu samples of %s. %s", pattern,
+                            *source ? " in " : "", source, (unsigned long long)fault->looks_agree,
+                            (unsigned long long)fault->looks, sampled(fault), say_circumstances(f, fault));
     verdict_place(f, fault, "v8");
     finding_add_text(f, "pattern", pattern);
     add_stall_evidence(f, fault);
@@ -177,14 +167,14 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
     unsigned cause = MIN(place->cause, SONDE_stall_cause_waiting);
     const char *source = say_source(f, place);
     const char *called = say_called(fault);
-    f->title = finding_say(f, "%s kept the event loop of %s %s", SUBJECT[cause], fault->service,
+    f->title = finding_say(f, "%s blocked the event loop of %s %s", SUBJECT[cause], fault->service,
                            say_amount(f, fault));
     const char *who = called && *source ? finding_say(f, "%s, called from %s,", called, source)
                       : called          ? called
                                         : source;
-    const char *seen = fault->looks ? finding_say(f, " in %llu of %llu looks into %s",
+    const char *seen = fault->looks ? finding_say(f, " in %llu of %llu samples of %s",
                                                   (unsigned long long)fault->looks_agree,
-                                                  (unsigned long long)fault->looks, looked_into(fault))
+                                                  (unsigned long long)fault->looks, sampled(fault))
                                     : "";
     const char *variants = place->variants ? finding_say(f, " Of these: %s.", place->variants) : "";
     f->detail =
@@ -204,8 +194,9 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
                                 "process were waiting for a CPU meanwhile, which may explain all of it.",
                                 f->detail);
     if (fault->worker) {
-        f->title = finding_say(f, "Work kept a worker thread of %s %s", fault->service, say_amount(f, fault));
-        f->remedy = "Nothing but what waits for this thread is kept by it: see whether requests do.";
+        f->title =
+            finding_say(f, "Work occupied a worker thread of %s %s", fault->service, say_amount(f, fault));
+        f->remedy = "Only what waits for this thread is delayed by it: check whether requests do.";
     }
     if (fault->warming) {
         f->title = finding_say(f, "%s was warming up %s", fault->service, say_amount(f, fault));
@@ -263,7 +254,7 @@ static const char *command_remedy(const char *command)
 void verdict_slow_command(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration queued;
-    f->title = finding_say(f, "%s held %s %s", fault->command, fault->service, say_amount(f, fault));
+    f->title = finding_say(f, "%s blocked %s %s", fault->command, fault->service, say_amount(f, fault));
     const char *sender =
         fault->caller ? finding_say(f, "sent by %s", fault->caller) : "sent by a client that is not traced";
     const char *size = fault->arguments > 0 ? finding_say(f, ", %lld argument%s", (long long)fault->arguments,
@@ -272,17 +263,17 @@ void verdict_slow_command(struct analysis *a, struct finding *f, const struct fa
     const char *inner = fault->inner ? finding_say(f, " Inside it %s ran %llu times.", fault->inner,
                                                    (unsigned long long)fault->inner_calls)
                                      : "";
-    const char *others = "Nobody was seen to wait behind it.";
+    const char *others = "No command was seen waiting behind it.";
     if (fault->queued_commands) {
         struct text count = {0};
         prose_count(&count, fault->queued_commands, "command");
-        others = finding_say(f, "%s of others queued behind it, for %s together.", text_get(&count),
+        others = finding_say(f, "%s of others queued behind it, for %s in total.", text_get(&count),
                              say_ns(&queued, fault->queued_ns));
         text_done(&count);
     }
     f->detail =
         finding_say(f,
-                    "%s (%s, client %llu%s) is executed alone: everybody else waits until it is done.%s "
+                    "%s (%s, client %llu%s) is executed alone: all others wait until it has finished.%s "
                     "%s",
                     fault->command, sender, (unsigned long long)fault->client_id, size, inner, others);
     const char *remedy = command_remedy(fault->command);
@@ -335,17 +326,17 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
                   fault->waiting[i].kind);
     f->title =
         finding_say(f,
-                    "Operations of %s waited for a thread of the pool: %llu of them, for up to %s, %s in "
-                    "all",
+                    "Operations of %s waited for a thread of the pool: %llu of them, up to %s each, %s in "
+                    "total",
                     fault->service, (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
                     say_ns(&total, fault->total_ns));
-    f->detail =
-        finding_say(f,
-                    "%s%s held %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s a run. "
-                    "Those that waited (%s) took %s themselves, on average.",
-                    occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
-                    fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns),
-                    text_get(&waiting), say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
+    f->detail = finding_say(
+        f,
+        "%s%s took %.0f %% of the busy time of the pool's %u thread%s meanwhile, up to %s per run. "
+        "Those that waited (%s) took %s themselves on average.",
+        occupant, strchr(occupant, ',') ? "," : "", share * 100, fault->pool_threads,
+        fault->pool_threads == 1 ? "" : "s", say_ns(&run, fault->occupant_run_ns), text_get(&waiting),
+        say_ns(&own, fault->run_ns / MAX(fault->count, 1)));
     text_done(&waiting);
     verdict_place(f, fault, "libuv");
     finding_add_count(f, "operations_count", fault->count);
@@ -362,7 +353,7 @@ void verdict_starved(struct analysis *a, struct finding *f, const struct fault *
 void verdict_run_queue(struct analysis *a, struct finding *f, const struct fault *fault)
 {
     struct duration waited, ran, idle;
-    f->title = finding_say(f, "%s was ready to run but waited %s for a CPU", fault->service,
+    f->title = finding_say(f, "%s was runnable but waited %s for a CPU", fault->service,
                            say_ns(&waited, fault->run_queue_ns));
     const char *why =
         fault->idle_cpu_ns * 2 < fault->run_queue_ns
@@ -395,14 +386,15 @@ void verdict_slow_io(struct analysis *a, struct finding *f, const struct fault *
         strncmp(what, "getaddr", 7) == 0 || strncmp(what, "getname", 7) == 0 || strncmp(what, "DNS", 3) == 0;
     const struct attl *attl = attl_of(a, fault->service, what);
     f->title =
-        finding_say(f, "%s of %s took long: requests waited %llu time%s, for up to %s, %s in all", what,
+        finding_say(f, "%s of %s took long: requests waited %llu time%s, up to %s each, %s in total", what,
                     fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
                     say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     uint64_t usual_ns =
         attl ? (uint64_t)sketch_quantile(attl->count && attl->work.count ? &attl->work : &attl->latency, 0.5)
              : 0;
     f->detail = finding_say(
-        f, "%s. It waited at the system, not for a thread of the pool and not for the event loop.%s",
+        f,
+        "%s. The time was spent in the kernel, not waiting for a thread of the pool or for the event loop.%s",
         dns ? strncmp(what, "DNS", 3) == 0
                   ? "A query that c-ares sent to a name server was answered late"
                   : "dns.lookup asks the system's resolver on a thread of the pool, which was answered late"
@@ -430,14 +422,14 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
     const char *peer = fault->caller ? fault->caller : name;
     const char *asked = fault->asked ? finding_say(f, " (%s)", fault->asked) : "";
     f->title =
-        finding_say(f, "%s%s answered %s late: requests waited %llu time%s, for up to %s, %s in all", peer,
+        finding_say(f, "%s%s answered %s late: requests waited %llu time%s, up to %s each, %s in total", peer,
                     asked, fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
                     say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     f->detail =
         fault->caller && fault->others_unknown
             ? finding_say(
                   f,
-                  "%s had read the request and waited itself, for a timer or for something that is not "
+                  "%s had read the request and was waiting itself, for a timer or for something that is not "
                   "traced; neither its event loop nor its thread pool was busy with it.",
                   fault->caller)
         : fault->unjoined
@@ -450,7 +442,7 @@ void verdict_slow_peer(struct analysis *a, struct finding *f, const struct fault
             : finding_say(
                   f,
                   "What was sent to %s was answered late. It is not traced, so only its socket is known; "
-                  "the event loop of %s would have taken the answer.",
+                  "the event loop of %s was free to read the answer.",
                   peer, fault->service);
     verdict_place(f, fault, "http");
     if (!fault->caller)
@@ -474,7 +466,7 @@ void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *faul
     const char *amount = fault->unfinished
                              ? finding_say(f, "for %s and it had not answered when the trace ended",
                                            say_ns(&worst, fault->worst_ns))
-                             : finding_say(f, "%llu time%s, for up to %s, %s in all",
+                             : finding_say(f, "%llu time%s, up to %s each, %s in total",
                                            (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
                                            say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     f->title = full ? finding_say(f, "A pipe of %s was full: requests waited for its reader %s",
@@ -483,10 +475,10 @@ void verdict_ipc(struct analysis *a, struct finding *f, const struct fault *faul
                                   other, amount);
     f->detail =
         full ? finding_say(f,
-                           "What was written to %s was not taken: the reader at the other end does not read, "
-                           "or slower than is written.",
+                           "What was written to %s was not read: the reader at the other end does not read, "
+                           "or reads more slowly than is written.",
                            channel)
-             : finding_say(f, "A message was sent to %s, and what came back next came late.", channel);
+             : finding_say(f, "A message was sent to %s, and the next answer from there came late.", channel);
     if (full)
         f->remedy =
             "Read the pipe in the other process, or do not open it; write no faster than it is read (heed "

@@ -11,15 +11,6 @@
 enum { ERRORS_MIN = 2, RETRYING_MIN = 2, MANY_ATTEMPTS = 5, UNASKED_MIN = 5 };
 static const uint64_t FAILED_COST_NS = 100 * NS_PER_MS;
 
-struct duration {
-    char text[32];
-};
-
-static const char *say_ns(struct duration *d, uint64_t ns)
-{
-    return clock_format_duration(ns, d->text, sizeof(d->text));
-}
-
 static const char *times(struct finding *f, uint64_t count)
 {
     return count == 1 ? "once" : finding_say(f, "%llu times", (unsigned long long)count);
@@ -93,8 +84,8 @@ void verdict_server_errors(struct analysis *a, struct finding *f, const struct f
                            fault->route, status, times(f, fault->count), (unsigned long long)all, share * 100,
                            cause ? ": " : "", cause ? cause : "");
     f->detail = cause ? finding_say(f, "Before the answer was written, %s.", cause)
-                      : "Nothing that these requests had asked of others failed: the service's own code "
-                        "answered so, as frameworks do when a handler throws.";
+                      : "None of the calls that these requests made failed: the service's own code "
+                        "answered with it, as frameworks do when a handler throws.";
     if (!cause)
         f->remedy = "The service's log has the exception.";
     verdict_place(f, fault, "http");
@@ -113,10 +104,10 @@ void verdict_failed_calls(struct analysis *a, struct finding *f, const struct fa
     f->title = finding_say(f, "%s: %s, %s", fault->service, fault->command, times(f, fault->count));
     f->detail = fault->victims.count
                     ? finding_say(f,
-                                  "The requests that it happened to were answered without an error all the "
-                                  "same; they spent %s on it.",
+                                  "The requests that it happened to were answered without an error "
+                                  "nevertheless; they spent %s on it.",
                                   say_ns(&cost, fault->cost_ns))
-                    : "No request is known to have asked for it: a client that connects again by itself, for "
+                    : "No request is known to have caused it: a client that reconnects by itself, for "
                       "example.";
     verdict_place(f, fault, "http");
     finding_add_text(f, "what", fault->command);
@@ -140,8 +131,8 @@ void verdict_retries(struct analysis *a, struct finding *f, const struct fault *
     f->detail =
         finding_say(f,
                     "%llu of the calls failed: %s. From the first failure to the last call it took "
-                    "these requests %s together, and whoever is called gets %.1f times the load when "
-                    "it can bear it least.",
+                    "these requests %s in total, and the callee gets %.1f times the load when "
+                    "it can least bear it.",
                     (unsigned long long)fault->failed, fault->command, say_ns(&cost, fault->cost_ns), mean);
     verdict_place(f, fault, "http");
     finding_add_text(f, "what", fault->command);
@@ -162,9 +153,10 @@ void verdict_exited(struct analysis *a, struct finding *f, const struct fault *f
                            fault->count == 1 ? "" : "s");
     f->detail = finding_say(
         f, "%s%s",
-        fault->status == 1 ? "Node.js ends with status 1 when nobody catches an exception or a rejected "
-                             "promise; a program may do so itself (process.exit)."
-                           : "",
+        fault->status == 1
+            ? "Node.js exits with status 1 when an exception or a rejected promise is not caught; "
+              "a program may also do so itself (process.exit)."
+            : "",
         fault->route ? finding_say(f, " It ended in a callback of %s.", fault->route) : "");
     verdict_place(f, fault, "js");
     finding_add_text(f, "exit_status", finding_say(f, "%d", fault->status));
@@ -204,7 +196,7 @@ void verdict_retransmissions(struct analysis *a, struct finding *f, const struct
         connecting ? finding_say(f, "%s did not answer connects of %s", peer, fault->service)
                    : finding_say(f, "Packets between %s and %s were not acknowledged", fault->service, peer);
     f->title =
-        finding_say(f, "%s: requests waited %s for TCP to send them again, for up to %s, %s in all", what,
+        finding_say(f, "%s: requests waited %s for TCP to send them again, up to %s each, %s in total", what,
                     times(f, fault->count), say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
     f->detail = finding_say(
         f,

@@ -5,16 +5,6 @@
 #include <string.h>
 
 #include "faults/faults.h"
-#include "base/clock.h"
-
-struct duration {
-    char text[32];
-};
-
-static const char *say_ns(struct duration *d, uint64_t ns)
-{
-    return clock_format_duration(ns, d->text, sizeof(d->text));
-}
 
 /* Who had them most. share: of all the time that they were held. */
 static const struct holder *most_of(const struct fault *fault, double *ret_share)
@@ -42,17 +32,18 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
                      : peer  ? finding_say(f, " to %s (%s)", peer->service, fault->command)
                              : finding_say(f, " to %s", fault->command);
     const char *lanes = workers ? "worker thread" : "connection";
-    f->title = finding_say(
-        f, "Requests of %s waited for one of %u %s%s%s: %llu time%s, for up to %s, %s in all", fault->service,
-        fault->lanes, lanes, fault->lanes == 1 ? "" : "s", to, (unsigned long long)fault->count,
-        fault->count == 1 ? "" : "s", say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
+    f->title =
+        finding_say(f, "Requests of %s waited for one of %u %s%s%s: %llu time%s, up to %s each, %s in total",
+                    fault->service, fault->lanes, lanes, fault->lanes == 1 ? "" : "s", to,
+                    (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
+                    say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
     const char *who = most->route ? most->route
                       : workers   ? "tasks whose requests are not known"
                                   : "others whose requests are not known";
     f->detail = finding_say(
         f,
-        "Nothing else was seen for which they could have waited, and %s busy all that time: %.0f %% of "
-        "it with %s, for up to %s at once. %s",
+        "Nothing else was seen that they could have waited for, and %s busy all that time: %.0f %% of "
+        "it with %s, up to %s at a time. %s",
         fault->lanes == 1 ? "it was" : "all of them were", share * 100, who, say_ns(&held, most->worst_ns),
         workers ? "A worker does one task at a time." : "Each serves one request at a time.");
     verdict_place(f, fault, workers ? "js" : "http");
@@ -72,7 +63,7 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
 {
     struct duration worst, all;
     f->title = finding_say(
-        f, "%s of %s waited for something that was not seen: %llu time%s, for up to %s, %s in all",
+        f, "%s of %s waited for something that was not seen: %llu time%s, up to %s each, %s in total",
         fault->route, fault->service, (unsigned long long)fault->count, fault->count == 1 ? "" : "s",
         say_ns(&worst, fault->worst_ns), say_ns(&all, fault->total_ns));
     const char *busy =
@@ -85,12 +76,12 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
     const char *ambiguous = fault->queued_commands
                                 ? " What other requests and these started at once could not be told apart."
                                 : "";
-    f->detail =
-        finding_say(f,
-                    "The event loop had little to do and no operation of theirs was under way: a lock or a "
-                    "queue of the program's own, an event of another request, a timer of a library, or "
-                    "something that sonde does not trace.%s%s",
-                    busy, ambiguous);
+    f->detail = finding_say(
+        f,
+        "The event loop had little to do and none of their operations was in progress: a lock or a "
+        "queue of the program's own, an event of another request, a timer of a library, or "
+        "something that sonde does not trace.%s%s",
+        busy, ambiguous);
     verdict_place(f, fault, NULL);
     finding_add_count(f, "waits_count", fault->count);
     finding_add_count(f, "waited_ns", fault->total_ns);

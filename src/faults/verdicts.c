@@ -10,7 +10,7 @@
 
 enum { AFFECTED_KEPT = 200 };
 
-/* A stall that hurt nobody is worth a finding only when it is long. */
+/* A stall that cost requests nothing is worth a finding only when it is long. */
 static const uint64_t HARMLESS_STALL_NS = NS_PER_S;
 /* Warming up is worth one when requests lost this by it. */
 static const uint64_t WARMING_COST_NS = 100 * NS_PER_MS;
@@ -41,7 +41,7 @@ static enum finding_severity of_stall(const struct analysis *a, const struct fau
     bool blocked = fault->kind == FINDING_event_loop_blocked && !fault->seen && !had_not_ended(fault);
     if (blocked && !fault->later)
         return SEVERITY_INFO;
-    /* Once, shortly, and seen in one look at most: that accuses nobody. */
+    /* Once, shortly, and seen in one sample at most: that is no evidence against anything. */
     if (blocked && fault->count == 1 && fault->looks_agree < 2 && fault->net_ns < 2 * a->options.stall_ns)
         return SEVERITY_INFO;
     return by_cost(fault, a->options.stall_ns);
@@ -70,7 +70,7 @@ static enum finding_severity of_failure(const struct analysis *a, const struct f
     return verdict_failure_severity(fault);
 }
 
-/* Not the program's own doing, or nobody's that is known. */
+/* Not the program's own doing, or its cause is not known. */
 static enum finding_severity info(const struct analysis *a, const struct fault *fault)
 {
     return SEVERITY_INFO;
@@ -183,8 +183,8 @@ static bool same_work(const struct fault *a, const struct fault *b)
     return same && (a->route || (a->callback && a->callback == b->callback));
 }
 
-/* A stall of which no function was seen (nobody looked into it, or only into native code or a collection) is
- * taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
+/* A stall of which no function was seen (no sample was taken of it, or only of native code or a collection)
+ * is taken as one more of what is known to stall the same endpoint (the same kind of callback, where the
  * endpoint is not known), when that is one thing only, and more often. */
 static void join_unseen(struct analysis *a)
 {
@@ -210,7 +210,7 @@ static void join_unseen(struct analysis *a)
     }
 }
 
-/* What is told apart as one call of a function is one more variant where that function was also seen to do
+/* One call of a function that is distinguished is one more variant where that function was also seen to do
  * several things in a stretch: one cause. */
 static void join_variants(struct analysis *a)
 {

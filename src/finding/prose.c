@@ -157,7 +157,7 @@ static void add_affected(struct text *to, const struct finding *finding)
     size_t count = group_affected(finding, groups, ARRAY_SIZE(groups));
     prose_count(to, finding->affected_count, "request");
     if (finding->cost_ns)
-        text_addf(to, " lost %s in all", clock_format_duration(finding->cost_ns, time, sizeof(time)));
+        text_addf(to, " lost %s in total", clock_format_duration(finding->cost_ns, time, sizeof(time)));
     for (size_t i = 0; i < MIN(count, (size_t)ENDPOINTS_SHOWN); i++) {
         const struct finding_affected *a = groups[i].like;
         text_add(to, i == 0 ? ": " : "; ");

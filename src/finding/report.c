@@ -88,7 +88,7 @@ void report_sort(struct report *report)
         qsort(report->findings.at, report->findings.count, sizeof(*report->findings.at), by_rank);
 }
 
-/* Below a hundredth a loss is told of among the limits only; above a tenth verdicts may be wrong. */
+/* Below a hundredth a loss is reported among the limits only; above a tenth verdicts may be wrong. */
 static const double LOSS_SAID = 0.01, LOSS_WARNED = 0.1;
 
 int report_judge_losses(struct report *report, uint64_t events, uint64_t from_ns, uint64_t to_ns)

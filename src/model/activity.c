@@ -12,7 +12,7 @@
 #include "base/macro.h"
 
 enum { CALLS_KEPT = 4096, WAITS_KEPT = 4096, MARKS_KEPT = 4096, DISKS_KEPT = 512, FIRST_CAPACITY = 32 };
-/* A mark stands for so many waits. */
+/* The number of waits that one mark sums up. */
 enum { MARK_WAITS = 32 };
 /* As event/syscalls.h has them. */
 enum {
@@ -26,7 +26,7 @@ enum {
 enum { CALL_FUTEX = 202, CALL_EPOLL_WAIT = 232, CALL_EPOLL_PWAIT = 281, CALL_EPOLL_PWAIT2 = 441 };
 
 static const uint64_t LINK_NS = NS_PER_MS;
-/* Between the pieces of a wait that a look interrupts. */
+/* Between the pieces of a wait that taking a sample interrupts. */
 static const uint64_t AT_ONCE_NS = 100 * NS_PER_US;
 
 /* Sums of all waits until then. */
@@ -143,7 +143,7 @@ static struct thread *thread_of(struct analysis *a, uint64_t pid, uint64_t tid)
     return thread && thread->activity ? thread : NULL;
 }
 
-/* Calls are told of: what stood for them was a part of one that is told as a whole. */
+/* Calls are recorded: what represented them so far was part of a call that is recorded as a whole. */
 static void forget_parts(struct process *process)
 {
     process->has_calls = 1;
@@ -178,7 +178,8 @@ static uint64_t blocked_ns(const struct activity_wait *w)
     return w->end_ns - w->runnable_ns - w->running_ns - w->start_ns;
 }
 
-/* The other thread of its process that ended a wait for a futex; NULL: nobody, or somebody else. */
+/* The other thread of its process that ended a wait for a futex; NULL: none, or a thread of another process.
+ */
 static const struct thread *waker_of(const struct thread *thread, const struct activity_wait *w)
 {
     bool own = w->call == CALL_FUTEX && w->waker_pid == thread->process->pid && w->waker_tid != thread->tid &&
@@ -201,15 +202,15 @@ static uint64_t held_by_ns(const struct thread *waker, const struct activity_wai
  * who woke the thread had no processor. */
 static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
 {
-    if (w->reason == SONDE_off_reason_stopped) /* by a look into it, or a debugger */
+    if (w->reason == SONDE_off_reason_stopped) /* while a sample was taken, or by a debugger */
         return blocked_ns(w);
     if (w->reason == SONDE_off_reason_uninterruptible)
         return maps_memory(w->call) ? blocked_ns(w) : 0;
     return held_by_ns(waker_of(thread, w), w);
 }
 
-/* A look wakes the thread for a moment, and it waits on: who ends the last piece of such a wait is who the
- * pieces before it were waiting for, too. */
+/* Taking a sample wakes the thread for a moment, and it goes on waiting: the thread that ends the last piece
+ * of such a wait is the one that the pieces before it waited for as well. */
 static void hold_pieces(struct thread *thread)
 {
     enum { PIECES_MAX = 256 };
@@ -412,7 +413,7 @@ static bool sums_long_ago(const struct ring *marks, uint64_t ns, struct wait_sum
     if (at == marks->count || (at == ring_oldest(marks) && at > 0))
         return false;
     const struct wait_mark *after = ring_at(marks, sizeof(*after), at);
-    struct wait_mark before = {.end_ns = ns}; /* as far as waits are told of, there was none */
+    struct wait_mark before = {.end_ns = ns}; /* as far as waits are known, there was none */
     if (at)
         before = *(const struct wait_mark *)ring_at(marks, sizeof(before), at - 1);
     uint64_t part_ns = ns - before.end_ns, all_ns = after->end_ns - before.end_ns;

@@ -17,8 +17,8 @@ struct analysis;
 struct thread;
 struct activity;
 
-/* Where system calls are not told of each, the time that a thread was off its processor in one stands for it:
- * what it returned is not known then, and those that never left their processor are not seen. */
+/* Where system calls are not recorded one by one, the time that a thread was off the CPU in one represents
+ * it: its result is not known then, and calls that never left the CPU are not seen. */
 #define ACTIVITY_RESULT_UNKNOWN INT64_MIN
 struct activity_call {
     uint64_t start_ns, end_ns;
@@ -29,10 +29,10 @@ struct activity_call {
 };
 
 /* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. held_ns of
- * the rest is the machine's doing, or who stopped it: a look into it; the kernel's lock on the process'
- * memory map; a thread of its process that it waited for (a lock, the collector's threads) and that had no
- * processor itself. Or several short times of which only the sums are known (sched:brief): then the thread
- * ran running_ns of [start_ns, end_ns), and there is no waker, call or reason. */
+ * the rest is the machine's doing, or of whoever stopped it to take a sample; the kernel's lock on the
+ * process' memory map; a thread of its process that it waited for (a lock, the collector's threads) and that
+ * had no processor itself. Or several short times of which only the sums are known (sched:brief): then the
+ * thread ran running_ns of [start_ns, end_ns), and there is no waker, call or reason. */
 struct activity_wait {
     uint64_t start_ns, end_ns, runnable_ns, held_ns, running_ns;
     int64_t waker_pid, waker_tid; /* 0: none */

@@ -1,10 +1,10 @@
 /* A module of the analysis of requests: what a target (a runtime or a store, src/targets/NAME) or the search
  * for faults adds to the core. The core keeps processes, threads, connections, requests and their contexts
- * and paths, and knows of nobody else: it asks every analyzer of its table (analysis.analyzers), in its
+ * and paths, and knows no other module: it calls every analyzer of its table (analysis.analyzers), in that
  * order.
  *
- * Callbacks may be NULL. Those about a process or a thread are called for every one, of whatever runtime: who
- * has nothing of his own there does nothing. */
+ * Callbacks may be NULL. Those about a process or a thread are called for every one, whatever its runtime: an
+ * analyzer that keeps nothing there does nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODEL_ANALYZER_H
 #define MODEL_ANALYZER_H
@@ -24,7 +24,7 @@ struct analyzer {
     size_t process_bytes, thread_bytes;
 
     /* The addresses of a connection of such a process are known. true: its protocol is this target's own
-     * business, and the process's program connects to nobody that way. */
+     * business, and the process's own program makes no connections that way. */
     bool (*connection_opened)(struct analysis *a, struct connection *c);
     /* The memory of a connection, a thread, a process is freed. */
     void (*connection_forget)(struct connection *c);
@@ -47,10 +47,10 @@ struct analyzer {
     void (*request_done)(struct analysis *a, struct process *process, struct request *request);
     /* All of it is known, its critical path too. */
     void (*request_complete)(struct analysis *a, const struct process *process, struct request *request);
-    /* The trace or the process is over: what the thread was in the middle of ends at now_ns. */
+    /* The trace or the process has ended: what the thread was still doing ends at now_ns. */
     void (*thread_finish)(struct analysis *a, struct thread *thread, uint64_t now_ns);
 
-    /* Findings of what is seen as a whole; what of it was told is marked in the faults. 0 or -ENOMEM. */
+    /* Findings that need the whole trace; faults that they cover are marked as absorbed. 0 or -ENOMEM. */
     int (*findings)(struct analysis *a, struct report *report);
     /* What could not be seen. 0 or -ENOMEM. */
     int (*limits)(struct analysis *a, struct report *report);

@@ -96,7 +96,8 @@ static void find_mirror(struct analysis *a, struct connection *connection)
     struct connection *mirror = find_by_ends(a, &connection->peer, &connection->local);
     if (!mirror || mirror == connection)
         return;
-    /* Ports are used again: an end that already met its other end belongs to an older connection. */
+    /* Ports are used again: an end that is already joined with its other end belongs to an older connection.
+     */
     if (mirror->mirror)
         return;
     connection->mirror = mirror;
@@ -331,7 +332,7 @@ static void call_ended(struct analysis *a, const struct connection *c, const str
 }
 
 /* When the loop that reads an answer now had not got it when it last polled, as far as is surely known: each
- * iteration polls once, and of those that did something the phases are told. */
+ * iteration polls once, and phases are recorded only of iterations that did something. */
 static uint64_t polled_ns(const struct analysis *a, const struct connection *c, const struct call *call)
 {
     const struct request *owner = request_open(a, call->owner);

@@ -58,7 +58,7 @@ void context_counted(struct analysis *a, struct process *process)
 
 /* ---- what contradicts the numbers ---- */
 
-/* Every answer's owner is known, and of at least one a number says so. */
+/* Every answer's owner is known, of at least one by a context's number. */
 static bool rest_on_numbers(const struct call *answers, size_t count)
 {
     bool told = false;

@@ -37,7 +37,7 @@ struct call {
     uint8_t wire;  /* command: enum sonde_wire */
     uint8_t known; /* how owner is known */
     uint8_t settled, done;
-    uint8_t told;        /* a context's number says whose it is, and nothing else does */
+    uint8_t told;        /* only a context's number shows whose it is */
     uint8_t message;     /* of a WebSocket connection */
     uint8_t ended;       /* it has its end, and waits for those before it to be taken from the list */
     uint8_t after_other; /* http: sent in the turn that ended another call on this connection */
@@ -106,7 +106,7 @@ struct connection {
     struct connection *mirror; /* the other end, where it is traced */
     struct address local, peer;
     uint64_t key;                    /* redis: client id */
-    const struct protocol *protocol; /* NULL: nothing tells it; see connection_protocol() */
+    const struct protocol *protocol; /* NULL: not known; see connection_protocol() */
     uint64_t opened_ns, closed_ns;
     int32_t fd;
     uint32_t generation;
@@ -196,13 +196,13 @@ struct sched_sample {
 };
 enum { SCHED_KEPT = 512 };
 
-/* One answer of the stall sampler, with how often it was given. */
+/* One result of the stall sampler, with how often it was seen. */
 struct look {
     uint64_t since_ns, first_ns, last_ns, run_ns;
     uint32_t count, line, column;
     uint8_t cause;
     uint8_t loading; /* the stack was loading a module */
-    uint8_t stood;   /* it had no processor, or got it back for the look, and stood in a system call */
+    uint8_t stood;   /* it was off the CPU, or got one only to be sampled, and was in a system call */
     const char *function, *script, *detail;
     const struct look_stack *stack; /* NULL: not known */
     const char *called;   /* by its public name, what the function called; NULL: itself, or not known */
@@ -219,7 +219,7 @@ struct victim {
 };
 enum victim_role { VICTIM_WAITED, VICTIM_CAUSED, VICTIM_UPSTREAM, VICTIM_ROLES };
 
-/* Turns that are long enough to have kept others waiting. */
+/* Iterations that are long enough to have made others wait. */
 struct long_turn {
     uint64_t start_ns, end_ns;
     uint64_t polled_ns; /* when the first poll phase that began after it ended; 0: not yet */
@@ -233,10 +233,10 @@ struct attl {
     struct sketch latency, work;
 };
 
-/* Where looks into short callbacks saw them. */
+/* Where samples of short callbacks found them. */
 enum { SEEN_PLACES = 16 };
 struct seen {
-    uint64_t looks; /* in all, also of places beyond those kept */
+    uint64_t looks; /* in total, including places beyond those kept */
     struct look places[SEEN_PLACES];
 };
 
@@ -246,7 +246,7 @@ struct thread {
     struct process *process;
     int64_t tid;
     void *own[SONDE_RUNTIMES]; /* what each target keeps of it (struct analyzer) */
-    struct activity *activity; /* NULL until the kernel tells of it */
+    struct activity *activity; /* NULL until the kernel has reported it */
     /* turn.c */
     ARRAY(struct item) items;
     ARRAY(uint32_t) roots;
@@ -258,7 +258,7 @@ struct thread {
     uint64_t phases_end_ns[3]; /* of its event loop's present iteration and the two before: the last's end */
     uint8_t last_phase;
     /* stretch.c */
-    uint64_t queue_told_ns; /* until then, what it had no processor for is in a fault */
+    uint64_t queue_told_ns; /* until then, its waits for a CPU are in a fault */
     struct sched_sample sched[SCHED_KEPT];
     size_t sched_count; /* ever; the last SCHED_KEPT are kept */
     uint64_t active_ns; /* since the last sample */
@@ -285,7 +285,7 @@ struct process {
     void *own[SONDE_RUNTIMES];       /* what each target keeps of it (struct analyzer) */
     uint8_t runtime;                 /* enum sonde_runtime */
     uint8_t gone;
-    uint8_t has_waits;       /* its threads' times off a processor are told */
+    uint8_t has_waits;       /* its threads' times off the CPU are recorded */
     uint8_t has_calls;       /* and each of their system calls */
     uint64_t waits_since_ns; /* times before that are not complete */
     uint64_t started_ns, ended_ns;
@@ -300,10 +300,10 @@ struct process {
     ARRAY(struct channel *) channels;
     struct map sessions;       /* http2: its key -> struct connection * */
     uint32_t session_count;    /* ever */
-    uint32_t connecting;       /* connects that were asked for and whose descriptor has not shown itself */
+    uint32_t connecting;       /* connects that were begun and whose descriptor is not known yet */
     struct map server_ports;   /* local ports of connections on which requests were received */
     struct map submitters;     /* resource type -> the endpoint known to submit it, or SEVERAL_SUBMITTERS */
-    struct seen *encode_seen;  /* looks into those; NULL: none */
+    struct seen *encode_seen;  /* samples of those; NULL: none */
     struct quota_watch *quota; /* quota.c; NULL: it has none */
     struct connects *connects; /* failure.c; NULL: none was seen */
     int exit_status;           /* as wait() has it; -1: not known, or it runs */
@@ -383,7 +383,7 @@ struct analysis {
     struct map attl_of; /* hash of service, kind and name -> index */
     struct map faults;  /* hash of the key -> struct fault * */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
-    struct map stacks; /* hash of a look's stack -> struct look_stack * */
+    struct map stacks; /* hash of a sample's stack -> struct look_stack * */
     struct map source_maps; /* interned script -> struct source_map *, 0: it has none */
     ARRAY(struct fault *) fault_list;
     struct {
@@ -394,7 +394,7 @@ struct analysis {
     uint64_t sched_events;
     struct profile *samples; /* of a profile that was taken meanwhile; NULL: none. samples.c */
     size_t samples_sorted;   /* how many, from the first */
-    /* Times in which the machine stood still (machine:stall), the newest at stall_count - 1, modulo
+    /* Times in which the machine was stopped (machine:stall), the newest at stall_count - 1, modulo
      * MACHINE_STALLS. */
     struct machine_stall stalls[MACHINE_STALLS];
     size_t stall_count;
@@ -436,7 +436,7 @@ struct victim request_victim(const struct request *request, uint64_t delay_ns, e
 struct request *request_ref(struct request *request);
 void request_unref(struct analysis *a, struct request *request);
 uint32_t request_add_span(struct analysis *a, struct request *request, const struct vspan *span);
-/* Its latency without what its loop's thread waited for a processor meanwhile, where the kernel told. */
+/* Its latency without what its loop's thread waited for a CPU meanwhile, where the kernel reported it. */
 uint64_t request_net_latency_ns(const struct process *process, const struct request *request);
 void request_finish(struct analysis *a, struct request *request, enum request_state state, uint64_t end_ns);
 void requests_settle(struct analysis *a, struct thread *thread); /* finishes those answered in the turn */

@@ -14,7 +14,7 @@ struct context {
     uint8_t decided; /* owner is final: a callback's own async id has no say */
     uint8_t shared;
     uint8_t in_callback;
-    uint8_t told;       /* owner is known from a context's number, and from nothing else */
+    uint8_t told;       /* owner is known only from a context's number */
     uint8_t once;       /* for the next callback only, which may be another's all the same: HTTP/2 */
     uint8_t late_write; /* in a callback that goes on with what was written before, by anybody */
 };

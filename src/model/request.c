@@ -304,7 +304,7 @@ static void leave_thread(struct analysis *a, struct request *request)
 }
 
 /* Whether what was called for it has answered and is not read to its end: its turn still runs. A message that
- * nobody answered is not waited for. */
+ * was not answered is not waited for. */
 static bool is_unread(const struct vspan *call)
 {
     const struct request *callee = call->child;
@@ -357,7 +357,7 @@ void request_finish(struct analysis *a, struct request *request, enum request_st
     if (!process)
         return;
     if (request->messages && request->state == REQUEST_ANSWERED && state == REQUEST_UNFINISHED) {
-        state = REQUEST_FINISHED; /* a message that nobody answers */
+        state = REQUEST_FINISHED; /* a message without an answer */
         end_ns = request->end_ns;
     }
     request->state = (uint8_t)state;

@@ -33,7 +33,7 @@ enum vspan_kind {
     VSPAN_function, /* a call of a chosen function (--function); work: until it returned, end: its promise's
                      */
     VSPAN_pool,     /* an operation of libuv's thread pool, from submission to its completion callback */
-    VSPAN_sync,     /* the same done on the loop's own thread, which stands still */
+    VSPAN_sync,     /* the same on the thread of the event loop, which is blocked meanwhile */
     VSPAN_http,     /* a request sent to another service, from sending to the end of the response */
     VSPAN_command,  /* to a store, from sending to the callback that reads its reply */
     VSPAN_ipc,      /* bytes written to a pipe or UNIX socket, until the answer or until they are taken */
@@ -55,15 +55,16 @@ struct request;
 struct vspan {
     /* [start_ns, end_ns); end_ns is 0 while it has not ended. */
     uint64_t start_ns, end_ns;
-    uint32_t parent;      /* index: what contains or started it; VSPAN_NONE for the root */
-    uint32_t cause;       /* callback: index of the operation whose completion it is; VSPAN_NONE */
-    uint8_t layer;        /* enum layer */
-    uint8_t kind;         /* enum vspan_kind */
-    uint8_t wire;         /* command: enum sonde_wire, what the store speaks */
-    uint8_t known;        /* enum known */
-    uint8_t told;         /* it is known from a context's number, and from nothing else */
-    uint64_t polled_ns;   /* answered: the loop polled after it and there was no answer yet; 0 unknown */
-    uint64_t stalled_ns;  /* message: of it, the event loop of the other end stood (a finding of its own) */
+    uint32_t parent;    /* index: what contains or started it; VSPAN_NONE for the root */
+    uint32_t cause;     /* callback: index of the operation whose completion it is; VSPAN_NONE */
+    uint8_t layer;      /* enum layer */
+    uint8_t kind;       /* enum vspan_kind */
+    uint8_t wire;       /* command: enum sonde_wire, what the store speaks */
+    uint8_t known;      /* enum known */
+    uint8_t told;       /* it is known only from a context's number */
+    uint64_t polled_ns; /* answered: the loop polled after it and there was no answer yet; 0 unknown */
+    uint64_t
+        stalled_ns; /* message: of it, the event loop of the other end was blocked (a finding of its own) */
     uint64_t starting_ns; /* message: of it, the other end was still starting */
     uint8_t message;      /* http: a WebSocket message */
     uint8_t shared;       /* callback: other requests may be served in it too */
@@ -79,7 +80,7 @@ struct vspan {
      * the paper is end_ns - start_ns, the run time worked_ns(), the rest is waiting. */
     uint64_t work_start_ns, work_end_ns;
     uint64_t gc_ns; /* callback, operation: garbage collection meanwhile */
-    float unusual;  /* operation: how many times the middle of its kind it took; 0: as usual */
+    float unusual;  /* operation: its duration as a multiple of the median of its kind; 0: as usual */
     /* What the thread did in it (pool: the pool's thread, at work); timed: it is known. */
     struct activity_times spent;
     int64_t result; /* syscall, pool: a negative errno when it failed */
@@ -175,7 +176,7 @@ struct request {
     bool encodes;
     /* Turns for it that were no stalls, without collections (short.c), and what was seen in them. */
     uint64_t short_ns, short_turns;
-    struct seen *seen; /* NULL: nobody looked */
+    struct seen *seen; /* NULL: no sample was taken */
     bool first; /* once it has ended: the first of its endpoint, which may have loaded and compiled code */
     bool timed; /* spent is known: what the loop's thread did meanwhile */
     struct activity_times spent;

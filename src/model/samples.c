@@ -153,8 +153,9 @@ static bool is_listed(const struct profile *p, uint32_t node, bool generated)
     return kind != FRAME_GROUP && (!generated || kind == FRAME_GENERATED);
 }
 
-/* The functions between what all samples have in common (of that only the innermost is told) and the ones
- * that ran. Where a runtime generates code, what it generated is the program's, and the rest is not told. */
+/* The functions between those that all samples have in common (of which only the innermost is shown) and the
+ * ones that ran. Where a runtime generates code, only generated code is the program's; the rest is not shown.
+ */
 static void add_callers(struct ran *ran, const struct profile *p, const struct profile_sample *samples,
                         size_t count)
 {

@@ -52,7 +52,7 @@ void stack_map_place(struct analysis *a, const char **script, uint32_t *line, ui
 /* ---- frames ---- */
 
 enum {
-    STACKS_MAX = 50000, /* different ones that are told apart */
+    STACKS_MAX = 50000, /* different ones that are distinguished */
     CUT_LENGTH = 2000,  /* older recordings cut the innermost frames off here */
 };
 

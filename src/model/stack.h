@@ -1,6 +1,7 @@
-/* What a look into a thread saw, from the outermost frame to the innermost, in the terms of the one who wrote
- * the application: its own functions where it has source maps in the file that was written, and what they
- * called by its public name (readFileSync, JSON.stringify) rather than by the leaf in libc or a library. */
+/* What a sample of a thread found, from the outermost frame to the innermost, in the terms of the one who
+ * wrote the application: its own functions where it has source maps in the file that was written, and what
+ * they called by its public name (readFileSync, JSON.stringify) rather than by the leaf in libc or a library.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODEL_STACK_H
 #define MODEL_STACK_H

@@ -320,7 +320,7 @@ test('findings appear while a recording is read, and more when all of it was', {
     const page = await open(t, address);
     await page.waitForSelector('.ranked li');
     assert.match(await page.locator('.banner').innerText(), /^Reading half: [^]*Findings appear as they are found/);
-    assert.match(await page.locator('.ranked').innerText(), /A regular expression kept the event loop of orders for/);
+    assert.match(await page.locator('.ranked').innerText(), /A regular expression blocked the event loop of orders for/);
     assert.equal((await json('sources')).sources[0].state, 'reading', 'its end is not there yet');
     const part = await json('s/0/report');
     assert.ok(part.endpoints.some((e) => e.count > 0));

@@ -59,7 +59,7 @@ static void says_everything(void **state)
                                  "user process 7, validate at /s/user.js:3:9",
                                  "layer v8",
                                  "/^(a+)+$/ backtracks.",
-                                 "14 requests lost 5.00 ms in all: 2 x GET /a",
+                                 "14 requests lost 5.00 ms in total: 2 x GET /a",
                                  "; and 3 more endpoints",
                                  "Anchor it."};
     for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)

@@ -31,7 +31,8 @@ static void findings_are_complete(void **state)
     assert_string_equal(f->where.service, "api");
     /* Redis' callers are not traced: nobody is seen to suffer, and it is said. */
     f = feed_finding(&feed, FINDING_redis_slow_command);
-    assert_non_null(strstr(f->title, "CONFIG SET held redis 2 times, for up to 30.0 ms, 50.0 ms in all"));
+    assert_non_null(
+        strstr(f->title, "CONFIG SET blocked redis 2 times, up to 30.0 ms each, 50.0 ms in total"));
     assert_non_null(strstr(f->detail, "not traced"));
     assert_int_equal(finding_get_evidence(f, "clients_count")->count, 2);
     feed_done(&feed);

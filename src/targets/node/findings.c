@@ -19,15 +19,6 @@ static const double BALANCED = 1.0 / 3;
 /* Collections are a fault when requests lose as much to them, and a twentieth of their time. */
 static const double PRESSURE_COST_NS = 50e6;
 
-struct duration {
-    char text[32];
-};
-
-static const char *say_ns(struct duration *d, uint64_t ns)
-{
-    return clock_format_duration(ns, d->text, sizeof(d->text));
-}
-
 static const char *say_bytes(struct finding *f, uint64_t bytes)
 {
     return bytes >= 10000000  ? finding_say(f, "%.0f MB", (double)bytes / 1e6)
@@ -127,7 +118,7 @@ static void say_leak(struct finding *f, const struct thread *thread, const struc
         f,
         "What is %s a major collection grows by %s a second and had not stopped growing at the end. A "
         "collection takes %s (TIGC) and there are %s between two of them (TBGC)%s; collecting "
-        "took %s in all.%s",
+        "took %s in total.%s",
         outside ? "left to the process after" : "still alive after", say_bytes(f, (uint64_t)per_s),
         say_ns(&in, in_ns), say_ns(&between, between_ns), balanced ? ": they balance each other" : "",
         say_ns(&all, g->time_ns), add_promises(f, g));
