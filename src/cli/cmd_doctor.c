@@ -231,7 +231,10 @@ static void check_workers(struct answer *answer)
     struct sandbox_walls walls = sandbox_available();
     if (!walls.filter) {
         because(check, "the kernel has no system call filters (CONFIG_SECCOMP_FILTER)");
-        fails(check, LIMITED, "Long callbacks are seen, but not where they spend their time.");
+        fails(
+            check, LIMITED,
+            "Long callbacks are seen, but not where they spend their time; sonde profile, top and what reads "
+            "recordings as root refuse.");
         return;
     }
     because(check, "by a process with few system calls%s%s%s", walls.own_user ? ", a user of its own" : "",
@@ -259,6 +262,7 @@ static void check_running(struct answer *answer)
         const char *name, *holds;
     } ROLES[] = {{"sonde", "traces and records: its caller's rights"},
                  {"sonde:spawner", "makes workers: its caller's rights, reads nothing"},
+                 {"sonde:profile", "samples: reads all, changes nothing"},
                  {"sonde:writer", "makes the files that were named: its caller's rights, reads nothing"},
                  {"sonde:fetcher", "asks debuginfod servers: no capability"},
                  {"sonde:launcher", "starts the action: its caller's rights, reads nothing"},

@@ -58,6 +58,7 @@ for (const [name, options, files] of [
         assert.ok(Number(stdout.slice(6)) > 40);
         unchanged(folder);
         assert.ok(!victim.over && !spin.over);
+        assert.equal(fs.readFileSync(`/proc/${sonde.pid}/comm`, 'utf8'), 'sonde:profile\n');
         for (const thread of fs.readdirSync(`/proc/${sonde.pid}/task`)) {
             const text = fs.readFileSync(`/proc/${sonde.pid}/task/${thread}/status`, 'utf8');
             assert.match(text, /^NoNewPrivs:\t1\nSeccomp:\t2$/m);
