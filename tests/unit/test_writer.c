@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/owner.h"
 #include "broker/protocol.h"
 #include "broker/sandbox.h"
+#include "socket_of.h"
 #include "test.h"
 
 static char folder[] = "/tmp/sonde-writer-XXXXXX", file[64], kept[64];
@@ -57,17 +57,6 @@ static int say(int socket, uint32_t verb, uint32_t question, const char *bytes, 
     return fd >= 0 ? fd : head.result;
 }
 
-static int socket_of_writer(void)
-{
-    for (int fd = 3; fd < 100; fd++) {
-        int type = 0;
-        socklen_t size = sizeof(type);
-        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
-            return fd;
-    }
-    return -1;
-}
-
 /* One that was taken over asks for what was not named. */
 static int taken_over(void)
 {
@@ -75,7 +64,7 @@ static int taken_over(void)
     char two[256], up[128], long_name[9000];
     struct problem problem = {0};
     EXPECT(writer_start(paths, ARRAY_SIZE(paths), &problem) == 0);
-    int fd = socket_of_writer(), length = snprintf(two, sizeof(two), "%s", file) + 1;
+    int fd = socket_of_last(), length = snprintf(two, sizeof(two), "%s", file) + 1;
     EXPECT(fd >= 0);
     length += snprintf(two + length, sizeof(two) - (size_t)length, "%s/other", folder) + 1;
     EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, "/etc/passwd", 12, O_RDONLY) == -EPERM);
