@@ -39,6 +39,12 @@ static double share_between(const struct budget *b, const struct budget_sample *
     return time_ns > 0 ? cost_ns / time_ns / b->processors : 0;
 }
 
+static double own_share_between(const struct budget_sample *from, const struct budget_sample *to)
+{
+    double time_ns = (double)(to->time_ns - from->time_ns);
+    return time_ns > 0 ? (double)(to->collector_ns - from->collector_ns) / time_ns : 0;
+}
+
 bool budget_add(struct budget *b, const struct budget_sample *sample)
 {
     enum { SHORT = 2 };
@@ -49,9 +55,10 @@ bool budget_add(struct budget *b, const struct budget_sample *sample)
     b->samples[b->count++] = *sample;
     const struct budget_sample *newest = &b->samples[b->count - 1];
     b->share = share_between(b, &b->samples[0], newest);
+    b->own_share = own_share_between(&b->samples[0], newest);
     bool over = newest->memory_bytes > b->limits.memory_bytes;
     if (b->count == BUDGET_WINDOW)
-        over |= b->share > b->limits.cpu_share;
+        over |= b->share > b->limits.cpu_share || b->own_share > BUDGET_OWN_SHARE;
     if (b->count > SHORT)
         over |= share_between(b, newest - SHORT, newest) > 4 * b->limits.cpu_share;
     if (over) { /* what comes next is judged by itself */

@@ -33,11 +33,16 @@ struct budget {
     double processors;
     struct budget_sample samples[BUDGET_WINDOW]; /* newest last */
     unsigned count;
-    double share; /* over the samples, of the machine */
+    double share;     /* over the samples, of the machine */
+    double own_share; /* the same, of sonde itself, of one CPU */
 };
 
-/* Adds a sample, taken about once a second. True when it is too much: over the limit on average over five
- * seconds, or four times as much over two. After that the window begins anew. */
+/* Sonde drains rings in one thread: when that needs more of its CPU, rings fill, however many CPUs are idle.
+ */
+#define BUDGET_OWN_SHARE 0.9
+
+/* Adds a sample, taken about once a second. True when it is too much: over the limit, or BUDGET_OWN_SHARE, on
+ * average over five seconds, or four times the limit over two. After that the window begins anew. */
 bool budget_add(struct budget *budget, const struct budget_sample *sample);
 
 /* The index of the largest cost among those whose bit is set in on; -1 when there is none that costs

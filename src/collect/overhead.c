@@ -142,13 +142,18 @@ static void tell(struct session *session, const struct budget_sample *now, const
     session->step_count = MIN(session->step_count + 1, ARRAY_SIZE(session->steps));
     step->stopped = stopped;
     step->at_ns = now->time_ns - session->started_ns;
-    bool memory = now->memory_bytes > session->budget.limits.memory_bytes;
+    const struct budget *budget = &session->budget;
+    bool memory = now->memory_bytes > budget->limits.memory_bytes;
     snprintf(step->what, sizeof(step->what), "%s", what);
     if (memory)
         snprintf(step->why, sizeof(step->why),
                  "left out from %.1f s on: sonde used %.0f MB of memory, its budget is %.0f MB",
                  (double)step->at_ns / 1e9, (double)now->memory_bytes / (1 << 20),
                  (double)session->budget.limits.memory_bytes / (1 << 20));
+    else if (budget->own_share > BUDGET_OWN_SHARE && budget->share <= budget->limits.cpu_share)
+        snprintf(step->why, sizeof(step->why),
+                 "left out from %.1f s on: sonde itself took %.0f %% of a CPU, and can use no more than one",
+                 (double)step->at_ns / 1e9, budget->own_share * 100);
     else
         snprintf(step->why, sizeof(step->why),
                  "left out from %.1f s on: tracing took %.3g %% of all CPUs, its budget is %.3g %%",

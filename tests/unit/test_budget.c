@@ -71,6 +71,20 @@ static void four_times_as_much_is_noticed_sooner(void **state)
     assert_true(second(&b, &now, 900));
 }
 
+/* On a host with many CPUs a thread that has no time left is a small part of them. */
+static void sonde_has_one_cpu(void **state)
+{
+    (void)state;
+    struct budget b = {.limits = BUDGET_DEFAULTS, .processors = 64};
+    struct budget_sample now = {0};
+    for (int i = 0; i < 20; i++)
+        assert_false(second(&b, &now, 1700)); /* 850 ms of them its own */
+    for (int i = 0; i < 2; i++)
+        assert_false(second(&b, &now, 1900));
+    assert_true(second(&b, &now, 1900)); /* 910 on average */
+    assert_true(b.own_share > BUDGET_OWN_SHARE && b.share < b.limits.cpu_share);
+}
+
 static void memory_counts_at_once(void **state)
 {
     (void)state;
@@ -105,6 +119,7 @@ int main(void)
         cmocka_unit_test(five_seconds_above_it_are_too_much),
         cmocka_unit_test(what_is_below_it_goes_on_for_ever),
         cmocka_unit_test(four_times_as_much_is_noticed_sooner),
+        cmocka_unit_test(sonde_has_one_cpu),
         cmocka_unit_test(memory_counts_at_once),
         cmocka_unit_test(the_dearest_goes_first),
         cmocka_unit_test(a_record_costs_something),
