@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "collect/program.h"
 
-enum { ROUNDS = 600, FILL = 448 << 10 };
+enum { ROUNDS = 600, RING_BYTES = 512 << 10, FILL = 448 << 10 };
 
 static char *memory;     /* as the traced process has it */
 static _Atomic int turn; /* odd: the producer's */
@@ -33,7 +33,7 @@ static void fill_ring(void)
     struct sonde_thread *t = slot();
     records = 0;
     for (uint64_t end = t->head + FILL; t->head + size <= end;) {
-        uint64_t place = t->head & (SONDE_RING_BYTES - 1), room = SONDE_RING_BYTES - place;
+        uint64_t place = t->head & (RING_BYTES - 1), room = RING_BYTES - place;
         char *at = memory + 2 * SONDE_PAGE + place;
         if (room < size) {
             if (room >= sizeof(struct sonde_record))
@@ -84,7 +84,7 @@ static double show(const char *what, double *ns)
 /* Empties the ring, and copies it without looking. */
 static double copy_out(void)
 {
-    static char copy[SONDE_RING_BYTES];
+    static char copy[RING_BYTES];
     uint64_t begin = clock_monotonic_ns();
     memcpy(copy, memory + 2 * SONDE_PAGE, FILL);
     __asm__ volatile("" : : "r"(copy) : "memory");
@@ -93,6 +93,7 @@ static double copy_out(void)
 
 int main(int argc, char **argv)
 {
+    static const struct ring_geometry GEOMETRY = {1, RING_BYTES, 0, 0};
     static double drained[ROUNDS], copied[ROUNDS];
     struct ctf_writer *writer;
     struct clock_fit fit;
@@ -102,7 +103,7 @@ int main(int argc, char **argv)
     struct target *target = calloc(1, sizeof(*target));
     pthread_t producer;
     if (argc < 2 || !target || ctf_writer_create(argv[1], &writer, NULL) < 0 ||
-        ring_memory_new(SONDE_THREADS, SONDE_RING_BYTES, 2, &rings) < 0)
+        ring_memory_new(&GEOMETRY, &rings) < 0)
         return 1;
     memory =
         mmap(NULL, ring_memory_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, ring_memory_fd(rings), 0);

@@ -99,7 +99,7 @@ static struct probe_thread *prepare_probe(void)
                                      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (self == MAP_FAILED)
         return NULL;
-    self->shared.ring_mask = RING_BYTES - 1;
+    record_into(&self->shared, (char *)self + SONDE_PAGE, RING_BYTES);
     self->stream_fd = -1;
     probe_self = (struct probe_self){.thread = self, .attachment = 1};
     self->shared.owner = 1;

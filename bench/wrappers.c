@@ -71,7 +71,7 @@ static struct probe_thread *self;
 static void begin_thread(void)
 {
     memset(self, 0, SONDE_PAGE);
-    self->shared.ring_mask = RING_BYTES - 1;
+    record_into(&self->shared, (char *)self + SONDE_PAGE, RING_BYTES);
     self->shared.owner = 1;
     self->stream_fd = -1;
 }
@@ -100,6 +100,7 @@ static void empty_ring(void)
 {
     self->shared.head = self->shared.tail = 0;
     self->shared.writable = RING_BYTES;
+    self->shared.lap = self->shared.ring;
 }
 
 PROGRAM static void run_stepped(const struct scene *scene)

@@ -83,6 +83,40 @@ static void missing_io_uring(json_t *missing, const struct sonde_shared *shared)
                                     why, "remedy", "Start the program with UV_USE_IO_URING=0."));
 }
 
+/* Limits of sonde's own that the program has reached. */
+static void missing_limits(json_t *missing, const struct program *program, const struct sonde_shared *shared)
+{
+    char why[200];
+    if (shared->threads_without_slot) {
+        snprintf(why, sizeof(why),
+                 "%u of its threads found no room: sonde traces %d threads of a process at a time",
+                 shared->threads_without_slot, SONDE_THREADS);
+        json_array_append_new(
+            missing,
+            json_pack("{s:s, s:s, s:s}", "what", "what some of its threads did", "why", why, "remedy",
+                      "Use smaller thread pools, or several processes; what was lost is counted as "
+                      "no-thread-slot."));
+    }
+    if (shared->descriptors_beyond) {
+        snprintf(why, sizeof(why),
+                 "sonde follows descriptors below %d, and those with higher numbers were used %u times",
+                 SONDE_DESCRIPTORS, shared->descriptors_beyond);
+        json_array_append_new(missing,
+                              json_pack("{s:s, s:s, s:s}", "what", "some of its connections", "why", why,
+                                        "remedy", "Use several processes with fewer connections each."));
+    }
+    if (program->losses[SONDE_loss_reason_ring_full]) {
+        unsigned full = 0;
+        for (uint32_t i = 0; i < program->thread_count; i++)
+            full += program->threads[i].lost_full > 0;
+        snprintf(why, sizeof(why), "rings of %u of its threads were full before sonde could empty them",
+                 full);
+        json_array_append_new(missing,
+                              json_pack("{s:s, s:s, s:s}", "what", "some of its events", "why", why, "remedy",
+                                        "Leave sonde a CPU, or record less with --level requests."));
+    }
+}
+
 /* What could not be hooked or found, without the fields that the probe found on live objects, and with those
  * that it dropped there. */
 static json_t *missing_array(const struct session *session, const struct program *program,
@@ -108,6 +142,7 @@ static json_t *missing_array(const struct session *session, const struct program
     missing_contexts(missing, shared);
     missing_functions(missing, session, program, shared);
     missing_io_uring(missing, shared);
+    missing_limits(missing, program, shared);
     if (program->calls_barred)
         json_array_append_new(
             missing,
@@ -150,8 +185,11 @@ static json_t *process_object(const struct session *session, const struct progra
     for (uint32_t i = 0; i < program->thread_count; i++) {
         struct ring_counts counts;
         ring_counts(program->threads[i].ring, &counts);
-        json_array_append_new(threads, json_pack("{s:i, s:I}", "tid", (int)program->threads[i].tid,
-                                                 "events_written", (json_int_t)counts.written));
+        json_array_append_new(threads,
+                              json_pack("{s:i, s:I, s:i, s:i}", "tid", (int)program->threads[i].tid,
+                                        "events_written", (json_int_t)counts.written, "ring_kb",
+                                        (int)(ring_size(program->threads[i].ring) >> 10), "fullest_percent",
+                                        (int)(program->threads[i].fullest * 100 / 256)));
     }
     return json_pack(
         "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:{s:i, s:I, s:I}, s:o, s:o, s:o, s:o}",
@@ -247,6 +285,13 @@ static json_t *session_missing_array(const struct session *session)
                                                  "garbage collection, the kernel's side",
                                                  "why", "the level of the recording was 'requests'", "remedy",
                                                  "--level usual records them, SIGUSR1 from then on."));
+    struct ctf_totals totals;
+    ctf_writer_totals(session->writer, &totals);
+    if (totals.write_error == -EMFILE || totals.write_error == -ENFILE)
+        json_array_append_new(
+            missing, json_pack("{s:s, s:s, s:s}", "what", "events of some threads", "why",
+                               "sonde may not have as many files open as there are threads", "remedy",
+                               "Raise its hard limit: `ulimit -Hn`, LimitNOFILE= of its unit."));
     session_add_dropped(session, missing);
     return missing;
 }

@@ -66,13 +66,14 @@ size_t program_rings_mapped(const struct proc *proc, uint64_t *ret_rings, size_t
 
 int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem)
 {
-    enum { READY = 6 }; /* a Node process soon has its main thread and four of a pool */
-    int r = ring_memory_new(SONDE_THREADS, SONDE_RING_BYTES, READY, ret_rings);
+    static const struct ring_geometry GEOMETRY = {SONDE_THREADS, SONDE_SMALL_BYTES, SONDE_THREADS,
+                                                  SONDE_LARGE_BYTES};
+    int r = ring_memory_new(&GEOMETRY, ret_rings);
     if (r >= 0)
         return 0;
     problem_set(problem, r, "process %d: no memory for its rings can be made: %s", pid, strerror(-r));
     if (r == -EFBIG)
-        problem_remedy(problem, "Sonde's limit on the size of files is too small for 65 MB of shared memory: "
+        problem_remedy(problem, "Sonde's limit on the size of files is too small for 66 MB of shared memory: "
                                 "`ulimit -f`, prlimit(1) or LimitFSIZE= of its unit.");
     return r;
 }
@@ -170,12 +171,28 @@ uint64_t program_events_written(const struct program *program)
 
 /* ---- threads and their rings ---- */
 
-void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid)
+int program_thread_sched(const struct program *program, struct program_thread *t)
 {
     char name[48];
-    t->tid = tid;
-    snprintf(name, sizeof(name), "task/%u/schedstat", tid);
-    t->sched_fd = proc_file_open(program->proc, name, O_RDONLY);
+    if (t->sched_fd < 0 && t->tid) {
+        snprintf(name, sizeof(name), "task/%u/schedstat", t->tid);
+        t->sched_fd = proc_file_open(program->proc, name, O_RDONLY);
+    }
+    return t->sched_fd;
+}
+
+static void close_sched(struct program_thread *t)
+{
+    if (t->sched_fd >= 0)
+        close(t->sched_fd);
+    t->sched_fd = -1;
+}
+
+void program_close_scheds(struct program *program)
+{
+    enum { FEW = 16 };
+    for (uint32_t i = 0; program->thread_count > FEW && i < program->thread_count; i++)
+        close_sched(&program->threads[i]);
 }
 
 /* What a thread is called in the innermost PID namespace; *ret_levels how many it is in from ours on. 0 when
@@ -227,7 +244,7 @@ bool program_thread_gone(const struct program *program, struct program_thread *t
             return false;
         if (!tid)
             return ++t->missed > 1; /* a look into /proc may overlook a thread while others end */
-        program_thread_open(program, t, tid);
+        t->tid = tid;
     }
     if (proc_has_thread(program->proc, (pid_t)t->tid) || errno != ENOENT)
         return false;
@@ -238,11 +255,10 @@ static void thread_begins(struct program *program, uint32_t slot, uint32_t owner
 {
     struct program_thread *t = &program->threads[slot];
     t->owner = owner;
-    t->missed = 0;
+    t->missed = t->fullest = 0;
     t->ring = ring_memory_slot(program->rings, slot);
-    uint32_t tid = 0;
-    (void)host_tid(program, owner, &tid);
-    program_thread_open(program, t, tid);
+    t->tid = 0;
+    (void)host_tid(program, owner, &t->tid);
 }
 
 /* Slots that were claimed since we last looked. */
@@ -268,6 +284,7 @@ static unsigned drain_thread(struct program *program, struct program_thread *t, 
     if (fullness && !t->stream && ctf_stream_open(writer, (uint32_t)program->pid, t->tid, &t->stream) < 0)
         return 0; /* out of memory: the ring keeps them as long as it can */
     t->drained |= fullness > 0;
+    t->fullest = MAX(t->fullest, fullness);
     while (fullness && ring_drain_next(&drain, &record)) {
         ctf_stream_write(t->stream, record.id, clock_fit_ns(fit, record.end_tsc),
                          clock_fit_duration_ns(fit, record.end_tsc, record.duration), record.payload,
@@ -292,8 +309,7 @@ unsigned program_drain(struct program *program, struct ctf_writer *writer, const
         if (owner && owner != t->owner) { /* the slot was given to another thread */
             ctf_stream_free(t->stream);
             t->stream = NULL;
-            if (t->sched_fd >= 0)
-                close(t->sched_fd);
+            close_sched(t);
             thread_begins(program, i, owner);
         }
         unsigned fullness = drain_thread(program, t, writer, fit);

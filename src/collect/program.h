@@ -22,6 +22,7 @@ struct program_thread {
     uint32_t tid;      /* in our PID namespace; 0 when it ended before we looked */
     uint32_t owner;    /* the same in its own, as it stands in the slot */
     uint32_t missed;   /* times that it was not found among the process's */
+    unsigned fullest;  /* that its ring was, in parts of 256 */
     bool drained;      /* records of it have arrived since the last tick */
     uint64_t shown_ns; /* when it was last seen to do something */
     uint64_t sched_read_ns, sched_read_run_ns, sched_read_wait_ns; /* schedstat, as read last, and when */
@@ -29,7 +30,7 @@ struct program_thread {
     uint64_t lost_full, lost_signal, lost_depth; /* already reported */
     uint64_t unreadable;
     uint64_t written_before;              /* by threads that had the slot before */
-    int sched_fd;                         /* /proc/PID/task/TID/schedstat, -1 when it cannot be read */
+    int sched_fd;                         /* /proc/PID/task/TID/schedstat, -1 while it is not open */
     uint64_t sched_run_ns, sched_wait_ns; /* last told */
     uint64_t sched_told_ns;
     uint64_t stall_start_tsc; /* the open callback that was looked into last */
@@ -122,8 +123,11 @@ size_t program_rings_mapped(const struct proc *proc, uint64_t *ret_rings, size_t
 /* Moves all finished records into the streams. Returns how full the fullest ring was, in parts of 256. */
 unsigned program_drain(struct program *program, struct ctf_writer *writer, const struct clock_fit *fit);
 
-/* Says which thread t is, and opens its schedstat. */
-void program_thread_open(const struct program *program, struct program_thread *t, uint32_t tid);
+/* Its schedstat, opened when it is needed; -1 when it cannot be. */
+int program_thread_sched(const struct program *program, struct program_thread *t);
+
+/* Gives back the descriptors that are open for reading, when there are many threads. */
+void program_close_scheds(struct program *program);
 
 /* Has the thread certainly ended, while the process lives? */
 bool program_thread_gone(const struct program *program, struct program_thread *t);

@@ -20,9 +20,10 @@
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
 #endif
 
-/* Slots with pages beyond those that are claimed: half as many again, so that a burst of new threads finds
- * its slots, but not a process with few threads a great deal of memory. */
-enum { SPARE_MIN = 2 };
+/* Large rings that are ready beyond those that are taken: at first, then half as many again, so that threads
+ * that begin to record much find theirs, but an idle process has no great deal of memory. Of slots the same,
+ * where there was no memory for all of them at first. */
+enum { LARGE_AT_FIRST = 3, SPARE_MIN = 2 };
 
 /* Of a ring, at a time: much of the first-level cache. */
 enum { COPY_BYTES = 16 << 10 };
@@ -33,16 +34,19 @@ static const uint64_t CLOCK_SLACK_TICKS = 1 << 24;
 struct ring {
     struct ring_memory *memory;
     struct sonde_thread *shared;
-    const uint8_t *bytes; /* of the ring, in shared memory */
-    uint64_t tail;        /* ours; what stands in the shared memory is for the probe */
+    uint64_t tail;     /* ours; what stands in the shared memory is for the probe */
+    uint64_t moved_at; /* the position from which on it is in its large ring */
+    uint32_t large;    /* the number of that + 1; 0: it has its small one */
 };
 
 struct ring_memory {
     int fd;
     struct sonde_shared *shared;
-    size_t size, slot_bytes;
-    uint32_t slots, ring_bytes, ready;
+    struct ring_geometry geometry;
+    size_t size, slot_bytes, large_at, resident;
+    uint32_t slots_ready, large_ready;
     uint64_t inode;
+    bool taken[SONDE_THREADS]; /* a large ring, by one of the rings */
     struct ring rings[SONDE_THREADS];
 };
 
@@ -84,33 +88,57 @@ static int set_size(int fd, size_t size)
     return r;
 }
 
-static int make_ready(struct ring_memory *memory, uint32_t slots)
+static int get_pages(struct ring_memory *memory, size_t from, size_t bytes)
 {
     enum { ATTEMPTS = 10 };
-    size_t from = memory->ready ? SONDE_PAGE + memory->ready * memory->slot_bytes : 0,
-           to = SONDE_PAGE + slots * memory->slot_bytes;
     int r = -EINTR;
     for (int i = 0; i < ATTEMPTS && r == -EINTR; i++)
-        r = fallocate(memory->fd, 0, (off_t)from, (off_t)(to - from)) < 0 ? -errno : 0;
+        r = fallocate(memory->fd, 0, (off_t)from, (off_t)bytes) < 0 ? -errno : 0;
+    memory->resident += r < 0 ? 0 : bytes;
+    return r;
+}
+
+/* Gives pages to as many pieces, up to want, as there is memory for: all at once, or half as many, and so on.
+ * *ready grows by those. */
+static int make_ready(struct ring_memory *memory, size_t at, size_t piece_bytes, uint32_t want,
+                      uint32_t *ready)
+{
+    int r = -EINVAL;
+    for (uint32_t more = want - *ready; r < 0 && more; more /= 2) {
+        r = get_pages(memory, at + *ready * piece_bytes, more * piece_bytes);
+        *ready += r < 0 ? 0 : more;
+    }
+    return r;
+}
+
+static int make_slots_ready(struct ring_memory *memory, uint32_t want)
+{
+    int r = make_ready(memory, SONDE_PAGE, memory->slot_bytes, want, &memory->slots_ready);
     if (r < 0)
         return r;
-    memory->ready = slots;
-    __atomic_store_n(&memory->shared->slots_ready, slots, __ATOMIC_RELEASE);
+    __atomic_store_n(&memory->shared->slots_ready, memory->slots_ready, __ATOMIC_RELEASE);
     __atomic_fetch_add(&memory->shared->slots_offered, 1, __ATOMIC_RELEASE);
     return 0;
 }
 
-int ring_memory_new(uint32_t slots, uint32_t ring_bytes, uint32_t ready_slots,
-                    struct ring_memory **ret_memory)
+static int make_large_ready(struct ring_memory *memory, uint32_t want)
+{
+    int r = make_ready(memory, memory->large_at, memory->geometry.large_bytes, want, &memory->large_ready);
+    __atomic_store_n(&memory->shared->large_ready, memory->large_ready, __ATOMIC_RELEASE);
+    return r;
+}
+
+int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **ret_memory)
 {
     struct ring_memory *memory = calloc(1, sizeof(*memory));
     if (!memory)
         return -ENOMEM;
     find_strings();
-    memory->slots = MIN(slots, (uint32_t)SONDE_THREADS);
-    memory->ring_bytes = ring_bytes;
-    memory->slot_bytes = SONDE_PAGE + (size_t)ring_bytes;
-    memory->size = SONDE_PAGE + memory->slots * memory->slot_bytes;
+    struct ring_geometry *g = &memory->geometry;
+    *g = *geometry;
+    memory->slot_bytes = SONDE_PAGE + (size_t)g->small_bytes;
+    memory->large_at = SONDE_PAGE + g->slots * memory->slot_bytes;
+    memory->size = memory->large_at + (size_t)g->large_rings * g->large_bytes;
     memory->shared = MAP_FAILED;
     memory->fd = memfd_create("sonde", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (memory->fd < 0 && errno == EINVAL)
@@ -128,20 +156,26 @@ int ring_memory_new(uint32_t slots, uint32_t ring_bytes, uint32_t ready_slots,
     if (r == 0)
         (void)madvise(memory->shared, memory->size, MADV_DONTDUMP);
     if (r == 0)
-        r = make_ready(memory, MIN(MAX(ready_slots, 1u), memory->slots));
+        r = get_pages(memory, 0, SONDE_PAGE);
+    if (r == 0)
+        r = make_slots_ready(memory, g->slots);
     if (r < 0) {
         ring_memory_free(memory);
         return r;
     }
     struct sonde_shared *s = memory->shared;
+    for (uint32_t i = 0; i < g->slots; i++) {
+        char *at = (char *)s + SONDE_PAGE + i * memory->slot_bytes;
+        memory->rings[i] = (struct ring){.memory = memory, .shared = (struct sonde_thread *)at};
+    }
     s->magic = SONDE_SHARED_MAGIC;
     s->version = SONDE_SHARED_VERSION;
-    s->ring_bytes = ring_bytes;
-    s->thread_slots = memory->slots;
-    for (uint32_t i = 0; i < memory->slots; i++) {
-        char *at = (char *)s + SONDE_PAGE + i * memory->slot_bytes;
-        memory->rings[i] = (struct ring){memory, (struct sonde_thread *)at, (uint8_t *)at + SONDE_PAGE, 0};
-    }
+    s->thread_slots = g->slots;
+    s->small_bytes = g->small_bytes;
+    s->large_bytes = g->large_bytes;
+    s->large_at = memory->large_at;
+    s->large_rings = g->large_rings;
+    (void)ring_memory_extend(memory); /* no memory for large rings: it is tried again */
     *ret_memory = memory;
     return 0;
 }
@@ -185,25 +219,38 @@ void ring_memory_bar_calls(struct ring_memory *memory, bool barred)
 
 uint64_t ring_memory_resident(const struct ring_memory *memory)
 {
-    return SONDE_PAGE + (uint64_t)memory->ready * memory->slot_bytes;
+    return memory->resident;
+}
+
+static uint32_t want_ready(uint32_t used, uint32_t all)
+{
+    return MIN(used + MAX(used / 2, (uint32_t)SPARE_MIN), all);
+}
+
+static uint32_t large_used(const struct ring_memory *memory)
+{
+    return MIN(READ_ONCE(memory->shared->large_used), memory->large_ready);
 }
 
 int ring_memory_extend(struct ring_memory *memory)
 {
-    uint32_t used = ring_memory_slots_used(memory), want = used + MAX(used / 2, (uint32_t)SPARE_MIN);
-    want = MIN(want, memory->slots);
-    return want > memory->ready ? make_ready(memory, want) : 0;
+    uint32_t slots = want_ready(ring_memory_slots_used(memory), memory->geometry.slots),
+             large = MAX(want_ready(large_used(memory), memory->geometry.large_rings),
+                         MIN(memory->geometry.large_rings, (uint32_t)LARGE_AT_FIRST));
+    int r = slots > memory->slots_ready ? make_slots_ready(memory, slots) : 0;
+    int s = large > memory->large_ready ? make_large_ready(memory, large) : 0;
+    return r < 0 ? r : s;
 }
 
 uint32_t ring_memory_slots_used(const struct ring_memory *memory)
 {
     uint32_t used = __atomic_load_n(&memory->shared->slots_used, __ATOMIC_ACQUIRE);
-    return MIN(used, memory->ready);
+    return MIN(used, memory->slots_ready);
 }
 
 struct ring *ring_memory_slot(struct ring_memory *memory, uint32_t slot)
 {
-    return slot < memory->ready ? &memory->rings[slot] : NULL;
+    return slot < memory->slots_ready ? &memory->rings[slot] : NULL;
 }
 
 void ring_memory_header(const struct ring_memory *memory, struct sonde_shared *ret_header)
@@ -265,27 +312,76 @@ bool ring_open_span(const struct ring *ring, uint32_t depth, struct sonde_open_s
 
 /* ---- draining ---- */
 
+uint64_t ring_size(const struct ring *ring)
+{
+    const struct ring_geometry *g = &ring->memory->geometry;
+    return ring->large ? g->large_bytes : g->small_bytes;
+}
+
+/* Has it moved since? Read after head: it is as new as the newest record then. What no probe of ours says is
+ * not believed: a ring that another one has, or one without pages. */
+static void read_move(struct ring *ring, uint64_t head)
+{
+    struct ring_memory *memory = ring->memory;
+    uint32_t large = __atomic_load_n(&ring->shared->large, __ATOMIC_ACQUIRE);
+    uint64_t at = READ_ONCE(ring->shared->moved_at);
+    if (ring->large || !large || large > memory->large_ready || memory->taken[large - 1] || at < ring->tail ||
+        at > head || at % 8)
+        return;
+    memory->taken[large - 1] = true;
+    ring->large = large;
+    ring->moved_at = at;
+}
+
+/* The ring that the next record is in, and how far that goes. */
+static void enter_ring(struct ring_drain *drain)
+{
+    const struct ring *ring = drain->ring;
+    const struct ring_memory *memory = ring->memory;
+    bool moves = ring->large && drain->tail < ring->moved_at;
+    if (ring->large && !moves) {
+        drain->bytes = (const uint8_t *)memory->shared + memory->large_at +
+                       (size_t)(ring->large - 1) * memory->geometry.large_bytes;
+        drain->size = memory->geometry.large_bytes;
+        drain->begin = ring->moved_at;
+    } else {
+        drain->bytes = (const uint8_t *)ring->shared + SONDE_PAGE;
+        drain->size = memory->geometry.small_bytes;
+        drain->begin = 0;
+    }
+    drain->stop = moves ? MIN(ring->moved_at, drain->head) : drain->head;
+    drain->at = drain->end = NULL;
+}
+
 unsigned ring_drain_begin(struct ring *ring, struct ring_drain *ret_drain)
 {
-    uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE), size = ring->memory->ring_bytes;
-    *ret_drain = (struct ring_drain){.ring = ring, .tail = ring->tail, .head = head};
-    if (head == ring->tail)
+    const struct ring_memory *memory = ring->memory;
+    const struct ring_geometry *g = &memory->geometry;
+    uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE), tail = ring->tail;
+    read_move(ring, head);
+    *ret_drain = (struct ring_drain){.ring = ring, .tail = tail, .head = head};
+    if (head == tail)
         return 0;
-    if (head < ring->tail || head - ring->tail > size || head % 8) { /* not what our probe does */
+    uint64_t moved_at = ring->large ? MAX(ring->moved_at, tail) : head; /* of what is unread */
+    if (head < moved_at || moved_at < tail || moved_at - tail > g->small_bytes ||
+        head - tail > ring_size(ring) || head % 8) { /* not what our probe does */
         ret_drain->unreadable = 1;
         ret_drain->tail = head;
         return 0;
     }
-    return (unsigned)MAX((head - ring->tail) * 256 / size, 1u);
+    enter_ring(ret_drain);
+    bool may_move = !ring->large && large_used(memory) < memory->large_ready;
+    uint64_t room = may_move ? g->large_bytes : ring_size(ring);
+    return (unsigned)MAX((head - tail) * 256 / room, 1u);
 }
 
 /* Copies what there is from tail on, as far as it goes without a gap. */
 static void refill(struct ring_drain *drain)
 {
     static _Thread_local _Alignas(64) uint8_t copy[COPY_BYTES];
-    uint64_t size = drain->ring->memory->ring_bytes, place = drain->tail & (size - 1);
-    size_t have = (size_t)MIN(MIN(drain->head - drain->tail, size - place), (uint64_t)COPY_BYTES);
-    copy_shared(copy, drain->ring->bytes + place, have);
+    uint64_t place = (drain->tail - drain->begin) & (drain->size - 1);
+    size_t have = (size_t)MIN(MIN(drain->stop - drain->tail, drain->size - place), (uint64_t)COPY_BYTES);
+    copy_shared(copy, drain->bytes + place, have);
     drain->copied_tsc = __rdtsc();
     drain->at = copy;
     drain->end = copy + have;
@@ -325,16 +421,17 @@ static bool give_up(struct ring_drain *drain)
 /* Over what fills the ring to its end. */
 static void skip_to_start(struct ring_drain *drain, uint64_t room)
 {
-    drain->tail = MIN(drain->tail + room, drain->head);
+    drain->tail = MIN(drain->tail + room, drain->stop);
     drain->at = drain->end = NULL;
 }
 
 bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record)
 {
-    const uint64_t ring_bytes = drain->ring->memory->ring_bytes;
     struct sonde_record header;
     while (drain->tail < drain->head) {
-        uint64_t place = drain->tail & (ring_bytes - 1), room = ring_bytes - place;
+        if (drain->tail >= drain->stop)
+            enter_ring(drain);
+        uint64_t place = (drain->tail - drain->begin) & (drain->size - 1), room = drain->size - place;
         if (room < sizeof(header)) {
             skip_to_start(drain, room);
             continue;

@@ -20,11 +20,15 @@
 struct ring_memory; /* of one process */
 struct ring;        /* of one thread slot in it */
 
-/* Makes the memory for slots threads (at most SONDE_THREADS) with rings of ring_bytes (a power of two, at
- * least a page), all of it or, with ready_slots below slots, at first that many. -ENOMEM, -ENOSPC, or what
- * memfd_create(2) says. */
-int ring_memory_new(uint32_t slots, uint32_t ring_bytes, uint32_t ready_slots,
-                    struct ring_memory **ret_memory);
+/* Each of slots threads (at most SONDE_THREADS) has a small ring from the start; there is room for
+ * large_rings (at most SONDE_THREADS) that threads can move into. Sizes are powers of two, at least a page.
+ */
+struct ring_geometry {
+    uint32_t slots, small_bytes, large_rings, large_bytes;
+};
+
+/* Makes the memory. -ENOMEM, -ENOSPC when there is none for a single slot, or what memfd_create(2) says. */
+int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **ret_memory);
 void ring_memory_free(struct ring_memory *memory);
 
 /* The memfd, to be handed to the process; the memory keeps it. Its size in bytes, and its inode. */
@@ -41,8 +45,9 @@ void ring_memory_bar_calls(struct ring_memory *memory, bool barred);
 /* Bytes of pages that sonde holds for it. */
 uint64_t ring_memory_resident(const struct ring_memory *memory);
 
-/* Moves the mark of slots with pages ahead of those that are claimed. Cheap when there is nothing to do. A
- * failure (-ENOSPC, -ENOMEM) leaves threads without a slot, which the probe counts; it is tried again. */
+/* Makes large rings ready, and slots for which there was no memory at first, ahead of those that are taken.
+ * Cheap when there is nothing to do. A failure (-ENOSPC, -ENOMEM) leaves threads without, who count what they
+ * lose; it is tried again. */
 int ring_memory_extend(struct ring_memory *memory);
 
 /* How many slots were ever claimed, bounded by the geometry; and one of them. */
@@ -56,6 +61,9 @@ void ring_memory_header(const struct ring_memory *memory, struct sonde_shared *r
 
 /* The thread that has it, by its number in its own PID namespace; 0 nobody. */
 uint32_t ring_owner(const struct ring *ring);
+
+/* The size in bytes of the ring that the thread uses, as far as it is known. */
+uint64_t ring_size(const struct ring *ring);
 
 /* Gives the slot of owner, which has ended, to whoever comes next. False while records wait to be drained, or
  * when it is another's already. */
@@ -89,13 +97,16 @@ struct ring_record {
 struct ring_drain {
     struct ring *ring;
     uint64_t tail, head;
-    const uint8_t *at, *end; /* of the copy, from tail on */
-    uint64_t copied_tsc;     /* when it was made */
-    uint64_t unreadable;     /* records, or the rest of a ring, that no probe of ours writes */
+    const uint8_t *bytes;       /* the ring that tail is in, its size and the position at which it began */
+    uint64_t size, begin, stop; /* and to which it is read */
+    const uint8_t *at, *end;    /* of the copy, from tail on */
+    uint64_t copied_tsc;        /* when it was made */
+    uint64_t unreadable;        /* records, or the rest of a ring, that no probe of ours writes */
 };
 
 /* Finds what there is to drain; returns how full the ring was, in parts of 256 (at least 1), 0: empty or
- * unreadable. Then ring_drain_next() until it says false, then ring_drain_end(), which gives the room back.
+ * unreadable. A small ring counts with the large one that is ready for it. Then ring_drain_next() until it
+ * says false, then ring_drain_end(), which gives the room back.
  */
 unsigned ring_drain_begin(struct ring *ring, struct ring_drain *ret_drain);
 bool ring_drain_next(struct ring_drain *drain, struct ring_record *ret_record);

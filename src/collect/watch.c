@@ -16,10 +16,12 @@
 /* ---- processor time ---- */
 
 /* /proc/PID/task/TID/schedstat: time on a processor, time waiting for one (ns), slices. */
-static bool read_sched(const struct program_thread *t, uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
+static bool read_sched(const struct program *program, struct program_thread *t, uint64_t *ret_run_ns,
+                       uint64_t *ret_wait_ns)
 {
     char line[128];
-    ssize_t n = t->sched_fd >= 0 ? pread(t->sched_fd, line, sizeof(line) - 1, 0) : -1;
+    int fd = program_thread_sched(program, t);
+    ssize_t n = fd >= 0 ? pread(fd, line, sizeof(line) - 1, 0) : -1;
     if (n <= 0)
         return false;
     line[n] = '\0';
@@ -30,11 +32,11 @@ static bool read_sched(const struct program_thread *t, uint64_t *ret_run_ns, uin
 }
 
 /* The same once a tick, however many want it. */
-static bool read_sched_at(struct program_thread *t, uint64_t now_ns, uint64_t *ret_run_ns,
-                          uint64_t *ret_wait_ns)
+static bool read_sched_at(const struct program *program, struct program_thread *t, uint64_t now_ns,
+                          uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
 {
     if (t->sched_read_ns != now_ns) {
-        if (!read_sched(t, &t->sched_read_run_ns, &t->sched_read_wait_ns))
+        if (!read_sched(program, t, &t->sched_read_run_ns, &t->sched_read_wait_ns))
             return false;
         t->sched_read_ns = now_ns;
     }
@@ -47,7 +49,7 @@ static void tell_sched(struct session *session, struct program *program, struct 
                        uint64_t now_ns, bool certainly)
 {
     uint64_t run_ns, wait_ns;
-    if (!read_sched_at(t, now_ns, &run_ns, &wait_ns))
+    if (!read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
         return;
     bool changed = run_ns != t->sched_run_ns || wait_ns != t->sched_wait_ns;
     bool due = wait_ns - t->sched_wait_ns > NS_PER_MS || run_ns - t->sched_run_ns > 4 * NS_PER_MS ||
@@ -324,7 +326,7 @@ static void look_into(struct session *session, struct program *program, struct p
     char state = thread_state(program, t);
     if (stall_sample(session->sampler, program->proc, (pid_t)t->tid, &report, NULL) < 0)
         return;
-    if (read_sched(t, &run_ns, &wait_ns))
+    if (read_sched(program, t, &run_ns, &wait_ns))
         run_ns -= MIN(run_ns, t->stall_run_ns);
     struct sonde_open_span open;
     /* In a system call and yet runnable: it was taken off its processor there, and waits for nothing of its
@@ -348,10 +350,10 @@ static const uint64_t GLANCE_RUN_NS = NS_PER_MS / 2;
 static const double GLANCE_LOAD = 0.6;
 enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
 
-static void weigh_load(struct program_thread *t, uint64_t now_ns)
+static void weigh_load(const struct program *program, struct program_thread *t, uint64_t now_ns)
 {
     uint64_t run_ns, wait_ns;
-    if (!read_sched_at(t, now_ns, &run_ns, &wait_ns))
+    if (!read_sched_at(program, t, now_ns, &run_ns, &wait_ns))
         return;
     t->running = run_ns - t->load_run_ns >= GLANCE_RUN_NS;
     if (t->load_ns && now_ns > t->load_ns)
@@ -396,7 +398,7 @@ static void watch_thread(struct session *session, struct program *program, struc
         t->stall_samples = 0;
         t->stall_noted_ns = 0;
         uint64_t wait_ns;
-        if (!read_sched(t, &t->stall_run_ns, &wait_ns))
+        if (!read_sched(program, t, &t->stall_run_ns, &wait_ns))
             t->stall_run_ns = 0;
         tell_sched(session, program, t, now_ns, true);
     }
@@ -444,12 +446,12 @@ static void watch_unseen(struct session *session, struct program *program, uint6
         return;
     }
     t->glances++;
-    if (t->sched_fd < 0) {
-        program_thread_open(program, t, (uint32_t)program->pid);
-        (void)read_sched(t, &t->stall_run_ns, &t->sched_wait_ns);
+    if (!t->tid) {
+        t->tid = (uint32_t)program->pid;
+        (void)read_sched(program, t, &t->stall_run_ns, &t->sched_wait_ns);
         t->stall_next_ns = program->started_ns + 2 * session->options.stall_ns;
     }
-    if (now_ns < t->stall_next_ns || !read_sched(t, &run_ns, &wait_ns) ||
+    if (now_ns < t->stall_next_ns || !read_sched(program, t, &run_ns, &wait_ns) ||
         (shown && (t->glances < LOOKS_MIN || elapsed_ns < NOTE_MS * NS_PER_MS)))
         return;
     double load = (double)(run_ns - t->stall_run_ns + wait_ns - t->sched_wait_ns) / (double)elapsed_ns;
@@ -502,6 +504,7 @@ void session_tend_rest(struct session *session, struct program *program, uint64_
         if (ring_owner(t->ring) && shows_itself(session, t, now_ns) && t->shown_ns > t->sched_told_ns)
             tell_sched(session, program, t, now_ns, true);
     }
+    program_close_scheds(program);
 }
 
 void session_tend(struct session *session, uint64_t now_ns)
@@ -530,7 +533,7 @@ void session_tend(struct session *session, uint64_t now_ns)
             if (shows || (awake && now_ns - t->sched_read_ns > UNSHOWN_GAP_NS))
                 tell_sched(session, program, t, now_ns, false);
             if (shows && program_runs_callbacks(program) && ring_open_count(t->ring))
-                weigh_load(t, now_ns);
+                weigh_load(program, t, now_ns);
             watch_thread(session, program, t, now_ns);
         }
     }

@@ -53,6 +53,13 @@ static void tell_connection(struct probe_thread *self, int fd, struct descriptor
            .fd = fd, .local_port = local.port, .peer_port = peer.port, .family = local.family);
 }
 
+struct descriptor *descriptor_refuse(int fd)
+{
+    if (fd >= DESCRIPTORS)
+        __atomic_fetch_add(&probe_shared->descriptors_beyond, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
 struct descriptor *descriptor_get(int fd)
 {
     return (unsigned)fd < DESCRIPTORS && descriptors[fd].key ? &descriptors[fd] : NULL;

@@ -154,12 +154,6 @@ _Static_assert(offsetof(struct probe_thread, read_number) + sizeof(uint64_t *) <
                        offsetof(struct sonde_thread, head),
                "what every hook needs is on the first cache line");
 
-/* The thread's ring stands behind its page. */
-static inline char *probe_ring(struct probe_thread *self)
-{
-    return (char *)self + SONDE_PAGE;
-}
-
 /* Written by sonde before any hook is active. */
 EXPORTED extern struct sonde_config sonde_config;
 
@@ -167,6 +161,13 @@ EXPORTED extern struct sonde_config sonde_config;
 
 /* The memory shared with sonde. */
 extern struct sonde_shared *probe_shared;
+
+/* The large rings in it, as sonde made them: what stands there may have been overwritten since. */
+struct probe_large {
+    char *at;
+    uint64_t ring_bytes, rings;
+};
+extern struct probe_large probe_large;
 
 /* A system call that a hook makes for us, as long as none can do harm; else a negative number. */
 #define OWN_CALL(number, ...)                                                 \
@@ -232,27 +233,60 @@ static inline bool probe_stale(const struct probe_thread *self)
 
 /* ---- records ---- */
 
-/* Finds out how far records may reach now: to the end of the ring, or to what sonde has not read yet. A
- * record that does not fit before the end begins at the start (*head moves there). False (and counted) when
- * the ring is full. */
-static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thread *self, uint64_t size,
-                                                                uint64_t *head)
+/* The ring that the thread writes into from now on. */
+static inline void record_into(struct sonde_thread *t, void *ring, uint64_t ring_bytes)
 {
-    struct sonde_thread *t = &self->shared;
-    uint64_t ring = (uint64_t)self->shared.ring_mask + 1, place = *head & self->shared.ring_mask,
-             room = ring - place;
-    uint64_t fill = size > room ? room : 0;
-    uint64_t limit = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE) + ring;
-    if (*head + fill + size > limit) {
+    t->ring = (uintptr_t)ring;
+    t->ring_mask = ring_bytes - 1;
+}
+
+/* The next large ring that is ready, from 1 on; 0: there is none. */
+static inline uint32_t take_large_ring(void)
+{
+    uint32_t *next = &probe_shared->large_used, used = __atomic_load_n(next, __ATOMIC_RELAXED);
+    while (used < __atomic_load_n(&probe_shared->large_ready, __ATOMIC_ACQUIRE) && used < probe_large.rings)
+        if (__atomic_compare_exchange_n(next, &used, used + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return used + 1;
+    return 0;
+}
+
+/* The ring is full: from a small one into a large one. False (and counted): there is none, or the thread has
+ * one. */
+static __attribute__((noinline, cold, unused)) bool record_move(struct sonde_thread *t, uint64_t head)
+{
+    uint32_t large = t->large ? 0 : take_large_ring();
+    if (!large) {
         t->lost_full++;
         compiler_barrier();
         t->busy = 0;
         return false;
     }
+    record_into(t, probe_large.at + (large - 1) * probe_large.ring_bytes, probe_large.ring_bytes);
+    t->moved_at = head;
+    __atomic_store_n(&t->large, large, __ATOMIC_RELEASE);
+    t->lap = t->ring - head;
+    t->writable = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE) + probe_large.ring_bytes;
+    return true;
+}
+
+/* Finds out how far records may reach now: to the end of the ring, or to what sonde has not read yet. A
+ * record that does not fit before the end begins at the start (*head moves there). False (and counted) when
+ * the ring is full and there is no larger one.
+ * Its variables stay in memory: for each register that is changed here, those who record save one. */
+static __attribute__((noinline, cold, unused)) bool record_look(struct probe_thread *self, uint64_t size,
+                                                                volatile uint64_t *head)
+{
+    struct sonde_thread *t = &self->shared;
+    const volatile uint64_t *mask = &t->ring_mask;
+    uint64_t ring = *mask + 1, room = ring - ((*head - t->moved_at) & *mask);
+    uint64_t fill = size > room ? room : 0, limit = __atomic_load_n(&t->tail, __ATOMIC_ACQUIRE) + ring;
+    if (*head + fill + size > limit)
+        return record_move(t, *head);
     if (fill >= sizeof(struct sonde_record))
-        ((struct sonde_record *)(probe_ring(self) + place))->meta = 0;
+        __asm__("movq $0, %0" : "=m"(((struct sonde_record *)(t->ring + ring - fill))->meta));
     *head += fill;
-    uint64_t end = *head - (*head & self->shared.ring_mask) + ring;
+    uint64_t lap = *head - ((*head - t->moved_at) & *mask), end = lap + ring;
+    t->lap = t->ring - lap; /* even if the program has written over head */
     t->writable = end < limit ? end : limit;
     return true;
 }
@@ -273,10 +307,10 @@ static inline void *record_room(struct probe_thread *self, uint32_t payload, uin
     if (UNLIKELY(head + size > t->writable) && !record_look(self, size, &head))
         return NULL;
     *ret_end = head + size;
-    /* The lines ahead were last read by sonde on another processor: have them back by the time they are
-     * written. */
-    __builtin_prefetch(probe_ring(self) + ((head + 512) & self->shared.ring_mask), 1);
-    return probe_ring(self) + (head & self->shared.ring_mask);
+    /* The lines ahead were last read by sonde on another CPU: have them back by the time they are written. */
+    char *at = (char *)(t->lap + head);
+    __builtin_prefetch(at + 512, 1);
+    return at;
 }
 
 /* The same of a thread that may not be this one any more: NULL then. */
@@ -470,17 +504,20 @@ enum protocol {
     PROTOCOL_OTHER
 };
 
-enum { DESCRIPTORS = 16384 };
+enum { DESCRIPTORS = SONDE_DESCRIPTORS };
 extern struct descriptor descriptors[DESCRIPTORS];
 
 struct descriptor *descriptor_meet(struct probe_thread *self, int fd, uint64_t key);
+
+/* NULL; one that is too high to be followed is counted. */
+struct descriptor *descriptor_refuse(int fd);
 
 /* The descriptor's state; a new generation and a net:connection event when key is not the one of before.
  * NULL when fd is out of range. */
 static inline struct descriptor *descriptor_use(struct probe_thread *self, int fd, uint64_t key)
 {
     if (UNLIKELY((unsigned)fd >= DESCRIPTORS))
-        return NULL;
+        return descriptor_refuse(fd);
     struct descriptor *d = &descriptors[fd];
     return LIKELY(d->key == key && d->known_peer) ? d : descriptor_meet(self, fd, key);
 }

@@ -25,8 +25,9 @@ __thread struct probe_self probe_self
 EXPORTED struct sonde_owner sonde_owner; /* written and read by sonde alone */
 
 struct sonde_shared *probe_shared;
+struct probe_large probe_large;
 static uint64_t shared_bytes;    /* of the mapping */
-static uint32_t ring_bytes;      /* of each thread, as sonde made the memory */
+static uint32_t slot_bytes;      /* as sonde made the memory */
 static uint32_t attachments = 1; /* that there were, and is now */
 
 /* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
@@ -52,7 +53,7 @@ void *memcpy(void *to, const void *from, size_t n)
 
 static char *slot_address(uint32_t i)
 {
-    return (char *)probe_shared + SONDE_PAGE + (size_t)i * (SONDE_PAGE + (size_t)ring_bytes);
+    return (char *)probe_shared + SONDE_PAGE + (size_t)i * slot_bytes;
 }
 
 static void forked(void);
@@ -114,10 +115,11 @@ struct probe_thread *probe_thread_claim(void)
             if (__atomic_compare_exchange_n(&probe_shared->slots_used, &used, i + 1, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_RELAXED))
                 break;
-        thread->shared.ring_mask = ring_bytes - 1;
         for (unsigned k = 0; k < sizeof(thread->shared.probes_own) / sizeof(thread->shared.probes_own[0]);
              k++)
             thread->shared.probes_own[k] = 0;
+        if (!thread->shared.large)
+            record_into(&thread->shared, (char *)thread + SONDE_PAGE, slot_bytes - SONDE_PAGE);
         thread->stream_fd = -1;
         thread->in_before_sleep = thread->context_counted = 0;
         thread->shared.depth = 0;
@@ -200,7 +202,9 @@ static long map_shared_memory(int fd, uint64_t bytes)
                       MADV_DONTDUMP); /* no core dump of the program's is larger for us */
     probe_shared = (struct sonde_shared *)at;
     shared_bytes = bytes;
-    ring_bytes = probe_shared->ring_bytes;
+    slot_bytes = SONDE_PAGE + probe_shared->small_bytes;
+    probe_large = (struct probe_large){(char *)at + probe_shared->large_at, probe_shared->large_bytes,
+                                       probe_shared->large_rings};
     find_tid_offset();
     return make_live_flag() ? 0 : -ENOMEM;
 }

@@ -12,7 +12,7 @@
 #include "base/macro.h"
 #include "collect/ring_reader.h"
 
-enum { RING = 8192, SLOTS = 3, ROUNDS = 4 };
+enum { RING = 8192, SLOTS = 3, LARGE = 2, LARGE_RING = 16384, ROUNDS = 4 };
 
 static struct ring_memory *rings;
 static uint64_t *theirs;
@@ -97,7 +97,8 @@ static uint64_t drain(uint32_t slot)
 static void begin(void)
 {
     pthread_t thread;
-    if (ring_memory_new(SLOTS, RING, SLOTS, &rings) < 0)
+    static const struct ring_geometry GEOMETRY = {SLOTS, RING, LARGE, LARGE_RING};
+    if (ring_memory_new(&GEOMETRY, &rings) < 0)
         abort();
     words = ring_memory_size(rings) / 8;
     theirs =
@@ -124,6 +125,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             struct sonde_thread *t =
                 (struct sonde_thread *)((char *)theirs + SONDE_PAGE + slot * (size_t)(SONDE_PAGE + RING));
             uint64_t tail = __atomic_load_n(&t->tail, __ATOMIC_RELAXED);
+            if (data[round] & 1)
+                __atomic_store_n(&t->moved_at, tail + data[round] * 8ull, __ATOMIC_RELAXED);
+            __atomic_store_n(&t->large, (uint32_t)data[round] % (LARGE + 2), __ATOMIC_RELAXED);
             __atomic_store_n(&t->head, tail + (data[round] * 32ull), __ATOMIC_RELEASE);
             total += drain(slot);
         }

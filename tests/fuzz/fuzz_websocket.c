@@ -13,6 +13,7 @@
 struct sonde_config sonde_config;
 struct probe_live probe_live;
 struct sonde_shared *probe_shared;
+struct probe_large probe_large;
 __thread struct probe_self probe_self = {.attachment = PROBE_UNCLAIMED};
 
 struct probe_thread *probe_thread_claim(void)

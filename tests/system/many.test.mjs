@@ -50,14 +50,42 @@ test('programs that have ended are told of, and nothing else of them is kept', a
     const first = held(recording.pid);
     fs.writeFileSync(go, '');
     await recording.until(/second/, { stream: 'stdout' });
-    await eventually('all rings are given back', () => held(recording.pid).rings === 0);
-    assert.ok(held(recording.pid).descriptors <= first.descriptors, `${held(recording.pid).descriptors} descriptors, ${first.descriptors} before`);
+    // The shell's sleeps are looked at too, each for a moment.
+    await eventually('all rings and no more descriptors are left', () => held(recording.pid).rings === 0 && held(recording.pid).descriptors <= first.descriptors);
     fs.writeFileSync(`${go}2`, '');
     const { status, stderr, stdout } = await recording.ended;
     assert.ok(status === 0 || status === 4, stderr);
-    const { processes, losses } = manifestOf(trace);
-    assert.equal(processes.length, 2 * count);
+    const { processes, untraced, losses } = manifestOf(trace);
+    assert.equal(processes.length, 2 * count, `${JSON.stringify(untraced)} ${stderr}`);
     const calls = [...stdout.matchAll(/^(\d+) calls$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
     const { stdout: events } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
     assert.equal(events.split('\n').filter(Boolean).length + losses.reduce((sum, loss) => sum + loss.count, 0), calls);
+});
+
+test('threads that call for the first time together are all traced, up to 128, and what is beyond is said', async (t) => {
+    const folder = temporary(t), program = await runtime(t);
+    for (const count of [128, 200]) {
+        const trace = path.join(folder, `trace-${count}`);
+        const { status, stderr } = await finish(t, SONDE, ['run', '--no-kernel', '-q', '-o', trace, '--', program, 'together', String(count)]);
+        assert.ok(status === 0 || status === 4, stderr);
+        const { processes: [{ threads, missing, events_written: written }], losses } = manifestOf(trace);
+        assert.equal(written, 128);
+        assert.equal(threads.length, 128);
+        assert.ok(threads.every((thread) => thread.ring_kb <= 512 && thread.fullest_percent <= 100));
+        assert.deepEqual(losses.map(({ reason, count: n }) => [reason, n]), count > 128 ? [['no-thread-slot', count - 128]] : []);
+        assert.equal(missing.some(({ why }) => why.includes(`${count - 128} of its threads found no room`)), count > 128, JSON.stringify(missing));
+    }
+});
+
+// Three threads that are born amid many others write at full speed: 2,000 records each are more than a small ring holds, and
+// fit into it with a large one. So nothing may be lost, however late sonde is.
+test('threads that record much from their first moment on lose nothing', async (t) => {
+    const trace = path.join(temporary(t), 'trace'), program = await runtime(t);
+    const { status, stderr } = await finish(t, SONDE, ['run', '--no-kernel', '-q', '-o', trace, '--', program, 'burst', '20']);
+    assert.equal(status, 0, stderr);
+    const { processes: [{ threads, events_written: written }], losses } = manifestOf(trace);
+    assert.deepEqual(losses, []);
+    assert.equal(written, 20 + 3 * 2000);
+    assert.equal(threads.filter(({ events_written: n, ring_kb: kb }) => n === 2000 && kb === 512).length, 3, JSON.stringify(threads));
+    assert.equal(threads.filter(({ events_written: n, ring_kb: kb }) => n === 1 && kb === 8).length, 20);
 });

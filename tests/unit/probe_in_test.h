@@ -15,6 +15,7 @@ struct sonde_config sonde_config;
 struct probe_live probe_live = {.attachment = 1, .original = 1};
 static struct sonde_shared shared_page;
 struct sonde_shared *probe_shared = &shared_page;
+struct probe_large probe_large;
 __thread struct probe_self probe_self;
 
 static struct probe_thread *make_thread(uint32_t ring_bytes)
@@ -23,7 +24,7 @@ static struct probe_thread *make_thread(uint32_t ring_bytes)
     assert_non_null(memory);
     memset(memory, 0, SONDE_PAGE + ring_bytes);
     struct probe_thread *thread = (struct probe_thread *)memory;
-    thread->shared.ring_mask = ring_bytes - 1;
+    record_into(&thread->shared, memory + SONDE_PAGE, ring_bytes);
     thread->stream_fd = -1;
     probe_self = (struct probe_self){.thread = thread, .attachment = 1};
     return thread;
@@ -37,10 +38,10 @@ struct probe_thread *probe_thread_claim(void)
 /* The next record, or NULL. Its payload in *ret_payload. */
 static inline const struct sonde_record *take_record(struct probe_thread *t, const void **ret_payload)
 {
-    uint64_t size = (uint64_t)t->shared.ring_mask + 1;
+    uint64_t size = t->shared.ring_mask + 1;
     while (t->shared.tail < t->shared.head) {
         uint64_t place = t->shared.tail & t->shared.ring_mask;
-        const struct sonde_record *record = (const struct sonde_record *)(probe_ring(t) + place);
+        const struct sonde_record *record = (const struct sonde_record *)(t->shared.ring + place);
         if (size - place < sizeof(*record) || record->meta == 0) {
             t->shared.tail += size - place;
             continue;

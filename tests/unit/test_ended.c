@@ -19,7 +19,7 @@ static void end_one(uint64_t started_ns, int pid, uint64_t *ret_rings)
 {
     struct ring_memory *rings;
     struct patch patch = {.address = 100 + (uint64_t)pid};
-    assert_int_equal(ring_memory_new(1, 4096, 1, &rings), 0);
+    assert_int_equal(ring_memory_new(&(struct ring_geometry){1, 4096, 0, 0}, &rings), 0);
     struct program program = {.pid = pid, .exe = (char *)"/bin/x", .started_ns = started_ns, .rings = rings};
     assert_int_equal(array_add(&program.patches.patches, patch), 0);
     program.losses[1] = (uint64_t)pid;

@@ -30,7 +30,7 @@ static int set_up(void **state)
     struct target *target = calloc(1, sizeof(*target));
     struct patch_set none = {0};
     if (!target || !mkdtemp(test_path(folder)) || ctf_writer_create(folder, &writer, NULL) < 0 ||
-        ring_memory_new(SLOTS, RING, SLOTS, &rings) < 0)
+        ring_memory_new(&(struct ring_geometry){SLOTS, RING, 0, 0}, &rings) < 0)
         return -1;
     clock_fit_init(&fit);
     memory =

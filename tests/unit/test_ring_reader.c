@@ -15,7 +15,7 @@
 #include "base/truncated.h"
 #include "test.h"
 
-enum { RING = 8192, SLOTS = 4 };
+enum { RING = 8192, SLOTS = 4, LARGE = 6, LARGE_RING = 16384 };
 
 static struct ring_memory *rings;
 static char *theirs; /* the traced process's view */
@@ -30,9 +30,9 @@ static struct sonde_thread *slot(int i)
     return (struct sonde_thread *)(theirs + SONDE_PAGE + i * (SONDE_PAGE + RING));
 }
 
-static int set_up_ready(uint32_t ready)
+static int set_up_rings(uint32_t large)
 {
-    if (ring_memory_new(SLOTS, RING, ready, &rings) < 0)
+    if (ring_memory_new(&(struct ring_geometry){SLOTS, RING, large, LARGE_RING}, &rings) < 0)
         return -1;
     theirs =
         mmap(NULL, ring_memory_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, ring_memory_fd(rings), 0);
@@ -41,12 +41,12 @@ static int set_up_ready(uint32_t ready)
 
 static int set_up(void **state)
 {
-    return set_up_ready(SLOTS);
+    return set_up_rings(0);
 }
 
-static int set_up_two(void **state)
+static int set_up_large(void **state)
 {
-    return set_up_ready(2);
+    return set_up_rings(LARGE);
 }
 
 static int tear_down(void **state)
@@ -128,7 +128,8 @@ static void geometry_is_not_read_back(void **state)
 {
     uint64_t unreadable;
     put_record(0, SONDE_EVENT_redis_bus_read, __rdtsc(), 0);
-    header()->ring_bytes = 0x80000000;
+    header()->small_bytes = header()->large_bytes = 0x80000000;
+    header()->large_used = header()->large_ready = UINT32_MAX;
     header()->thread_slots = 1 << 30;
     header()->slots_ready = UINT32_MAX;
     header()->slots_used = 64;
@@ -184,19 +185,56 @@ static void open_spans_are_checked(void **state)
     assert_false(ring_open_span(ring, 1, &span));
 }
 
-/* Slots get their pages ahead of need, and a thread that found none is told when to look again. */
-static void slots_get_their_pages_ahead_of_need(void **state)
+static void large_rings_are_made_ready_ahead_of_need(void **state)
 {
-    assert_int_equal(header()->slots_ready, 2);
-    uint32_t offered = header()->slots_offered;
     uint64_t resident = ring_memory_resident(rings);
-    header()->slots_used = 2;
-    assert_int_equal(ring_memory_extend(rings), 0);
     assert_int_equal(header()->slots_ready, SLOTS);
-    assert_int_not_equal(header()->slots_offered, offered);
-    assert_true(ring_memory_resident(rings) > resident);
+    assert_int_equal(header()->large_ready, 3);
+    header()->large_used = 1;
     assert_int_equal(ring_memory_extend(rings), 0);
-    assert_int_equal(header()->slots_ready, SLOTS);
+    assert_int_equal(header()->large_ready, 3);
+    header()->large_used = 2;
+    assert_int_equal(ring_memory_extend(rings), 0);
+    assert_int_equal(header()->large_ready, 4);
+    assert_int_equal(ring_memory_resident(rings), resident + LARGE_RING);
+    header()->large_used = UINT32_MAX; /* never more than were given out */
+    assert_int_equal(ring_memory_extend(rings), 0);
+    assert_int_equal(header()->large_ready, LARGE);
+    assert_int_equal(ring_memory_extend(rings), 0);
+    assert_int_equal(ring_memory_resident(rings), resident + 3 * LARGE_RING);
+}
+
+/* Says that slot i moved into the large ring number large - 1; its size then. */
+static uint64_t size_after_move(int i, uint32_t large, uint64_t at)
+{
+    struct ring *ring = ring_memory_slot(rings, (uint32_t)i);
+    struct ring_drain d;
+    slot(i)->moved_at = at;
+    slot(i)->large = large;
+    (void)ring_drain_begin(ring, &d);
+    return ring_size(ring);
+}
+
+static void a_move_is_believed_only_where_it_can_be(void **state)
+{
+    uint64_t unreadable;
+    put_record(0, SONDE_EVENT_redis_bus_read, __rdtsc(), 0);
+    assert_int_equal(drain(&unreadable), 1);
+    uint64_t end = slot(0)->head;
+    put_record(0, SONDE_EVENT_redis_bus_read, __rdtsc(), 0);
+    assert_int_equal(size_after_move(0, 4, end), RING);          /* without pages */
+    assert_int_equal(size_after_move(0, UINT32_MAX, end), RING); /* none of ours */
+    assert_int_equal(size_after_move(0, 1, end - 8), RING);      /* in what was read */
+    assert_int_equal(size_after_move(0, 1, end + 4), RING);      /* amid a word */
+    assert_int_equal(size_after_move(0, 1, end + 4096), RING);   /* not yet */
+    assert_int_equal(size_after_move(0, 1, slot(0)->head), LARGE_RING);
+    assert_int_equal(size_after_move(0, 2, end), LARGE_RING); /* it has one */
+    assert_int_equal(drain(&unreadable), 1);                  /* from the small one */
+    assert_int_equal(size_after_move(1, 1, 0), RING);         /* another's */
+    assert_int_equal(size_after_move(1, 2, 0), LARGE_RING);
+    slot(0)->head += LARGE_RING + 8; /* more than there can be */
+    assert_int_equal(drain(&unreadable), 0);
+    assert_int_equal(unreadable, 1);
 }
 
 static void a_slot_is_released_when_it_is_drained(void **state)
@@ -311,7 +349,8 @@ int main(void)
         T(strings_that_do_not_fit_are_refused),
         T(a_time_to_come_is_refused),
         T(open_spans_are_checked),
-        cmocka_unit_test_setup_teardown(slots_get_their_pages_ahead_of_need, set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(large_rings_are_made_ready_ahead_of_need, set_up_large, tear_down),
+        cmocka_unit_test_setup_teardown(a_move_is_believed_only_where_it_can_be, set_up_large, tear_down),
         T(a_slot_is_released_when_it_is_drained),
         T(the_process_can_neither_shrink_nor_punch_it),
         T(holes_read_as_zeros),

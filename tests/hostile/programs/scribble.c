@@ -53,7 +53,8 @@ static struct sonde_shared *find_shared(size_t *ret_size)
 
 static struct sonde_thread *slot(struct sonde_shared *shared, unsigned i)
 {
-    return (struct sonde_thread *)((char *)shared + SONDE_PAGE + i * (size_t)(SONDE_PAGE + SONDE_RING_BYTES));
+    return (struct sonde_thread *)((char *)shared + SONDE_PAGE +
+                                   i * (size_t)(SONDE_PAGE + SONDE_SMALL_BYTES));
 }
 
 static void scribble(struct sonde_shared *shared, size_t size)
@@ -61,16 +62,22 @@ static void scribble(struct sonde_shared *shared, size_t size)
     static unsigned seed = 1;
     if (strcmp(mode, "geometry") == 0) {
         slot(shared, 0)->owner = (uint32_t)getpid();
-        shared->ring_bytes = 0x80000000;
+        shared->small_bytes = shared->large_bytes = 0x80000000;
+        shared->large_at = UINT64_MAX;
+        shared->large_ready = UINT32_MAX;
         shared->thread_slots = 1 << 20;
         shared->slots_used = 1;
         slot(shared, 0)->head += 0x40000000;
     } else if (strcmp(mode, "slots") == 0) {
-        shared->ring_bytes = 0x08000000;
-        shared->slots_used = 100;
+        shared->small_bytes = 0x08000000;
+        shared->slots_used = shared->large_used = 100;
         for (unsigned i = 0; i < 6; i++) {
             slot(shared, i)->owner = (uint32_t)getpid();
-            slot(shared, i)->head += SONDE_RING_BYTES;
+            if (i) { /* of the first, which is this thread's, the probe itself believes this */
+                slot(shared, i)->moved_at = slot(shared, i)->head;
+                slot(shared, i)->large = i;
+            }
+            slot(shared, i)->head += SONDE_LARGE_BYTES;
         }
     } else if (strcmp(mode, "noise") == 0) {
         shared->slots_used = 4;
@@ -85,7 +92,11 @@ static void scribble(struct sonde_shared *shared, size_t size)
                     (struct sonde_open_span){(uint64_t)rand_r(&seed), 1, (uint32_t)rand_r(&seed) % 200, 1};
             for (int k = 0; k < 4000; k++) {
                 uint64_t number = (uint64_t)rand_r(&seed) % 80, words = (uint64_t)rand_r(&seed) % 256;
-                ring[(unsigned)rand_r(&seed) % (SONDE_RING_BYTES / 8)] = number | words << 8;
+                ring[(unsigned)rand_r(&seed) % (SONDE_SMALL_BYTES / 8)] = number | words << 8;
+            }
+            if (i) {
+                t->moved_at = t->head + (uint64_t)rand_r(&seed) % 64;
+                t->large = (uint32_t)rand_r(&seed) % 8;
             }
             t->head += (uint64_t)(rand_r(&seed) % 4096) * 8;
         }

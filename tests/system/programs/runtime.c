@@ -4,10 +4,12 @@
  *
  *   runtime MODE [COUNT]
  *
- * threads: COUNT threads, at most 8 at a time, begin, call and end. signals: calls, interrupted by a timer
- * whose handler calls. fork, vfork: COUNT children of which each calls, and ends or executes another program.
- * daemon: leaves its parents behind, and calls. crash: dies of a bad address inside call(). serve: calls
- * until it is ended. patched: the same, after another tool has written into the beginning of call(). */
+ * threads: COUNT threads, at most 8 at a time, begin, call and end. together: COUNT threads call once, all at
+ * the same time, and end when all have called. burst: the same, then three more threads begin and call 2,000
+ * times each, without a pause. signals: calls, interrupted by a timer whose handler calls. fork, vfork: COUNT
+ * children of which each calls, and ends or executes another program. daemon: leaves its parents behind, and
+ * calls. crash: dies of a bad address inside call(). serve: calls until it is ended. patched: the same, after
+ * another tool has written into the beginning of call(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <signal.h>
@@ -21,31 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "looks_like_redis.h"
+
 static volatile uint64_t *calls; /* shared with children */
 static volatile int crashes;
-
-void readQueryFromClient(void *connection)
-{
-    (void)connection;
-    __asm__ volatile("nop; nop; nop; nop; nop; nop");
-}
-
-int aeProcessEvents(void *loop, int flags)
-{
-    (void)loop;
-    __asm__ volatile("nop; nop; nop; nop; nop; nop");
-    return flags;
-}
-
-void aeMain(void *loop)
-{
-    aeProcessEvents(loop, 1);
-}
-
-int RM_GetServerVersion(void)
-{
-    return 0x7000f;
-}
 
 __attribute__((noinline, patchable_function_entry(5))) void call(void *client, int flags)
 {
@@ -89,6 +70,47 @@ static void threads(int count)
             pthread_join(running[k], NULL);
         wait_a_little();
     }
+}
+
+static pthread_barrier_t gate;
+
+static void *call_together(void *unused)
+{
+    pthread_barrier_wait(&gate);
+    call(NULL, 0);
+    pthread_barrier_wait(&gate);
+    return unused;
+}
+
+static void *call_at_full_speed(void *unused)
+{
+    some_calls(2000);
+    return unused;
+}
+
+static void burst(void)
+{
+    pthread_t running[3];
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&running[i], NULL, call_at_full_speed, NULL))
+            abort();
+    for (int i = 0; i < 3; i++)
+        pthread_join(running[i], NULL);
+}
+
+static void together(int count, void (*meanwhile)(void))
+{
+    pthread_t running[1024];
+    pthread_barrier_init(&gate, NULL, (unsigned)count + 1);
+    for (int i = 0; i < count && i < 1024; i++)
+        if (pthread_create(&running[i], NULL, call_together, NULL))
+            abort();
+    pthread_barrier_wait(&gate);
+    if (meanwhile)
+        meanwhile();
+    pthread_barrier_wait(&gate);
+    for (int i = 0; i < count && i < 1024; i++)
+        pthread_join(running[i], NULL);
 }
 
 static void on_signal(int number)
@@ -181,6 +203,10 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (strcmp(mode, "threads") == 0)
         threads(count);
+    else if (strcmp(mode, "together") == 0)
+        together(count, NULL);
+    else if (strcmp(mode, "burst") == 0)
+        together(count, burst);
     else if (strcmp(mode, "signals") == 0)
         signals(count);
     else if (strcmp(mode, "fork") == 0)
