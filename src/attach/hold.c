@@ -46,6 +46,15 @@ static void hurry(bool on)
     (void)sched_setscheduler(0, on ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, on ? &first : &normal);
 }
 
+/* Each thread that is interrupted or let go runs for a moment: of thousands at once, the one that serves
+ * would wait behind all of them, and behind us. After the first and every so many others it gets its turn. */
+static void give_way(size_t index, size_t count)
+{
+    enum { AT_A_TIME = 16, PAUSE_US = 100 };
+    if (count > AT_A_TIME && index % AT_A_TIME == 0)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+}
+
 static void begin(struct hold *hold)
 {
     hurry(true);
@@ -345,8 +354,8 @@ struct look {
     uint64_t at; /* 0: it did not sleep, or that is not known */
 };
 
-/* Looks at the threads from the first on. That is most of what there is to do for a thread, and is done while
- * all of them run. NULL (no memory): nothing is known of any. */
+/* Looks at the threads from the first on, which is most of what there is to do for them, while all of them
+ * run. NULL (no memory): nothing is known of any. */
 static struct look *look_at_threads(const struct hold *hold, size_t first)
 {
     size_t count = hold->threads.count - first;
@@ -361,8 +370,8 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
 }
 
 /* Interrupts a seized thread. One that slept in a system call and has not run since need not be waited for:
- * it cannot execute an instruction of its program any more before it stops, and when there are more programs
- * than processors its turn may be far. */
+ * it executes nothing of its program before it stops, and with more programs than CPUs its turn may be far.
+ */
 static void interrupt_one(struct hold *hold, pid_t tid, const struct look *look)
 {
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
@@ -385,15 +394,16 @@ static bool sleeps(const struct hold *hold, pid_t tid, size_t *next)
     return false;
 }
 
-/* Interrupts threads that were seized and looked at, all at once, and waits for them together: those that are
- * the main thread or those that are not, from the first on. Who did not stop in time is moved to late, who is
- * gone forgotten. */
+/* Interrupts threads that were seized and looked at, and waits for them together: the main thread or all but
+ * it, from the first on. Who did not stop in time is moved to late, who is gone forgotten. */
 static void interrupt(struct hold *hold, size_t first, const struct look *looks, bool main, struct hold *late)
 {
     size_t kept = first, next = hold->asleep.count;
     for (size_t i = first; i < hold->threads.count; i++)
-        if ((hold->threads.at[i] == hold->pid) == main)
+        if ((hold->threads.at[i] == hold->pid) == main) {
             interrupt_one(hold, hold->threads.at[i], looks ? &looks[i - first] : NULL);
+            give_way(i, main ? 0 : hold->threads.count);
+        }
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
     for (size_t i = first; i < hold->threads.count; i++) {
         pid_t tid = hold->threads.at[i];
@@ -462,9 +472,11 @@ uint64_t hold_release(struct hold *hold)
 {
     struct hold late = {0};
     size_t next = 0;
-    array_foreach (&hold->threads, t)
+    array_foreach (&hold->threads, t) {
         if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t, &next))
             (void)array_add(&late.threads, *t); /* its turn has not come yet */
+        give_way((size_t)(t - hold->threads.at), hold->threads.count);
+    }
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
     await_late(&late);
     if (hold->since_ns)
@@ -500,8 +512,7 @@ static bool in_generated_code(const struct modules *modules, uint64_t address)
     return mapping && mapping->executable && mapping->module == UINT32_MAX;
 }
 
-/* A restartable sequence (rseq) would go on as if nothing had come between. Kernels before 5.13 do not tell.
- */
+/* A restartable sequence (rseq) goes on as if nothing had come between. Kernels before 5.13 do not tell. */
 static bool in_restartable_sequence(pid_t pid)
 {
     enum { REQUEST = 0x420f }; /* PTRACE_GET_RSEQ_CONFIGURATION */
