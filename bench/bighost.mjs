@@ -2,11 +2,15 @@
 //   node bench/bighost.mjs SONDE LOAD [--results FILE] [PART...]     (SONDE: build/sonde, LOAD: build/bench/bighost_load)
 // Parts, each with a size that may be given as PART=N (all of them when none is named):
 //   node=200      N idle Node processes: sonde's share of a CPU and its system calls a second
+//   blind=200     the same without the kernel's side
 //   threads=100   N idle processes of 100 threads: the same, and the memory of their rings
 //   stop=2000     attaching to and detaching from a program with N threads: the longest gap that its serving thread saw, and the
 //                 others, beside a bare interrupt and continue of the same threads, in turns
 //   churn=1000    N short Node runs, one after the other, under one recording: sonde's memory and descriptors
+//   prefork=150   a server that makes 50 children a second, for N seconds: the same, and who is accounted for
+//   liars=20      a traced program that makes a child every 2 ms for N seconds, under the names of Node and Redis: the same
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
+//   all=100       attaching to N programs of 10 threads, and detaching from all
 // Any number of calls add up: each appends a line of JSON to the results (bench/results/bighost.jsonl), with the commit.
 // Counting system calls needs perf and root; without them that column is null.
 // SPDX-License-Identifier: Apache-2.0
@@ -86,8 +90,10 @@ async function cost(pid, seconds) {
     return { cpu_percent: Number(share.toFixed(2)), calls_a_second: await systemCalls(pid, seconds) };
 }
 
+const OPTIONS = ['-q', '--budget', '100,100000'];
+
 function record(trace, ...command) {
-    return run(sonde, 'run', '-q', '--budget', '100,100000', '-o', trace, '--', ...command);
+    return run(sonde, 'run', ...OPTIONS, '-o', trace, '--', ...command);
 }
 
 function killAll(child) { // with what it has started
@@ -105,10 +111,10 @@ async function ended(child) {
 
 // ---- the parts ----
 
-async function node(count) {
+async function node(count, ...options) {
     const trace = path.join(work, 'node'), script = path.join(work, 'idle.js');
     fs.writeFileSync(script, `require('http').createServer((q, a) => a.end()).listen(0, '127.0.0.1', () => console.log('up'));`);
-    const recording = record(trace, 'sh', '-c', `i=0; while [ $i -lt ${count} ]; do "${process.execPath}" "${script}" & i=$((i+1)); sleep 0.15; done; wait`);
+    const recording = run(sonde, 'run', ...OPTIONS, ...options, '-o', trace, '--', 'sh', '-c', `i=0; while [ $i -lt ${count} ]; do "${process.execPath}" "${script}" & i=$((i+1)); sleep 0.15; done; wait`);
     await until(recording, () => recording.said.split('up').length > count, `${count} Node processes`, 600);
     await until(recording, () => traced(trace) >= 1, 'a manifest');
     await pause(5000);
@@ -135,18 +141,24 @@ async function stop(count) {
         await until(service, () => service.said.indexOf('\n', before) >= 0, 'a gap');
         return service.said.slice(before).trim().split(' ').map((ns) => Number(ns) / 1e6);
     };
+    // By the kernel: how long the serving thread has waited for a CPU.
+    const queued = () => Number(fs.readFileSync(`/proc/${service.pid}/task/${service.pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
     await until(service, () => /up/.test(service.said), 'the program');
-    const seen = { nothing: [], bare: [], attach: [] }, bare = [], longest = [], total = [];
+    const seen = { nothing: [], bare: [], attach: [] }, bare = [], longest = [], total = [], waited = { nothing: [], attach: [] };
     for (let i = 0; i < 10; i++) {
         await line();
+        let before = queued();
         await pause(600);
+        waited.nothing.push(queued() - before);
         seen.nothing.push(await line());
         bare.push(Number(spawnSync(load, ['hold', String(service.pid)], { encoding: 'utf8' }).stdout) / 1e6);
         seen.bare.push(await line());
         const trace = path.join(work, `stop-${i}`);
+        before = queued();
         const attached = run(sonde, 'attach', '-q', '--no-kernel', '-o', trace, '--duration', '0.3', service.pid);
         const status = await attached.ended;
         if (status !== 0 && status !== 4) throw new Error(`sonde attach: ${status}\n${attached.complained}`);
+        waited.attach.push(queued() - before);
         seen.attach.push(await line());
         const { stops } = manifest(trace).processes[0];
         longest.push(stops.longest_ns / 1e6);
@@ -155,7 +167,7 @@ async function stop(count) {
     service.kill('SIGKILL');
     const of = (list) => Object.fromEntries(Object.entries(spread(list)).map(([name, x]) => [name, Number(x.toFixed(2))]));
     const both = (list) => ({ serving_ms: of(list.map(([main]) => main)), others_ms: of(list.map(([, others]) => others)) });
-    return { threads: count, nothing: both(seen.nothing), bare: { held_ms: of(bare), ...both(seen.bare) }, sonde: { longest_hold_ms: of(longest), all_holds_ms: of(total), ...both(seen.attach) } };
+    return { threads: count, nothing: { ...both(seen.nothing), queued_ms: of(waited.nothing) }, bare: { held_ms: of(bare), ...both(seen.bare) }, sonde: { longest_hold_ms: of(longest), all_holds_ms: of(total), ...both(seen.attach), queued_ms: of(waited.attach) } };
 }
 
 async function churn(count) {
@@ -175,6 +187,39 @@ async function churn(count) {
     return { runs: count, accounted: traced(trace) + manifest(trace).untraced.length, cpu_s, seen };
 }
 
+// What sonde holds ten times while a recording goes on for some seconds.
+async function watched(recording, seconds, seen = []) {
+    for (let i = 0; i < 10 && !recording.over; i++) {
+        await pause(100 * seconds);
+        if (!recording.over) seen.push(held(recording.pid));
+    }
+    return seen;
+}
+
+async function births(trace, recording, seconds) {
+    const seen = await watched(recording, seconds), cpu_s = recording.over ? null : cpuTime(recording.pid) / 1e9;
+    const status = await recording.ended, { processes, untraced, losses } = manifest(trace);
+    return { status, births: Number(/^(\d+)$/m.exec(recording.said)?.[1]), traced: processes.length - 1, untraced: untraced.length, lost: losses.reduce((sum, l) => sum + l.count, 0), cpu_s, seen };
+}
+
+const prefork = (seconds) => births(path.join(work, 'prefork'), record(path.join(work, 'prefork'), load, 'prefork', 50, seconds), seconds);
+const liars = (seconds) => births(path.join(work, 'liars'), record(path.join(work, 'liars'), load, 'liars', seconds), seconds);
+
+async function all(count) {
+    const trace = path.join(work, 'all'), programs = run(load, 'idle', count, 10);
+    await until(programs, () => /up/.test(programs.said), `${count} processes`);
+    const pids = execFileSync('pgrep', ['-P', String(programs.pid)], { encoding: 'utf8' }).trim().split('\n');
+    const start = performance.now();
+    const attached = run(sonde, 'attach', ...OPTIONS, '-o', trace, ...pids);
+    await until(attached, () => traced(trace) >= count, `attached to ${count}`);
+    const attach_s = (performance.now() - start) / 1000, end = performance.now();
+    attached.kill('SIGINT');
+    const status = await attached.ended, detach_s = (performance.now() - end) / 1000;
+    const { processes, losses } = manifest(trace), left = pids.filter((pid) => !fs.existsSync(`/proc/${pid}`)).length;
+    await ended(programs);
+    return { status, processes: processes.length, died: left, lost: losses.reduce((sum, l) => sum + l.count, 0), attach_s, detach_s, longest_hold_ms: Math.max(...processes.map((p) => p.stops.longest_ns / 1e6)) };
+}
+
 async function busy(count) {
     const trace = path.join(work, 'busy'), port = await freePort();
     const recording = record(trace, 'sh', '-c', `exec 3<&0; "${load}" idle ${count} 10 <&3 & redis-server --port ${port} --bind 127.0.0.1 --save "" --dir "${work}" > /dev/null`);
@@ -186,7 +231,10 @@ async function busy(count) {
     return { processes: processes.length, rates: stdout.trim().split('\n').slice(1).map((row) => row.split(',').slice(0, 2).join(' ').replaceAll('"', '')), events, losses, fullest_percent: Number.isFinite(fullest) ? fullest : null };
 }
 
-const PARTS = { node: [node, 200], threads: [threads, 100], stop: [stop, 2000], churn: [churn, 1000], busy: [busy, 50] };
+const PARTS = {
+    node: [node, 200], blind: [(count) => node(count, '--no-kernel'), 200], threads: [threads, 100], stop: [stop, 2000],
+    churn: [churn, 1000], prefork: [prefork, 150], liars: [liars, 20], busy: [busy, 50], all: [all, 100],
+};
 
 try {
     for (const word of chosen.length ? chosen : Object.keys(PARTS)) {

@@ -3,10 +3,14 @@
  *   bighost_load idle PROCESSES THREADS    as many processes with as many threads; each thread calls call()
  *                                          once, and sleeps; prints "up", ends with its input
  *   bighost_load serve THREADS             the main thread reads the clock without a pause, the others sleep
- *                                          in poll(2) and wake 20 times a second; each line of input prints
+ *                                          in poll(2) and wake 20 times a second, at times that have nothing
+ *                                          to do with each other; each line of input prints
  *                                          "MAIN OTHERS": the longest gap that the main thread saw since the
  *                                          line before, ns, and the longest of any other thread beyond its
  *                                          pause
+ *   bighost_load prefork RATE SECONDS      forks as many children a second; each calls 10 times and ends
+ * after half a second; prints how many there were bighost_load liars SECONDS             forks a child every
+ * 2 ms that executes sleep(1) for 20 ms, under the name of a Redis or a Node; prints how many there were
  *   bighost_load hold PID                  a bare stop of all threads: seizes them, interrupts them, waits
  *                                          for all and lets go; prints how long they were held, ns */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -23,36 +27,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tests/system/programs/looks_like_redis.h"
+
 enum { THREADS_MAX = 16384, PAUSE_MS = 50, STACK = 64 << 10 };
-
-void readQueryFromClient(void *connection);
-int aeProcessEvents(void *loop, int flags);
-void aeMain(void *loop);
-int RM_GetServerVersion(void);
-void call(void *client, int flags);
-
-void readQueryFromClient(void *connection)
-{
-    (void)connection;
-    __asm__ volatile("nop; nop; nop; nop; nop; nop");
-}
-
-int aeProcessEvents(void *loop, int flags)
-{
-    (void)loop;
-    __asm__ volatile("nop; nop; nop; nop; nop; nop");
-    return flags;
-}
-
-void aeMain(void *loop)
-{
-    aeProcessEvents(loop, 1);
-}
-
-int RM_GetServerVersion(void)
-{
-    return 0x7000f;
-}
 
 __attribute__((noipa, patchable_function_entry(5))) void call(void *client, int flags)
 {
@@ -106,7 +83,8 @@ static int idle_process(int threads)
         nanosleep(&moment, NULL);
     if (write(1, "u", 1) != 1)
         return 1;
-    while (read(0, &byte, 1) > 0)
+    struct pollfd input = {.fd = 0, .events = POLLIN}; /* as a service waits: it can be attached to there */
+    while (poll(&input, 1, -1) < 0 || read(0, &byte, 1) > 0)
         ;
     return 0;
 }
@@ -149,11 +127,13 @@ static uint64_t others_ns; /* the longest, taken by the main thread */
 
 static void *wake_up(void *unused)
 {
+    unsigned seed = (unsigned)(uintptr_t)&seed;
     for (;;) {
-        uint64_t before = now_ns();
-        poll(NULL, 0, PAUSE_MS);
+        int pause_ms = rand_r(&seed) % (2 * PAUSE_MS);
+        uint64_t before = now_ns(), pause_ns = (uint64_t)pause_ms * 1000000;
+        poll(NULL, 0, pause_ms);
         uint64_t gap = now_ns() - before, most = __atomic_load_n(&others_ns, __ATOMIC_RELAXED);
-        gap -= gap < PAUSE_MS * 1000000ull ? gap : PAUSE_MS * 1000000ull;
+        gap -= gap < pause_ns ? gap : pause_ns;
         while (gap > most &&
                !__atomic_compare_exchange_n(&others_ns, &most, gap, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             ;
@@ -185,6 +165,48 @@ static int serve(int threads)
         longest = 0;
         last = now_ns();
     }
+}
+
+/* ---- birth and death ---- */
+
+static void call_and_end(unsigned number)
+{
+    const struct timespec life = {.tv_nsec = 500000000};
+    (void)number;
+    for (int i = 0; i < 10; i++)
+        call(NULL, 0);
+    nanosleep(&life, NULL);
+    _exit(0);
+}
+
+static void lie(unsigned number)
+{
+    execlp("sleep", number % 2 ? "redis-server *:6379" : "node", "0.02", (char *)NULL);
+    _exit(127);
+}
+
+static int give_birth(uint64_t every_ns, double seconds, void (*live)(unsigned))
+{
+    unsigned births = 0;
+    call(NULL, 0);
+    for (uint64_t begun = now_ns(), next = begun; now_ns() < begun + (uint64_t)(seconds * 1e9);) {
+        uint64_t now = now_ns();
+        next += every_ns;
+        if (now < next) {
+            const struct timespec pause = {.tv_nsec = (long)(next - now)};
+            nanosleep(&pause, NULL);
+        }
+        pid_t child = fork();
+        if (child == 0)
+            live(births);
+        births += child > 0;
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+    while (wait(NULL) > 0)
+        ;
+    printf("%u\n", births);
+    return 0;
 }
 
 /* ---- hold ---- */
@@ -222,11 +244,12 @@ int main(int argc, char **argv)
         return serve(atoi(argv[2]));
     if (argc == 3 && strcmp(argv[1], "hold") == 0)
         return hold(argv[2]);
-    if (argc < 0) { /* never: what sonde looks for stays in the program */
-        aeMain(NULL);
-        readQueryFromClient(NULL);
-        return RM_GetServerVersion();
-    }
-    fprintf(stderr, "usage: bighost_load idle PROCESSES THREADS | serve THREADS | hold PID\n");
+    if (argc == 4 && strcmp(argv[1], "prefork") == 0)
+        return give_birth(1000000000u / (unsigned)atoi(argv[2]), atof(argv[3]), call_and_end);
+    if (argc == 3 && strcmp(argv[1], "liars") == 0)
+        return give_birth(2000000, atof(argv[2]), lie);
+    fprintf(stderr,
+            "usage: bighost_load idle PROCESSES THREADS | serve THREADS | prefork RATE SECONDS | liars "
+            "SECONDS | hold PID\n");
     return 2;
 }
