@@ -34,17 +34,17 @@ test('a server says what it did and which commands were slow, and is asked nothi
     const asked = Object.keys(after).filter((name) => name !== 'info' && after[name] !== before[name]);
     assert.deepEqual(asked.sort(), ['latency|latest', 'slowlog|get']);
     assert.equal(after.info - before.info, 3, 'two of sonde, one of this test');
-    const [of] = document.servers, [finding] = document.findings;
-    assert.deepEqual([of.name, of.mode, of.slow_log[0].command], [address, 'standalone', 'EVAL']);
-    assert.equal(document.findings.length, 1);
-    assert.equal(finding.kind, 'redis-slow-command');
-    assert.ok(finding.evidence.worst_ns >= 30e6 && finding.evidence.worst_ns === of.slow_log[0].took_ns, JSON.stringify(finding));
+    // On a busy machine another command may be slow too.
+    const [of] = document.servers, entry = of.slow_log.find((slow) => slow.command === 'EVAL');
+    const finding = document.findings.find((f) => f.kind === 'redis-slow-command' && f.evidence.command === 'EVAL');
+    assert.deepEqual([of.name, of.mode], [address, 'standalone']);
+    assert.ok(finding.evidence.worst_ns >= 30e6 && finding.evidence.worst_ns === entry.took_ns, JSON.stringify(document));
     assert.ok(!JSON.stringify(document).includes('secret'), 'arguments are not shown');
     assert.equal(of.info.used_memory > 0, true);
     assert.deepEqual(of.commands.map((c) => c.name).sort(), ['info', 'latency|latest', 'slowlog|get'], 'only what was done between the two readings');
     assert.deepEqual(missingOf(document), []);
     const { stdout } = await ask(t, [address]);
-    assert.match(stdout, /EVAL ran for 3\d\.?\d* ms/);
+    assert.match(stdout, /EVAL ran for [\d.]+ m?s/);
     assert.match(stdout, /version 7|version 8/);
     assert.match(stdout, /Not seen\n +who called, who waited/);
 });
