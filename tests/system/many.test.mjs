@@ -44,7 +44,7 @@ test('programs that have ended are told of, and nothing else of them is kept', a
     // Twice as many one after the other, with a look at sonde between.
     const script = `run() { i=0; while [ $i -lt ${count} ]; do "${program}" threads 8; i=$((i+1)); done; }
         run; echo first; until [ -e "${go}" ]; do sleep 0.05; done; run; echo second; until [ -e "${go}2" ]; do sleep 0.05; done`;
-    const recording = start(t, SONDE, ['run', '--no-kernel', '-q', '-o', trace, '--', 'sh', '-c', script]);
+    const recording = start(t, SONDE, ['run', '--no-kernel', '-q', '--budget', '100,10000', '-o', trace, '--', 'sh', '-c', script]);
     await recording.until(/first/, { stream: 'stdout' });
     await eventually('all rings are given back', () => held(recording.pid).rings === 0);
     const first = held(recording.pid);
