@@ -613,7 +613,7 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
                          stretch_ran_ns(thread, s->start_ns, s->end_ns) < limit_ns;
     /* Of the time without a CPU, what the hypervisor and the quota took is accounted separately; the rest is
      * the machine's. */
-    uint64_t throttled_ns = quota_kept_ns(thread->process, s, run_queue_ns - stolen_ns);
+    uint64_t throttled_ns = quota_kept_ns(thread, s, run_queue_ns - stolen_ns);
     if (stolen_ns)
         told_apart(a, fault_get(a, FINDING_cpu_stolen, thread->process, ""), thread, s, stolen_ns,
                    run_queue_ns);

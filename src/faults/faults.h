@@ -172,8 +172,8 @@ uint64_t lock_machine_ns(const struct thread *thread, const struct stretch *s, u
 bool lock_proven(const struct thread *thread, const struct stretch *s, const struct look *place);
 
 /* quota.c: of a stretch that was run_queue_ns without a CPU, the time that the process's CPU quota is to
- * blame for. */
-uint64_t quota_kept_ns(const struct process *process, const struct stretch *stretch, uint64_t run_queue_ns);
+ * blame for. Asked once of each stretch. */
+uint64_t quota_kept_ns(const struct thread *thread, const struct stretch *stretch, uint64_t run_queue_ns);
 void quota_forget(struct process *process);
 
 /* machine.c: of most_ns in [start, end) that a thread neither ran nor waited in, what the hypervisor kept

@@ -17,6 +17,8 @@ static const uint64_t THROTTLED_MIN_NS = 10 * NS_PER_MS;
 struct quota_sample {
     uint64_t since_ns, time_ns, throttled_ns; /* throttled_ns: counted since the sample before it; the time
                                                  that it is of ended between since_ns and time_ns */
+    const struct thread *charged;             /* the thread a stretch of which was charged with it last ... */
+    uint64_t charged_ns;                      /* ... and how much of it */
 };
 
 /* The newest at count - 1, modulo. */
@@ -64,34 +66,45 @@ static void cpu_event(struct analysis *a, struct thread *none, const struct even
         q->first_periods = q->periods;
         q->first_throttled = q->throttled;
     } else if (throttled_ns > q->last_throttled_ns) {
-        q->samples[q->count++ % SAMPLES_KEPT] = (struct quota_sample){
-            read_before_ns(process, e->time_ns), e->time_ns, throttled_ns - q->last_throttled_ns};
+        q->samples[q->count++ % SAMPLES_KEPT] =
+            (struct quota_sample){.since_ns = read_before_ns(process, e->time_ns),
+                                  .time_ns = e->time_ns,
+                                  .throttled_ns = throttled_ns - q->last_throttled_ns};
     }
     q->last_throttled_ns = throttled_ns;
 }
 
 const struct event_reading QUOTA_EVENTS[] = {{SONDE_EVENT_cgroup_cpu, cpu_event}, {0}};
 
-/* Of [start_ns, end_ns); at most most_ns, which is what the thread stood without a CPU: the counts are of all
- * CPUs. */
-static uint64_t throttled_ns(const struct process *process, uint64_t start_ns, uint64_t end_ns,
+/* Of [start_ns, end_ns) of the thread; at most most_ns, which is what it stood without a CPU: the counts are
+ * of all CPUs. What was counted late may be of two stretches of the thread, and is charged to them once. */
+static uint64_t throttled_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns,
                              uint64_t most_ns)
 {
-    const struct quota_watch *q = process->quota;
+    struct quota_watch *q = thread->process->quota;
+    size_t first = q ? q->count : 0;
     uint64_t sum_ns = 0;
-    for (size_t i = q ? q->count : 0, kept = 0; i > 0 && kept < SAMPLES_KEPT; i--, kept++) {
-        const struct quota_sample *s = &q->samples[(i - 1) % SAMPLES_KEPT];
-        if (s->time_ns <= start_ns)
-            break;
-        if (s->since_ns <= end_ns)
-            sum_ns += s->throttled_ns;
+    while (first > 0 && q->count - first < SAMPLES_KEPT &&
+           q->samples[(first - 1) % SAMPLES_KEPT].time_ns > start_ns)
+        first--;
+    for (size_t i = first; q && i < q->count; i++) {
+        struct quota_sample *s = &q->samples[i % SAMPLES_KEPT];
+        if (s->since_ns > end_ns)
+            continue;
+        if (s->charged != thread) {
+            s->charged = thread;
+            s->charged_ns = 0;
+        }
+        uint64_t part_ns = MIN(s->throttled_ns - s->charged_ns, most_ns - sum_ns);
+        s->charged_ns += part_ns;
+        sum_ns += part_ns;
     }
-    return MIN(sum_ns, most_ns);
+    return sum_ns;
 }
 
-uint64_t quota_kept_ns(const struct process *process, const struct stretch *s, uint64_t run_queue_ns)
+uint64_t quota_kept_ns(const struct thread *thread, const struct stretch *s, uint64_t run_queue_ns)
 {
-    uint64_t kept_ns = throttled_ns(process, s->start_ns, s->end_ns, run_queue_ns);
+    uint64_t kept_ns = throttled_ns(thread, s->start_ns, s->end_ns, run_queue_ns);
     return kept_ns < THROTTLED_MIN_NS ? 0 : kept_ns;
 }
 

@@ -204,9 +204,10 @@ static void judge_step(struct analysis *a, const struct process *process, struct
             return;
         struct fault *fault = charge(a, process, FINDING_slow_peer, span->name, step->service, NULL, request,
                                      step->start_ns, step->end_ns - own_ns);
-        if (fault)
-            fault->asked = span->name,
+        if (fault) {
+            fault->asked = span->name;
             fault->others_unknown = true; /* it waited itself, for nothing that was seen */
+        }
     }
 }
 

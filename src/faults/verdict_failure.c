@@ -27,8 +27,9 @@ enum finding_severity verdict_failure_severity(const struct fault *fault)
     switch ((int)fault->kind) {
     case FINDING_server_exited:
         return SEVERITY_CRITICAL;
+    case FINDING_clients_gave_up: /* who waits for nothing that was seen may do so by design: a long poll */
+        return fault->asked && fault->count >= ERRORS_MIN ? SEVERITY_WARNING : SEVERITY_INFO;
     case FINDING_server_errors:
-    case FINDING_clients_gave_up:
         return fault->count >= ERRORS_MIN ? SEVERITY_WARNING : SEVERITY_INFO;
     case FINDING_retry_storm:
         return fault->count >= RETRYING_MIN || fault->most_attempts >= MANY_ATTEMPTS ? SEVERITY_WARNING

@@ -86,31 +86,44 @@ static void errors_that_are_passed_on_are_the_other_services(void **state)
     feed_done(&feed);
 }
 
-/* Of those that ask a store that is slow, two are given up after their time limit; one is cut off at once. */
+/* Three requests, two of which are given up after a second and one after 80 ms. asks: the first one waits for
+ * a store. */
+static void give_up(struct feed *feed, bool asks)
+{
+    start(feed);
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t at = MS(2000 * (i + 1)), until = at + (i == 2 ? MS(80) : MS(1000));
+        FEED(feed, net_connection, API, API, at - US(60), 0, .generation = 1 + i, .fd = CLIENT, .family = 2);
+        FEED_TEXT(feed, "/db");
+        FEED(feed, http_request, API, API, at, 0, .fd = CLIENT, .generation = 1 + i, .method = 1);
+        if (!i && asks)
+            FEED(feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
+        FEED(feed, node_callback, API, API, at + US(99), US(140), .async_id = 9999);
+        FEED(feed, uv_io, API, API, at + US(100), US(150), .fd = CLIENT, .generation = 1 + i, .events = 1);
+        FEED(feed, uv_close, API, API, until, 0, .fd = CLIENT, .generation = 1 + i);
+        FEED(feed, uv_io, API, API, until + US(10), US(20), .fd = CLIENT, .generation = 1 + i, .events = 1);
+    }
+    feed_finish(feed);
+}
+
 static void clients_that_give_up(void **state)
 {
     struct feed feed;
-    start(&feed);
-    for (unsigned i = 0; i < 3; i++) {
-        uint64_t at = MS(2000 * (i + 1)), until = at + (i == 2 ? MS(80) : MS(1000));
-        FEED(&feed, net_connection, API, API, at - US(60), 0, .generation = 1 + i, .fd = CLIENT, .family = 2);
-        FEED_TEXT(&feed, "/db");
-        FEED(&feed, http_request, API, API, at, 0, .fd = CLIENT, .generation = 1 + i, .method = 1);
-        if (!i)
-            FEED(&feed, uv_write, API, API, at + US(50), 0, .fd = 8, .generation = 1, .bytes = 60);
-        FEED(&feed, node_callback, API, API, at + US(99), US(97), .async_id = 9999);
-        FEED(&feed, uv_io, API, API, at + US(100), US(150), .fd = CLIENT, .generation = 1 + i, .events = 1);
-        FEED(&feed, uv_close, API, API, until, 0, .fd = CLIENT, .generation = 1 + i);
-        FEED(&feed, uv_io, API, API, until + US(10), US(20), .fd = CLIENT, .generation = 1 + i, .events = 1);
-    }
-    feed_finish(&feed);
+    give_up(&feed, true);
     const struct finding *f = feed_finding(&feed, FINDING_clients_gave_up);
     assert_non_null(f);
     assert_int_equal(f->severity, SEVERITY_WARNING);
     assert_string_equal(text_of(f, "endpoint"), "GET /db");
+    assert_string_equal(text_of(f, "waited_for"), "an answer of 127.0.0.1:3306");
     assert_int_equal(count_of(f, "requests_count"), 2);
     assert_int_equal(count_of(f, "waited_ns"), MS(2000));
     assert_int_equal(f->affected_count, 2);
+    feed_done(&feed);
+
+    give_up(&feed, false); /* a long poll looks like this */
+    f = feed_finding(&feed, FINDING_clients_gave_up);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_INFO);
     feed_done(&feed);
 }
 

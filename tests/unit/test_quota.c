@@ -114,6 +114,30 @@ static void the_machine_is_blamed_for_the_rest_only(void **state)
     feed_done(&feed);
 }
 
+/* What is counted late is of one of two callbacks, or partly of each: not twice. */
+static void a_time_is_charged_once(void **state)
+{
+    struct feed feed;
+    start(&feed);
+    FEED(&feed, thread_sched, 0, 0, MS(10), 0, .run_ns = MS(1), .wait_ns = 0, .pid = API, .tid = API);
+    quota(&feed, 0, 0, MS(10));
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t at = MS(100) + MS(310) * i;
+        begin(&feed, API, 30, "/a", at);
+        if (i)
+            quota(&feed, MS(250), 3, at + MS(40));
+        answer(&feed, API, 30, at + MS(300) - US(50));
+        end_turn(&feed, API, 30, at - US(50), at + MS(300));
+        FEED(&feed, thread_sched, 0, 0, at + MS(302), 0, .run_ns = MS(31) + MS(30) * i,
+             .wait_ns = MS(270) * (i + 1), .pid = API, .tid = API);
+    }
+    feed_finish(&feed);
+    const struct finding *f = feed_finding(&feed, FINDING_cpu_throttled);
+    assert_non_null(f);
+    assert_int_equal(finding_get_evidence(f, "throttled_ns")->count, MS(250));
+    feed_done(&feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +146,7 @@ int main(void)
         cmocka_unit_test(a_quota_is_told_from_a_busy_machine),
         cmocka_unit_test(no_more_than_the_thread_waited),
         cmocka_unit_test(the_machine_is_blamed_for_the_rest_only),
+        cmocka_unit_test(a_time_is_charged_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
