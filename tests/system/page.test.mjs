@@ -359,22 +359,38 @@ test('times beyond what JavaScript counts exactly stay exact', async (t) => {
 
 const VIEWS = ['#/findings', '#/requests', '#/states', '#/profile?s=1', '#/findings/no.such.finding', '#/requests/1-1', '#/profile'];
 
+// Of two colours (WCAG 2.1).
+function contrast(...colours) {
+    const channel = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [dark, light] = colours.map(([r, g, b]) => 0.2126 * channel(r / 255) + 0.7152 * channel(g / 255) + 0.0722 * channel(b / 255)).sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+}
+
 // Which colours a recording shows is chance; that they can be read must not be.
 test('every colour of text has enough contrast on every background', () => {
-    const channel = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    const luminance = (hex) => {
+    const rgb = (hex) => {
         const long = hex.length === 4 ? [...hex.slice(1)].map((c) => c + c).join('') : hex.slice(1);
-        const [r, g, b] = [0, 2, 4].map((at) => channel(parseInt(long.slice(at, at + 2), 16) / 255));
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        return [0, 2, 4].map((at) => parseInt(long.slice(at, at + 2), 16));
     };
     const schemes = [...fs.readFileSync(path.join(root, 'web/src/style.css'), 'utf8').matchAll(/:root \{([^}]*)\}/g)].map(([, block]) => Object.fromEntries([...block.matchAll(/--([\w-]+): (#[0-9a-f]{3,6})\b/g)].map((m) => m.slice(1))));
     assert.equal(schemes.length, 2, 'one scheme for light and one for dark');
     for (const scheme of schemes)
         for (const front of ['text', 'dim', 'accent', 'bad', 'warn', 'good', 'http', 'js', 'v8', 'libuv', 'redis', 'kernel'])
             for (const back of ['back', 'panel', 'lane']) {
-                const [dark, light] = [luminance(scheme[front]), luminance(scheme[back])].sort((a, b) => a - b), ratio = (light + 0.05) / (dark + 0.05);
+                const ratio = contrast(rgb(scheme[front]), rgb(scheme[back]));
                 assert.ok(ratio >= 4.5, `${front} ${scheme[front]} on ${back} ${scheme[back]}: ${ratio.toFixed(2)}`);
             }
+});
+
+test('names in a graph of what changed can be read, however much changed', async (t) => {
+    const esbuild = path.join(root, 'web', 'node_modules', 'esbuild', 'bin', 'esbuild'), made = path.join(folder, 'colour.mjs');
+    if (!fs.existsSync(esbuild)) return t.skip('npm packages of web/ are not installed');
+    execFileSync(esbuild, [path.join(root, 'web', 'src', 'colour.ts'), '--bundle', '--format=esm', `--outfile=${made}`, '--log-level=error']);
+    const { changeColour, INK } = await import(made);
+    for (let now = 0; now <= 200; now += 5) {
+        const [, ...back] = /rgb\((\d+) (\d+) (\d+)/.exec(changeColour(now, 100, 100)).map(Number), ratio = contrast(INK, back);
+        assert.ok(ratio >= 4.5, `${now} after 100: ${ratio.toFixed(2)}`);
+    }
 });
 
 test('nothing overflows, and no view has a serious fault for anybody', { skip }, async (t) => {

@@ -22,3 +22,14 @@ export function hash(text: string): number {
 
 export const colourOf = (value: string | number): Rgb => KNOWN[value] ?? (QUIET.has(String(value)) ? KNOWN.blocked : null) ?? PALETTE[hash(String(value)) % PALETTE.length];
 export const css = ([r, g, b]: Rgb, alpha = 1): string => `rgb(${r} ${g} ${b} / ${alpha})`;
+
+// Names in flame graphs, light or dark.
+export const INK: Rgb = [20, 32, 46];
+
+export const unchanged = (now: number, before: number, whole: number): boolean => Math.abs(now - before) < 0.0005 * Math.max(1, whole);
+
+// What grew is red, what shrank blue; how much of the whole, as strength, up to where names can still be read.
+export function changeColour(now: number, before: number, whole: number): string {
+    const change = (now - before) / Math.max(1, whole), strong = Math.min(0.75, 0.12 + Math.sqrt(Math.abs(change)) * 1.6);
+    return unchanged(now, before, whole) ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
+}

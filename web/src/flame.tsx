@@ -2,7 +2,7 @@
 // does not matter. Its table twin is the list of functions beside it.
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { css, hash, type Rgb } from './colour';
+import { changeColour, css, hash, INK, unchanged, type Rgb } from './colour';
 import { percent, shortFile, weight } from './format';
 import type { Function, Profile, Trie } from './trie';
 import { useWidth } from './ui';
@@ -26,16 +26,8 @@ function colour(f: Function): string {
     return css(base.map((c) => Math.min(255, Math.round(c * shade))) as Rgb);
 }
 
-const unchanged = (now: number, before: number, whole: number): boolean => Math.abs(now - before) < 0.0005 * Math.max(1, whole);
-
 // Before a name: whether it grew or shrank.
 const sign = (trie: Trie, node: number, whole: number): string => (!trie.before || unchanged(trie.total[node], trie.before[node], whole) ? '' : trie.total[node] > trie.before[node] ? '▲ ' : '▼ ');
-
-// What grew is red, what shrank blue; how much of the whole, as strength.
-export function changeColour(now: number, before: number, whole: number): string {
-    const change = (now - before) / Math.max(1, whole), strong = Math.min(1, 0.12 + Math.sqrt(Math.abs(change)) * 1.6);
-    return unchanged(now, before, whole) ? css([190, 195, 202]) : change > 0 ? css([214, 69, 50].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb) : css([40, 110, 190].map((c) => Math.round(245 - (245 - c) * strong)) as Rgb);
-}
 
 export function layout(trie: Trie, from: number, width: number): { boxes: Box[]; levels: number } {
     const boxes: Box[] = [], size = trie.before ? (i: number) => Math.max(trie.total[i], trie.before![i]) : (i: number) => trie.total[i];
@@ -80,7 +72,7 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
     const top = (level: number) => (up ? height - (level + 1) * ROW : level * ROW);
     useEffect(() => {
         if (!canvas.current || !width) return;
-        const ratio = Math.min(devicePixelRatio || 1, 16000 / height), g = canvas.current.getContext('2d')!, style = getComputedStyle(canvas.current), ink = '#14202e';
+        const ratio = Math.min(devicePixelRatio || 1, 16000 / height), g = canvas.current.getContext('2d')!, style = getComputedStyle(canvas.current), ink = css(INK);
         canvas.current.width = Math.round(width * ratio);
         canvas.current.height = Math.round(height * ratio);
         g.scale(ratio, ratio);
