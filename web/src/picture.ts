@@ -1,5 +1,6 @@
 // Draws the view of states: what is seen of rows and groups between two times, with findings and requests above them.
 // SPDX-License-Identifier: Apache-2.0
+import { measurer, resize } from './canvas';
 import { QUIET } from './colour';
 import { moment, step } from './format';
 import { live } from './source';
@@ -7,6 +8,7 @@ import { COLUMNS, LINES, ROWS, type Tile } from './tile';
 import type { Tiles } from './tiles';
 import type { Finding, Lost, Report, RequestRow, Rows } from './types';
 
+const widthOf = measurer();
 export const ROW = 20, BAR = 15, GROUP = 24, HEAD = 74, AXIS = 20;
 
 export interface Item {
@@ -64,16 +66,6 @@ function themeOf(canvas: HTMLCanvasElement, g: CanvasRenderingContext2D): Theme 
     for (const at of [-6, 0, 6]) (h.moveTo(at - 1, 7), h.lineTo(at + 7, -1));
     h.stroke();
     return (theme = { text: of('text'), dim: of('dim'), line: of('line'), back: of('back'), lane: of('lane'), ink: of('ink'), mark: of('mark'), bad: of('bad'), accent: of('accent'), hatch: g.createPattern(tile, 'repeat') });
-}
-
-const widths = new Map<string, number>();
-function widthOf(g: CanvasRenderingContext2D, text: string): number {
-    let width = widths.get(text);
-    if (width === undefined) {
-        if (widths.size > 5000) widths.clear();
-        widths.set(text, (width = g.measureText(text).width));
-    }
-    return width;
 }
 
 // The zoom at which a column is at least a pixel.
@@ -177,11 +169,8 @@ function drawHead(g: CanvasRenderingContext2D, p: Picture, colours: Theme): void
 }
 
 export function draw(canvas: HTMLCanvasElement, p: Picture, tiles: Tiles): void {
-    const ratio = devicePixelRatio || 1, g = canvas.getContext('2d')!, wide = Math.round(p.width * ratio), high = Math.round(p.height * ratio);
-    if (canvas.width !== wide || canvas.height !== high) {
-        canvas.width = wide;
-        canvas.height = high;
-    }
+    const ratio = devicePixelRatio || 1, g = canvas.getContext('2d')!;
+    resize(canvas, Math.round(p.width * ratio), Math.round(p.height * ratio));
     const colours = themeOf(canvas, g), zoom = zoomOf(p, ratio), shift = p.rows.start_ns;
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, p.width, p.height);

@@ -1,6 +1,6 @@
 // Which code takes the time? Flame and icicle graph, callers and callees of one function, and a table, side by side.
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Flame } from '../flame';
 import { count, percent, shortFile, weight } from '../format';
 import { alter } from '../route';
@@ -23,20 +23,20 @@ function pattern(text: string): RegExp | null {
 
 type Column = 'self' | 'total' | 'change' | 'name';
 
-function Table({ data, hits, whole, selected, props }: { data: Data; hits: Uint8Array | null; whole: number; selected: number; props: ViewProps }) {
-    const compared = !!data.trie.before, column = (props.route.query.by ?? (compared ? 'change' : 'self')) as Column, change = (f: Function) => f.self - f.before_self;
+function Table({ data, hits, whole, selected, by, turn }: { data: Data; hits: Uint8Array | null; whole: number; selected: number; by?: string; turn: (changes: Record<string, string>, replace?: boolean) => void }) {
+    const compared = !!data.trie.before, column = (by ?? (compared ? 'change' : 'self')) as Column, change = (f: Function) => f.self - f.before_self;
     const sorted = useMemo(() => {
         const all = data.functions.filter((f) => (f.total > 0 || f.before_total > 0) && (!hits || hits[f.id]) && f.kind !== 'group');
         return all.sort((a, b) => (column === 'name' ? a.name.localeCompare(b.name) : column === 'total' ? b.total - a.total : column === 'change' ? Math.abs(change(b)) - Math.abs(change(a)) : b.self - a.self) || b.total - a.total);
     }, [data, hits, column]);
-    const head = (id: Column, words: string) => <th class={id === 'name' ? '' : 'n'} aria-sort={column === id ? (id === 'name' ? 'ascending' : 'descending') : 'none'}><button onClick={() => alter(props.route, { by: id })}>{words}{column === id ? (id === 'name' ? ' ↑' : ' ↓') : ''}</button></th>;
+    const head = (id: Column, words: string) => <th class={id === 'name' ? '' : 'n'} aria-sort={column === id ? (id === 'name' ? 'ascending' : 'descending') : 'none'}><button onClick={() => turn({ by: id })}>{words}{column === id ? (id === 'name' ? ' ↑' : ' ↓') : ''}</button></th>;
     return <div class="functions"><table class="list">
         <thead><tr>{head('self', 'Itself')}{compared && head('change', 'Change')}{head('total', 'With callees')}{head('name', 'Function')}</tr></thead>
         <tbody>{sorted.slice(0, SHOWN).map((f) => <tr class={f.id === selected ? 'on' : ''}>
             <td class="n share-cell"><i style={{ width: `${(100 * f.self) / Math.max(1, whole)}%` }} />{percent(f.self / Math.max(1, whole))}</td>
             {compared && <td class="n">{change(f) > 0 ? '+' : change(f) < 0 ? '−' : ''}{weight(Math.abs(change(f)), data.unit)}{f.before_total === 0 ? ' new' : f.total === 0 ? ' gone' : ''}</td>}
             <td class="n">{percent(f.total / Math.max(1, whole))}</td>
-            <td><button class="fn" onClick={() => alter(props.route, { f: f.name, mode: 'sandwich' }, false)} title={`${f.name}${f.file ? ` ${f.file}:${f.line}` : ''}: ${weight(f.self, data.unit)} itself`}>{f.name}</button>{f.file && <span class="dim"> {shortFile(f.file)}{f.line ? `:${f.line}` : ''}</span>}</td>
+            <td><button class="fn" onClick={() => turn({ f: f.name, mode: 'sandwich' }, false)} title={`${f.name}${f.file ? ` ${f.file}:${f.line}` : ''}: ${weight(f.self, data.unit)} itself`}>{f.name}</button>{f.file && <span class="dim"> {shortFile(f.file)}{f.line ? `:${f.line}` : ''}</span>}</td>
         </tr>)}</tbody>
         {sorted.length > SHOWN && <tfoot><tr><td colSpan={4} class="dim">and {count(sorted.length - SHOWN)} more; search to see them</td></tr></tfoot>}
     </table></div>;
@@ -49,7 +49,8 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
     const selected = useMemo(() => (route.query.f ? functions.findIndex((f) => f.name === route.query.f) : -1), [route.query.f, functions]);
     const search = useMemo(() => pattern(route.query.q ?? ''), [route.query.q]), hits = useMemo(() => (search ? Uint8Array.from(functions, (f) => Number(search.test(f.name) || search.test(f.file))) : null), [search, functions]);
     const share = useMemo(() => (hits ? matched(trie, hits) / Math.max(1, whole) : 0), [hits]);
-    const subject = mode === 'sandwich' ? (selected >= 0 ? selected : [...functions].filter((f) => f.kind !== 'group').sort((a, b) => b.self - a.self)[0]?.id ?? 0) : -1;
+    const busiest = useMemo(() => functions.reduce((most, f) => (f.kind !== 'group' && f.self > (functions[most]?.self ?? -1) ? f.id : most), -1), [functions]);
+    const subject = mode === 'sandwich' ? (selected >= 0 ? selected : Math.max(0, busiest)) : -1;
     const sides = useMemo(() => (subject >= 0 ? sandwich(data, subject) : null), [data, subject]), [inner, setInner] = useState({ callers: 0, callees: 0 });
     useEffect(() => setInner({ callers: 0, callees: 0 }), [subject]);
     const trail: number[] = [];
@@ -78,6 +79,10 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
     }, [data]);
     const flame = (label: string, which: typeof trie, from: number, up: boolean, onOpen: (node: number) => void) =>
         <Flame profile={data} trie={which} from={from} up={up} hits={hits} selected={selected} whole={whole} label={label} onOpen={onOpen} />;
+    const latest = useRef(route), marked = mode === 'sandwich' ? subject : selected;
+    latest.current = route;
+    // Its rows stay as they are while the graph is zoomed.
+    const table = useMemo(() => <Table data={data} hits={hits} whole={whole} selected={marked} by={route.query.by} turn={(changes, replace) => alter(latest.current, changes, replace)} />, [data, hits, whole, marked, route.query.by]);
     const choose = (id: string, words: string) => <button aria-pressed={mode === id} onClick={() => alter(route, { mode: id === 'icicle' ? undefined : id })}>{words}</button>;
     return <>
         <div class="filters">
@@ -98,7 +103,7 @@ function Graphs({ data, props }: { data: Data; props: ViewProps }) {
                 </>}
                 {trie.before ? <p class="dim">▲ and red grew, ▼ and blue shrank; stronger is more. Widths are the larger of before and after.</p> : <p class="dim kinds">{['javascript', 'native', 'kernel', 'runtime', 'python', 'java'].filter((kind) => functions.some((f) => f.kind === kind)).map((kind) => <span><i class={`key k-${kind}`} />{kind === 'runtime' ? 'a runtime’s own code' : kind}</span>)}</p>}
             </div>
-            <Table data={data} hits={hits} whole={whole} selected={mode === 'sandwich' ? subject : selected} props={props} />
+            {table}
         </div>
         <p class="dim keys"><kbd>/</kbd> search, <kbd>I</kbd> icicle or flame, <kbd>C</kbd> callers and callees, arrows move, <kbd>Esc</kbd> everything again</p>
     </>;
