@@ -59,12 +59,20 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return value ? value : "";
 }
 
+/* zlib's levels. A tile is one of many that are asked for while somebody moves through a view: packing it
+ * well would take as long as making it. */
+static int level_of(const struct http_response *response)
+{
+    const char *type = response->content_type ? response->content_type : "";
+    return strcmp(type, "application/octet-stream") == 0 ? 1 : 5;
+}
+
 /* Replaces the body by what gzip makes of it, when that is smaller and the client takes it. */
 static bool compress_body(struct MHD_Connection *connection, struct http_response *response)
 {
     z_stream z = {0};
     if (response->length < COMPRESS_FROM || !strstr(header(connection, "Accept-Encoding"), "gzip") ||
-        deflateInit2(&z, 5, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        deflateInit2(&z, level_of(response), Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     char *packed = malloc(response->length);
     z.next_in = (unsigned char *)response->body;
