@@ -178,7 +178,7 @@ async function timeline(width) {
         const cdp = await page.context().newCDPSession(page);
         await cdp.send('Performance.enable');
         const { metrics } = await cdp.send('Performance.getMetrics'), share = (t) => +((100 * t.dropped) / Math.max(1, t.frames)).toFixed(2);
-        return { width, open_rows: rows.length, frames: ours.frames, dropped_percent: share(ours), bare_frames: control.frames, bare_dropped_percent: share(control), script_ms: spread(each(ours.script)), script_cpu_ms: spread(each(ours.scriptCpu)), heap_mb: +(metrics.find((m) => m.name === 'JSHeapUsedSize').value / 1e6).toFixed(1), dom_nodes: metrics.find((m) => m.name === 'Nodes').value };
+        return { width, open_rows: rows.length, frames: ours.frames, dropped_percent: share(ours), bare_frames: control.frames, bare_dropped_percent: share(control), dropped_more_points: +(share(ours) - share(control)).toFixed(2), script_ms: spread(each(ours.script)), script_cpu_ms: spread(each(ours.scriptCpu)), heap_mb: +(metrics.find((m) => m.name === 'JSHeapUsedSize').value / 1e6).toFixed(1), dom_nodes: metrics.find((m) => m.name === 'Nodes').value };
     } finally {
         await browser.close();
         server.end();
@@ -365,13 +365,25 @@ async function flame() {
     return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich) };
 }
 
+// At most so much, at the 95th percentile; a part says which of them it missed.
+const PAINTING = { 'script_ms.p95': 8, heap_mb: 200, dropped_more_points: 3 };
+const GOALS = {
+    'timeline-1280': PAINTING, 'timeline-2560': PAINTING, open: { 'first_states_ms.p95': 1000 }, tiles: { 'cold_ms.p95': 300, 'warm_ms.p95': 30 }, file: { file_mb: 20 },
+    flame: { 'load_ms.p95': 700, 'zoom_ms.p95': 16, 'search_ms.p95': 50, 'sandwich_ms.p95': 100 },
+};
+const missed = (part, result) => Object.entries(GOALS[part] ?? {}).flatMap(([name, goal]) => {
+    const value = name.split('.').reduce((at, key) => at[key], result);
+    return value <= goal ? [] : [`${name}: ${value}, goal ${goal}`];
+});
+
 const PARTS = { 'timeline-1280': () => timeline(1280), 'timeline-2560': () => timeline(2560), open, tiles, chart, file, flame };
 const done = new Set(fs.existsSync(RESULTS) ? fs.readFileSync(RESULTS, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)).filter((r) => r.commit === commit && r.changes === Number(options.changes)).map((r) => r.part) : []);
 for (const part of positionals.length ? positionals : Object.keys(PARTS)) {
     if (!PARTS[part]) throw new Error(`no part is called ${part}; there are ${Object.keys(PARTS).join(', ')}`);
     if (done.has(part) && !options.again) continue;
     if (part !== 'flame' && part !== 'file') prepare();
-    const result = { part, commit, date: new Date().toISOString(), changes: Number(options.changes), rows: Number(options.rows), load: +os.loadavg()[0].toFixed(2), ...(await PARTS[part]()) };
+    const figures = await PARTS[part]();
+    const result = { part, commit, date: new Date().toISOString(), changes: Number(options.changes), rows: Number(options.rows), load: +os.loadavg()[0].toFixed(2), ...figures, missed: missed(part, figures) };
     fs.appendFileSync(RESULTS, `${JSON.stringify(result)}\n`);
     console.log(JSON.stringify(result));
 }
