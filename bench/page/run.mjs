@@ -94,7 +94,7 @@ async function traced(browser, page, action) {
     const cpu = (list, a, b) => list.reduce((sum, e) => sum + (e.ts >= a && e.ts < b ? e.tdur ?? e.dur : 0), 0) / 1000;
     const reports = events.filter((e) => e.name === 'PipelineReporter' && e.args?.frame_reporter && e.pid === pid && e.ts >= marks[0].ts && e.ts <= marks[marks.length - 1].ts).map((e) => e.args.frame_reporter);
     const counted = reports.filter((r) => /PRESENTED|DROPPED/.test(r.state)), dropped = counted.filter((r) => r.state === 'STATE_DROPPED');
-    return { marks, events: events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X'), script: (a, b) => between(script, a, b), scriptCpu: (a, b) => cpu(script, a, b), busy: (a, b) => between(tasks, a, b), frames: counted.length, dropped: dropped.length };
+    return { marks, events: events.filter((e) => e.pid === pid && e.tid === tid && e.ph === 'X'), script: (a, b) => between(script, a, b), scriptCpu: (a, b) => cpu(script, a, b), busy: (a, b) => between(tasks, a, b), busyCpu: (a, b) => cpu(tasks, a, b), frames: counted.length, dropped: dropped.length };
 }
 
 // What a thread did between two moments, by its events of at least 0.2 ms: indented as they are nested, with their CPU time.
@@ -319,7 +319,7 @@ function foldedProfile(file) {
 
 async function flame() {
     fs.mkdirSync(folder, { recursive: true });
-    const file = path.join(folder, 'profile.folded'), nodes = foldedProfile(file), server = await start(file), browser = await launch(), load = [], busy = { zoom: [], search: [], sandwich: [] };
+    const file = path.join(folder, 'profile.folded'), nodes = foldedProfile(file), server = await start(file), browser = await launch(), load = [], busy = { zoom: [], search: [], sandwich: [] }, cpu = { zoom: [], search: [], sandwich: [] };
     const speedscope = path.join(here, 'node_modules', 'speedscope', 'dist', 'release'), TYPES = { html: 'text/html', js: 'text/javascript', css: 'text/css', txt: 'text/plain' }, theirs = [];
     const other = http.createServer((request, response) => {
         const name = decodeURIComponent(request.url.split('?')[0]), from = name === '/profile.txt' ? file : path.join(speedscope, path.normalize(name));
@@ -344,6 +344,7 @@ async function flame() {
                     performance.mark('step-end');
                 }, [action, argument]));
                 busy[what].push(t.busy(t.marks[0].ts, t.marks[t.marks.length - 1].ts));
+                cpu[what].push(t.busyCpu(t.marks[0].ts, t.marks[t.marks.length - 1].ts));
             };
             for (let level = 0; level < 6; level++) await measure('zoom', "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }))");
             for (const text of ['f', 'fu', 'function_12', '']) await measure('search', "const s = document.getElementById('search'); s.value = value; s.dispatchEvent(new Event('input', { bubbles: true }))", text);
@@ -362,7 +363,7 @@ async function flame() {
         other.close();
         server.end();
     }
-    return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich) };
+    return { nodes, load_ms: spread(load), speedscope_load_ms: theirs.length ? spread(theirs) : null, ratio: theirs.length ? +(quantile(theirs, 0.5) / quantile(load, 0.5)).toFixed(2) : null, zoom_ms: spread(busy.zoom), search_ms: spread(busy.search), sandwich_ms: spread(busy.sandwich), zoom_cpu_ms: spread(cpu.zoom), search_cpu_ms: spread(cpu.search), sandwich_cpu_ms: spread(cpu.sandwich) };
 }
 
 // At most so much, at the 95th percentile; a part says which of them it missed.

@@ -1,7 +1,7 @@
 // Flame and icicle graphs on a canvas: only what is at least a pixel wide is looked at, so the size of the profile does not
 // matter. Its table twin is the list of functions beside it.
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { changeColour, css, hash, INK, unchanged, type Rgb } from './colour';
 import { percent, shortFile, weight } from './format';
 import type { Function, Profile, Trie } from './trie';
@@ -84,7 +84,7 @@ export function Flame({ profile, trie, from, up, hits, selected, whole, label, o
     const { boxes, levels } = useMemo(() => layout(trie, from, Math.max(10, width)), [trie, from, width]);
     const height = Math.min(levels, 1500) * ROW + 2;
     const top = (level: number) => (up ? height - (level + 1) * ROW : level * ROW);
-    useEffect(() => {
+    useLayoutEffect(() => { // with the frame that shows what stands around it, not in one more
         if (!canvas.current || !width) return;
         const ratio = Math.min(devicePixelRatio || 1, 16000 / height), g = canvas.current.getContext('2d')!, style = getComputedStyle(canvas.current), ink = css(INK);
         resize(canvas.current, Math.round(width * ratio), Math.round(height * ratio));
