@@ -1,5 +1,5 @@
 // How fast `sonde report` analyses and how much memory that takes, against the size of the trace: traces of one
-// HTTP service at full speed with 32 requests in flight, of 1 to 12 seconds; on one processor, median of
+// HTTP service at full speed with 32 requests in flight, of 1 to 12 seconds; on one CPU, median of
 // runs. babeltrace2, only reading (its dummy sink), is the peer on those that it reads in a reasonable time.
 //   node bench/analysis.mjs build/sonde [PLOT.svg]
 // SPDX-License-Identifier: Apache-2.0
@@ -28,7 +28,7 @@ async function record(seconds) {
     return folder;
 }
 
-// Processor time of a command on processor 1, in seconds, and what it printed.
+// CPU time of a command on CPU 1, in seconds, and what it printed.
 function measure(...words) {
     const [command, ...args] = pinned(1, '/usr/bin/env', 'bash', '-c', 'TIMEFORMAT="%U %S"; time "$@"; status=$?; exit $(( status == 4 ? 0 : status ))', 'bash', ...words);
     const run = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 28 });

@@ -1,6 +1,6 @@
 // What the sampler itself takes while programs come and go: `sonde profile --all` beside short processes that start at a fixed
 // rate (node, python3, a C compiler with debug information and the new program that it made, java), and two that stay (node, python3).
-// Prints, every half minute and at the end, its own memory, its processor time, and how the memory grew over the second half.
+// Prints, every half minute and at the end, its own memory, its CPU time, and how the memory grew over the second half.
 //   node bench/churn.mjs SONDE [MINUTES] [STARTS A SECOND] [FORMAT]
 // SPDX-License-Identifier: Apache-2.0
 import { spawn, spawnSync } from 'node:child_process';

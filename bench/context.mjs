@@ -1,4 +1,4 @@
-// What each way of telling requests apart costs (`sonde record --context`): processor time per request of a Node service
+// What each way of telling requests apart costs (`sonde record --context`): CPU time per request of a Node service
 // that awaits two Redis commands, with 32 requests in flight, against the same service untraced, and the time of one await.
 // The services live side by side; short slices of load take turns, so that what else the machine does falls on all alike.
 //   node bench/context.mjs build/sonde [ROUNDS]     6 rounds; SONDE_NODES=/path/to/node:... adds other versions of Node

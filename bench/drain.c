@@ -1,4 +1,4 @@
-/* What draining a ring costs per record: a thread on another processor fills the ring as the probe does, then
+/* What draining a ring costs per record: a thread on another CPU fills the ring as the probe does, then
  * program_drain() moves it into a trace. The peer, in the same run and taking turns with it: copying the same
  * bytes out of the shared memory, which any way of draining has to do.
  *

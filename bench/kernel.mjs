@@ -1,6 +1,6 @@
 // What each family of kernel events costs real services, beside strace, perf trace and bpftrace doing the same work:
-// processor time per request of redis-server under redis-benchmark and of a Node HTTP service under wrk, and how much
-// slower they answer. The service has processor 0; load and tracer have processor 1. All variants take turns, one
+// CPU time per request of redis-server under redis-benchmark and of a Node HTTP service under wrk, and how much
+// slower they answer. The service has CPU 0; load and tracer have CPU 1. All variants take turns, one
 // service at a time (a tracepoint that is on for one process costs every process of the machine something), each
 // time with new processes.
 //   node bench/kernel.mjs build/sonde [ROUNDS [SCENE...]]    5 rounds; scenes redis, node; needs root
@@ -71,7 +71,7 @@ async function nodeHttp(variant) {
     return { pid, load, ended };
 }
 
-// One service under one tracer: processor time and time per request, in us.
+// One service under one tracer: CPU time and time per request, in us.
 async function measure(start, variant) {
     const service = await start(variant);
     let tracer;

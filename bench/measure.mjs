@@ -1,4 +1,4 @@
-// What the benchmarks share: statistics, processor time of a process, a Redis under load, tables.
+// What the benchmarks share: statistics, CPU time of a process, a Redis under load, tables.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -7,7 +7,7 @@ import os from 'node:os';
 
 export const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0;
 
-// The command bound to one processor, where there are two to choose from.
+// The command bound to one CPU, where there are two to choose from.
 export function pinned(cpu, ...command) {
     return os.cpus().length > 1 && has('taskset') ? ['taskset', '-c', String(cpu), ...command.map(String)] : command.map(String);
 }
@@ -24,7 +24,7 @@ export function freePort() {
 }
 
 // Starts a Redis that keeps nothing, by launch(command), and waits until it answers: { pid, port, load, ...what launch answers }.
-// load(n, ...options) sends n SETs and n GETs over 50 connections from processor 1 and answers what redis-benchmark says.
+// load(n, ...options) sends n SETs and n GETs over 50 connections from CPU 1 and answers what redis-benchmark says.
 export async function startRedis(launch, folder) {
     const port = await freePort();
     const launched = launch(['redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder]);
@@ -74,7 +74,7 @@ export function pairedRatio(traced, bare) {
     return { mean: Math.exp(mean), upper: Math.exp(mean + (t95(n - 1) * deviation) / Math.sqrt(n)), ...spread(logs.map(Math.exp)) };
 }
 
-// Processor time of all threads of a process so far, ns, from the scheduler's own account.
+// CPU time of all threads of a process so far, ns, from the scheduler's own account.
 export function cpuTime(pid) {
     let sum = 0;
     for (const tid of fs.readdirSync(`/proc/${pid}/task`)) {

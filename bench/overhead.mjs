@@ -1,6 +1,6 @@
-// What tracing costs real services: processor time per request, and requests a second at saturation, of one and the same process
+// What tracing costs real services: CPU time per request, and requests a second at saturation, of one and the same process
 // untraced, attached to, and untraced again. Two processes of one kind differ by up to a sixth, by the luck of their memory's
-// layout; one with itself by little. The service has processor 0, the load and sonde processor 1.
+// layout; one with itself by little. The service has CPU 0, the load and sonde CPU 1.
 //   node bench/overhead.mjs build/sonde [--cells redis,node-text,...] [--modes usual,...] [--node PATH]... [--seconds N]
 //       measures for N seconds (200), what is rarest so far first, and prints what is known of this commit
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
@@ -43,7 +43,7 @@ const MODES = {
 };
 // Other ways to look into a service of Node, measured the same way (bench/peers.js).
 const PEERS = ['async-hooks', 'opentelemetry'];
-// The ratios of processor time that are to be reached.
+// The ratios of CPU time that are to be reached.
 const GOALS = { requests: 1.015, 'no-kernel': 1.03, usual: 1.05 };
 
 // ---- services ----
@@ -55,7 +55,7 @@ const untilEnded = (child) => {
     return new Promise((resolve) => child.on('exit', (status) => (running.delete(child), resolve(status))));
 };
 
-// Starts a service on processor 0.
+// Starts a service on CPU 0.
 function launch(command, stdout, env = {}) {
     const [program, ...args] = pinned(0, ...command);
     const child = spawn(program, args, { stdio: ['ignore', stdout, 'ignore'], env: { ...process.env, ...env } });
@@ -67,7 +67,7 @@ function launch(command, stdout, env = {}) {
     return { child, stop };
 }
 
-// Attaches to it, on processor 1; what is answered detaches and says what was recorded.
+// Attaches to it, on CPU 1; what is answered detaches and says what was recorded.
 async function attach(pid, mode) {
     const folder = path.join(work, `trace-${Date.now()}`);
     const [program, ...args] = pinned(1, sonde, 'attach', '--json', '--budget', '100,4096', ...mode, '-o', folder, pid);
@@ -121,7 +121,7 @@ const answers = (port) => new Promise((resolve) => {
     const socket = net.connect(port, '127.0.0.1', () => (socket.destroy(), resolve(true))).on('error', () => resolve(false));
 });
 
-// The Redis that services of Node ask: untraced, on the load's processor, one for all.
+// The Redis that services of Node ask: untraced, on the load's CPU, one for all.
 let store;
 async function sharedRedis() {
     if (store) return store.port;
@@ -253,7 +253,7 @@ function print() {
 
 // ---- by function ----
 
-// Samples a traced service under load: the share of each of the probe's functions in its processor time.
+// Samples a traced service under load: the share of each of the probe's functions in its CPU time.
 async function functions(cell) {
     const [{ mode, path: node }] = combinations().filter((w) => w.cell === cell && w.mode !== 'twin');
     const service = await CELLS[cell].launch(node), file = path.join(work, 'folded');

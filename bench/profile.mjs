@@ -2,8 +2,8 @@
 // and in turn under a bare timer, sonde, perf record with frame pointers and with copies of the stack, bpftrace, and for Java
 // async-profiler, each attached to it while it stands still. From 1,000 Hz on most gaps are the sampler's ticks, and their
 // median times the rate is what they take. Below that they are few among the kernel's own (250 Hz), and only the kernel's count
-// of the time in sonde's program is left (the mean of all ticks: those of the other processor and of other programs are
-// cheaper). The target runs on one processor, the samplers on the other. Also the processor time and memory of the samplers,
+// of the time in sonde's program is left (the mean of all ticks: those of the other CPU and of other programs are
+// cheaper). The target runs on one CPU, the samplers on the other. Also the CPU time and memory of the samplers,
 // and what they lost; and how long it takes from the start of the command to the first stack with names.
 //   node bench/profile.mjs TARGET TIMER SONDE [RATES] [ROUNDS] [PARTS]
 // PARTS: c,java,first. async-profiler is not packaged: ASYNC_PROFILER=/path/to/bin/asprof names one that was built beside.

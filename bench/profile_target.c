@@ -1,8 +1,8 @@
-/* Sees what is taken from it: 36 calls deep, reads the processor's time stamp without pause; a gap that is
+/* Sees what is taken from it: 36 calls deep, reads the CPU's time stamp without pause; a gap that is
  * longer than a reading ever takes was an interrupt and what ran in it. That is exact to nanoseconds, where
  * the time of a fixed piece of work varies by percents from second to second, as on machines that others
  * share. For each "MILLISECONDS\n" on standard input it watches so long and answers in one line with the gaps
- * from 1 us to 1 ms, in nanoseconds (longer ones are another program's turn). The argument is the processor
+ * from 1 us to 1 ms, in nanoseconds (longer ones are another program's turn). The argument is the CPU
  * to run on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sched.h>

@@ -4,8 +4,8 @@
 // of the program, said with what it waited for.
 //   node bench/redis-alarms.mjs [SECONDS]   how long to go on (60). Servers: the one that is installed, and those that
 //                                           `tools/newer-servers build/servers` has fetched (root: they run in chroot)
-// There are as many I/O threads as processors: they spin while they wait for each other, so that with more of them than
-// processors a server waits for the scheduler in every iteration, and a load of a given length takes minutes. For the same
+// There are as many I/O threads as CPUs: they spin while they wait for each other, so that with more of them than
+// CPUs a server waits for the scheduler in every iteration, and a load of a given length takes minutes. For the same
 // reason the load ends by time. The kind of server with the fewest events so far comes next, with and without pipelines in turn.
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync, spawn } from 'node:child_process';

@@ -1,5 +1,5 @@
 // Events per second of `sonde report`, with the whole analysis, against babeltrace2 only reading the same trace
-// (its dummy sink), on one processor. The trace is of the sample shop with all faults, at 400 requests a second.
+// (its dummy sink), on one CPU. The trace is of the sample shop with all faults, at 400 requests a second.
 //   node bench/report.mjs build/sonde [SECONDS]
 // SPDX-License-Identifier: Apache-2.0
 import { spawnSync } from 'node:child_process';
@@ -14,7 +14,7 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sonde-bench-'));
 const trace = path.join(folder, 'trace');
 
-// Runs a command on one processor: { seconds of processor time, peak memory in MB, stdout }.
+// Runs a command on one CPU: { seconds of CPU time, peak memory in MB, stdout }.
 function measure(...command) {
     const [program, ...args] = pinned(1, '/usr/bin/env', 'bash', '-c',
         'TIMEFORMAT="%U %S"; time "$@"; status=$?; exit $(( status == 4 ? 0 : status ))', 'bash', ...command);

@@ -129,7 +129,7 @@ static struct rate *new_rate(struct rate_options *options)
     return rate;
 }
 
-/* The samples of a window are given, or follow the rate: then `busy` processors are sampled. */
+/* The samples of a window are given, or follow the rate: then `busy` CPUs are sampled. */
 static double samples_at(const struct rate_decision *decision, const struct rate_options *options)
 {
     double fixed = number("samples", 0), busy = number("busy", 2);

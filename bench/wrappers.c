@@ -6,7 +6,7 @@
  *     wrappers --write TABLE        writes the table anew (tools/wrapper-costs)
  *     wrappers --functions [SCENE]  instructions by function of the probe
  *
- * The trap flag makes the processor raise a trap behind every instruction, and reading its time-stamp counter
+ * The trap flag makes the CPU raise a trap behind every instruction, and reading its time-stamp counter
  * is made to fault and answered here, by a clock that only the scenes move: what depends on time is the same
  * in every run. */
 /* SPDX-License-Identifier: Apache-2.0 */

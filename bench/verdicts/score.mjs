@@ -1,7 +1,7 @@
 // Compares what sonde found with what was planted. Only warnings and worse are claims: information accuses nobody.
 // SPDX-License-Identifier: Apache-2.0
 
-// Where each kind says how long; of what kept the loop, without what the thread waited for a processor.
+// Where each kind says how long; of what kept the loop, without what the thread waited for a CPU.
 const AMOUNT = {
     'blocking-regexp': 'cpu_ns', 'event-loop-blocked': 'cpu_ns', 'gc-pressure': 'gc_ns', 'thread-pool-starved': 'waited_ns', 'slow-io': 'waited_ns', 'slow-peer': 'waited_ns',
     serialisation: 'encoding_ns', 'ipc-blocked': 'waited_ns', 'redis-slow-command': 'executed_ns', 'run-queue-wait': 'waited_ns', 'lock-wait': 'cpu_ns',

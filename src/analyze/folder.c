@@ -83,7 +83,7 @@ static double number_of(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* What tracing took while it went on. Shares are of one processor, but for tracing_cpu_share: of all. */
+/* What tracing took while it went on. Shares are of one CPU, but for tracing_cpu_share: of all. */
 static void add_overhead(struct report *report, const json_t *overhead, double took_ns)
 {
     double probe_ns = number_of(overhead, "probe_cpu_ns"), kernel_ns = number_of(overhead, "kernel_cpu_ns");

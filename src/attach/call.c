@@ -155,7 +155,7 @@ static size_t used_bytes(const struct call_state *state)
 /* The floating-point state as a frame has it; how many bytes. */
 static size_t write_xstate(const struct call_state *state, char *to)
 {
-    if (state->xstate_bytes < XSAVE_HEADER_END) { /* a processor without XSAVE */
+    if (state->xstate_bytes < XSAVE_HEADER_END) { /* a CPU without XSAVE */
         memcpy(to, state->xstate, FXSAVE_BYTES);
         memset(to + SOFTWARE_BYTES, 0, sizeof(struct fpx_software));
         return FXSAVE_BYTES;

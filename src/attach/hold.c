@@ -29,7 +29,7 @@ enum {
     SEIZE_TIMEOUT_MS = 8000, /* another sonde's way to a safe point takes 5 s at most */
     /* While some threads are stopped already, the others have this long to stop too: one that writes to a
      * slow disk, or waits for its vforked child, must not keep the service still. One that only waits for a
-     * processor gets one soon, now that the others want none. */
+     * CPU gets one soon, now that the others want none. */
     STOP_ALL_TIMEOUT_MS = 5,
     STOP_ALL_RUNNABLE_MS = 100,
     WAKE_MS = 1, /* a look without having been called */
@@ -558,7 +558,7 @@ static bool still_waits(const struct proc *proc, pid_t pid, const struct runs *b
 
 /* To a safe point: from system call to system call until one that waits for events returns, or wherever it
  * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
- * of the processor would find a function without stepping from call to call, but the kernel leaves them in
+ * of the CPU would find a function without stepping from call to call, but the kernel leaves them in
  * place when we are killed, and then they kill the program. */
 static int run_to_safe_point(const struct proc *proc, const struct modules *modules,
                              const struct hold_freely *freely, uint64_t deadline_ns)

@@ -63,7 +63,7 @@ static int write_stack(const struct call *call, uint64_t address, const void *da
     return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
-/* A return address that was not pushed by a call is refused by the processor. */
+/* A return address that was not pushed by a call is refused by the CPU. */
 static bool has_shadow_stack(pid_t tid)
 {
     uint64_t pointer;

@@ -15,7 +15,7 @@
 struct proc_stat {
     char state; /* R, S, D, T, t, Z, X, ... */
     pid_t parent;
-    uint64_t user_ticks, system_ticks; /* processor time */
+    uint64_t user_ticks, system_ticks; /* CPU time */
     uint64_t started_ticks;            /* clock ticks from the machine's start to the process's */
     uint64_t stack_start;              /* an address of the main thread's stack; another one after an exec */
     int exit_code;                     /* as wait(2) gives it; 0 where the kernel does not show it */

@@ -1,5 +1,5 @@
 /* The kernel's side of the traced processes: their system calls, the times their threads were off a
- * processor and who woke them, their TCP connections and what they ask of disks. Everything else is turned
+ * CPU and who woke them, their TCP connections and what they ask of disks. Everything else is turned
  * away with a look-up or two. One record per finished thing goes into one ring buffer; what finds it full is
  * counted by family.
  *
@@ -7,7 +7,7 @@
  * becomes a target (adopt), and for each that they make; a thread without one is not traced. User space
  * switches families on and off by the word `families`, and by attaching just the programs that they need: a
  * program on system calls costs every task of the host about 150 ns a call, so at the usual level there is
- * none; in which call a thread leaves its processor is read from its registers then. */
+ * none; in which call a thread leaves its CPU is read from its registers then. */
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 #include "bpf/kernel.h"
 
@@ -36,7 +36,7 @@ volatile unsigned int families = 0;
  * began under another number, the end may have been missed. */
 volatile unsigned int calls_attached = 0, sched_attached = 0;
 
-/* Times off a processor that are shorter are summed: SONDE_BRIEF_NS, or 0 for none. */
+/* Times off a CPU that are shorter are summed: SONDE_BRIEF_NS, or 0 for none. */
 volatile unsigned int brief_ns = 0;
 
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
@@ -434,7 +434,7 @@ static __always_inline enum context context_of(struct task_struct *current, enum
     return counted == CONTEXT_UNKNOWN ? CONTEXT_UNKNOWN : CONTEXT_INTERRUPT;
 }
 
-/* One record for the brief times off its processor until now. */
+/* One record for the brief times off its CPU until now. */
 static __always_inline void tell_brief(struct thread_state *s, u64 now)
 {
     if (!s->brief_count)
@@ -474,7 +474,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
     s->off_ns = now;
 }
 
-/* How a time off a processor ended; END_UNSEEN: the thread has run since. */
+/* How a time off a CPU ended; END_UNSEEN: the thread has run since. */
 enum end { END_SEEN, END_UNSEEN, END_NEVER };
 
 static __always_inline void tell_wait(struct task_struct *task, struct thread_state *s, u64 runnable, u64 now,
@@ -524,7 +524,7 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
     s->woken_by = SONDE_woken_by_nobody;
 }
 
-/* A thread that leaves its processor and was not seen to get it: the kernel's tracepoint is silent for some
+/* A thread that leaves its CPU and was not seen to get it: the kernel's tracepoint is silent for some
  * of the threads from which others take over. */
 static __always_inline void come_back_unseen(struct task_struct *task, struct thread_state *s, u64 now)
 {
@@ -572,7 +572,7 @@ int BPF_PROG(on_switch_without_state, _Bool preempted, struct task_struct *previ
     return 0;
 }
 
-/* Who wakes is known when it begins to. A thread that is still in its processor's queue and has not left is
+/* Who wakes is known when it begins to. A thread that is still in its CPU's queue and has not left is
  * not woken: it does not go to sleep. */
 static __always_inline void waking(struct task_struct *task, _Bool can_count)
 {

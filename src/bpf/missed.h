@@ -10,7 +10,7 @@
 #include <bpf/libbpf.h>
 
 /* How often the programs of an object that was loaded were due and did not run, because they were running on
- * that processor already (recursion_misses; Linux 5.12 and later count them). For whom they were due is not
+ * that CPU already (recursion_misses; Linux 5.12 and later count them). For whom they were due is not
  * known: it is an upper bound of the events that are missing. */
 static inline uint64_t bpf_missed_runs(struct bpf_object *object)
 {

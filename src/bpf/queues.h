@@ -1,4 +1,4 @@
-/* What Linux's scheduler knows of the queues in which threads wait for a processor. */
+/* What Linux's scheduler knows of the queues in which threads wait for a CPU. */
 /* SPDX-License-Identifier: (GPL-2.0 OR BSD-2-Clause) */
 #ifndef BPF_QUEUES_H
 #define BPF_QUEUES_H
@@ -6,10 +6,10 @@
 #include "bpf/threads.h"
 
 /* The scheduler's own counts can be read (CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED): how long a thread
- * waited for a processor comes from them. Otherwise on_wakeup finds out. */
+ * waited for a CPU comes from them. Otherwise on_wakeup finds out. */
 const volatile _Bool counts_queues = 0;
 
-/* Of the time since a thread left its processor, how long it could have gone on. */
+/* Of the time since a thread left its CPU, how long it could have gone on. */
 static __always_inline u64 runnable_ns(struct task_struct *task, const struct thread_state *s, u64 now)
 {
     if (s->ready_ns)
@@ -23,7 +23,7 @@ static __always_inline u64 runnable_ns(struct task_struct *task, const struct th
     return waited < now - s->off_ns ? waited : now - s->off_ns;
 }
 
-/* For how long a thread that is about to leave its processor has had it; 0: the scheduler does not keep that.
+/* For how long a thread that is about to leave its CPU has had it; 0: the scheduler does not keep that.
  */
 static __always_inline u64 ran_ns(struct task_struct *task)
 {

@@ -271,7 +271,7 @@ static __always_inline int user_registers(struct task_struct *task, struct regis
 }
 
 /* What a tick stands for. The clock's period is changed at random all the time, which restarts it; so a tick
- * stands for the time since the one before, on this processor. After a longer gap the machine itself stood
+ * stands for the time since the one before, on this CPU. After a longer gap the machine itself stood
  * still. */
 static __always_inline u64 weigh(struct bpf_perf_event_data *ctx, struct sample *sample, u64 now_ns)
 {
@@ -402,7 +402,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *previous, struct task
     return 0;
 }
 
-/* Not sched_wakeup, which may come in an interrupt of the processor that the thread goes to. */
+/* Not sched_wakeup, which may come in an interrupt of the CPU that the thread goes to. */
 SEC("raw_tp/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {

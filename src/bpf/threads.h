@@ -1,5 +1,5 @@
 /* Which threads are traced, and the state of each. The scheduler's programs ask that of every thread that any
- * processor of the host turns to, so the answer comes from a table: a thread's place in it is its
+ * CPU of the host turns to, so the answer comes from a table: a thread's place in it is its
  * number's low bits, and a place says whether it is that thread's. Threads whose place is taken have their
  * state in their task (task storage), which takes ten times as long; a place counts those, so that threads
  * which are not traced are turned away by one comparison. */
@@ -16,18 +16,18 @@
 /* A traced thread. */
 struct thread_state {
     u64 enter_ns; /* of the system call that it is in; 0: in none */
-    u64 off_ns;   /* since when it is off its processor; 0: it is on one */
+    u64 off_ns;   /* since when it is off its CPU; 0: it is on one */
     u64 ready_ns; /* since when it could go on; 0: not yet, or the kernel counts it */
-    u64 delay_ns; /* what the kernel had counted of waiting for a processor when the thread left its own */
+    u64 delay_ns; /* what the kernel had counted of waiting for a CPU when the thread left its own */
     u32 pid, tid; /* as sonde's namespace has them */
     u32 waker_pid, waker_tid;
-    u32 calls_attached, sched_attached; /* when it entered the call, and left its processor */
+    u32 calls_attached, sched_attached; /* when it entered the call, and left its CPU */
     s32 fd;                             /* of that call */
-    s32 off_fd;                         /* the same when it left its processor */
+    s32 off_fd;                         /* the same when it left its CPU */
     u16 call, off_call;
     u8 reason, woken_by;
     u8 seen_running; /* sonde knows that it was */
-    /* Of the brief times off its processor that no record tells of yet: */
+    /* Of the brief times off its CPU that no record tells of yet: */
     u64 brief_since_ns, brief_off_ns, brief_runnable_ns;
     u64 back_ns; /* when it came back last */
     u32 brief_count;

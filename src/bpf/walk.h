@@ -29,7 +29,7 @@ struct sample {
     u32 end;     /* enum sampler_end */
     u32 at;      /* next free word */
     u32 mapping; /* the last one, tried first */
-    u64 tick_ns; /* when this processor's clock ticked last */
+    u64 tick_ns; /* when this CPU's clock ticked last */
     u64 word;    /* what read_stack() read */
     u64 window_at;
     u64 window[SAMPLER_WINDOW]; /* of the stack, from there on */

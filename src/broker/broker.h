@@ -44,7 +44,7 @@ struct broker_worker {
 };
 size_t broker_workers(const struct broker *broker, struct broker_worker *ret_workers, size_t room);
 
-/* The processor time of all workers so far, as they said at the end of each piece of work: for our own
+/* The CPU time of all workers so far, as they said at the end of each piece of work: for our own
  * account, not for anything that must be true of one that was taken over. */
 uint64_t broker_cpu_ns(const struct broker *broker);
 

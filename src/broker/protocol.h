@@ -32,7 +32,7 @@ struct broker_head {
     int32_t target;      /* the process's number; only those that were granted */
     uint32_t question;   /* enum proc_question */
     int32_t result;      /* of an answer or a piece of work: 0 or a negative errno */
-    uint64_t start, end; /* of a question; start of a result: the worker's processor time so far, ns */
+    uint64_t start, end; /* of a question; start of a result: the worker's CPU time so far, ns */
     uint32_t length;     /* of the bytes behind the head */
     uint32_t serial;     /* of the question that is answered */
 };

@@ -265,7 +265,7 @@ static double cost_of(const struct report *report, const char *name)
     return -1;
 }
 
-/* Of a shorter recording, a share of a processor says nothing about a longer one. */
+/* Of a shorter recording, a share of a CPU says nothing about a longer one. */
 static const uint64_t SHARE_FROM_NS = 2 * NS_PER_S;
 
 static void add_cost(struct text *to, const struct report *report, const struct prose_style *style)

@@ -1,4 +1,4 @@
-/* `sonde trace states`: reads a trace once into a history of states (threads, processors, connections) and
+/* `sonde trace states`: reads a trace once into a history of states (threads, CPUs, connections) and
  * answers what held when. A history that was kept with -o is asked without the trace. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The states of a kernel trace as tracks for Perfetto: processors with the threads that run there, threads
+/* The states of a kernel trace as tracks for Perfetto: CPUs with the threads that run there, threads
  * with their states and system calls, arrows from who wakes to who is woken, interrupts, frequencies, disks.
  */
 /* SPDX-License-Identifier: Apache-2.0 */

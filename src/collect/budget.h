@@ -10,19 +10,19 @@
 #include "base/problem.h"
 
 struct budget_limits {
-    double cpu_share;      /* of all processors of the machine, 0.05 for 5 % */
+    double cpu_share;      /* of all CPUs of the machine, 0.05 for 5 % */
     uint64_t memory_bytes; /* sonde's own, with rings; not pages of files that are mapped */
 };
 
 #define BUDGET_DEFAULTS ((struct budget_limits){.cpu_share = 0.05, .memory_bytes = 128ull << 20})
 
-/* "5,128": percent of the machine's processors, MB. The second may be missing. -EINVAL with the problem. */
+/* "5,128": percent of the machine's CPUs, MB. The second may be missing. -EINVAL with the problem. */
 int budget_parse(const char *text, struct budget_limits *ret_limits, struct problem *problem);
 
 /* Everything since the beginning; setup (finding symbols, patching) is not in it. */
 struct budget_sample {
     uint64_t time_ns;
-    uint64_t probe_ns, collector_ns, kernel_ns; /* processor time */
+    uint64_t probe_ns, collector_ns, kernel_ns; /* CPU time */
     uint64_t memory_bytes;
 };
 

@@ -18,7 +18,7 @@
 
 #include <asm/unistd.h>
 
-/* A processor that was stopped between reading the clock and taking its place in the ring is waited for so
+/* A CPU that was stopped between reading the clock and taking its place in the ring is waited for so
  * long. */
 #define SETTLE_NS (2 * NS_PER_MS)
 
@@ -42,7 +42,7 @@ struct pending {
 struct variant {
     bool counted;    /* interrupts can be told from threads by the kernel's own count */
     bool with_state; /* sched_switch tells the state of the thread that leaves (Linux 5.18) */
-    bool queues;     /* the scheduler counts how long threads wait for a processor */
+    bool queues;     /* the scheduler counts how long threads wait for a CPU */
 };
 
 struct kernel_side {

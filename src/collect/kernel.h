@@ -31,7 +31,7 @@ DEFINE_FREEP(struct kernel_side, kernel_free)
 int kernel_add(struct kernel_side *kernel, pid_t pid);
 void kernel_remove(struct kernel_side *kernel, pid_t pid);
 
-/* Moves records into the stream: those of the last milliseconds stay, since a processor may be late with one
+/* Moves records into the stream: those of the last milliseconds stay, since a CPU may be late with one
  * that belongs before them; all when final. Returns how full the ring was, in parts of 256. */
 unsigned kernel_drain(struct kernel_side *kernel, struct ctf_stream *stream, bool final);
 

@@ -341,7 +341,7 @@ static void give_up_reserve(const struct session *session)
     (void)owner_unlink(path);
 }
 
-/* Processor time of this thread: on a busy machine the writing is not dear, only long. */
+/* CPU time of this thread: on a busy machine the writing is not dear, only long. */
 static uint64_t own_cpu_ns(void)
 {
     struct timespec t;

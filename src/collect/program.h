@@ -35,11 +35,11 @@ struct program_thread {
     uint64_t sched_told_ns;
     uint64_t stall_start_tsc; /* the open callback that was looked into last */
     uint64_t stall_next_ns;   /* when it is looked into again */
-    uint64_t stall_run_ns;    /* processor time of the thread when it was first seen open */
+    uint64_t stall_run_ns;    /* CPU time of the thread when it was first seen open */
     uint64_t stall_noted_ns;  /* how long it was open when the user was last told */
     uint32_t stall_samples;
     /* Looks into short callbacks: the share of the time that the thread runs, of late; when it was read, with
-     * its processor time then; when it may be looked into next, and how many looks came in a row. */
+     * its CPU time then; when it may be looked into next, and how many looks came in a row. */
     bool running; /* since the last tick */
     double load;
     uint64_t load_ns, load_run_ns, glance_next_ns;

@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "collect/exit_status.h"
 
-#define MANIFEST_PAUSE 200 /* times what writing it took: half a percent of a processor at most */
+#define MANIFEST_PAUSE 200 /* times what writing it took: half a percent of a CPU at most */
 
 /* A ring of 512 KiB holds some 8,000 records: four milliseconds of the fastest program seen. */
 enum { IDLE_MIN_US = 500, IDLE_MAX_US = 4000 };

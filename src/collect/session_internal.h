@@ -1,5 +1,5 @@
 /* What the parts of a session share: session.c (life and loop), welcome.c (a probe says hello), watch.c
- * (threads' processor time, open callbacks), manifest.c. */
+ * (threads' CPU time, open callbacks), manifest.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef COLLECT_SESSION_INTERNAL_H
 #define COLLECT_SESSION_INTERNAL_H
@@ -70,7 +70,7 @@ struct session {
     struct budget budget;
     struct machine machine;
     double record_ns;               /* what a record costs a program, about */
-    uint64_t setup_ns, measured_ns; /* processor time of finding and patching; when it was measured last */
+    uint64_t setup_ns, measured_ns; /* CPU time of finding and patching; when it was measured last */
     uint64_t memory_worst_bytes;
     double family_costs[FAMILIES]; /* ns, at the last step */
     uint64_t stepped_ns;
@@ -93,7 +93,7 @@ struct session {
     uint64_t followed_ns;
     ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
     uint64_t started_ns, flushed_ns, tended_ns, manifest_ns;
-    uint64_t manifest_took_ns; /* of a processor, the last one: with thousands of processes it is much */
+    uint64_t manifest_took_ns; /* of a CPU, the last one: with thousands of processes it is much */
     bool manifest_wanted;      /* it lacks somebody */
     uint64_t manifest_events;  /* that there were on disk then */
     uint64_t lost_reported;
@@ -150,7 +150,7 @@ void session_forget_ended(struct session *session);
 /* Puts a program among those that are traced, and takes it. */
 int session_add_program(struct session *session, struct program *program);
 
-/* Every 10 ms or so: processor time of threads, callbacks open too long. */
+/* Every 10 ms or so: CPU time of threads, callbacks open too long. */
 void session_tend(struct session *session, uint64_t now_ns);
 /* A program has stopped doing anything: what it did since it was last tended. */
 void session_tend_rest(struct session *session, struct program *program, uint64_t now_ns);

@@ -1,4 +1,4 @@
-/* What sonde watches from outside while programs run: the processor time and run-queue delay of their threads
+/* What sonde watches from outside while programs run: the CPU time and run-queue delay of their threads
  * (so that a busy machine is not mistaken for a blocked loop), their memory, callbacks that are open too
  * long, and losses. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -13,9 +13,9 @@
 #include "base/text.h"
 #include "collect/stall.h"
 
-/* ---- processor time ---- */
+/* ---- CPU time ---- */
 
-/* /proc/PID/task/TID/schedstat: time on a processor, time waiting for one (ns), slices. */
+/* /proc/PID/task/TID/schedstat: time on a CPU, time waiting for one (ns), slices. */
 static bool read_sched(const struct program *program, struct program_thread *t, uint64_t *ret_run_ns,
                        uint64_t *ret_wait_ns)
 {
@@ -266,7 +266,7 @@ static void tell_sample(struct session *session, const struct program *program,
 }
 
 /* A line for the user, at first when a stall has lasted NOTE_NS and then each time it has doubled. Waiting
- * for a processor is no stall of the program's own. */
+ * for a CPU is no stall of the program's own. */
 enum { NOTE_MS = 300 };
 
 /* Loading modules, and the main script, take long by nature and keep nobody: there is no service yet. */
@@ -329,7 +329,7 @@ static void look_into(struct session *session, struct program *program, struct p
     if (read_sched(program, t, &run_ns, &wait_ns))
         run_ns -= MIN(run_ns, t->stall_run_ns);
     struct sonde_open_span open;
-    /* In a system call and yet runnable: it was taken off its processor there, and waits for nothing of its
+    /* In a system call and yet runnable: it was taken off its CPU there, and waits for nothing of its
      * own. */
     bool preempted = report.cause == STALL_WAITING && state == 'R';
     bool still = !t->ring || (find_callback(t, &open) && open.start_tsc == t->stall_start_tsc);
@@ -345,7 +345,7 @@ static void look_into(struct session *session, struct program *program, struct p
  * so that it costs little. */
 static const uint64_t GLANCE_AGE_NS = 2 * NS_PER_MS, GLANCE_GAP_NS = 25 * NS_PER_MS,
                       GLANCE_REST_NS = NS_PER_S;
-/* One that waits for a processor stands where it was taken off, which tells nothing. */
+/* One that waits for a CPU stands where it was taken off, which tells nothing. */
 static const uint64_t GLANCE_RUN_NS = NS_PER_MS / 2;
 static const double GLANCE_LOAD = 0.6;
 enum { GLANCES_OFTEN = 10, GLANCE_GAPS_MAX = 8 };
@@ -386,7 +386,7 @@ static void watch_thread(struct session *session, struct program *program, struc
 {
     struct sonde_open_span open;
     if (!program_runs_callbacks(program) || !find_callback(t, &open)) {
-        if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a processor? */
+        if (t->stall_start_tsc) /* it has ended: how much of it was waiting for a CPU? */
             tell_sched(session, program, t, now_ns, true);
         t->stall_start_tsc = 0;
         return;

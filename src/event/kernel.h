@@ -37,7 +37,7 @@ struct sonde_kernel_running {
     uint32_t pid, tid;
 };
 
-/* Times off a processor that are shorter than SONDE_BRIEF_NS are summed, up to SONDE_BRIEF_SPAN_NS: what lies
+/* Times off a CPU that are shorter than SONDE_BRIEF_NS are summed, up to SONDE_BRIEF_SPAN_NS: what lies
  * between them is no longer than one of them either. Where system calls or wakeups are recorded, none is. */
 enum { SONDE_BRIEF_NS = 50000, SONDE_BRIEF_SPAN_NS = 200000 };
 
@@ -51,7 +51,7 @@ enum sonde_call_kind {
     SONDE_CALL_WAKES = 32,  /* it wakes other threads (futex, kill, exit) */
 };
 
-/* Of each family and processor: how often its programs ran, and how long those runs took whose number is a
+/* Of each family and CPU: how often its programs ran, and how long those runs took whose number is a
  * multiple of SONDE_TIMED_RUNS. */
 enum { SONDE_TIMED_RUNS = 64 };
 struct sonde_kernel_runs {

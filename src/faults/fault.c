@@ -328,7 +328,7 @@ static const char *or_empty(const char *string)
 }
 
 /* Whether calls that took part_ns by the clock make up most of a stretch. Of a stretch that waited for a
- * processor it is not known how much of the waiting was in them: then what most samples saw decides. */
+ * CPU it is not known how much of the waiting was in them: then what most samples saw decides. */
 static bool is_most(const struct stretch *s, uint64_t part_ns, uint64_t net_ns, bool seen)
 {
     uint64_t took_ns = s->end_ns - s->start_ns;
@@ -544,7 +544,7 @@ static bool is_exiting(const struct stretch *s)
     return exiting * 2 > looks;
 }
 
-/* A callback that was open at the end is stuck when it kept a processor busy at one place, or for long. A
+/* A callback that was open at the end is stuck when it kept a CPU busy at one place, or for long. A
  * program that ends itself does so inside a callback, and may take a while to end. */
 static bool is_stuck(struct analysis *a, const struct stretch *s)
 {

@@ -102,7 +102,7 @@ struct fault {
 
 /* slow.c: whom the request waited for on its path. */
 void slow_request_done(struct analysis *a, const struct process *process, struct request *request);
-/* Of [start, end), for how long the thread of an event loop was at work or had no processor to be. */
+/* Of [start, end), for how long the thread of an event loop was at work or had no CPU to be. */
 uint64_t loop_busy_ns(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns);
 
 /* faults/analyzer.c */
@@ -164,7 +164,7 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
 
 /* lock.c: whether a function waits for a lock, and surely so. Of a stretch in one that was run_queue_ns
- * without a processor, the time that it lasted because it or another thread of its process had none; whether
+ * without a CPU, the time that it lasted because it or another thread of its process had none; whether
  * it is the lock's doing at all. */
 bool is_lock(const char *function);
 bool is_named_lock(const char *function);

@@ -1,4 +1,4 @@
-/* Waits for locks: a lock is to blame only as far as who held it is known to have had a processor. A holder
+/* Waits for locks: a lock is to blame only as far as who held it is known to have had a CPU. A holder
  * that is known has an account of its own (struct activity_wait, held_ns); of one that is not, all threads of
  * the process may be it. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -6,7 +6,7 @@
 
 #include "faults/faults.h"
 
-/* Of a wait whose holder is not known, the part that the process's other threads lacked a processor for, from
+/* Of a wait whose holder is not known, the part that the process's other threads lacked a CPU for, from
  * which on it may all be that; and the same for the whole time that the process was recorded. */
 static const double LACKED_SHARE = 0.1, RAN_SHARE = 0.75;
 
@@ -46,7 +46,7 @@ static uint64_t holder_unknown_ns(const struct thread *thread, const struct stre
     return unknown_ns;
 }
 
-/* How long the other threads of the process had no processor in a stretch: together, and the one that lacked
+/* How long the other threads of the process had no CPU in a stretch: together, and the one that lacked
  * it longest. */
 static uint64_t others_lacked_ns(const struct thread *thread, const struct stretch *s, uint64_t *ret_longest)
 {

@@ -1,10 +1,10 @@
-/* How long threads ran and how long they had no processor, by the kernel's events where they were recorded,
+/* How long threads ran and how long they had no CPU, by the kernel's events where they were recorded,
  * and otherwise by the counters that the recorder reads now and then (thread:sched). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "faults/faults.h"
 #include "base/clock.h"
 
-/* Between two readings of a thread's processor time there are 10 ms when all goes well. */
+/* Between two readings of a thread's CPU time there are 10 ms when all goes well. */
 static const uint64_t SCHED_SLACK_NS = 20 * NS_PER_MS;
 
 static const struct sched_sample *sched_at(const struct thread *thread, size_t number)
@@ -56,7 +56,7 @@ static uint64_t untold_wait_ns(const struct thread *thread, uint64_t start_ns, u
     return least_ns;
 }
 
-/* The wait is known per sampling interval. A thread waits for a processor only when it has something to do,
+/* The wait is known per sampling interval. A thread waits for a CPU only when it has something to do,
  * so an interval's wait is shared out over what the thread did in it. The kernel adds a wait to its sum when
  * it is over: one that is longer than the interval began before it. Where the kernel's own events were
  * recorded, they tell of each wait. */

@@ -125,7 +125,7 @@ void short_request_done(struct analysis *a, struct process *process, struct requ
     uint64_t queue_ns = 0;
     if (request->first || request->short_ns < a->options.stall_ns || request->short_turns < 2)
         return;
-    /* What they waited for a processor is not in short_ns where it is known exactly. */
+    /* What they waited for a CPU is not in short_ns where it is known exactly. */
     if (thread && !activity_times(thread, request->start_ns, request->end_ns, &times))
         queue_ns = stretch_run_queue_ns(thread, request->start_ns, request->end_ns);
     uint64_t net_ns = request->short_ns - MIN(queue_ns, request->short_ns);

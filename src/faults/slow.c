@@ -65,7 +65,7 @@ static const struct thread *thread_of(const struct process *process, int64_t tid
     return slot ? (const struct thread *)(uintptr_t)*slot : NULL;
 }
 
-/* An operation that kept a processor busy for that long is work, not waiting. */
+/* An operation that kept a CPU busy for that long is work, not waiting. */
 static bool waited(const struct process *process, int64_t tid, uint64_t start_ns, uint64_t end_ns)
 {
     const struct thread *thread = thread_of(process, tid);
@@ -104,7 +104,7 @@ static uint64_t slept_until_ns(const struct thread *thread, uint64_t start_ns, u
 }
 
 /* Of a wait for an answer, the end in which it may have lain in the socket: it surely had not come when the
- * loop last polled or slept. After that the loop was busy itself, or had no processor. Where that is not
+ * loop last polled or slept. After that the loop was busy itself, or had no CPU. Where that is not
  * known, what it had none for, if that was most of it. */
 static uint64_t unread_ns(const struct process *process, int64_t tid, const struct vspan *span,
                           uint64_t start_ns, uint64_t end_ns)
@@ -154,8 +154,8 @@ static void judge_step(struct analysis *a, const struct process *process, struct
     const struct vspan *span = &request->spans.at[step->span];
     step->start_ns = judge_resent(a, process, request, whole);
     uint64_t took_ns = step->end_ns - step->start_ns;
-    /* On a machine that has no processors for us it has none for the others: then who is quick as a rule gets
-     * more time. Of the pool's threads it is known how long they waited for a processor. */
+    /* On a machine that has no CPUs for us it has none for the others: then who is quick as a rule gets
+     * more time. Of the pool's threads it is known how long they waited for a CPU. */
     const struct attl *attl = attl_of(a, process->service, span->name ? span->name : "");
     bool usual = attl && sketch_quantile(&attl->latency, 0.5) >= 0.8 * (double)SLOW_NS;
     double busy = usual || step->class == PATH_POOL ? 0 : 1 - process_ran_share(process);

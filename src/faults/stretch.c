@@ -1,5 +1,5 @@
 /* Long stretches: turns that kept an event loop, commands that kept Redis, who waited for them meanwhile, and
- * how much of each the machine's load explains (the thread was ready to run but had no processor). */
+ * how much of each the machine's load explains (the thread was ready to run but had no CPU). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *text_field(struct analysis *a, const struct event *e, uint32_
     return e->present >> field & 1 && v->length ? intern(a, v->s, v->length) : NULL;
 }
 
-/* On a busy machine threads lose their processors in system calls more often than where they spend them, and
+/* On a busy machine threads lose their CPUs in system calls more often than where they spend them, and
  * a sample sees where that was. At the time of the sample, or, where only a time after it is known, of the
  * last stop. */
 static bool stood(const struct thread *thread, const struct look *look, bool brief)

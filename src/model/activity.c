@@ -188,7 +188,7 @@ static const struct thread *waker_of(const struct thread *thread, const struct a
     return slot ? (const struct thread *)(uintptr_t)*slot : NULL;
 }
 
-/* Of the wait without what it was runnable, the part in which that thread had no processor. What is shorter
+/* Of the wait without what it was runnable, the part in which that thread had no CPU. What is shorter
  * than LINK_NS is not worth it. */
 static uint64_t held_by_ns(const struct thread *waker, const struct activity_wait *w)
 {
@@ -199,7 +199,7 @@ static uint64_t held_by_ns(const struct thread *waker, const struct activity_wai
 }
 
 /* The wait without what it was runnable, if all of that is the machine's doing; or the part of it in which
- * who woke the thread had no processor. */
+ * who woke the thread had no CPU. */
 static uint64_t held_ns(struct thread *thread, const struct activity_wait *w)
 {
     if (w->reason == SONDE_off_reason_stopped) /* while a sample was taken, or by a debugger */
@@ -384,7 +384,7 @@ static uint64_t share_of(uint64_t whole, uint64_t part, uint64_t all)
 }
 
 /* Before ns; at is the first wait that ends after it. When in a wait it was held, and when in a row of brief
- * ones it was off its processor, is not known: a share. */
+ * ones it was off its CPU, is not known: a share. */
 static struct wait_sums sums_before(const struct ring *waits, size_t at, uint64_t ns)
 {
     const struct wait_kept *k = ring_at(waits, sizeof(*k), at == waits->count ? at - 1 : at);

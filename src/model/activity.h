@@ -1,4 +1,4 @@
-/* What threads did in the kernel, of the last while: their system calls, the times they were off a processor
+/* What threads did in the kernel, of the last while: their system calls, the times they were off a CPU
  * and why, their disk requests. For passes that ask "what was this thread doing in [start, end)?" once that
  * time is over. Bounded: the newest few thousand of each are kept per thread; an answer that would need older
  * ones is "unknown", never a guess. */
@@ -28,10 +28,10 @@ struct activity_call {
     uint8_t outcome;
 };
 
-/* [start_ns, end_ns) off the processor; the last runnable_ns of it the thread could have gone on. held_ns of
+/* [start_ns, end_ns) off the CPU; the last runnable_ns of it the thread could have gone on. held_ns of
  * the rest is the machine's doing, or of whoever stopped it to take a sample; the kernel's lock on the
  * process' memory map; a thread of its process that it waited for (a lock, the collector's threads) and that
- * had no processor itself. Or several short times of which only the sums are known (sched:brief): then the
+ * had no CPU itself. Or several short times of which only the sums are known (sched:brief): then the
  * thread ran running_ns of [start_ns, end_ns), and there is no waker, call or reason. */
 struct activity_wait {
     uint64_t start_ns, end_ns, runnable_ns, held_ns, running_ns;
@@ -77,7 +77,7 @@ size_t activity_calls(const struct thread *thread, uint64_t start_ns, uint64_t e
 const struct activity_call *activity_call_at(const struct thread *thread, size_t index);
 const char *activity_call_name(uint16_t call);
 
-/* The same for the times off the processor that overlap [start_ns, end_ns), and for disk requests. */
+/* The same for the times off the CPU that overlap [start_ns, end_ns), and for disk requests. */
 size_t activity_waits(const struct thread *thread, uint64_t start_ns, uint64_t end_ns, size_t *ret_first);
 const struct activity_wait *activity_wait_at(const struct thread *thread, size_t index);
 /* It slept until a lock was free, or a condition came true (futex). */

@@ -19,7 +19,7 @@
 #include "trace/event.h"
 
 struct analyze_options {
-    /* A turn of the event loop that keeps it for longer, time waiting for a processor not counted, is a fault
+    /* A turn of the event loop that keeps it for longer, time waiting for a CPU not counted, is a fault
      * when requests lose as much by it. 50 ms: a fifth of the quarter second that people notice, and above
      * what starting up and compiling a first request takes. */
     uint64_t stall_ns;

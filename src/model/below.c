@@ -1,6 +1,6 @@
 /* The lowest layer of the vertical span (Node Compass, 3.1: S6, at the operating system): the system calls of
  * the thread that a callback or a pool operation ran on, found by thread and time bounds, and what that
- * thread did: running, waiting for a processor, blocked. */
+ * thread did: running, waiting for a CPU, blocked. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "model/model.h"
 
 enum {
-    SAMPLES_MAX = 1 << 20, /* 32 MB: an hour and a half of two busy processors at the usual rate */
+    SAMPLES_MAX = 1 << 20, /* 32 MB: an hour and a half of two busy CPUs at the usual rate */
     NODES_MAX = 1 << 19,   /* 25 MB */
     DEPTH_MAX = 2048,
 };

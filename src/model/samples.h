@@ -9,7 +9,7 @@
 struct ran_function {
     const char *name; /* as long as the profile */
     uint64_t count;   /* samples in which it was the innermost function; of a caller: in which it was one */
-    uint64_t weight;  /* processor time that they stand for, ns */
+    uint64_t weight;  /* CPU time that they stand for, ns */
     unsigned depth;   /* of a caller: how many frames deep it was first seen */
     size_t last;      /* (while they are counted) */
 };

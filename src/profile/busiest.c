@@ -17,7 +17,7 @@
 
 struct busy {
     pid_t pid;
-    uint64_t ticks; /* of processor time */
+    uint64_t ticks; /* of CPU time */
 };
 
 static int by_ticks(const void *a, const void *b)

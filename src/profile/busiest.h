@@ -1,4 +1,4 @@
-/* Which processes took the most processor time so far: those that a sampler meets first. */
+/* Which processes took the most CPU time so far: those that a sampler meets first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_BUSIEST_H
 #define PROFILE_BUSIEST_H

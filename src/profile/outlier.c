@@ -47,7 +47,7 @@ bool profile_is_instance(const struct profile *p, uint32_t at)
     return digits && strcmp(open + 1 + digits, ")") == 0;
 }
 
-/* The kernel's threads have their processor and number in their name: "[kworker/0:1]". */
+/* The kernel's threads have their CPU and number in their name: "[kworker/0:1]". */
 static void without_instance(char *name)
 {
     char *slash = *name == '[' ? strchr(name, '/') : NULL;

@@ -344,7 +344,7 @@ int sampler_start(struct sampler *s, struct problem *problem)
     return 0;
 }
 
-/* The last tick of the old rate may lie further back than the new rate would have it: until each processor
+/* The last tick of the old rate may lie further back than the new rate would have it: until each CPU
  * had a tick of the new one, times of the slower of both are no gaps. */
 void sampler_set_frequency(struct sampler *s, unsigned frequency)
 {

@@ -82,7 +82,7 @@ void ticks_start(struct ticks *t, uint64_t now_ns)
 }
 
 /* A clock with a fixed period sees the same part of a program that keeps step with it, again and again. So
- * each processor's gets another period now and then. That restarts it, hence not too often; a tick's weight
+ * each CPU's gets another period now and then. That restarts it, hence not too often; a tick's weight
  * is the time that it stands for, whatever the period. */
 static void redraw(struct ticks *t, uint64_t now_ns)
 {

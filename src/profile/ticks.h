@@ -1,4 +1,4 @@
-/* The perf events that make a sampler look, one for each processor. */
+/* The perf events that make a sampler look, one for each CPU. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_TICKS_H
 #define PROFILE_TICKS_H
@@ -17,7 +17,7 @@ struct ticks {
     size_t count;
     uint64_t period_ns; /* on average; 0: no clock that ticks */
     uint64_t started_ns, redrawn_ns;
-    uint64_t settled_ns; /* when each processor had a tick of the present period; 0: it had */
+    uint64_t settled_ns; /* when each CPU had a tick of the present period; 0: it had */
 };
 
 /* The average period of the options' event in ns; 0 when it is no clock that ticks. */
@@ -37,7 +37,7 @@ uint64_t ticks_limit(uint64_t period_ns);
 /* Changes a clock's period from now on. */
 void ticks_set_period(struct ticks *ticks, uint64_t period_ns, uint64_t now_ns);
 
-/* To be called often: gives clocks another period now and then. True: all processors are past a change of the
+/* To be called often: gives clocks another period now and then. True: all CPUs are past a change of the
  * period, which was not yet so before. */
 bool ticks_redraw(struct ticks *ticks, uint64_t now_ns);
 

@@ -1,5 +1,5 @@
 /* A wait of a thread as the sampler's kernel half sends it: how much of it passed until something woke the
- * thread, how much then until it had a processor, and who woke it. */
+ * thread, how much then until it had a CPU, and who woke it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PROFILE_WAITS_H
 #define PROFILE_WAITS_H
@@ -10,7 +10,7 @@
 #include "profile/profile.h"
 #include "unwind/sampler.h"
 
-/* The frame of the time in which a thread could have run and had no processor. */
+/* The frame of the time in which a thread could have run and had no CPU. */
 #define WAITS_READY "[waiting for a CPU]"
 
 /* Counts a part of a sample's weight at a node, also in windows and kept samples. */

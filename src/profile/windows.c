@@ -41,7 +41,7 @@ static void halve(float *weights)
     memset(weights + WINDOWS / 2, 0, WINDOWS / 2 * sizeof(*weights));
 }
 
-/* The window of a time; samples of several processors come a little out of order. */
+/* The window of a time; samples of several CPUs come a little out of order. */
 static uint32_t window_at(struct profile_windows *w, uint64_t time_ns)
 {
     if (!w->width_ns) {

@@ -249,7 +249,7 @@ void command_input_read(struct analysis *a, struct thread *thread, struct connec
     bool alone = replies == 1; /* something was read, and it can be nothing else */
     /* A write whose record ends while the read goes on may have been read; it was if its request went on. */
     size_t went_on = tells && replies > 1 ? count_going_on(a, thread, c, replies, io) : 0;
-    /* The server was taken off its processor before it had noted its write: what it had executed by then, it
+    /* The server was taken off its CPU before it had noted its write: what it had executed by then, it
      * wrote. */
     const struct call *first = calls_open(c) ? &c->calls.at[c->first_call] : NULL;
     bool unnoted = tells && first && (!first->ready_ns || first->ready_ns > io->end_ns);

@@ -46,7 +46,7 @@ bool rows_at_work(struct history_value value)
 struct row_order {
     struct source_row row;
     unsigned group, kind;
-    long long number; /* of thread, client or processor */
+    long long number; /* of thread, client or CPU */
     bool main;        /* the process' first thread */
 };
 

@@ -39,7 +39,7 @@ enum kernel_field {
     KERNEL_NEXT_PRIO,
     KERNEL_PID,
     KERNEL_PARENT,
-    KERNEL_NUMBER, /* of an interrupt, its vector; of a frequency, its processor */
+    KERNEL_NUMBER, /* of an interrupt, its vector; of a frequency, its CPU */
     KERNEL_DEVICE,
     KERNEL_SECTOR,
     KERNEL_FIELDS,

@@ -1,4 +1,4 @@
-/* Threads, processors, interrupts and disks over time, from the events of a kernel tracer. A thread's life:
+/* Threads, CPUs, interrupts and disks over time, from the events of a kernel tracer. A thread's life:
  * fork, switches and wake-ups, sched_process_exit (it still runs then), its last switch; its number may begin
  * again at once, while sched_process_free of the former thread is still to come. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -26,7 +26,7 @@ struct processor {
 };
 
 struct line {
-    uint32_t name, count; /* attributes of an interrupt: how many processors run it */
+    uint32_t name, count; /* attributes of an interrupt: how many CPUs run it */
     int64_t running;
 };
 
@@ -49,7 +49,7 @@ struct kernel_states {
     ARRAY(struct line) lines;
     ARRAY(struct disk) disks;
     struct map class_of;     /* the class's address -> index into classes */
-    struct map processor_of; /* host and number -> index into processors */
+    struct map processor_of; /* host and number -> index into CPUs */
     struct map line_of;      /* host and number, softirqs above 1 << 32 -> index into lines */
     struct map disk_of;      /* host and device -> index into disks */
     struct map requests;     /* hash of host, device and sector -> 1 waits, 2 at the device */
@@ -169,7 +169,7 @@ static int end_thread(struct kernel_states *s, struct state_thread *t, uint64_t 
     return r < 0 ? r : clear(s, t->waker, time_ns);
 }
 
-/* NULL: the idle thread of a processor, which is 0 on all. */
+/* NULL: the idle thread of a CPU, which is 0 on all. */
 static int thread_at(struct kernel_states *s, const struct event *e, int64_t tid,
                      struct state_thread **ret_thread)
 {
@@ -177,7 +177,7 @@ static int thread_at(struct kernel_states *s, const struct event *e, int64_t tid
     return tid > 0 ? state_thread_at(s->places, e->trace, tid, ret_thread) : 0;
 }
 
-/* ---- processors ---- */
+/* ---- CPUs ---- */
 
 static int processor_at(struct kernel_states *s, const struct event *e, uint64_t cpu,
                         struct processor **ret_processor)
@@ -217,7 +217,7 @@ static int processor_of(struct kernel_states *s, const struct event *e, const st
     return k->cpu >= 0 && e->packet ? processor_at(s, e, e->packet[k->cpu].u, ret_processor) : 0;
 }
 
-/* The thread that an event happened on: its own context says so, or what runs on its processor. */
+/* The thread that an event happened on: its own context says so, or what runs on its CPU. */
 static int current_thread(struct kernel_states *s, const struct event *e, const struct kernel_class *k,
                           struct state_thread **ret_thread)
 {
@@ -290,7 +290,7 @@ static int on_switch(struct kernel_states *s, const struct event *e, const struc
     return r < 0 ? r : show_call(s, p, e->time_ns, call);
 }
 
-/* Who wakes: an interrupt that is handled on the processor, or the thread that runs there. */
+/* Who wakes: an interrupt that is handled on the CPU, or the thread that runs there. */
 static int set_waker(struct kernel_states *s, const struct event *e, const struct kernel_class *k,
                      struct state_thread *woken)
 {

@@ -1,4 +1,4 @@
-/* The attributes of hosts, threads and processors in a history of states, made when they are first needed.
+/* The attributes of hosts, threads and CPUs in a history of states, made when they are first needed.
  * Used by states.c (sonde's own events) and kernel_states.c (those of kernel tracers). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STATES_STATE_PLACES_H

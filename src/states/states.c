@@ -39,7 +39,7 @@ static int set_state(struct states *s, const struct event *e, int64_t tid, uint6
                      const char *state)
 {
     struct state_thread *t;
-    if (tid <= 0) /* each processor's idle thread is 0 */
+    if (tid <= 0) /* each CPU's idle thread is 0 */
         return 0;
     int r = state_thread_at(&s->places, e->trace, tid, &t);
     return r < 0 ? r : emit_state(s->places.emit, time_ns, t->state, history_string(state));
@@ -93,7 +93,7 @@ static int on_off_processor(struct states *s, const struct event *e)
     return r;
 }
 
-/* Short times off a processor of which there are only sums: what a thread did when is not known. */
+/* Short times off a CPU of which there are only sums: what a thread did when is not known. */
 static int on_brief(struct states *s, const struct event *e)
 {
     const struct value *v = e->values;

@@ -1,4 +1,4 @@
-/* States of threads, processors and Redis connections, as a streaming pass. It reads sonde's own traces and
+/* States of threads, CPUs and Redis connections, as a streaming pass. It reads sonde's own traces and
  * any kernel trace with the events of Linux (LTTng, perf converted to CTF). The attributes, below the host's
  * name when the trace has several hosts:
  *

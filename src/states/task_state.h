@@ -1,4 +1,4 @@
-/* What Linux's scheduler says about a thread that leaves its processor: sched_switch's prev_state, whose bits
+/* What Linux's scheduler says about a thread that leaves its CPU: sched_switch's prev_state, whose bits
  * mean other things in other kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef STATES_TASK_STATE_H

@@ -91,7 +91,7 @@ int stream_open(struct stream *stream, const struct metadata *meta, const char *
 void stream_done(struct stream *stream);
 
 /* Gives the mappings of all streams back, several at once where they lie side by side: each call makes the
- * processor forget what it knows of our memory. The streams can then only be ended. */
+ * CPU forget what it knows of our memory. The streams can then only be ended. */
 void streams_unmap(struct stream *streams, size_t count);
 
 /* Reads the first packet's header, for class, instance and files[0].begin_ns, and goes back to the start.

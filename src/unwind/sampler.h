@@ -16,7 +16,7 @@ typedef unsigned int sampler_u32;
 #define SAMPLER_WORDS       1536 /* of one sample */
 #define SAMPLER_PAGE_BITS   10   /* a page of the row index covers 1 KiB of code */
 #define SAMPLER_RING_BYTES  (16 << 20)
-#define SAMPLER_CACHE_BITS  10  /* of the number of rows that each processor keeps at hand */
+#define SAMPLER_CACHE_BITS  10  /* of the number of rows that each CPU keeps at hand */
 #define SAMPLER_WINDOW      64  /* words of the stack that are read at once */
 #define SAMPLER_KERNEL_NAME 128 /* bytes, with the end; the kernel prints at most 512 */
 #define SAMPLER_RED_ZONE    128 /* a copy begins with the page of what lies so far below the stack pointer */

@@ -124,7 +124,7 @@ function faultsOf(finding, expected, run) {
     for (const route of expected.victims || []) if (!routes.has(route)) wrong.push(`${route} is no victim (${[...routes]})`);
     if (expected.amount) {
         const blamed = finding.evidence[expected.amount[0]], truth = amountOf(run.book, expected.amount);
-        // On a machine without processors to spare, part of it is told apart as the machine's, and gaps come between what is held.
+        // On a machine without CPUs to spare, part of it is told apart as the machine's, and gaps come between what is held.
         const machine = run.report.findings.find((f) => f.kind === 'run-queue-wait')?.evidence, least = machine?.waited_ns > 100e6 ? 0 : truth * (1 - TOLERANCE) - (machine?.waited_ns || 0) - (machine?.cpu_ns || 0);
         if (!(blamed <= truth * (1 + TOLERANCE) && blamed >= least)) wrong.push(`${expected.amount[0]} ${Math.round(blamed / 1e6)} ms, truly ${Math.round(truth / 1e6)} ms`);
     }

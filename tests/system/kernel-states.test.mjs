@@ -74,7 +74,7 @@ function compare(folder, release) {
     return expected.size;
 }
 
-// A random schedule on two processors with every state of the layout, forks, ends, and a dump of what sleeps.
+// A random schedule on two CPUs with every state of the layout, forks, ends, and a dump of what sleeps.
 function randomTrace(release, seed) {
     const layout = layoutOf(release), values = Object.keys(layout).map(Number), events = [], running = [0, 0];
     const next = (n) => (seed = (seed * 1103515245 + 12345) & 0x7fffffff, (seed >> 8) % n);

@@ -1,4 +1,4 @@
-// Writes small kernel traces in LTTng's layout, for tests: one stream for each processor.
+// Writes small kernel traces in LTTng's layout, for tests: one stream for each CPU.
 // SPDX-License-Identifier: Apache-2.0
 import fs from 'node:fs';
 import path from 'node:path';

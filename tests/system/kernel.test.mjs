@@ -132,7 +132,7 @@ test('what has not ended when sonde leaves a program is told', { skip: missing }
     assert.equal((await program.ended).status, 0, program.describe());
 });
 
-// Two threads that share one processor: one works and sleeps in turns, and reads what the kernel has counted for it.
+// Two threads that share one CPU: one works and sleeps in turns, and reads what the kernel has counted for it.
 const SHARED = `
 const { Worker } = require('worker_threads'), fs = require('fs');
 const now = () => Number(process.hrtime.bigint()), read = () => fs.readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ').map(Number);
@@ -154,7 +154,7 @@ for (const families of ['sched', 'sched,wakeup'])
         const folder = path.join(temporary(t), 'trace');
         const run = start(t, SONDE, ['record', '-o', folder, `--kernel=${families}`, '--', 'taskset', '-c', '0', process.execPath, '-e', SHARED], { stdio: ['ignore', 'pipe', 'pipe'] });
         await run.ended;
-        // The thread may lose its processor while it reads: what was counted lies between what is told of the shorter and the longer time.
+        // The thread may lose its CPU while it reads: what was counted lies between what is told of the shorter and the longer time.
         const [[first, [ranBefore, waitedBefore], from], [to, [ranAfter, waitedAfter], last]] = JSON.parse(/^\[\[.*$/m.exec(run.stdout)[0]);
         const pid = manifestOf(folder).processes[0].pid, sum = (list, of) => list.reduce((all, e) => all + of(e), 0);
         const waitsIn = (start, end) => {
@@ -234,7 +234,7 @@ test('the ring of the kernel overflows because sonde stands still', { skip: miss
         return Number(fields[11]) + Number(fields[12]);
     };
     const before = used();
-    await eventually('the program has made more calls than the ring takes', () => used() - before > 60); // 0.6 s of processor time
+    await eventually('the program has made more calls than the ring takes', () => used() - before > 60); // 0.6 s of CPU time
     fs.writeFileSync(stop, '');
     kill(run.pid, 'SIGCONT');
     const { status } = await run.ended;

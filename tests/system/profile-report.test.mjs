@@ -17,7 +17,7 @@ const probe = spawnSync(sonde, ['profile', '-q', '-f', 'folded', '--', 'true'], 
 const skip = probe.status === 3 ? 'needs the right to load BPF programs (root, or CAP_BPF and CAP_PERFMON)' : false;
 
 // Six instances that do the same work, and one that does twenty times of it in a function of its own. Each lives long
-// enough to be met also when processors are scarce.
+// enough to be met also when CPUs are scarce.
 const service = `
 const { fork } = require('node:child_process');
 function spin(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }

@@ -389,7 +389,7 @@ int main(void)
 }`);
     execFileSync('cc', ['-O1', '-g', '-pthread', '-o', program, source]);
     const { stacks } = profile([program], ['--event', 'off-cpu', '--wakers']), ends = (text) => (f) => f.at(-1).startsWith(text);
-    // Two threads of 0.3 s each on one processor: while one runs the other could.
+    // Two threads of 0.3 s each on one CPU: while one runs the other could.
     assert.ok(weight(stacks, (f) => f.includes('contends') && ends('[waiting for a CPU]')(f)) > 200e6, JSON.stringify(stacks));
     assert.equal(weight(stacks, (f) => f.includes('contends') && ends('[woken')(f)), 0, 'it never slept');
     const turns = stacks.filter(([f]) => f.includes('awaits_turn') && ends('[woken by ')(f));

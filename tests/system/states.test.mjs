@@ -28,7 +28,7 @@ test('threads and processors are what the scheduler events say', { skip: noData 
     assert.equal(nowhere.status, 1, 'what is not kept is built where TMPDIR says');
     assert.match(nowhere.stderr, /\/nonexistent\/sonde-data/);
 
-    // Naive: every stretch of a thread on a processor, from one switch to the next of its processor.
+    // Naive: every stretch of a thread on a CPU, from one switch to the next of its CPU.
     const expected = [], on = new Map();
     for (const line of events.out.trim().split('\n')) {
         const time = /"[a-z_]*ns":(\d{16,})/.exec(line)[1], e = JSON.parse(line);

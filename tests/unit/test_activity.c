@@ -1,4 +1,4 @@
-/* What threads did in the kernel: calls, times off the processor, disk requests, within bounds. */
+/* What threads did in the kernel: calls, times off the CPU, disk requests, within bounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feed.h"
 
@@ -198,7 +198,7 @@ static void who_waits_for_a_thread_without_a_processor_waits_for_the_machine(voi
     enum { HOLDER = 12, OTHER = 13, MPROTECT = 10 };
     struct feed feed;
     begin(&feed);
-    /* The holder ran 2 ms, had no processor for 5 and ran 3 until it woke the other. */
+    /* The holder ran 2 ms, had no CPU for 5 and ran 3 until it woke the other. */
     FEED(&feed, sched_switch, 1, 1, US(8000), US(5000), .pid = PROGRAM, .tid = HOLDER,
          .runnable_ns = US(5000));
     FEED(&feed, sched_switch, 1, 1, US(11000), US(10000), .pid = PROGRAM, .tid = WORKER, .reason = BLOCKED,
@@ -273,7 +273,7 @@ static void threads_of_unknown_processes_are_not_made(void **state)
     feed_done(&feed);
 }
 
-/* Where calls are not recorded, a thread's time off its processor in one stands for it. */
+/* Where calls are not recorded, a thread's time off its CPU in one stands for it. */
 static void waits_stand_for_calls(void **state)
 {
     (void)state;

@@ -85,7 +85,7 @@ static void calls_stand_below_what_made_them(void **state)
         assert_int_equal(span->fd, 9);
         assert_int_equal(span->peer_tid, POOL_THREAD);
     }
-    /* The thread was off its processor within the last call. */
+    /* The thread was off its CPU within the last call. */
     assert_true(op->timed);
     assert_int_equal(op->spent.runnable_ns, US(100));
     assert_int_equal(op->spent.blocked_ns, US(200));

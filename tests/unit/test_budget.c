@@ -27,7 +27,7 @@ static void budgets_are_read(void **state)
     }
 }
 
-/* A second in which tracing takes this many ms of processor time in all. */
+/* A second in which tracing takes this many ms of CPU time in all. */
 static bool second(struct budget *b, struct budget_sample *now, uint64_t ms)
 {
     now->time_ns += NS_PER_S;

@@ -209,7 +209,7 @@ static void answers_that_fit_are_no_contradiction(void **state)
     feed_done(&feed);
 }
 
-/* Redis lost its processor between its write and the note of it: the replies were read meanwhile, and are no
+/* Redis lost its CPU between its write and the note of it: the replies were read meanwhile, and are no
  * part of what the next read brings. */
 static void replies_read_before_they_are_noted(void **state)
 {

@@ -90,7 +90,7 @@ static void tells_places_apart(void **state)
     feed_done(&feed);
 }
 
-/* The thread was ready but had no processor: information, and no fault of the program. */
+/* The thread was ready but had no CPU: information, and no fault of the program. */
 static void load_explains(void **state)
 {
     struct feed feed;
@@ -126,7 +126,7 @@ static void load_is_not_charged(void **state)
     feed_done(&feed);
 }
 
-/* A hypervisor took the processor away: no counter shows it, but the thread did not run. */
+/* A hypervisor took the CPU away: no counter shows it, but the thread did not run. */
 static void stolen_time_is_not_charged(void **state)
 {
     struct feed feed;
@@ -156,7 +156,7 @@ static void stolen_time_is_not_charged(void **state)
     feed_done(&feed);
 }
 
-/* The lock's holder had no processor: that is the load again. */
+/* The lock's holder had no CPU: that is the load again. */
 static void lock_of_a_starved_thread(void **state)
 {
     for (int starved = 0; starved < 2; starved++) {
@@ -282,7 +282,7 @@ static void an_unseen_stall_joins_the_known_one(void **state)
 }
 
 /* A collection of 60 ms within a stall of a second, of which the thread ran for 100 ms only: the looks say
- * what stalled it, not the collection, which waited for a processor as everything else did. */
+ * what stalled it, not the collection, which waited for a CPU as everything else did. */
 static void a_collection_that_waited_is_not_the_cause(void **state)
 {
     struct feed feed;

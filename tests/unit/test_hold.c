@@ -119,7 +119,7 @@ static void kill_child(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* On a busy machine a thread may not get the processor that it needs to stop on. */
+/* On a busy machine a thread may not get the CPU that it needs to stop on. */
 static int hold_soon(pid_t pid, struct hold *hold, struct problem *problem)
 {
     int r = -EAGAIN;

@@ -40,7 +40,7 @@ static void look(struct feed *feed, uint64_t since, uint64_t at, const char *sta
 }
 
 /* A turn of 150 ms from MS(1000) on, in which looks see a futex, where the thread is off its CPU from off_ns
- * to back_ns. The first and the second lack_ms of it other threads of the process have no processor. waker:
+ * to back_ns. The first and the second lack_ms of it other threads of the process have no CPU. waker:
  * who ends it, 0 nobody that is known. */
 static void turn_of_150_ms(struct feed *feed, const char *stack, uint64_t lack_ms, uint32_t waker,
                            uint64_t off_ns, uint64_t back_ns)
@@ -94,7 +94,7 @@ static void on_an_idle_machine_nobody_need_be_known(void **state)
     feed_done(&feed);
 }
 
-/* Nobody knows who held it; one thread after the other had no processor all the while. */
+/* Nobody knows who held it; one thread after the other had no CPU all the while. */
 static void those_who_may_have_held_it_had_no_processor(void **state)
 {
     struct feed feed;

@@ -111,7 +111,7 @@ static void ended_processes_are_compared_with_nobody(void **state)
     profile_free(p);
 }
 
-/* A kernel's thread is there once for each processor. */
+/* A kernel's thread is there once for each CPU. */
 static void kernel_threads_are_one_service_each(void **state)
 {
     struct profile *p = NULL, *services = NULL;

@@ -184,7 +184,7 @@ static void load_is_no_starvation(void **state)
     feed_done(&feed);
 }
 
-/* Several operations stand behind a thread without a processor: they wait for the same time, of which its own
+/* Several operations stand behind a thread without a CPU: they wait for the same time, of which its own
  * counter is the measure. */
 static void a_thread_lacks_a_processor_once(void **state)
 {

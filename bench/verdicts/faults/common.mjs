@@ -10,7 +10,7 @@
 
 export const STALL_MS = 50; // a shorter turn is no stall to sonde (sonde report --stall-ms)
 
-// Processor time, so that what else the machine does makes no fault smaller than it was meant to be.
+// CPU time, so that what else the machine does makes no fault smaller than it was meant to be.
 export function timed(f) {
     const before = process.cpuUsage();
     f();
@@ -18,7 +18,7 @@ export function timed(f) {
     return (user + system) / 1000;
 }
 
-// The smallest input of the sequence first, grow(first), ... for which f takes targetMs of processor time.
+// The smallest input of the sequence first, grow(first), ... for which f takes targetMs of CPU time.
 export const calibration = { skip: false }; // skip: nothing will be run
 export function calibrate(f, targetMs, first, grow) {
     let n = first;
@@ -33,7 +33,7 @@ export function calibrate(f, targetMs, first, grow) {
 const summed = (lines, what, atLeastMs, tookNs) => lines.reduce((sum, line) => sum + (line[0] === what && tookNs(line) >= atLeastMs * 1e6 ? tookNs(line) : 0), 0);
 
 // The time of entries of the program's book that are named what, those shorter than atLeastMs left out. What ran took what it
-// had a processor for: the rest is the machine's doing.
+// had a CPU for: the rest is the machine's doing.
 const ranNs = ([, since, until, processorNs]) => Math.min(until - since, processorNs);
 export const booked = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ([, since, until]) => until - since);
 export const bookedRan = (what, atLeastMs = 0) => ({ lines }) => summed(lines, what, atLeastMs, ranNs);

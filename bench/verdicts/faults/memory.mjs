@@ -6,7 +6,7 @@ import { bookedRan, calibration, evaluate, placeOf, plantSync, ranMs, STALL_MS, 
 const flagsOf = (keep, n) => ['--max-semi-space-size=1', `--max-old-space-size=${Math.round(keep * 0.16 + n * 0.12 + 60)}`];
 
 // What a call of the function for n costs in collections, ms, in a process of its own with the same flags: as much of it as
-// that had a processor for.
+// that had a CPU for.
 function collectingMs(lines, keep, n, name) {
     const script = [...lines, 'let gcMs = 0, calls = 0, before = 0, tookMs = 0, ranMs = 0;', "new (require('perf_hooks').PerformanceObserver)((list) => list.getEntries().forEach((entry) => (gcMs += entry.duration))).observe({ entryTypes: ['gc'] });",
         'const call = () => {', 'const since = performance.now(), used = process.cpuUsage();', `${name}(${n});`, 'const { user, system } = process.cpuUsage(used);', 'tookMs += performance.now() - since;', 'ranMs += (user + system) / 1000;',

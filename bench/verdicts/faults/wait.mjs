@@ -1,5 +1,5 @@
 // Faults that make requests wait for something: a pool thread, a disk, a name, a peer, another process, a Redis that
-// is busy, a processor.
+// is busy, a CPU.
 // SPDX-License-Identifier: Apache-2.0
 import { booked, calibrate, evaluate, faultGap, placeOf, plantSync, STALL_MS } from './common.mjs';
 

@@ -266,7 +266,7 @@ static bool is_serving(const struct thread *thread, size_t bin)
     return w->from_ns + (bin + 1) * w->width_ns >= thread->process->first_request_ns;
 }
 
-/* Of what a loop was at work, the part that the machine had processors for: what it waited for one is not
+/* Of what a loop was at work, the part that the machine had CPUs for: what it waited for one is not
  * counted, and of what it neither ran nor waited (for the collector's threads, mostly) what they ran. */
 static double ran_share(const struct thread *thread, const struct loop_bin *bin, uint64_t busy_ns)
 {
@@ -276,7 +276,7 @@ static double ran_share(const struct thread *thread, const struct loop_bin *bin,
 }
 
 /* Whether much time was spent in collection, by the bins in which it weighed, since there are requests.
- * ret_ran: the share of it for which the machine had processors. */
+ * ret_ran: the share of it for which the machine had CPUs. */
 static bool presses(const struct thread *thread, double *ret_ran)
 {
     const struct loop_watch *w = node_thread(thread)->loop;

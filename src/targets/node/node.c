@@ -739,7 +739,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     loop_turn(a, thread, start_ns, end_ns);
     if (end_ns - start_ns >= LONG_TURN_NS)
         thread->long_turns[thread->long_turn_count++ % LONG_TURNS] = (struct long_turn){start_ns, end_ns, 0};
-    /* What waited for a processor most of its time is short, and tells of the machine's load besides. */
+    /* What waited for a CPU most of its time is short, and tells of the machine's load besides. */
     uint64_t net_ns = activity_net_ns(thread, start_ns, end_ns), own_ns = net_ns - MIN(turn.gc_ns, net_ns);
     bool encodes = encode_turn(thread->process, own_ns, turn.encode_ns);
     if (net_ns < a->options.stall_ns) {

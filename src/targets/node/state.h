@@ -12,7 +12,7 @@ struct loop_bin {
     uint64_t active_ns, longest_ns, late_ns;
     uint64_t gc_ns, between_ns, heap_bytes, encode_ns;
     uint64_t gc_net_ns;       /* without what the machine took of it; 0 as long as that is not known */
-    uint64_t run_ns, wait_ns; /* of the thread: on a processor, ready to run without one */
+    uint64_t run_ns, wait_ns; /* of the thread: on a CPU, ready to run without one */
     /* Sums over the operations that it gave to the thread pool: waiting for a thread, at work, done and
      * waiting for the loop. Divided by the bin's width, the mean number of them. */
     uint64_t pool_queued_ns, pool_running_ns, pool_done_ns;
@@ -182,7 +182,7 @@ void gc_collected(struct analysis *a, struct thread *thread, uint64_t start_ns, 
 void gc_memory(struct analysis *a, struct thread *none, const struct event *e);
 uint64_t gc_overlap_ns(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);
 void gc_request_done(struct analysis *a, struct process *process, const struct request *request);
-/* ret_ran: of the time in which collecting weighed, the share for which the machine had processors. */
+/* ret_ran: of the time in which collecting weighed, the share for which the machine had CPUs. */
 enum gc_verdict gc_judge(const struct thread *thread, uint64_t end_ns, double *ret_ran);
 /* The major collections since there are requests, or all where there are none. */
 const struct gc_major *gc_majors_serving(const struct thread *thread, size_t *ret_count);

@@ -6,7 +6,7 @@ const fs = require('node:fs');
 
 const sums = {};
 
-// Milliseconds, and how often; what of it the process was on a processor for (all its threads).
+// Milliseconds, and how often; what of it the process was on a CPU for (all its threads).
 exports.begin = (name) => {
     const start = process.hrtime.bigint(), cpu = process.cpuUsage();
     return () => {

@@ -1,4 +1,4 @@
-// A server whose requests take as much processor time as their path says, in ms.
+// A server whose requests take as much CPU time as their path says, in ms.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 function work(ms) {
