@@ -448,7 +448,8 @@ test('a file that is too small for all holds the overview and the times of findi
     // The tiles of that time are in the file, as finely as this window asks for them.
     const documents = documentsOf(fs.readFileSync(html, 'utf8')), { rows, zoom } = JSON.parse(documents['s/0/rows']);
     const finest = Math.min(...Object.keys(documents).map((address) => Number(/tile\?z=(\d+).*page=/.exec(address)?.[1] ?? 99)));
-    assert.ok(finest < zoom - 3, `${finest} of ${zoom}`);
+    const query = new URLSearchParams(link.split('?')[1]), span = Number(query.get('to')) - Number(query.get('from') ?? 0);
+    assert.ok(finest <= Math.floor(Math.log2(span / 1030)) + 1 && finest < zoom, `${finest} of ${zoom} for ${span} ns`);
     assert.ok(rows.some((row) => row.process === process));
     await states.fill('#search', String(process));
     await states.click('summary:has-text("This window as a table")');
