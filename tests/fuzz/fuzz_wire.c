@@ -12,6 +12,10 @@
 #include "probe/wire_postgresql.h"
 #include "probe/wire_resp.h"
 
+/* Where the probe records; nothing is recorded here. */
+struct sonde_shared *probe_shared;
+struct probe_large probe_large;
+
 static uint32_t named;
 
 /* A name is one of those in the tables: short, and of printable letters. */
