@@ -74,8 +74,11 @@ static void add_endpoints(struct text *to, struct analysis *analysis, const stru
               style->none);
     for (size_t i = 0; i < MIN(count, (size_t)ENDPOINTS_SHOWN); i++)
         add_endpoint(to, &endpoints[i], columns);
-    if (count > ENDPOINTS_SHOWN)
-        text_addf(to, "   and %zu more endpoints (--json has them all)\n", count - ENDPOINTS_SHOWN);
+    if (count > ENDPOINTS_SHOWN) {
+        text_add(to, "   and ");
+        prose_count(to, count - ENDPOINTS_SHOWN, "more endpoint");
+        text_add(to, " (--json has them all)\n");
+    }
 }
 
 static json_int_t number_of(const json_t *object, const char *key)

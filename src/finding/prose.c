@@ -171,8 +171,10 @@ static void add_affected(struct text *to, const struct finding *finding)
             text_addf(to, " %s%s", groups[i].count > 1 ? "up to " : "",
                       clock_format_duration(groups[i].worst_ns, time, sizeof(time)));
     }
-    if (count > ENDPOINTS_SHOWN)
-        text_addf(to, "; and %zu more endpoints", count - ENDPOINTS_SHOWN);
+    if (count > ENDPOINTS_SHOWN) {
+        text_add(to, "; and ");
+        prose_count(to, count - ENDPOINTS_SHOWN, "more endpoint");
+    }
 }
 
 static void add_finding(struct text *to, const struct finding *finding, size_t number,

@@ -39,7 +39,7 @@ function Facts({ finding, of_ns }: { finding: Finding; of_ns: number }) {
 
 function Sure({ finding }: { finding: Finding }) {
     const { samples_count: all, samples_agree_count: agree } = finding.evidence as Record<string, number>;
-    if (all) return <>{count(agree)} of {count(all)} looks into the stalled callback saw it</>;
+    if (all) return <>{count(agree)} of {count(all)} samples of the blocked callback saw it</>;
     return <>measured, not sampled</>;
 }
 
