@@ -88,7 +88,7 @@ static void await_end(pid_t child, volatile bool *leave, void (*meanwhile)(void 
 {
     const bool late = ends;
     uint64_t leave_ns = late ? MAX(asked_ns + ASIDE_END_NS, clock_monotonic_ns() + MOMENT_MS * NS_PER_MS) : 0;
-    uint64_t kill_ns = 0; /* from when it was told: we may have had no CPU ourselves */
+    uint64_t kill_ns = 0; /* counts from when it was told to leave: we may have had no CPU ourselves */
     int fd = (int)call_system(SYS_pidfd_open, child, 0, 0, 0, 0);
     while (call_system(SYS_wait4, child, 0, WNOHANG | __WALL, 0, 0) == 0) {
         struct pollfd ended = {.fd = fd, .events = POLLIN};

@@ -27,6 +27,9 @@ int file_replaceable(const char *path);
 /* Creates a folder and its parents, private ones; 0 also when it exists. */
 int file_make_folder(const char *path);
 
+/* Where temporary files and directories go: TMPDIR, or /tmp. Borrowed. */
+const char *file_temporary_folder(void);
+
 static inline void file_closep(int *fd)
 {
     extern int close(int);

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* Decided when the first file is made, once for a run: the caller's where the caller may write, else root's.
  * A choice made anew for each file could be led astray by links made meanwhile. */
 static enum { UNDECIDED, CALLERS, OURS } decision;
@@ -95,8 +97,7 @@ static int temporary = -1;
 
 static int make_temporary(char *path, size_t size)
 {
-    const char *base = getenv("TMPDIR");
-    if (snprintf(path, size, "%s/sonde-data-XXXXXX", base && base[0] ? base : "/tmp") >= (int)size)
+    if (snprintf(path, size, "%s/sonde-data-XXXXXX", file_temporary_folder()) >= (int)size)
         return -ENAMETOOLONG;
     int fd = mkostemp(path, O_CLOEXEC);
     return fd < 0 ? -errno : fd;

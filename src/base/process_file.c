@@ -29,7 +29,7 @@ int process_root_open(const struct proc *proc)
 /* ---- links, also absolute ones and "..", stay below root ---- */
 
 /* The place of a path, step by step: the directories that lead to it are held open, so that ".." is the one
- * that was gone through, wherever it was moved to meanwhile. */
+ * that was gone through, even if it has been moved since. */
 struct walk {
     int root;
     int at[64]; /* below the root; the last is where it is now */

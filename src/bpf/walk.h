@@ -366,9 +366,9 @@ VERIFIED_ALONE int find_code(struct sampler_process *p, struct sample *s, struct
     return 0;
 }
 
-/* Compiled code that compares strings pushes a word meanwhile, of which nothing tells: what seems to be the
- * return address is the caller's rbp then, and the return address (into sample->word) lies above it: behind a
- * call, or in the interpreter. */
+/* Compiled code that compares strings pushes a word for the time, which no row describes: what seems to be
+ * the return address is the caller's rbp then, and the return address (into sample->word) lies above it:
+ * behind a call, or in the interpreter. */
 VERIFIED_ALONE int is_pushed(struct sampler_process *p, struct sample *s, u64 cfa, u64 ra)
 {
     struct found_row caller;

@@ -258,7 +258,7 @@ enum {
 };
 
 /* For one that opens files by name and has threads: what is named fails with EPERM. It reaches other
- * processes, or parts of the kernel that nobody needs to read a file; or it changes what a file is, for which
+ * processes, or parts of the kernel that reading files does not need; or it changes what a file is, for which
  * it suffices to own the file; or types on the terminal. */
 static const struct sock_filter READER_FILTER[] = {
     LOAD(arch),

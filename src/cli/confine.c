@@ -173,8 +173,7 @@ static char temporary[PATH_MAX];
 /* A directory of its own in the place of TMPDIR. Where none can be made, who needs it says so. */
 static void make_temporary(const char *foreign, char base[PATH_MAX])
 {
-    const char *from = getenv("TMPDIR");
-    snprintf(base, PATH_MAX, "%s", from && from[0] ? from : "/tmp");
+    snprintf(base, PATH_MAX, "%s", file_temporary_folder());
     if (snprintf(temporary, sizeof(temporary), "%s/sonde-read-XXXXXX", base) >= (int)sizeof(temporary) ||
         !mkdtemp(temporary)) {
         temporary[0] = '\0';

@@ -255,7 +255,7 @@ static void print_text(struct redis_remote *now, const struct redis_remote *befo
     else
         text_addf(&out,
                   counted ? "   Counted during %s; what sonde itself asked is in it.\n"
-                          : "   The server was started anew meanwhile: counted since then (%s).\n",
+                          : "   The server was restarted in that time: counted since then (%s).\n",
                   clock_format_duration(took_ns, took, sizeof(took)));
     add_commands(&out, now, (double)took_ns / 1e9, style);
     add_lists(&out, now, style);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "collect/exit_status.h"
 
 #define MANIFEST_PAUSE 200 /* times what writing it took: half a percent of a CPU at most */
@@ -45,8 +46,8 @@ void session_note(struct session *session, const char *format, ...)
 
 static int listen_for_probes(struct session *session, struct problem *problem)
 {
-    const char *base = getenv("TMPDIR");
-    if (!base || strlen(base) > 30)
+    const char *base = file_temporary_folder();
+    if (strlen(base) > 30)
         base = "/tmp";
     snprintf(session->socket_folder, sizeof(session->socket_folder), "%s/sonde-XXXXXX", base);
     if (!mkdtemp(session->socket_folder)) {

@@ -67,7 +67,7 @@ void verdict_stolen(struct analysis *a, struct finding *f, const struct fault *f
         clock_format_duration(fault->total_ns, all, sizeof(all)));
     f->detail =
         "For that long its threads had a CPU of this virtual machine by Linux's account and did not run, "
-        "while the machine's steal time grew: its host ran others meanwhile.";
+        "while the machine's steal time grew: its host ran other virtual machines.";
     verdict_place(f, fault, "kernel");
     finding_add_count(f, "stalls_count", fault->count);
     finding_add_count(f, "stolen_ns", fault->total_ns);

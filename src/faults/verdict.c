@@ -189,10 +189,11 @@ void verdict_blocked(struct analysis *a, struct finding *f, const struct fault *
     else if (REMEDY[cause])
         f->remedy = REMEDY[cause];
     if (verdict_is_stall(fault) && !fault->proven)
-        f->detail = finding_say(f,
-                                "%s Which thread held what it waited for is not known. Other threads of this "
-                                "process were waiting for a CPU meanwhile, which may explain all of it.",
-                                f->detail);
+        f->detail =
+            finding_say(f,
+                        "%s Which thread held what it waited for is not known. Other threads of this "
+                        "process were waiting for a CPU at the same time, which may explain all of it.",
+                        f->detail);
     if (fault->worker) {
         f->title =
             finding_say(f, "Work occupied a worker thread of %s %s", fault->service, say_amount(f, fault));

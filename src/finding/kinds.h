@@ -259,7 +259,7 @@
          EVIDENCE("peer", "the other side")                                                                  \
          EVIDENCE("call", "what was asked of it, or \"connecting\"")                                         \
          EVIDENCE("calls_count", "how often a request waited for this")                                      \
-         EVIDENCE("retransmissions_count", "segments that were sent again meanwhile")                        \
+         EVIDENCE("retransmissions_count", "segments that were sent again in these waits")                   \
          EVIDENCE("waited_ns", "how long, until the last of them, in total")                                 \
          EVIDENCE("worst_ns", "the longest")                                                                 \
          EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \

@@ -109,7 +109,6 @@ static bool is_own_folder(const char *path)
 
 static int choose_folder(struct source *s, struct problem *problem)
 {
-    const char *base = getenv("TMPDIR");
     if (s->keep &&
         snprintf(s->folder, sizeof(s->folder), "%s/" VIEW_FOLDER, s->path) < (int)sizeof(s->folder)) {
         mkdir(s->folder, 0700);
@@ -117,7 +116,7 @@ static int choose_folder(struct source *s, struct problem *problem)
             return 0;
     }
     s->temporary = true;
-    snprintf(s->folder, sizeof(s->folder), "%s/sonde-view-XXXXXX", base && base[0] ? base : "/tmp");
+    snprintf(s->folder, sizeof(s->folder), "%s/sonde-view-XXXXXX", file_temporary_folder());
     return mkdtemp(s->folder) ? 0 : problem_set(problem, -errno, "%s: %s", s->folder, strerror(errno));
 }
 

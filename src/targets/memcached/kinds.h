@@ -8,10 +8,10 @@
     KIND(memcached_misses, "memcached-misses", WARNING, WARNING,                                              \
          "A cache did not have far more of the keys that it was asked for than usual.",                       \
          "Find out what removed the keys (a restart, keys that expire together, evictions: `stats items`) "   \
-         "or who asks for keys that nobody stores. Let expiry times differ, and let one client at a time "    \
+         "or which client asks for keys that are never stored. Let expiry times differ, and let one client at a time "    \
          "fill a missing key.",                                                                               \
-         EVIDENCE("missed_count", "keys that were asked for meanwhile and were not there")                    \
-         EVIDENCE("asked_count", "all that were asked for meanwhile")                                         \
+         EVIDENCE("missed_count", "keys that were asked for in that time and not there")                       \
+         EVIDENCE("asked_count", "all keys that were asked for in that time")                                 \
          EVIDENCE("missed_share", "the part that was not there")                                              \
          EVIDENCE("usual_share", "the part that is usually not there")                                        \
          EVIDENCE("flushed_ns", "how long before it began flush_all was executed"))                           \

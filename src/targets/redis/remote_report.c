@@ -10,8 +10,8 @@
 
 enum { US_PER_MS = 1000, SLOW_US = 10 * US_PER_MS, STORM_KEYS = 1000, FORK_US = 10 * US_PER_MS };
 
-#define FROM_OUTSIDE                                                                           \
-    " Who waited meanwhile cannot be asked for: record it on the server's host (`sonde redis " \
+#define FROM_OUTSIDE                                                                          \
+    " A server does not say who waited for it: record it on the server's host (`sonde redis " \
     "PID`)."
 
 static struct finding *found(struct report *report, enum finding_kind kind, enum finding_severity severity,
