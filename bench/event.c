@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 #if HAVE_LTTNG
 #include "event_lttng.h"
 #endif

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/macro.h"
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 #include "symbol/elf.h"
 #include "wrappers.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/macro.h"
 #include "probe/libuv.h"
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 #include "wrappers.h"
 
 /* ---- the program: Redis ---- */

@@ -15,8 +15,7 @@
 #include "model/model.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "targets/memcached/model.h"
-#include "targets/redis/model.h"
+#include "targets/targets.h"
 #include "trace/pass.h"
 #include "trace/trace.h"
 
@@ -213,19 +212,22 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
 }
 
 static int read_all(struct trace *trace, const struct folder_reading *reading, struct analysis *analysis,
-                    struct redis_model *redis, struct memcached_model *memcached, struct problem *problem)
+                    void *const *own, struct problem *problem)
 {
     struct emit emit = {0};
     struct ending ending = {reading, analysis};
     _cleanup_(states_freep) struct states *states = NULL;
-    struct pass passes[4] = {{.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis},
-                             redis_model_pass(redis),
-                             memcached_model_pass(memcached)};
+    struct pass passes[SONDE_RUNTIMES + 2] = {
+        {.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis}};
+    size_t count = 1;
+    for (size_t i = 0; TARGETS[i]; i++)
+        if (own[i])
+            passes[count++] = TARGETS[i]->pass->pass(own[i]);
     int r = reading->states ? start_states(trace, reading, &emit, &states) : 0;
     if (states)
-        passes[3] = states_pass(states);
+        passes[count++] = states_pass(states);
     if (r >= 0)
-        r = trace_run(trace, passes, states ? 4 : 3, on_progress, &ending);
+        r = trace_run(trace, passes, count, on_progress, &ending);
     if (r >= 0 && emit.states)
         r = history_close(emit.states, analysis_counts(analysis)->last_ns + 1, &emit.problem);
     history_free(emit.states);
@@ -256,13 +258,39 @@ static int judge_losses(struct report *report, const struct analysis *analysis)
                                to_ns);
 }
 
+/* What targets find out in passes of their own: own[] is by their place in the table, NULL for those without.
+ */
+static int own_start(const struct analyze_options *options, void **own)
+{
+    int r = 0;
+    for (size_t i = 0; TARGETS[i] && r >= 0; i++)
+        if (TARGETS[i]->pass)
+            r = TARGETS[i]->pass->start(options, &own[i]);
+    return r;
+}
+
+static int own_report(void *const *own, struct report *report)
+{
+    int r = 0;
+    for (size_t i = 0; TARGETS[i] && r >= 0; i++)
+        if (own[i])
+            r = TARGETS[i]->pass->report(own[i], report);
+    return r;
+}
+
+static void own_free(void *const *own)
+{
+    for (size_t i = 0; TARGETS[i]; i++)
+        if (TARGETS[i]->pass)
+            TARGETS[i]->pass->free(own[i]);
+}
+
 int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report)
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
-    _cleanup_(redis_model_freep) struct redis_model *redis = NULL;
-    _cleanup_(memcached_model_freep) struct memcached_model *memcached = NULL;
+    void *own[SONDE_RUNTIMES] = {NULL};
     struct report report = {0};
     uint64_t started_ns = clock_monotonic_ns();
     reading->analyze->folder = folder;
@@ -274,17 +302,14 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
     }
     r = analysis_new(reading->analyze, &analysis);
     if (r >= 0)
-        r = redis_model_new(&(struct redis_options){reading->analyze->slow_command_ns}, &redis);
+        r = own_start(reading->analyze, own);
     if (r >= 0)
-        r = memcached_model_new(&memcached);
-    if (r >= 0)
-        r = read_all(trace, reading, analysis, redis, memcached, problem);
+        r = read_all(trace, reading, analysis, own, problem);
     if (r >= 0)
         r = analysis_report(analysis, &report);
     if (r >= 0)
-        r = redis_model_report(redis, &report);
-    if (r >= 0)
-        r = memcached_model_report(memcached, &report);
+        r = own_report(own, &report);
+    own_free(own);
     if (r >= 0)
         report_sort(&report);
     if (r < 0) {

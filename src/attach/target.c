@@ -116,8 +116,8 @@ void target_free(struct target *target)
 void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config)
 {
     struct sonde_config config = {.version = SONDE_SHARED_VERSION, .size = sizeof(config)};
-#define O(name, text) config.redis.name = SONDE_NO_OFFSET;
-    SONDE_REDIS_OFFSETS(O)
+#define O(target, name, text) config.target.name = SONDE_NO_OFFSET;
+    SONDE_TARGET_OFFSETS(O)
 #undef O
 #define O(name, text) config.v8.name = SONDE_NO_OFFSET;
     SONDE_V8_OFFSETS(O)

@@ -3,7 +3,6 @@
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,4 +161,17 @@ void text_done(struct text *text)
 {
     free(text->at);
     *text = (struct text){0};
+}
+
+const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES])
+{
+    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < ARRAY_SIZE(UNITS)) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(to, TEXT_OF_BYTES, unit && value < 10 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
+    return to;
 }

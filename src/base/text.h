@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/macro.h"
 
@@ -34,6 +35,11 @@ const char *text_get(const struct text *text);
 
 /* The string, owned by the caller who frees it, or NULL when memory ran out. The text is empty afterwards. */
 char *text_take(struct text *text);
+
+enum { TEXT_OF_BYTES = 24 };
+
+/* "1.2 MB", "317 B": writes to to, and returns it. */
+const char *text_of_bytes(uint64_t bytes, char to[static TEXT_OF_BYTES]);
 
 void text_clear(struct text *text);
 void text_done(struct text *text);

@@ -24,6 +24,7 @@ enum exit_status {
 };
 
 struct option_group;
+struct confined_command;
 
 struct command {
     const char *name;
@@ -40,12 +41,14 @@ struct command {
     /* What needs rights that the command gives up (cli/confine.h), once its options have been read into their
      * struct: 0 or a negative errno. NULL: nothing. */
     int (*prepare)(void *options, struct problem *problem);
+    const struct confined_command
+        *confined; /* what it reads and writes (cli/confine.h); NULL: confine.c says */
 };
 
-/* One per cmd_NAME.c; main.c lists them in COMMANDS. */
+/* One per cmd_NAME.c; main.c lists them in COMMANDS, with those of targets (src/targets/NAME/cmd.c). */
 extern const struct command command_diagnose, command_doctor, command_attach, command_detach, command_record,
     command_run;
-extern const struct command command_report, command_spans, command_redis, command_memcached;
+extern const struct command command_report, command_spans;
 extern const struct command command_stack, command_profile, command_top, command_diff;
 extern const struct command command_convert, command_trace;
 extern const struct command command_serve, command_watch;

@@ -348,7 +348,7 @@ static int merge_files(const struct profile_options *o, char **files, struct pro
     size_t count = 0;
     while (files[count])
         count++;
-    confine_begin(&confine, "profile --merge");
+    confine_begin(&confine, "profile --merge", NULL);
     confine_option(&confine, "output", o->output);
     confine_option(&confine, "push", o->push);
     int r = confine_end(&confine, (const char *const *)files, count, &problem);

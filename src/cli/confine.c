@@ -20,30 +20,9 @@
 #include "broker/sandbox.h"
 #include "broker/writer.h"
 
-/* Every command reads its operands. Options are named as the command names them, with a space between. */
-struct confined_command {
-    const char *name;
-    const char *reads;     /* options whose values are files that it reads too */
-    const char *writes;    /* the option whose value is the file that it writes; - is standard output */
-    const char *appends;   /* the option whose value is a file that it adds lines to, and reads */
-    const char *folder;    /* "OPTION=VALUE" with which that is a directory */
-    const char *keeps;     /* the option whose value is a directory that it keeps */
-    const char *view;      /* unless this option is given, it writes into directories that it reads */
-    const char *temporary; /* the option with which it needs a directory for temporary files; *: always */
-    const char *connects;  /* options with which it sends something somewhere */
-    const char *asks;      /* the option with which operands are names, to which it connects */
-    bool scratch;          /* may need one temporary file */
-    bool scripts;          /* looks for source maps beside the scripts that a recording names */
-    bool optional;         /* an operand that is no file is a process or a port: then it records */
-    bool listens;          /* has a server, and connects to what its options name */
-    bool named;            /* operands are no files but names */
-};
-
 static const struct confined_command COMMANDS[] = {
     {"report", .scripts = true, .writes = "html", .temporary = "html"},
     {"spans", .scripts = true},
-    {"redis", .scripts = true, .optional = true, .asks = "remote", .reads = "password-file cacert cert key"},
-    {"memcached"},
     {"trace", .scratch = true, .writes = "output"},
     {"convert", .scratch = true, .writes = "output", .folder = "to=ctf"},
     {"diagnose", .scripts = true, .reads = "table mapping normal", .writes = "bundle"},
@@ -69,10 +48,10 @@ static bool among(const char *word, const char *words)
     return false;
 }
 
-void confine_begin(struct confine *c, const char *command)
+void confine_begin(struct confine *c, const char *command, const struct confined_command *own)
 {
-    *c = (struct confine){.complete = true};
-    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
+    *c = (struct confine){.command = own, .complete = true};
+    for (size_t i = 0; !own && i < ARRAY_SIZE(COMMANDS); i++)
         if (strcmp(COMMANDS[i].name, command) == 0)
             c->command = &COMMANDS[i];
 }
@@ -274,7 +253,7 @@ void confine_drop(struct confine *c)
 int confine_reading(const char *command, const char *folder, struct problem *problem)
 {
     struct confine c;
-    confine_begin(&c, command);
+    confine_begin(&c, command, NULL);
     return confine_end(&c, &folder, 1, problem);
 }
 

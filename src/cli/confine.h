@@ -1,6 +1,6 @@
 /* What is left to a command, as root, while it reads what others have made: recordings, profiles, spans. The
- * table in confine.c has a line for each such command; options_parse() applies it, so that a command need
- * not think of it. */
+ * table in confine.c has a line for each such command, but for those of targets; options_parse() applies it,
+ * so that a command need not think of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_CONFINE_H
 #define CLI_CONFINE_H
@@ -11,7 +11,24 @@
 #include "base/array.h"
 #include "base/problem.h"
 
-struct confined_command;
+/* Every command reads its operands. Options are named as the command names them, with a space between. */
+struct confined_command {
+    const char *name;
+    const char *reads;     /* options whose values are files that it reads too */
+    const char *writes;    /* the option whose value is the file that it writes; - is standard output */
+    const char *appends;   /* the option whose value is a file that it adds lines to, and reads */
+    const char *folder;    /* "OPTION=VALUE" with which that is a directory */
+    const char *keeps;     /* the option whose value is a directory that it keeps */
+    const char *view;      /* unless this option is given, it writes into directories that it reads */
+    const char *temporary; /* the option with which it needs a directory for temporary files; *: always */
+    const char *connects;  /* options with which it sends something somewhere */
+    const char *asks;      /* the option with which operands are names, to which it connects */
+    bool scratch;          /* may need one temporary file */
+    bool scripts;          /* looks for source maps beside the scripts that a recording names */
+    bool optional;         /* an operand that is no file is a process or a port: then it records */
+    bool listens;          /* has a server, and connects to what its options name */
+    bool named;            /* operands are no files but names */
+};
 
 /* What a command line names, while it is read. */
 struct confine {
@@ -23,8 +40,9 @@ struct confine {
     bool temporary, connects, asks, no_view, complete;
 };
 
-/* Of the command of that name. */
-void confine_begin(struct confine *c, const char *command);
+/* Of the command of that name. own: what it says itself (struct command.confined), NULL: the table says it.
+ */
+void confine_begin(struct confine *c, const char *command, const struct confined_command *own);
 
 /* An option was given; value may be NULL. */
 void confine_option(struct confine *c, const char *option, const char *value);

@@ -8,6 +8,7 @@
 #include "base/truncated.h"
 #include "base/schema.h"
 #include "cli/options.h"
+#include "cli/target_commands.h"
 
 static int cmd_help(const struct command *self, int argc, char **argv);
 static int cmd_version(const struct command *self, int argc, char **argv);
@@ -36,9 +37,14 @@ static const struct command command_help = {
 static const struct command command_version = {
     .name = "version", .arguments = "", .summary = "Print the version", .help = "", .run = cmd_version};
 
+#define C(target) extern const struct command command_##target;
+TARGET_COMMANDS(C)
+#undef C
+
 /* In the order in which `sonde help` shows them; one a line. */
 /* clang-format off */
 static const struct command *const COMMANDS[] = {
+#define C(target) &command_##target,
     &command_run,
     &command_record,
     &command_attach,
@@ -46,8 +52,7 @@ static const struct command *const COMMANDS[] = {
     &command_trace,
     &command_report,
     &command_spans,
-    &command_redis,
-    &command_memcached,
+    TARGET_COMMANDS(C)
     &command_convert,
     &command_diagnose,
     &command_watch,
@@ -59,6 +64,7 @@ static const struct command *const COMMANDS[] = {
     &command_diff,
     &command_help,
     &command_version,
+#undef C
 };
 /* clang-format on */
 

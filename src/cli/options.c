@@ -251,7 +251,7 @@ int options_parse(const struct command *self, int argc, char **argv, void *into,
     struct reader r = {.self = self, .argc = argc, .at = 1, .argv = argv, .into = into};
     struct problem problem = {0};
     int operands = 0, status = -1; /* operands so far stand right before r.at */
-    confine_begin(&r.confine, self->name);
+    confine_begin(&r.confine, self->name, self->confined);
     while (r.at < argc && status < 0 && !r.help) {
         const char *argument = argv[r.at];
         if (strcmp(argument, "--") == 0) {

@@ -122,8 +122,8 @@ static void missing_limits(json_t *missing, const struct program *program, const
 static json_t *missing_array(const struct session *session, const struct program *program,
                              const struct sonde_shared *shared)
 {
-#define O(name, text) text,
-    static const char *const FIELDS[] = {SONDE_REDIS_OFFSETS(O)};
+#define O(target, name, text) text,
+    static const char *const FIELDS[] = {SONDE_TARGET_OFFSETS(O)};
 #undef O
     json_t *missing = json_array();
     array_foreach (&program->target->missing, m) {

@@ -8,33 +8,20 @@
 #include <stdint.h>
 
 #include "event/ring.h"
+#include "event/target_config.h"
 
 /* An offset that was not found: the field is not read, and its value in events says "unknown". */
 enum { SONDE_NO_OFFSET = -1 };
 
-/* OFFSET(name, text): byte offsets in Redis' structures. */
-#define SONDE_REDIS_OFFSETS(O)                  \
-    O(conn_fd, "connection.fd")                 \
-    O(conn_private, "connection.private_data")  \
-    O(client_id, "client.id")                   \
-    O(client_conn, "client.conn")               \
-    O(client_db, "client.db")                   \
-    O(db_id, "redisDb.id")                      \
-    O(client_cmd, "client.cmd")                 \
-    O(command_name, "redisCommand.fullname")    \
-    O(command_flags, "redisCommand.flags")      \
-    O(client_querybuf, "client.querybuf")       \
-    O(client_argc, "client.argc")               \
-    O(client_argv_bytes, "client.argv_len_sum") \
-    O(link_rcvbuf, "clusterLink.rcvbuf")
-
-/* Their numbers: SONDE_REDIS_FIELD_conn_fd = 0, ... */
+/* The offsets that targets ask for, all numbered: SONDE_OFFSET_redis_conn_fd. What OFFSET(target, name, text)
+ * lists is in src/targets/NAME/config.h. */
 enum {
-#define O(name, text) SONDE_REDIS_FIELD_##name,
-    SONDE_REDIS_OFFSETS(O)
+#define O(target, name, text) SONDE_OFFSET_##target##_##name,
+    SONDE_TARGET_OFFSETS(O)
 #undef O
-        SONDE_REDIS_FIELDS
+        SONDE_OFFSETS
 };
+_Static_assert(SONDE_OFFSETS <= 32, "a bit for each (fields_dropped in ring.h)");
 
 /* OFFSET(name, text): byte offsets in V8's heap objects, tagged pointers already subtracted (-1). */
 #define SONDE_V8_OFFSETS(O)                   \
@@ -78,10 +65,16 @@ enum { SONDE_OWN_WORDS = 8 };
 struct sonde_config {
     uint32_t version; /* SONDE_SHARED_VERSION */
     uint32_t size;    /* sizeof(struct sonde_config) as sonde knows it */
+    /* What a target's config.h asks for, by its name: config.redis.conn_fd */
+#define O(target, name, text) int32_t name;
+#define T(target)                 \
+    struct {                      \
+        SONDE_OFFSETS_##target(O) \
+    } target;
+    SONDE_TARGETS_WITH_OFFSETS(T)
+#undef T
+#undef O
 #define O(name, text) int32_t name;
-    struct {
-        SONDE_REDIS_OFFSETS(O)
-    } redis;
     struct {
         SONDE_V8_OFFSETS(O)
     } v8;

@@ -11,18 +11,13 @@ enum { SONDE_LEVELS = 3 };
 
 /* FAMILY(ident, the least level that it belongs to, "name") */
 #define SONDE_PROBE_FAMILIES(F)                                                                         \
-    F(redis_io, requests, "Redis' reads, writes and lists")                                             \
-    F(redis_loop, usual, "the phases of Redis' loop")                                                   \
-    F(redis_bus, usual, "Redis' cluster bus")                                                           \
-    F(redis_command, requests, "Redis commands")                                                        \
-    F(redis_work, requests, "Redis' files, children, expiry")                                           \
     F(uv_loop, usual, "phases of the event loop")                                                       \
     F(uv_stream, requests, "streams and message ports")                                                 \
     F(uv_pool, usual, "operations of the thread pool")                                                  \
     F(async, usual, "asynchronous resources and callbacks")                                             \
     F(http, requests, "HTTP requests and responses")                                                    \
     F(runtime, usual, "garbage collection, regular expressions, encoding of text, measures, functions") \
-    SONDE_TARGET_FAMILIES(F) /* the events of a target's own events.h are one family */
+    SONDE_TARGET_FAMILIES(F) /* of targets' own events.h: all of one target's, unless it says more */
 
 enum sonde_probe_family {
 #define F(ident, level, name) SONDE_PROBE_FAMILY_##ident,
@@ -35,32 +30,6 @@ enum sonde_probe_family {
 static inline uint32_t sonde_family_bit(enum sonde_event_id event)
 {
     switch (event) {
-    case SONDE_EVENT_redis_read_query:
-    case SONDE_EVENT_redis_write_reply:
-    case SONDE_EVENT_redis_ssl_read:
-    case SONDE_EVENT_redis_add_file_event:
-    case SONDE_EVENT_redis_delete_file_event:
-    case SONDE_EVENT_redis_pending_io:
-        return 1u << SONDE_PROBE_FAMILY_redis_io;
-    case SONDE_EVENT_redis_loop_phase:
-        return 1u << SONDE_PROBE_FAMILY_redis_loop;
-    case SONDE_EVENT_redis_bus_read:
-    case SONDE_EVENT_redis_bus_packet:
-    case SONDE_EVENT_redis_bus_send:
-    case SONDE_EVENT_redis_bus_write:
-        return 1u << SONDE_PROBE_FAMILY_redis_bus;
-    case SONDE_EVENT_redis_command:
-    case SONDE_EVENT_redis_block:
-    case SONDE_EVENT_redis_answered:
-    case SONDE_EVENT_redis_publish:
-        return 1u << SONDE_PROBE_FAMILY_redis_command;
-    case SONDE_EVENT_redis_fork:
-    case SONDE_EVENT_redis_fsync:
-    case SONDE_EVENT_redis_aof_write:
-    case SONDE_EVENT_redis_expire:
-    case SONDE_EVENT_redis_evict:
-    case SONDE_EVENT_redis_output_limit:
-        return 1u << SONDE_PROBE_FAMILY_redis_work;
     case SONDE_EVENT_uv_phase:
         return 1u << SONDE_PROBE_FAMILY_uv_loop;
     case SONDE_EVENT_uv_io:
@@ -92,9 +61,14 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
         return 1u << SONDE_PROBE_FAMILY_runtime;
 #define E(ident, name, shape, origin, text) case SONDE_EVENT_##ident:
 #define T(target)                           SONDE_EVENTS_##target(E) return 1u << SONDE_PROBE_FAMILY_##target;
-        SONDE_TARGETS_WITH_EVENTS(T)
+        SONDE_TARGETS_WITH_ONE_FAMILY(T)
 #undef T
 #undef E
+#define C(event, family)      \
+    case SONDE_EVENT_##event: \
+        return 1u << SONDE_PROBE_FAMILY_##family;
+        SONDE_TARGET_FAMILY_OF(C)
+#undef C
     default:
         return 0;
     }

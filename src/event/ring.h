@@ -64,7 +64,7 @@ struct sonde_shared {
     uint32_t slots_used;         /* highest slot ever claimed + 1 */
     uint32_t large_used;         /* large rings that threads have moved into */
     /* Offsets that failed the check on live objects and are read no more, and those that were found there:
-     * one bit for each in the order of SONDE_REDIS_OFFSETS (config.h). */
+     * one bit for each, by its number in config.h. */
     uint32_t fields_dropped, fields_found;
     /* Threads whose context script runs, by what carries the contexts, and those where it was given up. */
     uint32_t context_native, context_carried, context_script;

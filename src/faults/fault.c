@@ -435,7 +435,7 @@ static void slow_command(struct analysis *a, struct thread *thread, struct stret
 {
     char key[256];
     snprintf(key, sizeof(key), "%s|%s", s->command, or_empty(s->caller));
-    struct fault *fault = fault_get(a, FINDING_redis_slow_command, thread->process, key);
+    struct fault *fault = fault_get(a, FINDING_slow_command, thread->process, key);
     if (!fault)
         return;
     bool worst = s->end_ns - s->start_ns >= fault->worst_ns;

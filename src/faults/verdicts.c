@@ -101,7 +101,7 @@ static const struct {
     [FINDING_cpu_throttled] = {of_stall, verdict_throttled},
     [FINDING_cpu_stolen] = {info, verdict_stolen},
     [FINDING_run_queue_wait] = {info, verdict_run_queue},
-    [FINDING_redis_slow_command] = {of_command, verdict_slow_command, always},
+    [FINDING_slow_command] = {of_command, verdict_slow_command, always},
     [FINDING_thread_pool_starved] = {of_pool, verdict_starved},
     [FINDING_connection_pool_starved] = {of_wait, verdict_pool},
     [FINDING_worker_pool_starved] = {of_wait, verdict_pool},

@@ -15,10 +15,23 @@ struct process;
 struct call;
 struct report;
 
+struct pass;
+struct analyze_options;
+
+/* What a target finds out in a pass of its own: of its servers, from their events alone, in the same read of
+ * a recording. */
+struct target_pass {
+    int (*start)(const struct analyze_options *options, void **ret_state); /* 0 or -ENOMEM */
+    struct pass (*pass)(void *state);                                      /* borrows the state */
+    int (*report)(const void *state, struct report *report);               /* adds findings: 0 or -ENOMEM */
+    void (*free)(void *state);                                             /* accepts NULL */
+};
+
 struct analyzer {
     const char *name;
     uint8_t runtime; /* of the processes that are its own: enum sonde_runtime; 0: none are */
     const struct event_reading *events;
+    const struct target_pass *pass; /* NULL: none */
     /* What it keeps of each process and thread, in their own[runtime]: zeroed when they are first seen, freed
      * after process_free() and thread_free(). 0: nothing. */
     size_t process_bytes, thread_bytes;

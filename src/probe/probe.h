@@ -15,6 +15,7 @@
 #include "event/families.h"
 #include "event/ring.h"
 #include "probe/system.h"
+#include "probe/target_thread.h"
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -87,19 +88,12 @@ struct probe_thread {
     /* Behind shared.owner stands, on the same cache line, what most hooks need of the thread. */
     union {
         struct sonde_thread shared;
-        struct {
-            uint32_t redis_owner;
-            uint16_t command_depth;
-            uint8_t in_read;   /* inside readQueryFromClient */
-            uint8_t last_kind; /* the command that was named last, its name and kind */
-            uint32_t last_name;
-            int32_t command_fd; /* of the command being processed, its client and number */
-            uint64_t command_client, command_sequence;
-            uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */
-            uint64_t last_command;
-            const void *read_client; /* whose query is read and commands are counted; NULL: look it up */
-            uint64_t *read_number;   /* the count */
-        };
+#define T(target)             \
+    struct {                  \
+        PROBE_LINE_##target() \
+    };
+        PROBE_TARGETS_WITH_THREAD(T)
+#undef T
         struct {
             uint32_t node_owner;
             uint32_t callback_count;
@@ -128,31 +122,19 @@ struct probe_thread {
     uint16_t path_length;
     uint64_t path_parser;
     char path[PATH_BYTES];
-    /* Redis' loop */
-    uint64_t phase_tsc;
-    uint64_t handled_tsc;       /* when the newest read or write of a client ended */
-    uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */
-    uint32_t reads;             /* in this iteration */
-    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */
-    uint32_t in_before_sleep;   /* where replies are written one after the other */
-    struct probe_bytes redis_in, redis_out;
-    int64_t aof_bytes; /* written to files by the flush that goes on */
-    uint32_t in_flush;
-    uint32_t evicted;        /* keys, in the eviction that goes on */
-    uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */
-    uint32_t expired_access; /* when they were asked for */
-    /* Memcached: when the thread's newest read, write or wait ended, and the descriptor whose commands it may
-     * be executing since then, plus 1; 0: none */
-    uint64_t cache_since_tsc;
-    uint32_t cache_fd;
-    uint8_t in_expire, expire_seen, expire_busy, in_bus_packet, in_write_handler;
+#define T(target) PROBE_THREAD_##target()
+    PROBE_TARGETS_WITH_THREAD(T)
+#undef T
 };
 _Static_assert(sizeof(struct probe_thread) <= SONDE_PAGE, "a thread's state fits its page");
-_Static_assert(offsetof(struct probe_thread, read_number) + sizeof(uint64_t *) <=
-                       offsetof(struct sonde_thread, head) &&
-                   offsetof(struct probe_thread, http2_sent) + sizeof(uint64_t) <=
-                       offsetof(struct sonde_thread, head),
+_Static_assert(offsetof(struct probe_thread, http2_sent) + sizeof(uint64_t) <=
+                   offsetof(struct sonde_thread, head),
                "what every hook needs is on the first cache line");
+#define T(target)                                                                                 \
+    _Static_assert(sizeof(struct {PROBE_LINE_##target()}) <= offsetof(struct sonde_thread, head), \
+                   "what every hook needs is on the first cache line");
+PROBE_TARGETS_WITH_THREAD(T)
+#undef T
 
 /* Written by sonde before any hook is active. */
 EXPORTED extern struct sonde_config sonde_config;
@@ -197,6 +179,10 @@ extern __thread struct probe_self probe_self __attribute__((tls_model(PROBE_TLS_
 /* Of each target with a probe.c of its own: may the program be one? Asked before main(), in every program
  * that inherits LD_PRELOAD: a look at a weak symbol, no more. Sonde then decides. */
 #define T(name) bool probe_wants_##name(void);
+SONDE_TARGETS_WITH_PROBE(T)
+#undef T
+/* Sonde comes anew, with what it has found out anew. A target need not have it. */
+#define T(name) void probe_again_##name(void) __attribute__((weak));
 SONDE_TARGETS_WITH_PROBE(T)
 #undef T
 
@@ -467,7 +453,7 @@ struct websocket {
 };
 enum { WEBSOCKET_IN, WEBSOCKET_OUT };
 
-/* What Redis' commands need comes first: one cache line. */
+/* What commands need comes first: one cache line. */
 /* Commands to a store: how far those on a connection have been followed (wire.h). */
 struct commands {
     uint64_t number; /* begun on this connection */

@@ -2,7 +2,7 @@
  * nothing unless the program contains a runtime we know and sonde answers. Sonde patches from outside while
  * the constructor waits; no ELF or instruction decoding happens in here. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/redis.h"
+#include "probe/probe.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,8 @@
 
 enum { WAIT_MS = 5000 };
 
-EXPORTED struct sonde_config sonde_config __attribute__((aligned(64))); /* Redis' offsets: one cache line */
+EXPORTED struct sonde_config sonde_config
+    __attribute__((aligned(64))); /* the first offsets: one cache line */
 
 /* Filled in and read by sonde alone. */
 EXPORTED struct sonde_pool sonde_pools[SONDE_POOLS];
@@ -30,9 +31,8 @@ static uint64_t shared_bytes;    /* of the mapping */
 static uint32_t slot_bytes;      /* as sonde made the memory */
 static uint32_t attachments = 1; /* that there were, and is now */
 
-/* Present only in the runtimes we know; resolved by the loader, NULL elsewhere. */
+/* Present only in what has libuv; resolved by the loader, NULL elsewhere. */
 extern int uv_run(void *, int) __attribute__((weak));
-extern void aeMain(void *) __attribute__((weak));
 extern char **environ __attribute__((weak));
 
 /* The compiler may emit calls to these. */
@@ -120,8 +120,8 @@ struct probe_thread *probe_thread_claim(void)
             thread->shared.probes_own[k] = 0;
         if (!thread->shared.large)
             record_into(&thread->shared, (char *)thread + SONDE_PAGE, slot_bytes - SONDE_PAGE);
+        memset(&thread->http2, 0, (size_t)((char *)(thread + 1) - (char *)&thread->http2));
         thread->stream_fd = -1;
-        thread->in_before_sleep = thread->context_counted = 0;
         thread->shared.depth = 0;
         thread->shared.busy = 0;
         probe_self.thread = thread;
@@ -317,7 +317,11 @@ struct sonde_attached *sonde_attach_prepare(int open)
     probe_live.attachment = 0; /* a sonde that was killed left it as it was */
     attachments++;
     names_forget();
-    redis_check_again();
+#define T(name)             \
+    if (probe_again_##name) \
+        probe_again_##name();
+    SONDE_TARGETS_WITH_PROBE(T)
+#undef T
     descriptors_begin_midway(open);
     attached.config = (uint64_t)(uintptr_t)&sonde_config;
     attached.live = (uint64_t)(uintptr_t)&probe_live.attachment;
@@ -352,7 +356,7 @@ long sonde_attach_map(uint64_t address, uint64_t size)
 /* Programs that no target wants are left at once. */
 static bool is_wanted(void)
 {
-    bool wanted = uv_run || aeMain;
+    bool wanted = uv_run;
 #define T(name) wanted = wanted || probe_wants_##name();
     SONDE_TARGETS_WITH_PROBE(T)
 #undef T

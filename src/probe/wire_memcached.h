@@ -9,7 +9,7 @@
 #ifndef PROBE_WIRE_MEMCACHED_H
 #define PROBE_WIRE_MEMCACHED_H
 
-#include "probe/memcached_words.h"
+#include "targets/memcached/probe_words.h"
 #include "probe/wire.h"
 
 enum { CACHE_START, CACHE_WORD, CACHE_ARGUMENTS, CACHE_DATA, CACHE_HEADER, CACHE_BODY };

@@ -20,6 +20,11 @@ test('no command shows the commands and is a usage error', async (t) => {
     assert.match(stderr, /usage: sonde COMMAND/);
 });
 
+// The pages of commands, by the command's name: under doc/, and a target's own in its directory.
+const targets = path.join(root, 'src', 'targets');
+const PAGES = new Map([path.join(root, 'doc'), ...fs.readdirSync(targets).map((name) => path.join(targets, name)).filter((name) => fs.statSync(name).isDirectory())]
+    .flatMap((folder) => fs.readdirSync(folder).filter((name) => /^sonde-\w+\.1$/.test(name)).map((name) => [/^sonde-(\w+)/.exec(name)[1], path.join(folder, name)])));
+
 test('every command has help with an example, and manuals are of commands that exist', async (t) => {
     const { status, stdout } = await finish(t, SONDE, ['help']);
     assert.equal(status, 0);
@@ -32,13 +37,12 @@ test('every command has help with an example, and manuals are of commands that e
         if (name === 'help' || name === 'version') continue;
         assert.match(help.stdout, /Example/, `${name} shows no example`);
     }
-    const pages = fs.readdirSync(path.join(root, 'doc')).map((file) => /^sonde-(\w+)\.1$/.exec(file)?.[1]).filter(Boolean);
-    for (const page of pages) assert.ok(names.includes(page), `doc/sonde-${page}.1 is about no command`);
-    for (const name of ['run', 'record', 'report', 'spans']) assert.ok(pages.includes(name), `doc/sonde-${name}.1 is missing`);
+    for (const [page, file] of PAGES) assert.ok(names.includes(page), `${file} is about no command`);
+    for (const name of ['run', 'record', 'report', 'spans', 'redis']) assert.ok(PAGES.has(name), `the page sonde-${name}.1 is missing`);
 });
 
 // The options that a manual page's source names: mdoc's "Fl -name" or "Fl n , -name", man's "\\-\\-name".
-const inManual = (page) => new Set([...fs.readFileSync(path.join(root, 'doc', `sonde-${page}.1`), 'utf8').replaceAll('\\-', '-')
+const inManual = (page) => new Set([...fs.readFileSync(PAGES.get(page), 'utf8').replaceAll('\\-', '-')
     .replace(/\bFl -(?=\w)/g, '--').replace(/ , -(?=[a-z]{2})/g, ' , --').matchAll(/--([a-z][a-z-]+)/g)].map((match) => match[1]));
 const REFERS_TO = { attach: ['run'], record: ['run'], spans: ['report'], serve: ['diagnose'], watch: ['diagnose'] };
 
@@ -46,22 +50,22 @@ const REFERS_TO = { attach: ['run'], record: ['run'], spans: ['report'], serve: 
 const words = (text) => [...new Set(text.replace(/^\.\w+|\\f[A-Z]|\b(?:Nm|Cm|Op|Ar|Fl|Ns)\b/gm, ' ').toLowerCase().match(/[a-z][a-z-]*/g))].sort();
 
 test('usage lines and the synopses of the manual agree', async (t) => {
-    for (const file of fs.readdirSync(path.join(root, 'doc')).filter((name) => /^sonde-\w+\.1$/.test(name))) {
-        const [, usage] = /^usage: (.*)/.exec((await finish(t, SONDE, [/^sonde-(\w+)/.exec(file)[1], '--help'])).stdout);
-        const [, synopsis] = /\.S[Hh] SYNOPSIS\n([^]*?)\n\.S[Hh] /.exec(fs.readFileSync(path.join(root, 'doc', file), 'utf8'));
-        assert.deepEqual(words(synopsis), words(usage), `doc/${file}: SYNOPSIS`);
+    for (const [name, file] of PAGES) {
+        const [, usage] = /^usage: (.*)/.exec((await finish(t, SONDE, [name, '--help'])).stdout);
+        const [, synopsis] = /\.S[Hh] SYNOPSIS\n([^]*?)\n\.S[Hh] /.exec(fs.readFileSync(file, 'utf8'));
+        assert.deepEqual(words(synopsis), words(usage), `${file}: SYNOPSIS`);
     }
 });
 
 test('every option that help shows is in the manual, and every option that the manual lists is in help', async (t) => {
-    for (const file of fs.readdirSync(path.join(root, 'doc')).filter((name) => /^sonde-\w+\.1$/.test(name))) {
-        const name = /^sonde-(\w+)/.exec(file)[1], help = (await finish(t, SONDE, [name, '--help'])).stdout;
+    for (const [name, file] of PAGES) {
+        const help = (await finish(t, SONDE, [name, '--help'])).stdout;
         const shown = [...help.matchAll(/^ +(?:-\w, )?--([a-z][a-z-]+)/gm)].map((match) => match[1]);
         const documented = new Set([name, ...(REFERS_TO[name] || [])].flatMap((page) => [...inManual(page)]));
-        assert.deepEqual(shown.filter((option) => !documented.has(option)), [], `not in doc/${file}`);
-        const listed = fs.readFileSync(path.join(root, 'doc', file), 'utf8').replaceAll('\\-', '-').split('\n').filter((line) => /^\.It Fl /.test(line))
+        assert.deepEqual(shown.filter((option) => !documented.has(option)), [], `not in ${file}`);
+        const listed = fs.readFileSync(file, 'utf8').replaceAll('\\-', '-').split('\n').filter((line) => /^\.It Fl /.test(line))
             .flatMap((line) => [...line.matchAll(/(?:Fl|,) -([a-z][a-z-]+)/g)].map((match) => match[1]));
-        assert.deepEqual(listed.filter((option) => option !== 'help' && !help.includes(`--${option}`)), [], `doc/${file} lists what sonde ${name} --help does not`);
+        assert.deepEqual(listed.filter((option) => option !== 'help' && !help.includes(`--${option}`)), [], `${file} lists what sonde ${name} --help does not`);
     }
 });
 

@@ -4,7 +4,7 @@
 #include "probe/context.h"
 #include "probe/libuv.h"
 #include "probe/node.h"
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 
 #include "probe_in_test.h"
 

@@ -85,6 +85,51 @@ static void a_trailing_comma_is_named(void **state)
     arena_done(&scratch);
 }
 
+/* What nobody asks for is checked like the rest. */
+static void what_is_skipped_is_checked_too(void **state)
+{
+    static const char *const broken[] = {"{\"a\":1,}",
+                                         "[1,]",
+                                         "[[1,],2]",
+                                         "{\"x\":{\"a\":1,},\"b\":2}",
+                                         "{\"a\" 1}",
+                                         "[1 2]",
+                                         "{]",
+                                         "[}",
+                                         "{\"a\":1 \"b\":2}",
+                                         "[,1]",
+                                         "{1:2}",
+                                         "{\"a\":,}",
+                                         "[1:2]",
+                                         "{,}",
+                                         "[\"x]",
+                                         "]"};
+    static const char *const sound[] = {"{\"a\":[1,{\"b\":[]},{}],\"c\":{\"d\":\"\\\"}\"}} ",
+                                        "[]",
+                                        "{}",
+                                        "[[[]],[]]",
+                                        "\"}\"",
+                                        "-1.5e3",
+                                        "null"};
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        struct jread json = reader(broken[i]);
+        jread_skip(&json);
+        if (json.error != -EBADMSG)
+            fail_msg("%s", broken[i]);
+    }
+    for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++) {
+        struct jread json = reader(sound[i]);
+        jread_skip(&json);
+        if (json.error || json.depth || json.at != sound[i] + strcspn(sound[i], " "))
+            fail_msg("%s", sound[i]);
+    }
+    struct problem problem = {0};
+    struct jread json;
+    jread_init(&json, "{\"a\":[1,]}", 10, &scratch, &problem);
+    jread_skip(&json);
+    assert_non_null(strstr(problem.what, "a comma before the end of the object or array"));
+}
+
 static void depth_is_limited(void **state)
 {
     static char bomb[200001];
@@ -98,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_members_in_order), cmocka_unit_test(faults_are_errors),
-        cmocka_unit_test(a_trailing_comma_is_named), cmocka_unit_test(depth_is_limited)};
+        cmocka_unit_test(a_trailing_comma_is_named), cmocka_unit_test(what_is_skipped_is_checked_too),
+        cmocka_unit_test(depth_is_limited)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

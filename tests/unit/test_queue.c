@@ -59,7 +59,7 @@ static void who_waited(void **state)
     assert_int_equal(slow->longest_ns, MS(100));
     assert_int_equal(slow->waited_ns, MS(350));
     assert_int_equal(report->findings.count, 1);
-    assert_int_equal(report->findings.at[0]->kind, FINDING_redis_slow_command);
+    assert_int_equal(report->findings.at[0]->kind, FINDING_slow_command);
     assert_int_equal(report->findings.at[0]->severity, SEVERITY_WARNING);
     assert_int_equal(finding_get_evidence(report->findings.at[0], "waiting_clients_count")->count, 4);
     assert_non_null(strstr(report->findings.at[0]->title, "KEYS ran for 100"));

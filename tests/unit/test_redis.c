@@ -126,7 +126,7 @@ static void slow_command_and_who_queued(void **state)
     command(&feed, OTHER_ID, 1, GET, MS(101) + US(50), US(10));
     command(&feed, OTHER_ID, 2, GET, MS(400), US(10)); /* sent later: it did not wait */
     feed_finish(&feed);
-    const struct finding *f = feed_finding(&feed, FINDING_redis_slow_command);
+    const struct finding *f = feed_finding(&feed, FINDING_slow_command);
     assert_non_null(f);
     assert_int_equal(f->severity, SEVERITY_WARNING);
     assert_string_equal(finding_get_evidence(f, "command")->text, "KEYS");
@@ -160,7 +160,7 @@ static void nobodys_command_and_who_queued(void **state)
     reply(&feed, CLIENT_ID, MS(101) + US(90));
     read_back(&feed, 7, MS(102), MS(102) + US(100));
     feed_finish(&feed);
-    const struct finding *f = feed_finding(&feed, FINDING_redis_slow_command);
+    const struct finding *f = feed_finding(&feed, FINDING_slow_command);
     assert_non_null(f);
     assert_int_equal(f->severity, SEVERITY_WARNING);
     assert_int_equal(f->affected_count, 1);

@@ -19,7 +19,7 @@ static void ranks_by_what_requests_lost(void **state)
 {
     struct report report = {0};
     add(&report, FINDING_run_queue_wait, SEVERITY_INFO, 900);
-    add(&report, FINDING_redis_slow_command, SEVERITY_WARNING, 20);
+    add(&report, FINDING_slow_command, SEVERITY_WARNING, 20);
     add(&report, FINDING_blocking_regexp, SEVERITY_CRITICAL, 10);
     add(&report, FINDING_thread_pool_starved, SEVERITY_WARNING, 30);
     report_sort(&report);

@@ -30,7 +30,7 @@ static void findings_are_complete(void **state)
     assert_non_null(strstr(f->link, "sonde spans --request 10-2 /tmp/trace"));
     assert_string_equal(f->where.service, "api");
     /* Redis' callers are not traced: nobody is seen to suffer, and it is said. */
-    f = feed_finding(&feed, FINDING_redis_slow_command);
+    f = feed_finding(&feed, FINDING_slow_command);
     assert_non_null(
         strstr(f->title, "CONFIG SET blocked redis 2 times, up to 30.0 ms each, 50.0 ms in total"));
     assert_non_null(strstr(f->detail, "not traced"));

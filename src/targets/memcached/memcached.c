@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
 #include "protocols/commands.h"
+#include "targets/memcached/model.h"
 
 static bool connection_opened(struct analysis *a, struct connection *c)
 {
@@ -41,7 +42,35 @@ static void close_event(struct analysis *a, struct thread *thread, const struct 
 static const struct event_reading EVENTS[] = {
     {SONDE_EVENT_memcached_command, command_event}, {SONDE_EVENT_memcached_close, close_event}, {0}};
 
+/* ---- the servers, in a pass of their own (model.h) ---- */
+
+static int pass_start(const struct analyze_options *options, void **ret_state)
+{
+    struct memcached_model *model = NULL;
+    int r = memcached_model_new(&model);
+    *ret_state = model;
+    return r;
+}
+
+static struct pass pass_of(void *state)
+{
+    return memcached_model_pass(state);
+}
+
+static int pass_report(const void *state, struct report *report)
+{
+    return memcached_model_report(state, report);
+}
+
+static void pass_free(void *state)
+{
+    memcached_model_free(state);
+}
+
+static const struct target_pass PASS = {pass_start, pass_of, pass_report, pass_free};
+
 const struct analyzer analyzer_memcached = {.name = "memcached",
                                             .runtime = SONDE_runtime_memcached,
                                             .events = EVENTS,
+                                            .pass = &PASS,
                                             .connection_opened = connection_opened};

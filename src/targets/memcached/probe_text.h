@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "probe/memcached_words.h"
+#include "targets/memcached/probe_words.h"
 
 enum { BINARY_COMMAND = 0x80, BINARY_ANSWER = 0x81, KEYED = CACHE_GETS | CACHE_CHANGES };
 enum { RUNS = 8, BINARY_BYTES = 24, OTHER = CACHE_WORDS_COUNT, ANSWER_MAX = 12, DATA_MAX = 1 << 30 };

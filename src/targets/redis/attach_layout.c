@@ -1,6 +1,6 @@
 /* Where the fields of Redis' structures are that the probe reads: learnt from the machine code of small
  * exported functions (attach/walk.h). The probe checks each offset again on live objects before it trusts it
- * (src/probe/redis.c). */
+ * (probe_check.c). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/walk.h"
 #include "targets/redis/attach.h"
@@ -109,12 +109,12 @@ static int32_t find_query_buffer(struct target *target)
  * probe, on live objects. */
 static void miss_offsets(struct target *target, const struct sonde_config *config)
 {
-#define O(name, text)                                                                          \
-    if (config->redis.name < 0 && SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_client_conn && \
-        SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_conn_private &&                          \
-        SONDE_REDIS_FIELD_##name != SONDE_REDIS_FIELD_link_rcvbuf)                             \
+#define O(owner, name, text)                                                                     \
+    if (config->redis.name < 0 && SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_client_conn && \
+        SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_conn_private &&                          \
+        SONDE_OFFSET_redis_##name != SONDE_OFFSET_redis_link_rcvbuf)                             \
         target_miss(target, text, "this build's code does not show where the field is", NULL);
-    SONDE_REDIS_OFFSETS(O)
+    SONDE_OFFSETS_redis(O)
 #undef O
 }
 

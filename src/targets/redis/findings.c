@@ -209,7 +209,7 @@ static void upper(const char *name, char to[static 64])
 
 static int report_slow(const struct redis_server *server, const struct slow_sum *sum, struct report *report)
 {
-    struct finding *f = report_add_finding(report, FINDING_redis_slow_command,
+    struct finding *f = report_add_finding(report, FINDING_slow_command,
                                            sum->most->waiters ? SEVERITY_WARNING : SEVERITY_INFO);
     if (!f)
         return -ENOMEM;

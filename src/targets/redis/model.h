@@ -21,7 +21,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "event/catalogue.h"
-#include "event/redis_bus.h"
+#include "targets/redis/events_bus.h"
 #include "finding/report.h"
 #include "targets/redis/conflict.h"
 #include "targets/redis/queue.h"

@@ -4,6 +4,7 @@
 
 #include "faults/faults.h"
 #include "protocols/commands.h"
+#include "targets/redis/model.h"
 
 enum { INNER_MAX = 32 };
 
@@ -13,12 +14,12 @@ struct inner_command {
     uint64_t calls, time_ns;
 };
 
-struct redis_process {
+struct redis_own {
     struct map clients; /* client id -> struct connection * */
     ARRAY(struct inner_command) inner;
 };
 
-static struct redis_process *own(const struct process *process)
+static struct redis_own *own(const struct process *process)
 {
     return process->own[SONDE_runtime_redis];
 }
@@ -153,10 +154,38 @@ static void process_free(struct process *process)
     array_done(&own(process)->inner);
 }
 
+/* ---- the servers, in a pass of their own (model.h) ---- */
+
+static int pass_start(const struct analyze_options *options, void **ret_state)
+{
+    struct redis_model *model = NULL;
+    int r = redis_model_new(&(struct redis_options){.slow_command_ns = options->slow_command_ns}, &model);
+    *ret_state = model;
+    return r;
+}
+
+static struct pass pass_of(void *state)
+{
+    return redis_model_pass(state);
+}
+
+static int pass_report(const void *state, struct report *report)
+{
+    return redis_model_report(state, report);
+}
+
+static void pass_free(void *state)
+{
+    redis_model_free(state);
+}
+
+static const struct target_pass PASS = {pass_start, pass_of, pass_report, pass_free};
+
 const struct analyzer analyzer_redis = {.name = "redis",
                                         .runtime = SONDE_runtime_redis,
                                         .events = EVENTS,
-                                        .process_bytes = sizeof(struct redis_process),
+                                        .pass = &PASS,
+                                        .process_bytes = sizeof(struct redis_own),
                                         .process_free = process_free,
                                         .connection_opened = connection_opened,
                                         .connection_forget = connection_forget};

@@ -39,7 +39,7 @@ static int report_slow(const struct redis_remote *now, size_t first, const char 
         took_us += slow->took_us;
         worst = slow->took_us > worst->took_us ? slow : worst;
     }
-    struct finding *f = found(report, FINDING_redis_slow_command, SEVERITY_INFO, name);
+    struct finding *f = found(report, FINDING_slow_command, SEVERITY_INFO, name);
     if (!f)
         return -ENOMEM;
     clock_format_duration(worst->took_us * NS_PER_US, longest, sizeof(longest));

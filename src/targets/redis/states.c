@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "event/event.h"
-#include "event/redis_bus.h"
+#include "targets/redis/events_bus.h"
 
 /* 0 and -1 where a recording does not have them. */
 #define HAS(e, field) event_has(e, FIELD_##field)

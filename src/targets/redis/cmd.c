@@ -15,12 +15,13 @@
 #include "base/proc.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/confine.h"
 #include "cli/follow.h"
 #include "cli/reading.h"
 #include "cli/recording.h"
-#include "cli/redis_live.h"
-#include "cli/redis_remote.h"
-#include "cli/redis_text.h"
+#include "targets/redis/cmd_live.h"
+#include "targets/redis/cmd_remote.h"
+#include "targets/redis/cmd_text.h"
 #include "attach/listening.h"
 #include "targets/redis/summary.h"
 #include "trace/trace.h"
@@ -387,4 +388,6 @@ const struct command command_redis = {
         "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n"
         "  sonde redis --remote --tls --user sonde --password-file /etc/sonde/redis cache.example:6380\n",
     .run = run,
+    .confined = &(const struct confined_command){"redis", .scripts = true, .optional = true, .asks = "remote",
+                                                 .reads = "password-file cacert cert key"},
 };

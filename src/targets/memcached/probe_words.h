@@ -1,8 +1,8 @@
 /* The words that Memcached's text commands begin with (doc/protocol.txt of its source): for clients that send
  * them (wire_memcached.h) and for the server that executes them (src/targets/memcached). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_MEMCACHED_WORDS_H
-#define PROBE_MEMCACHED_WORDS_H
+#ifndef TARGETS_MEMCACHED_PROBE_WORDS_H
+#define TARGETS_MEMCACHED_PROBE_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

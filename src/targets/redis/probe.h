@@ -1,7 +1,7 @@
-/* What the Redis hooks (redis.c) and the checks of their offsets (redis_check.c) share. */
+/* What the Redis hooks (probe.c, probe_work.c) and the checks of their offsets (probe_check.c) share. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PROBE_REDIS_H
-#define PROBE_REDIS_H
+#ifndef TARGETS_REDIS_PROBE_H
+#define TARGETS_REDIS_PROBE_H
 
 #include "probe/probe.h"
 
@@ -55,9 +55,6 @@ extern uint32_t redis_checks_left;
  */
 extern bool redis_fields_known;
 void redis_know_fields(void);
-
-/* Sonde comes anew, with offsets that it has found anew: they are checked again. */
-void redis_check_again(void);
 
 /* Commands' names are C strings, no sds strings. */
 extern bool redis_plain_names;

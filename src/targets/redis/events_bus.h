@@ -1,8 +1,8 @@
 /* The types of messages on the bus of a Redis cluster, as the events redis:bus_send and redis:bus_packet have
  * them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EVENT_REDIS_BUS_H
-#define EVENT_REDIS_BUS_H
+#ifndef TARGETS_REDIS_EVENTS_BUS_H
+#define TARGETS_REDIS_EVENTS_BUS_H
 
 enum { REDIS_BUS_TYPES = 16 }; /* CLUSTERMSG_TYPE_*; the last one stands for all that are unknown */
 

@@ -1,7 +1,7 @@
-/* See redis_remote.h. Nothing is asked but what REDIS_QUESTION_WORDS has, after AUTH where a password is
+/* See cmd_remote.h. Nothing is asked but what REDIS_QUESTION_WORDS has, after AUTH where a password is
  * given: no command that changes, blocks or lists keys. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/redis_remote.h"
+#include "targets/redis/cmd_remote.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cli/reading.h"
-#include "cli/redis_text.h"
+#include "targets/redis/cmd_text.h"
 #include "http/tcp.h"
 #include "targets/redis/remote.h"
 
@@ -239,7 +239,7 @@ static void print_text(struct redis_remote *now, const struct redis_remote *befo
 {
     const struct prose_style *style = reading_style(1);
     struct text out = {0};
-    char took[DURATION], memory[REDIS_BYTES];
+    char took[DURATION], memory[TEXT_OF_BYTES];
     uint64_t took_ns = now->at_ns - before->at_ns;
     prose_findings(&out, report, style, reading_width(1));
     const char *role = redis_remote_text(now, "role");
@@ -249,7 +249,7 @@ static void print_text(struct redis_remote *now, const struct redis_remote *befo
         role,
         clock_format_duration(redis_remote_number(now, "uptime_in_seconds") * NS_PER_S, took, sizeof(took)));
     prose_count(&out, redis_remote_number(now, "connected_clients"), "client");
-    text_addf(&out, ", %s of memory\n", redis_say_bytes(redis_remote_number(now, "used_memory"), memory));
+    text_addf(&out, ", %s of memory\n", text_of_bytes(redis_remote_number(now, "used_memory"), memory));
     if (redis_remote_is_sentinel(now))
         add_watched(&out, now);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -54,10 +54,10 @@ static int set_up(void **state)
                              .count = 2,
                              .bytes = 10};
     connection = (struct connection){.client = &client, .fd = fd};
-#define O(name, text) sonde_config.redis.name = SONDE_NO_OFFSET;
-    SONDE_REDIS_OFFSETS(O)
+#define O(target, name, text) sonde_config.redis.name = SONDE_NO_OFFSET;
+    SONDE_OFFSETS_redis(O)
 #undef O
-    sonde_config.redis.conn_fd = offsetof(struct connection, fd);
+        sonde_config.redis.conn_fd = offsetof(struct connection, fd);
     sonde_config.redis.conn_private = offsetof(struct connection, client);
     sonde_config.redis.client_id = offsetof(struct client, id);
     sonde_config.redis.client_db = offsetof(struct client, db);
@@ -80,20 +80,20 @@ static void right_offsets_pass(void **state)
         redis_check_command(&client);
     }
     assert_int_equal(shared_page.fields_dropped, 0);
-    assert_int_equal(shared_page.fields_found, 1u << SONDE_REDIS_FIELD_client_conn);
+    assert_int_equal(shared_page.fields_found, 1u << SONDE_OFFSET_redis_client_conn);
     assert_int_equal(sonde_config.redis.client_conn, offsetof(struct client, connection));
     assert_int_equal(redis_checks_left, 80);
 }
 
 /* The named field points somewhere else: it alone is dropped, and nothing crashes. */
-#define WRONG(field, offset)                                                           \
-    do {                                                                               \
-        set_up(state);                                                                 \
-        sonde_config.redis.field = (offset);                                           \
-        redis_check_client(&connection, &client);                                      \
-        redis_check_command(&client);                                                  \
-        assert_int_equal(shared_page.fields_dropped, 1u << SONDE_REDIS_FIELD_##field); \
-        assert_int_equal(sonde_config.redis.field, SONDE_NO_OFFSET);                   \
+#define WRONG(field, offset)                                                            \
+    do {                                                                                \
+        set_up(state);                                                                  \
+        sonde_config.redis.field = (offset);                                            \
+        redis_check_client(&connection, &client);                                       \
+        redis_check_command(&client);                                                   \
+        assert_int_equal(shared_page.fields_dropped, 1u << SONDE_OFFSET_redis_##field); \
+        assert_int_equal(sonde_config.redis.field, SONDE_NO_OFFSET);                    \
     } while (0)
 
 static void wrong_offsets_are_dropped(void **state)
@@ -115,7 +115,7 @@ static void a_client_that_does_not_point_back_is_not_believed(void **state)
 {
     sonde_config.redis.client_conn = offsetof(struct client, db);
     assert_null(redis_check_client(&connection, &client));
-    assert_true(shared_page.fields_dropped & 1u << SONDE_REDIS_FIELD_conn_private);
+    assert_true(shared_page.fields_dropped & 1u << SONDE_OFFSET_redis_conn_private);
     set_up(state);
     client.connection = NULL;
     assert_null(redis_check_client(&connection, &client));
@@ -134,7 +134,7 @@ static void names_of_commands_are_c_strings_before_7(void **state)
     assert_true(redis_plain_names);
     plain[3] = '\1'; /* no name */
     redis_check_command(&client);
-    assert_int_equal(shared_page.fields_dropped, 1u << SONDE_REDIS_FIELD_command_name);
+    assert_int_equal(shared_page.fields_dropped, 1u << SONDE_OFFSET_redis_command_name);
     get.name = sds + 1;
 }
 
@@ -178,7 +178,7 @@ static void fields_are_trusted_after_the_checks(void **state)
     redis_know_fields();
     assert_true(redis_fields_known);
     sonde_config.redis.client_db = offsetof(struct client, garbage);
-    redis_check_again();
+    probe_again_redis();
     assert_false(redis_fields_known);
     assert_true(redis_checks_left > 0);
     redis_check_command(&client);
@@ -199,7 +199,7 @@ static void a_bus_links_buffer_is_found_by_its_message(void **state)
     } link = {1, 0x4141414141414141, sds, MESSAGE, {0}};
     redis_find_receive_buffer(&link);
     assert_int_equal(sonde_config.redis.link_rcvbuf, 24);
-    assert_int_equal(shared_page.fields_found, 1u << SONDE_REDIS_FIELD_link_rcvbuf);
+    assert_int_equal(shared_page.fields_found, 1u << SONDE_OFFSET_redis_link_rcvbuf);
 }
 
 int main(void)

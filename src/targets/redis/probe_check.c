@@ -3,7 +3,7 @@
  * that fails is dropped (the hooks stay) and sonde says so. Two fields that no function gives away are found
  * here. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,19 +14,19 @@ enum { CHECKS = 256, CLIENT_SEARCHED = 128, CONNECTION_SEARCHED = 64, LINK_SEARC
 uint32_t redis_checks_left = CHECKS;
 bool redis_fields_known, redis_plain_names;
 
-#define DROP(name)                                                      \
-    do {                                                                \
-        OFFSET(name) = SONDE_NO_OFFSET;                                 \
-        probe_shared->fields_dropped |= 1u << SONDE_REDIS_FIELD_##name; \
+#define DROP(name)                                                       \
+    do {                                                                 \
+        OFFSET(name) = SONDE_NO_OFFSET;                                  \
+        probe_shared->fields_dropped |= 1u << SONDE_OFFSET_redis_##name; \
     } while (0)
 
-#define FOUND(name, offset)                                           \
-    do {                                                              \
-        OFFSET(name) = (offset);                                      \
-        probe_shared->fields_found |= 1u << SONDE_REDIS_FIELD_##name; \
+#define FOUND(name, offset)                                            \
+    do {                                                               \
+        OFFSET(name) = (offset);                                       \
+        probe_shared->fields_found |= 1u << SONDE_OFFSET_redis_##name; \
     } while (0)
 
-void redis_check_again(void)
+void probe_again_redis(void)
 {
     redis_checks_left = CHECKS;
     redis_fields_known = false;
@@ -100,7 +100,7 @@ static const void *find_client(const void *connection)
 const void *redis_check_client(const void *connection, const void *client)
 {
     count_check();
-    if (!HAVE(conn_private) && !(probe_shared->fields_dropped & 1u << SONDE_REDIS_FIELD_conn_private))
+    if (!HAVE(conn_private) && !(probe_shared->fields_dropped & 1u << SONDE_OFFSET_redis_conn_private))
         client = find_client(connection);
     if (!client)
         return NULL;

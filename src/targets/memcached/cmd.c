@@ -8,8 +8,8 @@
 #include "analyze/folder.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/confine.h"
 #include "cli/reading.h"
-#include "cli/redis_text.h"
 #include "targets/memcached/summary.h"
 #include "trace/trace.h"
 
@@ -53,7 +53,7 @@ static void say_share(char *to, size_t size, uint64_t part, uint64_t whole)
 static void add_commands(struct text *to, struct memcached_server *server, double seconds,
                          const struct prose_style *style)
 {
-    char p50[DURATION], p99[DURATION], worst[DURATION], in[REDIS_BYTES], out[REDIS_BYTES], hits[16];
+    char p50[DURATION], p99[DURATION], worst[DURATION], in[TEXT_OF_BYTES], out[TEXT_OF_BYTES], hits[16];
     if (!server->commands.count)
         return;
     qsort(server->commands.at, server->commands.count, sizeof(server->commands.at[0]), by_time);
@@ -68,7 +68,7 @@ static void add_commands(struct text *to, struct memcached_server *server, doubl
                   c->name, c->commands, seconds > 0 ? (double)c->commands / seconds : 0, memcached_misses(c),
                   hits, c->refused, c->errors, say_ns(memcached_quantile(c, 0.5), p50),
                   say_ns(memcached_quantile(c, 0.99), p99), say_ns(c->worst_ns, worst),
-                  redis_say_bytes(c->bytes, in), redis_say_bytes(c->reply_bytes, out));
+                  text_of_bytes(c->bytes, in), text_of_bytes(c->reply_bytes, out));
     }
 }
 
@@ -90,7 +90,7 @@ static void add_threads(struct text *to, const struct memcached_server *server,
 
 static void add_server(struct text *to, struct memcached_server *server, const struct prose_style *style)
 {
-    char took[DURATION], ran[DURATION], in[REDIS_BYTES], out[REDIS_BYTES], hits[16], half[DURATION],
+    char took[DURATION], ran[DURATION], in[TEXT_OF_BYTES], out[TEXT_OF_BYTES], hits[16], half[DURATION],
         most[DURATION];
     struct memcached_command sum = memcached_sum(server);
     uint64_t took_ns = server->last_ns - server->first_ns;
@@ -101,8 +101,7 @@ static void add_server(struct text *to, struct memcached_server *server, const s
     say_share(hits, sizeof(hits), sum.hits, sum.keys);
     text_addf(to, " in %s; executing took %s.\n", say_ns(took_ns, took), say_ns(sum.time_ns, ran));
     text_addf(to, "   Of %" PRIu64 " keys that were asked for, %" PRIu64 " were there (%s). In %s, out %s.\n",
-              sum.keys, sum.hits, hits, redis_say_bytes(sum.bytes, in),
-              redis_say_bytes(sum.reply_bytes, out));
+              sum.keys, sum.hits, hits, text_of_bytes(sum.bytes, in), text_of_bytes(sum.reply_bytes, out));
     if (server->queued.count)
         text_addf(
             to,
@@ -112,7 +111,7 @@ static void add_server(struct text *to, struct memcached_server *server, const s
             say_ns((uint64_t)sketch_quantile(&server->queued, 0.99), most));
     if (server->unread_bytes)
         text_addf(to, "   %s from clients were not understood: their commands are not counted.\n",
-                  redis_say_bytes(server->unread_bytes, in));
+                  text_of_bytes(server->unread_bytes, in));
     if (server->datagrams) {
         text_add(to, "   ");
         prose_count(to, server->datagrams, "answer");
@@ -197,4 +196,5 @@ const struct command command_memcached = {
                 "  sonde memcached /tmp/trace\n"
                 "  sonde memcached --json /tmp/trace | jq '.servers[].commands'\n",
     .run = run,
+    .confined = &(const struct confined_command){"memcached"},
 };

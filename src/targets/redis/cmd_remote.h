@@ -1,8 +1,8 @@
 /* `sonde redis --remote`: what a server says of itself to a client, for servers on other hosts and for who
  * may not attach to them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_REDIS_REMOTE_H
-#define CLI_REDIS_REMOTE_H
+#ifndef TARGETS_REDIS_CMD_REMOTE_H
+#define TARGETS_REDIS_CMD_REMOTE_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
-/* See redis_text.h. */
+/* See cmd_text.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/redis_text.h"
+#include "targets/redis/cmd_text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -16,19 +16,6 @@ enum { ROWS = 12, DURATION = 32 };
 static const char *say_ns(uint64_t ns, char text[static DURATION])
 {
     return clock_format_duration(ns, text, DURATION);
-}
-
-const char *redis_say_bytes(uint64_t bytes, char text[static REDIS_BYTES])
-{
-    static const char *const UNITS[] = {"B", "KB", "MB", "GB", "TB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1000 && unit + 1 < ARRAY_SIZE(UNITS)) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(text, REDIS_BYTES, unit && value < 10 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
-    return text;
 }
 
 void redis_say_command(const char *name, char *to, size_t size)
@@ -65,7 +52,7 @@ static void add_rest(struct text *to, size_t count, const char *what)
 static void add_commands(struct text *to, struct redis_server *server, double seconds,
                          const struct prose_style *style)
 {
-    char p50[DURATION], p99[DURATION], worst[DURATION], bytes[REDIS_BYTES];
+    char p50[DURATION], p99[DURATION], worst[DURATION], bytes[TEXT_OF_BYTES];
     if (!server->commands.count)
         return;
     qsort(server->commands.at, server->commands.count, sizeof(*server->commands.at), by_time);
@@ -79,14 +66,14 @@ static void add_commands(struct text *to, struct redis_server *server, double se
                   seconds > 0 ? (double)c->calls / seconds : 0, share(c->time_ns, server->command_ns),
                   say_ns((uint64_t)sketch_quantile(&c->latency, 0.5), p50),
                   say_ns((uint64_t)sketch_quantile(&c->latency, 0.99), p99), say_ns(c->worst_ns, worst),
-                  redis_say_bytes(c->argument_bytes, bytes));
+                  text_of_bytes(c->argument_bytes, bytes));
     }
     add_rest(to, server->commands.count, "commands");
 }
 
 static void add_callers(struct text *to, struct redis_server *server, const struct prose_style *style)
 {
-    char bytes[REDIS_BYTES];
+    char bytes[TEXT_OF_BYTES];
     if (!server->callers.count)
         return;
     qsort(server->callers.at, server->callers.count, sizeof(*server->callers.at), by_caller_time);
@@ -97,7 +84,7 @@ static void add_callers(struct text *to, struct redis_server *server, const stru
         char name[64];
         snprintf(name, sizeof(name), "%s%s", c->name, c->traced ? "" : " (not traced)");
         text_addf(to, "   %-36s %12" PRIu64 " %10" PRIu64 " %6.1f %% %10s\n", name, c->clients, c->commands,
-                  share(c->time_ns, server->command_ns), redis_say_bytes(c->argument_bytes, bytes));
+                  share(c->time_ns, server->command_ns), text_of_bytes(c->argument_bytes, bytes));
     }
     add_rest(to, server->callers.count, "callers");
 }
@@ -134,7 +121,7 @@ static void add_threads(struct text *to, const struct redis_server *server, cons
 static void add_bus(struct text *to, const struct redis_server *server, const struct prose_style *style)
 {
     enum { PUBLISH = 4 };
-    char sent[REDIS_BYTES], received[REDIS_BYTES];
+    char sent[TEXT_OF_BYTES], received[TEXT_OF_BYTES];
     bool any = false;
     for (unsigned type = 0; type < REDIS_BUS_TYPES; type++) {
         const struct redis_traffic *t = &server->bus[type];
@@ -145,8 +132,8 @@ static void add_bus(struct text *to, const struct redis_server *server, const st
                       "received", "bytes", style->none);
         any = true;
         text_addf(to, "   %-22s %10" PRIu64 " %10s %10" PRIu64 " %10s\n", redis_bus_type(type), t->sent,
-                  redis_say_bytes(t->sent_bytes, sent), t->received,
-                  redis_say_bytes(t->received_bytes, received));
+                  text_of_bytes(t->sent_bytes, sent), t->received,
+                  text_of_bytes(t->received_bytes, received));
     }
     if (server->publish_bytes && server->bus[PUBLISH].sent_bytes)
         text_addf(to, "   PUBLISH put %.1f times its arguments on the bus.\n",
@@ -163,34 +150,34 @@ static void add_sum(struct text *to, const char *what, const struct redis_sum *s
 
 static void add_volume(struct text *to, const char *what, const struct redis_volume *volume)
 {
-    char in[REDIS_BYTES], out[REDIS_BYTES], wire_in[REDIS_BYTES], wire_out[REDIS_BYTES];
+    char in[TEXT_OF_BYTES], out[TEXT_OF_BYTES], wire_in[TEXT_OF_BYTES], wire_out[TEXT_OF_BYTES];
     if (!volume->in && !volume->out)
         return;
-    text_addf(to, "   %-10s in %s, out %s", what, redis_say_bytes(volume->in, in),
-              redis_say_bytes(volume->out, out));
+    text_addf(to, "   %-10s in %s, out %s", what, text_of_bytes(volume->in, in),
+              text_of_bytes(volume->out, out));
     if (volume->wire_in != volume->in || volume->wire_out != volume->out)
-        text_addf(to, "; with TLS in %s, out %s on the wire", redis_say_bytes(volume->wire_in, wire_in),
-                  redis_say_bytes(volume->wire_out, wire_out));
+        text_addf(to, "; with TLS in %s, out %s on the wire", text_of_bytes(volume->wire_in, wire_in),
+                  text_of_bytes(volume->wire_out, wire_out));
     text_add(to, "\n");
 }
 
 static void add_bytes(struct text *to, const struct redis_server *server)
 {
     const struct redis_work *w = &server->work;
-    char in[REDIS_BYTES], out[REDIS_BYTES];
+    char in[TEXT_OF_BYTES], out[TEXT_OF_BYTES];
     if (w->clients.in || w->clients.out || w->replicas.out || w->bus_in || w->bus_out)
         text_add(to, "\n");
     add_volume(to, "Clients:", &w->clients);
     add_volume(to, "Replicas:", &w->replicas);
     if (w->bus_in || w->bus_out)
-        text_addf(to, "   %-10s in %s, out %s\n", "Bus:", redis_say_bytes(w->bus_in, in),
-                  redis_say_bytes(w->bus_out, out));
+        text_addf(to, "   %-10s in %s, out %s\n", "Bus:", text_of_bytes(w->bus_in, in),
+                  text_of_bytes(w->bus_out, out));
 }
 
 static void add_work(struct text *to, const struct redis_server *server, const struct prose_style *style)
 {
     const struct redis_work *w = &server->work;
-    char bytes[REDIS_BYTES], more[96];
+    char bytes[TEXT_OF_BYTES], more[96];
     struct redis_sum blocked = {0};
     array_foreach (&server->commands, command) {
         blocked.count += (*command)->blocked.count;
@@ -203,9 +190,9 @@ static void add_work(struct text *to, const struct redis_server *server, const s
         return;
     text_addf(to, "\n   %s%-28s %10s %10s %10s%s\n", style->dim, "besides commands", "times", "in all",
               "longest", style->none);
-    snprintf(more, sizeof(more), "the server had %s", redis_say_bytes(w->fork_memory_bytes, bytes));
+    snprintf(more, sizeof(more), "the server had %s", text_of_bytes(w->fork_memory_bytes, bytes));
     add_sum(to, "forks", &w->forks, more);
-    snprintf(more, sizeof(more), "%s", redis_say_bytes(w->aof_bytes, bytes));
+    snprintf(more, sizeof(more), "%s", text_of_bytes(w->aof_bytes, bytes));
     add_sum(to, "append-only file written", &w->aof_writes, more);
     add_sum(to, "fdatasync on the main thread", &w->syncs, "");
     add_sum(to, "fdatasync in the background", &w->background_syncs, "");

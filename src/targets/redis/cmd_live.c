@@ -1,6 +1,6 @@
-/* See redis_live.h. */
+/* See cmd_live.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/redis_live.h"
+#include "targets/redis/cmd_live.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "base/schema.h"
 #include "cli/cli.h"
 #include "cli/follow.h"
-#include "cli/redis_text.h"
+#include "targets/redis/cmd_text.h"
 #include "cli/telling.h"
 #include "targets/redis/event.h"
 #include "targets/redis/window.h"
@@ -80,7 +80,7 @@ static void show_command(const struct live *live, const struct event *e)
     const uint64_t *known = map_get(&server->clients, id);
     const struct redis_client *client = known ? (const struct redis_client *)(uintptr_t)*known : NULL;
     const char *peer = client && client->peer[0] ? client->peer : "unknown address";
-    char name[64], took[DURATION], bytes[REDIS_BYTES];
+    char name[64], took[DURATION], bytes[TEXT_OF_BYTES];
     redis_say_command(server->recent_command->name, name, sizeof(name));
     if (!passes(&live->options->each, client, id, name, took_ns))
         return;
@@ -94,7 +94,7 @@ static void show_command(const struct live *live, const struct event *e)
     else
         cli_printf(stdout, "%12.6f %s client %" PRIu64 " (%s) %s %s, %s\n",
                    (double)(e->time_ns - live->model->first_ns) / 1e9, server->name, id, peer, name,
-                   say_ns((double)took_ns, took), redis_say_bytes(U(e, redis_command_bytes), bytes));
+                   say_ns((double)took_ns, took), text_of_bytes(U(e, redis_command_bytes), bytes));
 }
 
 /* ---- the trace as it grows ---- */
@@ -142,7 +142,7 @@ static void add_line(struct text *to, const struct redis_window *w)
 {
     const struct redis_counts *c = &w->counts;
     double seconds = (double)(w->to_ns - w->from_ns) / 1e9;
-    char time_text[16], name[24], p99[DURATION], wait[DURATION], in[REDIS_BYTES], out[REDIS_BYTES];
+    char time_text[16], name[24], p99[DURATION], wait[DURATION], in[TEXT_OF_BYTES], out[TEXT_OF_BYTES];
     time_t now = time(NULL);
     strftime(time_text, sizeof(time_text), "%H:%M:%S", localtime(&now));
     text_addf(to, "%s %s (process %" PRId64 "): %.0f commands/s, %" PRIu64 " connections", time_text,
@@ -152,8 +152,8 @@ static void add_line(struct text *to, const struct redis_window *w)
     text_addf(to, ", loop busy %.0f %%, waits p99 %s", 100 * (double)c->busy_ns / 1e9 / seconds,
               say_ns(w->wait_p99_ns, wait));
     if (c->bus_sent || c->bus_received)
-        text_addf(to, ", bus out %s in %s", redis_say_bytes(c->bus_sent_bytes, out),
-                  redis_say_bytes(c->bus_received_bytes, in));
+        text_addf(to, ", bus out %s in %s", text_of_bytes(c->bus_sent_bytes, out),
+                  text_of_bytes(c->bus_received_bytes, in));
     if (c->lost)
         text_addf(to, ", %" PRIu64 " events lost", c->lost);
     for (size_t i = 0; i < MIN(w->commands.count, (size_t)SHOWN_IN_LINE); i++) {
@@ -169,13 +169,13 @@ static void add_table(struct text *to, const struct redis_window *w, const struc
 {
     const struct redis_counts *c = &w->counts;
     double seconds = (double)(w->to_ns - w->from_ns) / 1e9;
-    char name[21], p50[DURATION], p99[DURATION], worst[DURATION], in[REDIS_BYTES], out[REDIS_BYTES];
+    char name[21], p50[DURATION], p99[DURATION], worst[DURATION], in[TEXT_OF_BYTES], out[TEXT_OF_BYTES];
     text_addf(to,
               "%s%s%s (process %" PRId64 "): %.0f commands/s, %" PRIu64 " connections, %" PRIu64
               " blocked; in %s/s, out %s/s\n",
               style->bold, w->server->name, style->none, w->server->pid, (double)c->commands / seconds,
-              w->connections, w->blocked, redis_say_bytes((uint64_t)((double)c->in_bytes / seconds), in),
-              redis_say_bytes((uint64_t)((double)c->out_bytes / seconds), out));
+              w->connections, w->blocked, text_of_bytes((uint64_t)((double)c->in_bytes / seconds), in),
+              text_of_bytes((uint64_t)((double)c->out_bytes / seconds), out));
     text_addf(to, "   %s%-20s %10s %8s %9s %9s %9s%s\n", style->dim, "command", "calls/s", "time", "p50",
               "p99", "worst", style->none);
     for (size_t i = 0; i < MIN(w->commands.count, (size_t)SHOWN_COMMANDS); i++) {
@@ -194,9 +194,9 @@ static void add_table(struct text *to, const struct redis_window *w, const struc
     if (c->bus_sent || c->bus_received)
         text_addf(to, "   bus: out %.0f messages/s, %s/s; in %.0f messages/s, %s/s\n",
                   (double)c->bus_sent / seconds,
-                  redis_say_bytes((uint64_t)((double)c->bus_sent_bytes / seconds), out),
+                  text_of_bytes((uint64_t)((double)c->bus_sent_bytes / seconds), out),
                   (double)c->bus_received / seconds,
-                  redis_say_bytes((uint64_t)((double)c->bus_received_bytes / seconds), in));
+                  text_of_bytes((uint64_t)((double)c->bus_received_bytes / seconds), in));
     if (c->lost)
         text_addf(to, "   %s%" PRIu64 " events were lost%s\n", style->yellow, c->lost, style->none);
 }

@@ -1,7 +1,7 @@
 /* The hooks in redis-server beside the way of a command: clients that are blocked, commands that are not
  * executed, subscribers, children, the append-only file, keys that expire or are evicted. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/redis.h"
+#include "targets/redis/probe.h"
 
 /* Shorter looks for expired keys, and writes of nothing, are not worth a record. About 2 us. */
 enum { WORK_MIN_TICKS = 5000 };

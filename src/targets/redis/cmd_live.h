@@ -1,7 +1,7 @@
 /* `sonde redis --follow`: what Redis servers do, while they are being recorded. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_REDIS_LIVE_H
-#define CLI_REDIS_LIVE_H
+#ifndef TARGETS_REDIS_CMD_LIVE_H
+#define TARGETS_REDIS_CMD_LIVE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,22 @@
+/* What the probe must know of Redis' structures: byte offsets, OFFSET(target, name, text). See
+ * event/config.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_REDIS_CONFIG_H
+#define TARGETS_REDIS_CONFIG_H
+
+#define SONDE_OFFSETS_redis(O)                         \
+    O(redis, conn_fd, "connection.fd")                 \
+    O(redis, conn_private, "connection.private_data")  \
+    O(redis, client_id, "client.id")                   \
+    O(redis, client_conn, "client.conn")               \
+    O(redis, client_db, "client.db")                   \
+    O(redis, db_id, "redisDb.id")                      \
+    O(redis, client_cmd, "client.cmd")                 \
+    O(redis, command_name, "redisCommand.fullname")    \
+    O(redis, command_flags, "redisCommand.flags")      \
+    O(redis, client_querybuf, "client.querybuf")       \
+    O(redis, client_argc, "client.argc")               \
+    O(redis, client_argv_bytes, "client.argv_len_sum") \
+    O(redis, link_rcvbuf, "clusterLink.rcvbuf")
+
+#endif

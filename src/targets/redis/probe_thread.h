@@ -1,0 +1,35 @@
+/* What the hooks in redis-server keep of a thread: see struct probe_thread in probe/probe.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_REDIS_PROBE_THREAD_H
+#define TARGETS_REDIS_PROBE_THREAD_H
+
+#define PROBE_LINE_redis()                                                                           \
+    uint32_t redis_owner;                                                                            \
+    uint16_t command_depth;                                                                          \
+    uint8_t in_read;   /* inside readQueryFromClient */                                              \
+    uint8_t last_kind; /* the command that was named last, its name and kind */                      \
+    uint32_t last_name;                                                                              \
+    int32_t command_fd; /* of the command being processed, its client and number */                  \
+    uint64_t command_client, command_sequence;                                                       \
+    uint64_t command_end_tsc; /* of the command before in the same read of a pipeline; 0 for none */ \
+    uint64_t last_command;                                                                           \
+    const void *read_client; /* whose query is read and commands are counted; NULL: look it up */    \
+    uint64_t *read_number;   /* the count */
+
+#define PROBE_THREAD_redis()                                                                          \
+    /* The event loop */                                                                              \
+    uint64_t phase_tsc;                                                                               \
+    uint64_t handled_tsc;       /* when the newest read or write of a client ended */                 \
+    uint64_t iteration_end_tsc; /* of the iteration before; 0: something may have come between */     \
+    uint32_t reads;             /* in this iteration */                                               \
+    uint32_t in_before_sleep;   /* where replies are written one after the other */                   \
+    uint64_t write_end_tsc;     /* of the reply written before in the same beforeSleep; 0 for none */ \
+    struct probe_bytes redis_in, redis_out;                                                           \
+    int64_t aof_bytes; /* written to files by the flush that goes on */                               \
+    uint32_t in_flush;                                                                                \
+    uint32_t evicted;        /* keys, in the eviction that goes on */                                 \
+    uint32_t expired;        /* keys, since the newest redis:expire, by the cycle */                  \
+    uint32_t expired_access; /* when they were asked for */                                           \
+    uint8_t in_expire, expire_seen, expire_busy, in_bus_packet, in_write_handler;
+
+#endif
