@@ -93,6 +93,14 @@ static bool step(struct jread *json, char closing)
     return json->error == 0;
 }
 
+static void colon(struct jread *json)
+{
+    if (jread_peek(json) == ':')
+        json->at++;
+    else
+        jread_fail(json, "a colon is expected");
+}
+
 bool jread_member(struct jread *json, struct slice *ret_key)
 {
     if (!step(json, '}'))
@@ -102,11 +110,7 @@ bool jread_member(struct jread *json, struct slice *ret_key)
         return false;
     }
     *ret_key = jread_string(json);
-    if (jread_peek(json) != ':') {
-        jread_fail(json, "a colon is expected");
-        return false;
-    }
-    json->at++;
+    colon(json);
     return json->error == 0;
 }
 
@@ -289,38 +293,47 @@ bool jread_boolean(struct jread *json)
     return slice_is(text, "true") || slice_is(text, "1");
 }
 
+/* Past a string, whatever its escapes. */
+static void skip_string(struct jread *json)
+{
+    const char *at = json->at + 1;
+    while (at < json->end && *at != '"')
+        at += *at == '\\' ? 2 : 1;
+    if (at >= json->end)
+        jread_fail(json, "a string without its end");
+    else
+        json->at = at + 1;
+}
+
+/* Past a member's name and its colon. */
+static void skip_name(struct jread *json)
+{
+    if (jread_peek(json) != '"') {
+        jread_fail(json, "a member's name is expected");
+        return;
+    }
+    skip_string(json);
+    colon(json);
+}
+
 void jread_skip(struct jread *json)
 {
-    unsigned base = json->depth;
+    const unsigned base = json->depth;
+    uint64_t objects = 0; /* by depth: an object, not an array */
     do {
+        bool object = objects >> json->depth & 1;
+        if (json->depth > base && !step(json, object ? '}' : ']'))
+            continue;
+        if (json->depth > base && object)
+            skip_name(json);
         char c = jread_peek(json);
-        if (!c)
-            return;
         if (c == '{' || c == '[') {
             enter(json, c, "");
-        } else if (c == '}' || c == ']') {
-            if (json->depth == base) {
-                jread_fail(json, "a value is expected");
-                return;
-            }
-            json->at++;
-            json->depth--;
-        } else if (c == ',' || c == ':') {
-            if (json->depth == base) {
-                jread_fail(json, "a value is expected");
-                return;
-            }
-            json->at++;
+            objects &= ~(1ull << json->depth);
+            objects |= (uint64_t)(c == '{') << json->depth;
         } else if (c == '"') {
-            const char *at = json->at + 1;
-            while (at < json->end && *at != '"')
-                at += *at == '\\' ? 2 : 1;
-            if (at >= json->end) {
-                jread_fail(json, "a string without its end");
-                return;
-            }
-            json->at = at + 1;
-        } else {
+            skip_string(json);
+        } else if (c) {
             word(json);
         }
     } while (json->error == 0 && json->depth > base);
