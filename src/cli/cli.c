@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/installed.h"
 #include "cli/options.h"
 
 int cli_fail(int status, const struct problem *problem)
