@@ -206,6 +206,12 @@ static void print_quality(const struct sampler_counts *c, uint64_t start_ns)
         }
     if (*separator == ',')
         fputc('\n', stderr);
+    if (c->idle_waits) {
+        char left_out[32];
+        fprintf(stderr, "sonde: left out: %s of %llu idle waits (for work); --idle includes them\n",
+                clock_format_duration(c->idle_ns, left_out, sizeof(left_out)),
+                (unsigned long long)c->idle_waits);
+    }
     if (c->missed)
         fprintf(stderr,
                 "sonde: the kernel skipped the sampler's programs %llu times while they ran already\n",

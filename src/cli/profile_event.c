@@ -77,6 +77,11 @@ void profile_event_explain_nothing(const char *name, const struct sampler_option
     if (o->cgroup && !c->processes)
         cli_printf(stderr, "sonde: no samples: no process was in a cgroup whose path contains '%s'\n",
                    o->cgroup);
+    else if (c->idle_waits)
+        fprintf(stderr,
+                "sonde: nothing but idle waits: all %llu were of threads that waited for work; --idle shows "
+                "them\n",
+                (unsigned long long)c->idle_waits);
     else
         fprintf(stderr, "sonde: no samples: %s.\n", nothing);
 }

@@ -160,6 +160,8 @@ static const struct option_row ROWS[] = {
      .take = take_off_cpu_min},
     {"wakers", .text = "let the innermost frame of a wait name who ended it: a thread, a timer, an interrupt",
      .type = OPTION_FLAG, .at = AT(sampler.wakers)},
+    {"idle", .text = "include idle waits: those of event loops and workers without work, left out otherwise",
+     .type = OPTION_FLAG, .at = AT(sampler.idle)},
     {"threads", .text = "separate threads", .type = OPTION_FLAG, .at = AT(sampler.by_thread)},
     {"prune", .value = "[=PERCENT]",
      .text = "keep the busiest threads that have PERCENT (99) of each process; the others become one, [rare "
@@ -293,6 +295,8 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(self, "'%s' is not an event", o->event);
     if (o->sampler.wakers && !o->sampler.off_cpu)
         return cli_usage(self, "--wakers says who ended waits: with --event off-cpu or wall");
+    if (o->sampler.idle && !o->sampler.off_cpu)
+        return cli_usage(self, "--idle is about waits: with --event off-cpu or wall");
     if (o->trace && (o->merge || strcmp(o->event, "cpu") != 0))
         return cli_usage(self, "only samples of --event cpu, taken now, can go into a trace");
     if (o->window_s > 0)

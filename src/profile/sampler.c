@@ -121,11 +121,24 @@ static uint32_t switch_frames(struct sampler *s, const uint64_t *kernel, uint32_
     return first;
 }
 
+/* The kernel's frames and then the user's, the innermost first. */
+static size_t all_frames(struct sampler *s, struct profile *profile, const struct sampler_sample *sample,
+                         const uint64_t *kernel, uint32_t *frames)
+{
+    uint32_t first = sample->kind == SAMPLE_OFF ? switch_frames(s, kernel, sample->kernel_words) : 0;
+    size_t count = 0;
+    for (uint32_t i = first; i < sample->kernel_words; i++) {
+        const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
+        frames[count++] = profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL);
+    }
+    memcpy(&frames[count], s->stack->frames, s->stack->count * sizeof(*frames));
+    return count + s->stack->count;
+}
+
 static void add_stack(struct sampler *s, struct profile *profile, const struct process *process,
                       const struct sampler_sample *sample, const uint64_t *kernel, enum sampler_end end,
                       const struct sampler_waker *waker)
 {
-    uint32_t node = group_frames(s, profile, process, sample);
     char text[96];
     bool user = sample->user_words > 0 || end == END_GONE;
     if (s->stack->end != END_COMPLETE && end != END_NO_MODULE)
@@ -136,20 +149,23 @@ static void add_stack(struct sampler *s, struct profile *profile, const struct p
         end = END_COMPLETE;
         s->stack->runtime = FRAME_KERNEL;
     }
+    uint32_t frames[SAMPLER_KERNEL + ARRAY_SIZE(s->stack->frames)];
+    size_t count = all_frames(s, profile, sample, kernel, frames);
+    bool idle = sample->kind == SAMPLE_OFF && !s->options.idle && idle_wait(&s->idle, profile, frames, count);
+    uint64_t left_out = idle ? sample->weight - waits_ready(sample) : 0;
+    s->idle_waits += idle;
+    s->idle_ns += left_out;
+    if (idle && left_out == sample->weight)
+        return;
+    uint32_t node = group_frames(s, profile, process, sample);
     if (*ENDS[end]) {
         snprintf(text, sizeof(text), "[truncated: %s]", ENDS[end]);
         node = profile_child(profile, node, profile_named_frame(profile, text, FRAME_TRUNCATED));
     }
-    for (size_t i = s->stack->count; i-- > 0;)
-        node = profile_child(profile, node, s->stack->frames[i]);
-    uint32_t first = sample->kind == SAMPLE_OFF ? switch_frames(s, kernel, sample->kernel_words) : 0;
-    for (uint32_t i = sample->kernel_words; i-- > first;) {
-        const char *name = kernel_names_at(s->kernel, kernel[i] - (i > 0));
-        node = profile_child(profile, node,
-                             profile_named_frame(profile, name ? name : "[kernel]", FRAME_KERNEL));
-    }
+    while (count-- > 0)
+        node = profile_child(profile, node, frames[count]);
     if (sample->kind == SAMPLE_OFF)
-        waits_count(profile, sample, node, waker, s->options.wakers ? s->kernel : NULL);
+        waits_count(profile, sample, node, idle, waker, s->options.wakers ? s->kernel : NULL);
     else
         waits_count_at(profile, sample, node, 1, sample->weight);
     if (s->options.threads)
@@ -387,6 +403,7 @@ void sampler_close(struct sampler *s)
     kernel_names_free(s->kernel);
     map_done(&s->thread_ids);
     array_done(&s->threads);
+    idle_done(&s->idle);
     free(s->family);
     free(s->description);
     free(s->stack);
@@ -437,6 +454,8 @@ void sampler_counts(struct sampler *s, struct sampler_counts *ret_counts)
     c.first_ns = s->first_ns;
     memcpy(c.ends, s->ends, sizeof(c.ends));
     c.stacks = s->named;
+    c.idle_waits = s->idle_waits;
+    c.idle_ns = s->idle_ns;
     c.complete = s->complete;
     memcpy(c.runtime_stacks, s->runtime_named, sizeof(c.runtime_stacks));
     memcpy(c.runtime_complete, s->runtime_complete, sizeof(c.runtime_complete));

@@ -26,6 +26,7 @@ struct sampler_options {
     bool on_cpu, off_cpu;
     uint64_t off_cpu_min_ns;
     bool wakers;      /* the innermost frame of a wait says who ended it */
+    bool idle;        /* idle waits are kept, too (idle.h) */
     bool kernel;      /* kernel frames, too */
     bool by_process;  /* the first frame is the process */
     bool by_thread;   /* and the second the thread */
@@ -38,9 +39,10 @@ struct sampler_options {
 
 struct sampler_counts {
     uint64_t ticks, samples, lost, copies;
-    uint64_t ends[END_REASONS]; /* of stacks, as named, by enum sampler_end */
-    uint64_t first_ns;          /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
-    uint64_t complete;          /* stacks without a [truncated] frame, as named */
+    uint64_t ends[END_REASONS];   /* of stacks, as named, by enum sampler_end */
+    uint64_t first_ns;            /* CLOCK_MONOTONIC when the first stack was named; 0: none was */
+    uint64_t idle_waits, idle_ns; /* that were left out */
+    uint64_t complete;            /* stacks without a [truncated] frame, as named */
     uint64_t stacks;
     /* by the runtime that dominates them, named complete and all; FRAME_KERNEL: no user's part, as those of
      * the kernel's own threads */

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "profile/idle.h"
 #include "profile/kernel_names.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
@@ -42,6 +43,8 @@ struct sampler {
     uint64_t now_ns;
     uint64_t named, complete, runtime_named[FRAME_KINDS], runtime_complete[FRAME_KINDS], ends[END_REASONS];
     uint64_t first_ns; /* when the first stack was named */
+    struct idle_frames idle;
+    uint64_t idle_waits, idle_ns; /* that were left out */
     int polled;
     unsigned taken;
     struct map thread_ids; /* (pid, tid) -> index in threads */

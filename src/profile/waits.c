@@ -49,14 +49,16 @@ static uint32_t waker_frame(struct kernel_names *names, struct profile *profile,
     return profile_named_frame(profile, text, FRAME_KERNEL);
 }
 
-void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+uint64_t waits_ready(const struct sampler_sample *sample)
+{
+    uint64_t ready = MIN(sample->ready_ns, sample->weight);
+    return ready < SHORT_READY_NS && ready < sample->weight / 20 ? 0 : ready;
+}
+
+void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node, bool idle,
                  const struct sampler_waker *waker, struct kernel_names *names)
 {
-    uint64_t ready = MIN(sample->ready_ns, sample->weight), blocked = sample->weight - ready;
-    if (ready < SHORT_READY_NS && ready < sample->weight / 20) {
-        blocked = sample->weight;
-        ready = 0;
-    }
+    uint64_t ready = waits_ready(sample), blocked = idle ? 0 : sample->weight - ready;
     if (ready)
         waits_count_at(profile, sample,
                        profile_child(profile, node, profile_named_frame(profile, WAITS_READY, FRAME_KERNEL)),

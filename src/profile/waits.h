@@ -4,6 +4,7 @@
 #ifndef PROFILE_WAITS_H
 #define PROFILE_WAITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "profile/kernel_names.h"
@@ -17,10 +18,14 @@
 void waits_count_at(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
                     uint64_t count, uint64_t weight);
 
-/* Counts a wait: below the node, the stack that waited, what passed until the thread was woken; below a frame
- * of its own what passed then, unless that is hardly more than switching takes. names: the innermost frame of
- * the former says who woke it; NULL: it does not. waker: NULL when it is not known. */
-void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node,
+/* How much of a wait passed after the thread had been woken, in ns; 0 if that is hardly more than switching
+ * takes. */
+uint64_t waits_ready(const struct sampler_sample *sample);
+
+/* Counts a wait: below the node, the stack that waited, what passed until the thread was woken, unless that
+ * is idle time (idle.h); below a frame of its own what passed then. names: the innermost frame of the former
+ * says who woke it; NULL: it does not. waker: NULL when it is not known. */
+void waits_count(struct profile *profile, const struct sampler_sample *sample, uint32_t node, bool idle,
                  const struct sampler_waker *waker, struct kernel_names *names);
 
 #endif

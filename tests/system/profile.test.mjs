@@ -398,6 +398,28 @@ int main(void)
     assert.ok(weight(stacks, (f) => f.some((x) => /nanosleep/.test(x)) && ends('[woken by a timer]')(f)) > 200e6, JSON.stringify(stacks));
 });
 
+test('idle waits are left out, and their sum is reported; real ones are not', { skip }, () => {
+    // The event loop and the workers have nothing to do; then the main thread waits in spawnSync(), which uses an event loop as well.
+    const source = `const { spawnSync } = require('child_process');
+        let left = 5;
+        const turn = () => { spawnSync('sleep', ['0.1']); if (--left) require('fs').readFile('/etc/hosts', () => setTimeout(turn, 100)); };
+        turn();`;
+    const command = [process.execPath, '-e', source], blocked = (f) => f.some((x) => /SyncProcessRunner/.test(x));
+    const waits = (f) => !f.at(-1).startsWith('[waiting for a CPU'), loop = (f) => waits(f) && f.some((x) => x === 'uv__io_poll') && !blocked(f);
+    const usual = profile(command, ['--event', 'off-cpu', '--no-kernel']);
+    assert.ok(weight(usual.stacks, blocked) > 400e6, JSON.stringify(usual.stacks));
+    assert.equal(weight(usual.stacks, loop), 0, JSON.stringify(usual.stacks));
+    const [, sum, unit, count] = /left out: ([\d.]+) (\w+) of (\d+) idle waits/.exec(usual.stderr) || assert.fail(usual.stderr);
+    assert.ok(unit === 's' && Number(sum) > 1 && Number(count) > 4, usual.stderr); // four workers, V8's and the loop
+    const all = profile(command, ['--event', 'off-cpu', '--no-kernel', '--idle']);
+    assert.ok(weight(all.stacks, loop) > 350e6, JSON.stringify(all.stacks)); // four times 0.1 s
+    assert.ok(weight(all.stacks, (f) => f.includes('worker') && waits(f)) > 400e6, JSON.stringify(all.stacks));
+    assert.doesNotMatch(all.stderr, /left out/);
+    const { profile: document } = JSON.parse(execFileSync(sonde, ['profile', '--json', '--event', 'off-cpu', '--', ...command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }));
+    assert.ok(document.quality.idle_ns > 1e9 && document.quality.idle_waits_count > 4, JSON.stringify(document.quality));
+    assert.equal(spawnSync(sonde, ['profile', '--idle', '--', 'true']).status, 2, '--idle without waits');
+});
+
 test("the kernel's own threads, and the kernel's part of a process' first stacks", { skip: skip || (process.getuid() !== 0 && 'needs root') }, () => {
     // Every switch of a thread happens in the kernel; processes of milliseconds have few others than their first.
     const args = ['profile', '--all', '-e', 'context-switches', '-f', 'folded', '--', 'sh', '-c', 'for i in $(seq 20); do sleep 0.02; done'];

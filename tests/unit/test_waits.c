@@ -21,7 +21,7 @@ static void wait_of(uint64_t weight, uint64_t ready, uint64_t blocked_said, uint
     struct sampler_sample sample = {.weight = weight, .ready_ns = ready, .time_ns = 1, .kind = SAMPLE_OFF};
     assert_int_equal(profile_new(&p), 0);
     uint32_t node = profile_child(p, 0, profile_named_frame(p, "lock", FRAME_NATIVE));
-    waits_count(p, &sample, node, NULL, NULL);
+    waits_count(p, &sample, node, false, NULL, NULL);
     assert_int_equal(weight_of(p, "lock"), blocked_said);
     assert_int_equal(weight_of(p, WAITS_READY), ready_said);
     uint64_t count = 0;
