@@ -293,44 +293,63 @@ static void name_frame(struct process *p, struct profile *profile, const uint64_
             *known = 0;
 }
 
-static void name_python(struct process *p, struct profile *profile, const uint64_t *words, bool lines,
-                        struct process_stack *out)
+/* Without memory it will be read again. */
+static void remember(struct process_names *names, uint64_t key, uint32_t frame)
 {
-    uint64_t identity[2] = {words[0], lines ? words[1] : 0};
     bool added;
-    uint64_t *known = map_put(&p->names.places, map_hash(identity, sizeof(identity)), &added);
-    if (known && !added) {
-        put(out, (uint32_t)*known);
-        return;
-    }
-    struct python_function function;
-    struct profile_frame frame = {.kind = FRAME_PYTHON};
-    if (python_function(&p->python, p->pid, words[0], words[1], &function) == 0) {
-        frame.name = profile_string(profile, function.name);
-        frame.file = profile_string(profile, function.file);
-        frame.line = lines && function.current ? function.current : function.line;
-    } else {
-        frame.name = profile_string(profile, "[unreadable Python frame]");
-    }
-    uint32_t id = profile_add_frame(profile, &frame);
-    if (known)
-        *known = id;
-    put(out, id);
+    uint64_t *place = map_put(&names->places, key, &added);
+    if (place)
+        *place = frame;
 }
 
-/* The Python frames of one run of the interpreter's function take that function's place. */
-static const uint64_t *put_python(struct process *p, struct profile *profile, const uint64_t *python,
-                                  const uint64_t *end, bool lines, struct process_stack *out)
+/* A process that has ended cannot be read: its code is what lay at the address last. */
+static void name_python(struct process *p, struct profile *profile, uint64_t address,
+                        const struct python_code *code, struct process_stack *out)
 {
-    while (python + 3 <= end) {
-        enum python_mark mark = python_mark(&p->python, python[2]);
-        if (mark != PYTHON_BORDER)
-            name_python(p, profile, python, lines, out);
-        python += 3;
-        if (mark != PYTHON_INSIDE)
-            break;
+    uint64_t identity[] = {address,
+                           (uint64_t)code->first_line,
+                           code->name_text[0],
+                           code->name_text[1],
+                           code->file_text[0],
+                           code->file_text[1]};
+    bool readable = code->name != 0;
+    uint64_t key = map_hash(identity, readable ? sizeof(identity) : sizeof(address));
+    struct python_function function;
+    const uint64_t *known = map_get(&p->names.places, key);
+    uint32_t frame = known ? (uint32_t)*known : 0;
+    if (!known && readable && python_function(&p->python, p->pid, code, &function) == 0) {
+        struct profile_frame f = {.kind = FRAME_PYTHON, .line = function.line};
+        f.name = profile_string(profile, function.name);
+        f.file = profile_string(profile, function.file);
+        frame = profile_add_frame(profile, &f);
+        remember(&p->names, key, frame);
     }
-    return python;
+    if (!frame)
+        frame = profile_named_frame(profile, "[unreadable Python frame]", FRAME_PYTHON);
+    else if (readable)
+        remember(&p->names, map_hash(&address, sizeof(address)), frame);
+    put(out, frame);
+}
+
+/* The Python frames of a sample, three words each, the innermost first. */
+struct python_frames {
+    const uint64_t *words;
+    size_t count, next;
+    struct python_code codes[SAMPLER_PYTHON];
+};
+
+/* The Python frames of one run of the interpreter's function take that function's place. */
+static void put_python(struct process *p, struct profile *profile, struct python_frames *frames,
+                       struct process_stack *out)
+{
+    enum python_mark mark = PYTHON_INSIDE;
+    while (frames->next < frames->count && mark == PYTHON_INSIDE) {
+        const uint64_t *words = frames->words + 3 * frames->next;
+        mark = python_mark(&p->python, words[2]);
+        if (mark != PYTHON_BORDER)
+            name_python(p, profile, words[0], &frames->codes[frames->next], out);
+        frames->next++;
+    }
 }
 
 static bool is_python_frame(const struct process *p, uint64_t word, bool call)
@@ -351,7 +370,9 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         p->moving_ns = now_ns;
     }
     p->names_of = profile->serial;
-    const uint64_t *python_end = python + sample->python_words;
+    struct python_frames frames = {.words = python, .count = MIN(sample->python_words / 3, SAMPLER_PYTHON)};
+    if (frames.count && p->has_python)
+        python_codes(&p->python, p->pid, python, 3, frames.count, frames.codes);
     ret_stack->runtime = FRAME_NATIVE;
     ret_stack->end = END_COMPLETE;
     for (uint32_t i = 0; i < sample->user_words;) {
@@ -362,7 +383,7 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         bool call = i > 0;
         if (is_python_frame(p, user[i], call)) {
             ret_stack->runtime = FRAME_PYTHON;
-            python = put_python(p, profile, python, python_end, lines, ret_stack);
+            put_python(p, profile, &frames, ret_stack);
         } else {
             name_frame(p, profile, user + i, count, call, lines, ret_stack);
             if (stop_at_unknown(p, profile, ret_stack))
@@ -373,8 +394,8 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
     if (ret_stack->runtime == FRAME_NATIVE)
         ret_stack->runtime = main_runtime(p);
     /* Python frames that no native frame stands for (the native walk ended early) are better than none. */
-    while (python + 3 <= python_end)
-        python = put_python(p, profile, python, python_end, lines, ret_stack);
+    while (frames.next < frames.count)
+        put_python(p, profile, &frames, ret_stack);
 }
 
 static enum native_step step_and_name(struct process *p, struct profile *profile,

@@ -35,12 +35,23 @@ enum python_mark python_mark(const struct python *python, uint64_t word);
 struct python_function {
     char name[256];
     char file[512];
-    uint32_t line;    /* where the function begins */
-    uint32_t current; /* the line of the instruction, 0 unknown */
+    uint32_t line; /* where the function begins */
 };
 
+/* A code object as it was when it was read: another one may come to lie at the same address, and its name
+ * where the former name lay. All 0: it could not be read. */
+struct python_code {
+    uint64_t name, file;                 /* addresses of strings */
+    uint64_t name_text[2], file_text[2]; /* length and hash, as the strings say; -1: not computed yet */
+    int64_t first_line;
+};
+
+/* Reads so many code objects, of which the addresses are in words[0], words[stride], ... */
+void python_codes(const struct python *python, pid_t pid, const uint64_t *words, size_t stride, size_t count,
+                  struct python_code *ret_codes);
+
 /* What a code object is called. -EINVAL when it is none. */
-int python_function(const struct python *python, pid_t pid, uint64_t code, uint64_t instruction,
+int python_function(const struct python *python, pid_t pid, const struct python_code *code,
                     struct python_function *ret_function);
 
 #endif

@@ -294,6 +294,28 @@ test('formats that others read', { skip }, () => {
     if (have('go')) assert.match(execFileSync('go', ['tool', 'pprof', '-raw', path.join(folder, 'p.pb.gz')], { encoding: 'utf8', env: { ...process.env, HOME: folder } }), /busy/);
 });
 
+test('Python code that takes the place of code that was freed has its own name', { skip: skip || (!fs.existsSync('/usr/bin/python3') && 'needs Python') }, () => {
+    // Each function is alone when it runs, and the next one's code lies where its code lay (the program says so).
+    const source = `import gc, time
+seen, again = set(), 0
+for i in range(12):
+    scope = {'time': time}
+    exec(f"def turn_{i}():\\n  end = time.process_time() + 0.1\\n  while time.process_time() < end: pass", scope)
+    f = scope[f'turn_{i}']
+    again += id(f.__code__) in seen
+    seen.add(id(f.__code__))
+    f()
+    del f, scope
+    gc.collect() # the function knows the scope that knows it
+print(again)`;
+    const file = path.join(folder, 'again.folded');
+    const again = execFileSync(sonde, ['profile', '-q', '-F', '997', '-o', file, '--', '/usr/bin/python3', '-c', source], { encoding: 'utf8' });
+    assert.ok(Number(again) >= 6, `only ${again} of 12 functions have the place of another one`);
+    const stacks = fs.readFileSync(file, 'utf8').trim().split('\n').map((line) => [line.split(';').map((f) => f.replace(/ \d+$/, '')), Number(line.split(' ').at(-1))]);
+    const turns = Array.from({ length: 12 }, (_, i) => weight(stacks, (f) => f.includes(`turn_${i}`)));
+    assert.ok(turns.every((turn) => turn > 40e6 && turn < 200e6), `each took 0.1 s, and has ${turns.map((ns) => Math.round(ns / 1e6))} ms`);
+});
+
 test('a running process, and one that replaces itself', { skip }, async () => {
     const child = spawn('sh', ['-c', 'sleep 0.3; exec /usr/bin/python3 -c "\nimport time\ndef inner():\n  while time.process_time() < 1.5: pass\ninner()"']);
     const result = spawnSync(sonde, ['profile', '-F', '499', '-d', '3', '-f', 'folded', String(child.pid)], { encoding: 'utf8' });
