@@ -139,7 +139,7 @@ static void print_business(FILE *to, const struct profile *p, const struct busin
         free(list);
         return;
     }
-    fprintf(to, "\n%sapplication functions, with the libraries they call%s\n",
+    fprintf(to, "%sapplication functions, with the libraries they call%s\n",
             cli_style(fileno(to), STYLE_BOLD), cli_style(fileno(to), STYLE_NONE));
     for (size_t i = 0; i < count && i < top; i++) {
         char total[24], library[24];
@@ -331,17 +331,25 @@ static int deliver(const struct profile_options *o, struct profile *profile, str
             return cli_fail(EXIT_FAILED, &(struct problem){.what = "out of memory"});
         profile = services;
     }
+    bool listed = !o->output && !o->format && !o->json && !o->push, waits = listed && !o->sampler.on_cpu;
+    if (waits) { /* the innermost functions are the kernel's, and alike: who called them comes first */
+        print_business(stdout, profile, &o->rules, o->top);
+        putchar('\n');
+    }
     if (o->output || (o->format && !o->json))
         r = write_output(o, profile);
-    else if (!o->json && !o->push)
+    else if (listed)
         print_functions(profile, o->top);
     if (r == EXIT_DONE && o->push &&
         profile_push(profile, o->push, o->service ? o->service : "sonde", &problem) < 0)
         r = cli_fail(EXIT_FAILED, &problem);
     if (r == EXIT_DONE && o->json)
         r = profile_report_json(profile, &o->rules, &facts, o->top);
-    if (r == EXIT_DONE && o->business && !o->json)
-        print_business(o->format && !o->output ? stderr : stdout, profile, &o->rules, o->top);
+    if (r == EXIT_DONE && o->business && !waits && !o->json) {
+        FILE *to = o->format && !o->output ? stderr : stdout;
+        fputc('\n', to);
+        print_business(to, profile, &o->rules, o->top);
+    }
     return r;
 }
 
