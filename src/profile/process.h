@@ -53,6 +53,7 @@ struct process {
     bool perfmap_tried;
     bool refresh_wanted;
     uint64_t born_ns, loaded_ns, java_read_ns, java_pause_ns;
+    uint64_t unloaded_ns; /* when it was seen that Java classes had been unloaded: CLOCK_MONOTONIC */
     uint64_t detected_ns; /* when its runtimes were last looked for */
     size_t detected_modules;
     bool mapped;                        /* code was mapped since it was read */

@@ -48,6 +48,18 @@ static void put(struct process_stack *stack, uint32_t frame)
         stack->frames[stack->count++] = frame;
 }
 
+/* The kernel's rows follow at the next occasion. */
+static bool read_code_cache(struct process *p, uint64_t now_ns)
+{
+    if (now_ns - p->java_read_ns <= p->java_pause_ns)
+        return false;
+    hotspot_refresh(p->hotspot);
+    p->java_read_ns = clock_monotonic_ns();
+    p->java_pause_ns = MAX(JAVA_MIN_NS, JAVA_SHARE * (p->java_read_ns - now_ns));
+    p->refresh_wanted = true;
+    return true;
+}
+
 static bool name_java(struct process *p, struct profile *profile, uint64_t pc, bool call, uint64_t method,
                       struct process_stack *out)
 {
@@ -55,15 +67,8 @@ static bool name_java(struct process *p, struct profile *profile, uint64_t pc, b
     size_t count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
     uint64_t low, high;
     hotspot_range(p->hotspot, &low, &high);
-    uint64_t now = clock_monotonic_ns();
-    if (!count && pc >= low && pc < high && now - p->java_read_ns > p->java_pause_ns) {
-        /* Compiled since the code cache was read. The kernel's rows follow at the next occasion. */
-        hotspot_refresh(p->hotspot);
-        p->java_read_ns = clock_monotonic_ns();
-        p->java_pause_ns = MAX(JAVA_MIN_NS, JAVA_SHARE * (p->java_read_ns - now));
-        p->refresh_wanted = true;
+    if (!count && pc >= low && pc < high && read_code_cache(p, clock_monotonic_ns())) /* compiled since */
         count = hotspot_name(p->hotspot, pc, call, method, frames, ARRAY_SIZE(frames));
-    }
     if (!count && pc >= low && pc < high) {
         put(out, profile_named_frame(profile, "[compiled just now]", FRAME_RUNTIME));
         return true;
@@ -357,6 +362,12 @@ static bool is_python_frame(const struct process *p, uint64_t word, bool call)
     return p->has_python && !(word >> SAMPLER_TAG_SHIFT) && python_is_evaluate(&p->python, word - call);
 }
 
+static void forget_java(struct process *p)
+{
+    hotspot_forget_names(p->hotspot);
+    process_forget_names(&p->moving);
+}
+
 void process_name(struct process *p, struct profile *profile, const struct sampler_sample *sample,
                   const uint64_t *user, const uint64_t *python, uint64_t now_ns,
                   struct process_stack *ret_stack)
@@ -369,6 +380,12 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
         process_forget_names(&p->moving);
         p->moving_ns = now_ns;
     }
+    if (p->hotspot && !p->gone && hotspot_unloaded(p->hotspot, now_ns)) {
+        p->unloaded_ns = clock_monotonic_ns();
+        read_code_cache(p, p->unloaded_ns);
+    }
+    if (sample->time_ns < p->unloaded_ns && p->hotspot) /* what it names may be another's soon */
+        forget_java(p);
     p->names_of = profile->serial;
     struct python_frames frames = {.words = python, .count = MIN(sample->python_words / 3, SAMPLER_PYTHON)};
     if (frames.count && p->has_python)
@@ -396,6 +413,8 @@ void process_name(struct process *p, struct profile *profile, const struct sampl
     /* Python frames that no native frame stands for (the native walk ended early) are better than none. */
     while (frames.next < frames.count)
         put_python(p, profile, &frames, ret_stack);
+    if (sample->time_ns < p->unloaded_ns && p->hotspot)
+        forget_java(p);
 }
 
 static enum native_step step_and_name(struct process *p, struct profile *profile,

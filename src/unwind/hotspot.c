@@ -21,8 +21,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "symbol/memory.h"
+#include "unwind/hotspot_counters.h"
 #include "unwind/sampler.h"
 
 enum { BLOBS_LIMIT = 400000, SCOPES_LIMIT = 64 };
@@ -65,6 +67,7 @@ enum field {
     SYMBOL_LENGTH,
     SYMBOL_BODY,
     VM_MAJOR,
+    COUNTERS,
     FIELDS
 };
 
@@ -108,6 +111,7 @@ static const struct {
     [SYMBOL_LENGTH] = {"Symbol", "_length", NULL, false},
     [SYMBOL_BODY] = {"Symbol", "_body", NULL, false},
     [VM_MAJOR] = {"Abstract_VM_Version", "_vm_major_version", NULL, true},
+    [COUNTERS] = {"PerfMemory", "_start", NULL, true},
 };
 
 enum blob_kind { BLOB_STUB, BLOB_METHOD, BLOB_INTERPRETER, BLOB_NO_FRAME };
@@ -148,6 +152,8 @@ struct hotspot {
     uint64_t low, high;
     struct map method_names; /* Method -> index in names */
     ARRAY(char *) names;
+    uint64_t counter, unloaded; /* where unloaded classes are counted (0: not found), and how many were */
+    uint64_t asked_ns;          /* when that was looked for, or names were forgotten for want of it */
 };
 
 /* ---- reading ---- */
@@ -339,7 +345,7 @@ int hotspot_open(struct native *native, struct hotspot **ret_hotspot)
     return 0;
 }
 
-static void forget_names(struct hotspot *h)
+void hotspot_forget_names(struct hotspot *h)
 {
     array_foreach (&h->names, name)
         free(*name);
@@ -351,7 +357,7 @@ void hotspot_free(struct hotspot *h)
 {
     if (!h)
         return;
-    forget_names(h);
+    hotspot_forget_names(h);
     array_done(&h->names);
     map_done(&h->method_names);
     array_done(&h->blobs);
@@ -488,7 +494,7 @@ int hotspot_refresh(struct hotspot *h)
     if (h->blobs.count)
         qsort(h->blobs.at, h->blobs.count, sizeof(*h->blobs.at), by_start);
     if (h->names.count > 100000)
-        forget_names(h); /* classes are unloaded, too */
+        hotspot_forget_names(h); /* classes are unloaded, too */
     return h->blobs.count ? 0 : -ENOENT;
 }
 
@@ -662,6 +668,10 @@ enum native_step hotspot_step(const struct hotspot *h, const struct stack_copy *
 
 /* ---- names ---- */
 
+#define COUNTERS_BYTES                                                                   \
+    (1 << 18) /* they are 32 KB in all versions, unless -XX:PerfDataMemorySize says more \
+               */
+
 static bool read_symbol(const struct hotspot *h, uint64_t symbol, char *buffer, size_t size)
 {
     uint16_t length;
@@ -692,6 +702,28 @@ static void drop_instance(char *class)
     at = strstr(class, "GeneratedConstructorAccessor");
     if (at)
         at[28] = '\0';
+}
+
+/* Where classes are unloaded and others loaded, the memory of their methods is used again. */
+bool hotspot_unloaded(struct hotspot *h, uint64_t now_ns)
+{
+    bool due = now_ns - h->asked_ns >= NS_PER_S;
+    if (!h->counter && due && h->has[COUNTERS]) {
+        uint8_t *bytes = malloc(COUNTERS_BYTES);
+        uint64_t start = word(h, h->fields[COUNTERS]);
+        ssize_t size = bytes && start ? memory_read_some(h->pid, start, bytes, COUNTERS_BYTES) : 0;
+        size_t at = size > 0 ? hotspot_counter(bytes, (size_t)size, "java.cls.unloadedClasses") : 0;
+        h->counter = at ? start + at : 0;
+        free(bytes);
+    }
+    uint64_t unloaded = h->counter ? word(h, h->counter) : 0;
+    bool changed = h->counter ? unloaded != h->unloaded : due;
+    if (due)
+        h->asked_ns = now_ns;
+    if (!changed)
+        return false;
+    h->unloaded = unloaded;
+    return true;
 }
 
 static const char *method_name(struct hotspot *h, uint64_t method)

@@ -37,6 +37,13 @@ size_t hotspot_rows(const struct hotspot *hotspot, struct unwind_row *rows, size
 enum native_step hotspot_step(const struct hotspot *hotspot, const struct stack_copy *stack,
                               struct registers *registers, bool call, uint64_t *ret_method);
 
+/* Whether classes have been unloaded since it was asked last: what lies where their methods lay may be
+ * another's. Of a machine without counters (-XX:-UsePerfData): whether a second has passed. */
+bool hotspot_unloaded(struct hotspot *hotspot, uint64_t now_ns);
+
+/* Forgets what methods are called. */
+void hotspot_forget_names(struct hotspot *hotspot);
+
 struct hotspot_frame {
     char name[512]; /* "java.util.UUID.randomUUID", or the name of a stub */
     bool is_method;

@@ -194,6 +194,33 @@ public class Compare {
     }
 });
 
+test('Java: a class that takes the place of one that was unloaded has its own name', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
+    const TURNS = 8, classes = path.join(folder, 'turns');
+    fs.mkdirSync(classes);
+    for (let i = 0; i < TURNS; i++)
+        fs.writeFileSync(path.join(classes, `Turn${i}.java`), `
+public class Turn${i} { public static void turn() { var self = java.lang.management.ManagementFactory.getThreadMXBean(); long t = self.getCurrentThreadCpuTime(); while (self.getCurrentThreadCpuTime() - t < 150_000_000L); } }`);
+    fs.writeFileSync(path.join(folder, 'Unload.java'), `
+public class Unload {
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < ${TURNS}; i++) {
+            var loader = new java.net.URLClassLoader(new java.net.URL[] { java.nio.file.Path.of(a[0]).toUri().toURL() }, null);
+            loader.loadClass("Turn" + i).getMethod("turn").invoke(null);
+            loader.close();
+            loader = null;
+            System.gc();
+        }
+    }
+}`);
+    execFileSync('javac', ['--release', '11', '-d', classes, ...Array.from({ length: TURNS }, (_, i) => path.join(classes, `Turn${i}.java`))]);
+    execFileSync('javac', ['--release', '11', '-d', folder, path.join(folder, 'Unload.java')]);
+    for (const [java, ...options] of [...JAVAS.map((file) => [file]), [JAVAS[0], '-Xint']]) {
+        const { stacks } = profile([java, ...options, '-cp', folder, 'Unload', classes]);
+        const turns = Array.from({ length: TURNS }, (_, i) => weight(stacks, (f) => f.includes(`Turn${i}.turn`)));
+        assert.ok(turns.every((turn) => turn > 75e6 && turn < 300e6), `${java} ${options}: each took 0.15 s, and has ${turns.map((ns) => Math.round(ns / 1e6))} ms`);
+    }
+});
+
 test('Java of a virtual machine that is not known is truncated, and said to be', { skip: skip || (!have('javac') && 'needs a JDK') }, () => {
     const home = path.dirname(path.dirname(fs.realpathSync(JAVAS[0]))), copy = path.join(folder, 'java'), library = 'lib/server/libjvm.so';
     execFileSync('cp', ['-rs', home, copy]);
