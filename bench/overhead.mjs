@@ -6,7 +6,8 @@
 //   node bench/overhead.mjs build/sonde --print [--commit NAME]         only prints; a commit as git shortens it
 //   node bench/overhead.mjs build/sonde --latency [...]                 latencies at 30 % of what the service can do instead: requests
 //       that come at random times (bench/open_loop.c), each timed from the moment at which it was due
-//   node bench/overhead.mjs build/sonde --functions CELL [--modes ...]  which of the probe's functions the service runs
+//   node bench/overhead.mjs build/sonde --profile CELL [--modes ...]    what a request costs more, by function of the probe and by kind
+//       of kernel event, and what of the difference these do not explain
 // Each pair is a line of bench/results/overhead.jsonl, so that a long measurement can be made in parts. The mode `twin` attaches
 // nothing and shows how far medians can be trusted; `async-hooks` and `opentelemetry` are peers (bench/peers.js). What a change of a hook costs is seen better in bench/wrappers.txt.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,7 +25,7 @@ const { values: options, positionals: [sonde] } = parseArgs({
     options: {
         cells: { type: 'string' }, modes: { type: 'string' }, node: { type: 'string', multiple: true }, seconds: { type: 'string', default: '200' },
         results: { type: 'string', default: path.join(here, 'results', 'overhead.jsonl') }, print: { type: 'boolean' }, commit: { type: 'string' },
-        functions: { type: 'string' }, latency: { type: 'boolean' },
+        profile: { type: 'string' }, latency: { type: 'boolean' },
     },
 });
 const git = (...words) => execFileSync('git', ['-C', here, ...words], { encoding: 'utf8' }).trim();
@@ -40,6 +41,7 @@ const MODES = {
     'no-kernel': ['--no-kernel'],
     usual: [],
     everything: ['--level', 'everything'],
+    neighbour: [], // not of the service that is measured, but of an idle one beside it
 };
 // Other ways to look into a service of Node, measured the same way (bench/peers.js).
 const PEERS = ['async-hooks', 'opentelemetry'];
@@ -67,8 +69,8 @@ function launch(command, stdout, env = {}) {
     return { child, stop };
 }
 
-// Attaches to it, on CPU 1; what is answered detaches and says what was recorded.
-async function attach(pid, mode) {
+// Attaches to it, on CPU 1; what is answered detaches and says what was recorded, which is nothing of one that is idle.
+async function attach(pid, mode, idle = false) {
     const folder = path.join(work, `trace-${Date.now()}`);
     const [program, ...args] = pinned(1, sonde, 'attach', '--json', '--budget', '100,4096', ...mode, '-o', folder, pid);
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] });
@@ -81,10 +83,10 @@ async function attach(pid, mode) {
     return async () => {
         child.kill('SIGINT');
         await ended;
-        const { processes, losses, bytes, events } = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
+        const { processes, losses, bytes, events, kernel } = JSON.parse(fs.readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
         fs.rmSync(folder, { recursive: true, force: true });
-        if (!processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
-        return { bytes, events, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
+        if (!idle && !processes.some((p) => p.events_written > 0)) throw new Error(`nothing was traced\n${said}`);
+        return { bytes, events, kernel, lost: losses.reduce((sum, loss) => sum + loss.count, 0) };
     };
 }
 
@@ -168,6 +170,7 @@ const stolen = () => Number(fs.readFileSync('/proc/stat', 'utf8').split('\n')[0]
 const TIMES = 4, LOAD = 0.3;
 async function* pairs(cell, mode, node) {
     const { launch: start, slice } = CELLS[cell], peer = PEERS.includes(mode) ? mode : null, service = await start(node, peer);
+    const target = mode === 'neighbour' ? await start(node) : service;
     const saturated = () => {
         const before = cpuTime(service.pid), { requests, perSecond } = service.load(slice);
         return { ns: (cpuTime(service.pid) - before) / requests, perSecond, requests };
@@ -176,7 +179,7 @@ async function* pairs(cell, mode, node) {
     const rate = LOAD * saturated().perSecond, measured = options.latency ? () => service.open(rate) : saturated;
     let before = measured();
     for (let i = 0; i < TIMES; i++) {
-        const steal = stolen(), detach = peer ? await service.switchOn() : MODES[mode] && (await attach(service.pid, MODES[mode]));
+        const steal = stolen(), detach = peer ? await service.switchOn() : MODES[mode] && (await attach(target.pid, MODES[mode], target !== service));
         const first = detach ? measured().requests : 0; // it warms up too: names, caches, contexts
         const traced = measured(), told = detach ? await detach() : {};
         if (detach) measured();
@@ -186,6 +189,7 @@ async function* pairs(cell, mode, node) {
         before = after;
     }
     await service.stop();
+    if (target !== service) await target.stop();
 }
 
 const read = () => (fs.existsSync(options.results) ? fs.readFileSync(options.results, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : []);
@@ -253,39 +257,72 @@ function print() {
 
 // ---- by function ----
 
-// Samples a traced service under load: the share of each of the probe's functions in its CPU time.
-async function functions(cell) {
-    const [{ mode, path: node }] = combinations().filter((w) => w.cell === cell && w.mode !== 'twin');
-    const service = await CELLS[cell].launch(node), file = path.join(work, 'folded');
-    const detach = await attach(service.pid, MODES[mode]);
-    const slice = CELLS[cell].slice * (CELLS[cell].node ? 10 : 30);
-    service.load(CELLS[cell].slice);
-    const sampler = spawn(sonde, ['profile', '-q', '-F', '2000', '-d', '600', '-o', `${file}.folded`, String(service.pid)], { stdio: 'ignore' });
+// What the probe calls of Node and V8 for its own ends, from hooks that call what they wrap besides.
+const FOR_THE_PROBE = /ContinuationPreservedEmbedderData|v8::HandleScope::|AsyncHooksGetExecutionAsyncId/;
+
+// Of a stack, from the outermost frame, the function that is to be charged to sonde; null: it is the program's own.
+function chargedTo(stack, probe) {
+    const innermost = stack.findLastIndex((name) => probe.has(name)), leaf = stack.length - 1;
+    if (innermost < 0) return null;
+    if (innermost === leaf) return stack[leaf];
+    const called = stack[innermost + 1];
+    return !stack[innermost].startsWith('sonde_wrap_') || FOR_THE_PROBE.test(called) ? `${stack[innermost]} -> ${called}` : null;
+}
+
+// Samples a traced service under load: the samples charged to each function, of how many.
+async function sampled(service, slice) {
+    const file = path.join(work, 'samples.folded');
+    const sampler = spawn(sonde, ['profile', '-q', '-F', '2000', '-d', '600', '-o', file, String(service.pid)], { stdio: 'ignore' });
     await pause(1500);
     service.load(slice);
     sampler.kill('SIGINT');
-    await new Promise((resolve) => sampler.on('exit', resolve));
-    await detach();
-    await service.stop();
-    const symbols = new Set(execFileSync('nm', [path.join(path.dirname(sonde), 'libsonde-probe.so')], { encoding: 'utf8' }).split('\n').map((line) => /^\S+ [tT] (\S+)$/.exec(line)?.[1]).filter(Boolean));
-    const own = new Map();
-    let total = 0, ours = 0;
-    for (const line of fs.readFileSync(`${file}.folded`, 'utf8').split('\n').filter(Boolean)) {
-        const [, stack, count] = /^(.*) (\d+)$/.exec(line), leaf = stack.split(';').pop();
+    await untilEnded(sampler);
+    const symbols = execFileSync('nm', [path.join(path.dirname(sonde), 'libsonde-probe.so')], { encoding: 'utf8' }).split('\n');
+    const probe = new Set(symbols.map((line) => /^\S+ [tT] (\S+)$/.exec(line)?.[1]).filter(Boolean));
+    const charged = new Map();
+    let total = 0;
+    for (const line of fs.readFileSync(file, 'utf8').split('\n').filter(Boolean)) {
+        const [, frames, count] = /^(.*) (\d+)$/.exec(line), name = chargedTo(frames.split(';'), probe);
         total += Number(count);
-        if (!symbols.has(leaf)) continue;
-        ours += Number(count);
-        own.set(leaf, (own.get(leaf) ?? 0) + Number(count));
+        if (name) charged.set(name, (charged.get(name) ?? 0) + Number(count));
     }
-    table(`${CELLS[cell].text}, ${mode}: ${((100 * ours) / total).toFixed(2)} % of ${total} samples are in the probe's own code`, ['function', '%'],
-        [...own.entries()].sort((a, b) => b[1] - a[1]).slice(0, 25).map(([name, count]) => [name, ((100 * count) / total).toFixed(2)]));
+    return { charged: [...charged].sort((a, b) => b[1] - a[1]), total };
+}
+
+// One service untraced, traced, traced and sampled, untraced: where its additional time goes.
+async function profile({ cell, mode, path: node, node: version }) {
+    const { launch: start, slice } = CELLS[cell], service = await start(node), http = CELLS[cell].node;
+    const measured = (length) => {
+        const before = cpuTime(service.pid), { requests } = service.load(length);
+        return { ns: (cpuTime(service.pid) - before) / requests, requests };
+    };
+    for (let i = 0; i < 2; i++) measured(slice); // warms up
+    const long = slice * (http ? 5 : 10), before = measured(long), detach = await attach(service.pid, MODES[mode]);
+    const first = measured(slice), traced = measured(long), told = await detach();
+    const attached = await attach(service.pid, MODES[mode]);
+    const { charged, total } = await sampled(service, long);
+    await attached();
+    measured(slice);
+    const bare = (before.ns + measured(long).ns) / 2;
+    await service.stop();
+    const requests = first.requests + traced.requests, rows = charged.slice(0, 30).map(([name, count]) => [name, ((traced.ns * count) / total).toFixed(0), '']);
+    let explained = charged.reduce((sum, [, count]) => sum + (traced.ns * count) / total, 0);
+    rows.push(['all of the probe', explained.toFixed(0), `${(total / 1e9).toFixed(1)} s were sampled, ${(told.bytes / requests).toFixed(0)} B of trace`]);
+    for (const [family, { runs, run_ns }] of Object.entries(told.kernel?.families ?? {})) {
+        if (!runs) continue;
+        explained += run_ns / requests;
+        rows.push([`kernel: ${family}`, (run_ns / requests).toFixed(0), `${(runs / requests).toFixed(1)} runs of ${(run_ns / runs).toFixed(0)} ns`]);
+    }
+    rows.push(['the rest: caches, and how programs are called', (traced.ns - bare - explained).toFixed(0), '']);
+    rows.push(['traced less untraced', (traced.ns - bare).toFixed(0), `${(bare / 1000).toFixed(2)} us untraced, ${(traced.ns / bare).toFixed(3)} times that`]);
+    table(`${CELLS[cell].text}${version ? `, Node ${version}` : ''}, ${mode}, commit ${commit}: what a request costs more`, ['', 'ns a request', ''], rows);
 }
 
 try {
-    if (options.functions) {
-        options.cells = options.functions;
-        options.modes ??= 'no-kernel';
-        await functions(options.functions);
+    if (options.profile) {
+        options.cells = options.profile;
+        options.modes ??= 'no-kernel,usual';
+        for (const wanted of combinations().filter(({ mode }) => MODES[mode])) await profile(wanted);
     } else {
         if (!options.print) await measure();
         print();
