@@ -36,9 +36,6 @@ volatile unsigned int families = 0;
  * began under another number, the end may have been missed. */
 volatile unsigned int calls_attached = 0, sched_attached = 0;
 
-/* Times off a CPU that are shorter are summed: SONDE_BRIEF_NS, or 0 for none. */
-volatile unsigned int brief_ns = 0;
-
 #define WANTED(family) (families & (1u << SONDE_FAMILY_##family))
 
 enum { FOLLOWED = 4096 };
@@ -440,9 +437,9 @@ static __always_inline void tell_brief(struct thread_state *s, u64 now)
     if (!s->brief_count)
         return;
     if (WANTED(sched))
-        RECORD(sched_brief, sched, now, now - s->brief_since_ns, .off_ns = s->brief_off_ns,
-               .runnable_ns = s->brief_runnable_ns, .since_ns = now - s->back_ns, .count = s->brief_count,
-               .pid = s->pid, .tid = s->tid);
+        RECORD(sched_brief, sched, not_ahead(now), between(s->brief_since_ns, now), .off_ns = s->brief_off_ns,
+               .runnable_ns = s->brief_runnable_ns, .since_ns = between(s->back_ns, now),
+               .count = s->brief_count, .pid = s->pid, .tid = s->tid);
     s->brief_count = 0;
 }
 
@@ -451,7 +448,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
 {
     if (s->sched_attached != sched_attached)
         s->brief_count = 0;
-    else if (s->brief_count && now - s->back_ns >= SONDE_BRIEF_NS)
+    else if (s->brief_count && between(s->back_ns, now) >= SONDE_BRIEF_NS)
         tell_brief(s, now);
     s->ready_ns = 0;
     s->delay_ns = counts_queues ? task->sched_info.run_delay : 0;
@@ -482,10 +479,10 @@ static __always_inline void tell_wait(struct task_struct *task, struct thread_st
 {
     if (s->off_call == SONDE_SYSCALL_NONE && end != END_UNSEEN) /* it is still in the call */
         s->off_call = (u16)call_of(task, &s->off_fd);
-    RECORD(sched_switch, sched, now, now - s->off_ns, .runnable_ns = runnable, .waker_pid = s->waker_pid,
-           .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid, .fd = s->off_fd, .call = s->off_call,
-           .processor = (u16)bpf_get_smp_processor_id(), .reason = s->reason, .woken_by = s->woken_by,
-           .unfinished = end == END_NEVER);
+    RECORD(sched_switch, sched, not_ahead(now), between(s->off_ns, now), .runnable_ns = runnable,
+           .waker_pid = s->waker_pid, .waker_tid = s->waker_tid, .pid = s->pid, .tid = s->tid,
+           .fd = s->off_fd, .call = s->off_call, .processor = (u16)bpf_get_smp_processor_id(),
+           .reason = s->reason, .woken_by = s->woken_by, .unfinished = end == END_NEVER);
 }
 
 static __always_inline void sum_wait(struct thread_state *s, u64 runnable, u64 now)
@@ -494,10 +491,10 @@ static __always_inline void sum_wait(struct thread_state *s, u64 runnable, u64 n
         s->brief_since_ns = s->off_ns;
         s->brief_off_ns = s->brief_runnable_ns = 0;
     }
-    s->brief_off_ns += now - s->off_ns;
+    s->brief_off_ns += between(s->off_ns, now);
     s->brief_runnable_ns += runnable;
     s->back_ns = now;
-    if (now - s->brief_since_ns >= SONDE_BRIEF_SPAN_NS)
+    if (between(s->brief_since_ns, now) >= SONDE_BRIEF_SPAN_NS)
         tell_brief(s, now);
 }
 
@@ -505,19 +502,19 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
 {
     if (!s->off_ns) {
         if (!s->seen_running)
-            tell_running(s, now);
+            tell_running(s, not_ahead(now));
         return;
     }
     if (WANTED(sched) && s->sched_attached == sched_attached) {
         u64 runnable = runnable_ns(task, s, now);
-        if (now - s->off_ns < brief_ns && s->reason != SONDE_off_reason_stopped && end != END_NEVER) {
+        if (between(s->off_ns, now) < brief_ns && s->reason != SONDE_off_reason_stopped && end != END_NEVER) {
             sum_wait(s, runnable, now);
         } else {
             tell_brief(s, now);
             tell_wait(task, s, runnable, now, end);
         }
     } else {
-        tell_running(s, now);
+        tell_running(s, not_ahead(now));
     }
     s->off_ns = 0;
     s->waker_pid = s->waker_tid = 0;
@@ -529,7 +526,7 @@ static __always_inline void come_back(struct task_struct *task, struct thread_st
 static __always_inline void come_back_unseen(struct task_struct *task, struct thread_state *s, u64 now)
 {
     u64 ran = ran_ns(task);
-    if (ran && ran < now - s->off_ns)
+    if (ran && ran < between(s->off_ns, now))
         come_back(task, s, now - ran, END_UNSEEN);
     else if (s->sched_attached == sched_attached)
         count(SONDE_COUNT_MISSED_RUNS);
@@ -538,17 +535,17 @@ static __always_inline void come_back_unseen(struct task_struct *task, struct th
 static __always_inline void switched(_Bool preempted, struct task_struct *previous, struct task_struct *next,
                                      u32 task_state)
 {
-    u64 now = 0; /* as dear as the rest of it: read once for both */
+    u64 now = 0; /* read once for both */
     struct thread_state *out = state_of(previous);
     if (out) {
-        now = bpf_ktime_get_ns();
+        now = switch_ns(previous);
         if (out->off_ns)
             come_back_unseen(previous, out, now);
         leave(previous, out, preempted, task_state, now);
     }
     struct thread_state *in = state_of(next);
     if (in)
-        come_back(next, in, now ? now : bpf_ktime_get_ns(), END_SEEN);
+        come_back(next, in, now ? now : switch_ns(next), END_SEEN);
 }
 
 SEC("tp_btf/sched_switch")

@@ -13,24 +13,24 @@
 
 #include "event/catalogue.h"
 
-/* A traced thread. */
+/* A traced thread. What every switch and wakeup needs comes first: with what stands before it in its place, a
+ * cache line. */
 struct thread_state {
-    u64 enter_ns; /* of the system call that it is in; 0: in none */
-    u64 off_ns;   /* since when it is off its CPU; 0: it is on one */
-    u64 ready_ns; /* since when it could go on; 0: not yet, or the kernel counts it */
-    u64 delay_ns; /* what the kernel had counted of waiting for a CPU when the thread left its own */
-    u32 pid, tid; /* as sonde's namespace has them */
+    u64 off_ns;         /* since when it is off its CPU; 0: it is on one */
+    u64 delay_ns;       /* what the kernel had counted of waiting for a CPU when the thread left its own */
+    u64 ready_ns;       /* since when it could go on; 0: not yet, or the kernel counts it */
+    u64 back_ns;        /* when it came back last, of the brief times that are summed */
+    u32 sched_attached; /* when it left its CPU */
+    u32 brief_count;    /* brief times off its CPU that no record tells of yet */
     u32 waker_pid, waker_tid;
-    u32 calls_attached, sched_attached; /* when it entered the call, and left its CPU */
-    s32 fd;                             /* of that call */
-    s32 off_fd;                         /* the same when it left its CPU */
-    u16 call, off_call;
+    u64 brief_since_ns, brief_off_ns, brief_runnable_ns; /* of those */
     u8 reason, woken_by;
-    u8 seen_running; /* sonde knows that it was */
-    /* Of the brief times off its CPU that no record tells of yet: */
-    u64 brief_since_ns, brief_off_ns, brief_runnable_ns;
-    u64 back_ns; /* when it came back last */
-    u32 brief_count;
+    u8 seen_running;    /* sonde knows that it was */
+    u16 call, off_call; /* which it is in, and was in when it left its CPU */
+    s32 fd, off_fd;     /* of those calls */
+    u32 calls_attached; /* when it entered the call */
+    u64 enter_ns;       /* of the system call that it is in; 0: in none */
+    u32 pid, tid;       /* as sonde's namespace has them */
 };
 
 enum { THREAD_SLOTS = 1024, SLOT_CLAIMED = 1 };
@@ -39,7 +39,8 @@ struct thread_slot {
     u64 task;   /* the address of its struct task_struct; 0: free; SLOT_CLAIMED: being filled */
     u64 others; /* traced threads of this place whose state lies in their task */
     struct thread_state state;
-};
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct thread_slot) == 128, "two cache lines");
 
 static struct thread_slot thread_slots[THREAD_SLOTS];
 

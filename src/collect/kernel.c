@@ -3,6 +3,7 @@
 #include "collect/kernel.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -247,6 +248,17 @@ static void list_parts(struct activity_bpf *bpf, const struct variant *variant,
     memcpy(parts, all, sizeof(all));
 }
 
+/* Whether CLOCK_MONOTONIC is the time-stamp counter, which the scheduler's clock then is too. */
+static bool clock_is_tsc(void)
+{
+    char name[16] = "";
+    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+    bool is = file && fgets(name, sizeof(name), file) && strcmp(name, "tsc\n") == 0;
+    if (file)
+        fclose(file);
+    return is;
+}
+
 /* Loads what the families need. */
 static int load(uint32_t families, const struct variant *variant, struct activity_bpf **ret_bpf)
 {
@@ -256,6 +268,7 @@ static int load(uint32_t families, const struct variant *variant, struct activit
     fill_call_kinds((uint8_t *)bpf->rodata->call_kinds);
     bpf->rodata->pid_namespace = own_namespace();
     bpf->rodata->counts_queues = variant->queues;
+    bpf->rodata->clocks_agree = clock_is_tsc();
     struct part parts[PARTS];
     list_parts(bpf, variant, parts);
     for (size_t i = 0; i < PARTS; i++)
