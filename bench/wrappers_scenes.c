@@ -260,11 +260,15 @@ static struct {
     uint32_t hash;
     int32_t length;
     char characters[16];
-} type_name = {.length = 13, .characters = "FSREQCALLBACK"};
+} type_name = {.hash = 0x5eed2, .length = 13, .characters = "FSREQCALLBACK"};
 static uint64_t type_handle;
 static const struct async_context {
     double id, trigger;
 } context = {77, 76};
+static struct {
+    uint64_t other;
+    const double *execution_id;
+} environment = {.execution_id = &context.id};
 static const char url[] = "/orders/17?full=1", response[] = "HTTP/1.1 200 OK\r\n"
                                                             "Content-Type: text/plain\r\n"
                                                             "Date: Sun, 01 Nov 2026 10:00:00 GMT\r\n"
@@ -351,7 +355,7 @@ WRAPS(void *, node_encode, void *isolate, const char *bytes, size_t length, int 
 
 PROGRAM static void async_init(void)
 {
-    sonde_wrap_node_async_init(NULL, NULL, &type_handle, 78, 77);
+    sonde_wrap_node_async_init(&environment, NULL, &type_handle, 78, 77);
 }
 PROGRAM static void encode(void)
 {
@@ -545,6 +549,7 @@ PROGRAM static void set_carried(void *isolate, const uint64_t *value)
 {
     carried_value = carries && *value == 1ull << 32 ? 2ull << 32 : *value;
 }
+/* Of another resource now and then, until the probe believes what it finds in the environment. */
 PROGRAM static double execution_id(void *isolate)
 {
     return context.id;
@@ -611,6 +616,7 @@ static void prepare_carried(void)
     sonde_config.carried.get = (uintptr_t)get_carried;
     sonde_config.carried.set = (uintptr_t)set_carried;
     sonde_config.carried.execution_id = (uintptr_t)execution_id;
+    sonde_config.carried.execution_field = offsetof(__typeof__(environment), execution_id);
     sonde_orig_v8_microtasks = v8_microtasks;
     microtasks();
     free_cell((char *)cell, cell_hint);
@@ -649,6 +655,7 @@ const struct scene scenes[] = {
     {"context-ask", ask_context, NULL},                  /* a callback that submits an operation */
     {"carried-switch", switch_context, prepare_carried}, /* the same where V8 carries the number */
     {"carried-ask", ask_context, NULL},
+    {"carried-operation", awaited_operation, NULL}, /* uv-operation-awaited where V8 carries the number */
     {"carried-microtasks", microtasks, NULL},
 };
 const size_t scene_count = ARRAY_SIZE(scenes);

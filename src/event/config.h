@@ -112,9 +112,10 @@ struct sonde_config {
     uint64_t own[SONDE_OWN_WORDS];
     /* The value that V8 carries over promises; all 0 where one of them is absent. */
     struct {
-        uint64_t get, set;     /* of a v8::Context (to V8 11), of a v8::Isolate (from 12 on) */
-        uint64_t of_context;   /* the former */
-        uint64_t execution_id; /* double node::AsyncHooksGetExecutionAsyncId(Isolate *) */
+        uint64_t get, set;        /* of a v8::Context (to V8 11), of a v8::Isolate (from 12 on) */
+        uint64_t of_context;      /* the former */
+        uint64_t execution_id;    /* double node::AsyncHooksGetExecutionAsyncId(Isolate *) */
+        uint64_t execution_field; /* where a node::Environment has a pointer to that number; 0: unknown */
     } carried;
 };
 

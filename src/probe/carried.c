@@ -16,6 +16,8 @@
 #include "probe/carried.h"
 
 enum { NONE = 1 };
+/* Outside microtasks V8 leaves the value as it was set; so often it is looked whether anybody else does. */
+enum { LOOK_ONE_OF = 64 };
 #define ANYBODYS UINT32_MAX /* several requests', or not known */
 
 /* v8::Value *Local: a pointer to a slot that holds a tagged value; small integers are in the upper half. */
@@ -34,8 +36,9 @@ static bool is_small_integer(uint64_t value)
     return !(value & UINT32_MAX);
 }
 
-static void set(const struct carried *v, uint64_t value)
+static void set(struct carried *v, uint64_t value)
 {
+    v->value = value;
     ((void (*)(void *, local))(uintptr_t)sonde_config.carried.set)(v->owner, &value);
 }
 
@@ -46,6 +49,19 @@ static uint64_t get(const struct carried *v)
     uint64_t value = *((local(*)(void *))(uintptr_t)sonde_config.carried.get)(v->owner);
     ((void (*)(void *))(uintptr_t)sonde_config.script.handle_scope_end)(handle_scope);
     return value;
+}
+
+/* The value that stands now. Asking V8 for it takes three calls. */
+static uint64_t standing(struct carried *v)
+{
+    return UNLIKELY(v->in_microtasks || ++v->looks % LOOK_ONE_OF == 0) ? get(v) : v->value;
+}
+
+/* Sets it, if it is not what it is to be already. */
+static void change(struct carried *v, uint64_t value)
+{
+    if (v->in_microtasks || v->value != value)
+        set(v, value);
 }
 
 bool carried_possible(bool *ret_later)
@@ -59,6 +75,7 @@ bool carried_start(struct carried *v, void *isolate, void *context, uint64_t und
     v->isolate = isolate;
     v->owner = sonde_config.carried.of_context ? context : isolate;
     v->value_nobody = undefined;
+    v->environment = NULL;
     v->ticks_are = ANYBODYS; /* those that wait now */
     v->fading = v->foreign = v->draining = v->in_microtasks = v->found = v->lost = 0;
     for (uint32_t i = 0; i < CARRIED_RESOURCES; i++)
@@ -82,6 +99,7 @@ void carried_again(struct carried *v)
 {
     v->ticks_are = ANYBODYS;
     v->draining = v->in_microtasks = 0;
+    set(v, v->value_nobody);
 }
 
 void carried_keep(struct carried *v, uint64_t async_id, uint32_t number)
@@ -107,7 +125,7 @@ void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_
         self->callback_count ? &self->callbacks[self->callback_count - 1] : NULL;
     if (!callback ||
         callback->self != self->context_scope) { /* one that is not kept: nobody would take it back */
-        set(v, small_integer(NONE));
+        change(v, small_integer(NONE));
         return;
     }
     if (keep)
@@ -117,7 +135,7 @@ void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_
     callback->async_id = async_id;
     callback->outer_value = v->value_nobody;
     if (self->callback_count > 1) {
-        callback->outer_value = get(v);
+        callback->outer_value = standing(v);
         if (!is_small_integer(callback->outer_value) && callback->outer_value != v->value_nobody) {
             v->foreign = 1;
             return;
@@ -126,7 +144,7 @@ void carried_scope(struct carried *v, struct probe_thread *self, uint64_t async_
     /* Timers and immediates come in a scope of no resource: each has its own request. */
     uint32_t whose = number ? number : async_id ? NONE : ANYBODYS;
     v->ticks_are = !v->ticks_are || v->ticks_are == whose ? whose : ANYBODYS;
-    set(v, whose == ANYBODYS ? v->value_nobody : small_integer(whose));
+    change(v, whose == ANYBODYS ? v->value_nobody : small_integer(whose));
 }
 
 void carried_closing(struct carried *v, struct probe_thread *self, const struct probe_callback *callback)
@@ -134,38 +152,38 @@ void carried_closing(struct carried *v, struct probe_thread *self, const struct 
     if (callback != self->callbacks)
         return;
     v->draining = 1;
-    set(v, v->ticks_are && v->ticks_are != ANYBODYS ? small_integer(v->ticks_are) : v->value_nobody);
+    change(v, v->ticks_are && v->ticks_are != ANYBODYS ? small_integer(v->ticks_are) : v->value_nobody);
 }
 
 void carried_closed(struct carried *v, const struct probe_callback *callback, bool outermost)
 {
     if (outermost) {
+        change(v, v->value_nobody);
         v->draining = v->in_microtasks = 0;
-        set(v, v->value_nobody);
         return;
     }
     /* Among ticks: those that it has made come before microtasks, too. */
     uint64_t value = callback->outer_value;
     if (v->draining && !v->in_microtasks && value != small_integer(v->ticks_are))
         value = v->value_nobody;
-    set(v, value);
+    change(v, value);
 }
 
 /* Node's execution id is what it must be, where no AsyncResource has been entered: the resource's of the
  * callback scope, and none in microtasks. Ticks have ids of their own. */
-static bool same_execution(const struct carried *v, const struct probe_thread *self)
+static bool same_execution(struct carried *v, const struct probe_thread *self)
 {
     uint32_t open = self->callback_count;
     if (v->in_microtasks && open == v->microtasks_outer)
-        return execution_async_id(v->isolate) == 0;
+        return execution_async_id(v) == 0;
     if (v->draining && open == 1)
         return true;
-    return open && execution_async_id(v->isolate) == self->callbacks[open - 1].async_id;
+    return open && execution_async_id(v) == self->callbacks[open - 1].async_id;
 }
 
 uint32_t carried_current(struct carried *v, const struct probe_thread *self, bool *ret_entered)
 {
-    uint64_t value = get(v);
+    uint64_t value = standing(v);
     *ret_entered = false;
     if (value == v->value_nobody)
         return 0;
@@ -180,7 +198,7 @@ uint32_t carried_current(struct carried *v, const struct probe_thread *self, boo
 
 void carried_drop(struct carried *v)
 {
-    set(v, v->value_nobody);
+    change(v, v->value_nobody);
 }
 
 /* int v8::internal::MicrotaskQueue::RunMicrotasks(Isolate *) */
@@ -191,20 +209,24 @@ HOT_HOOK(int, v8_microtasks, void *queue, void *isolate)
     microtasks_seen = true;
     if (!self)
         return sonde_orig_v8_microtasks(queue, isolate);
-    uint64_t outer = v->draining && !v->in_microtasks ? v->value_nobody : get(v);
+    uint64_t outer = v->draining && !v->in_microtasks ? v->value_nobody : standing(v);
     uint32_t was_in = v->in_microtasks, was_outer = v->microtasks_outer;
-    set(v, v->value_nobody);
+    change(v, v->value_nobody);
     v->ticks_are = v->draining ? 0 : ANYBODYS; /* they are yet to run */
     v->in_microtasks = 1;
     v->microtasks_outer = self->callback_count;
-    int result = sonde_orig_v8_microtasks(queue, isolate);
+    int run = sonde_orig_v8_microtasks(queue, isolate);
     if (carried_own() != v || probe_stale(self))
-        return result;
+        return run;
     v->in_microtasks = was_in;
     v->microtasks_outer = was_outer;
-    if (is_small_integer(outer) || outer == v->value_nobody)
+    if (UNLIKELY(!is_small_integer(outer) && outer != v->value_nobody))
+        return run;
+    if (run)
         set(v, outer);
-    return result;
+    else
+        change(v, outer); /* there were none: nothing has changed it */
+    return run;
 }
 
 /* node::errors::TriggerUncaughtException(Isolate *, Local<Value>, Local<Message>, bool): where the program

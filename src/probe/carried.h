@@ -15,6 +15,13 @@ struct carried {
         fading; /* the script's storage takes over what comes now: callbacks until this ends; 0 not at all */
     uint32_t foreign;      /* the value is somebody else's: it is not to be touched */
     uint64_t value_nobody; /* undefined, as V8 has it */
+    uint64_t value;        /* what was set last: what V8 has, but in microtasks */
+    uint32_t looks;        /* how often that was believed */
+    /* Node's environment, where the id of what runs stands (node_async.c); NULL: ask Node. And of how many
+     * ids in turn that was what Node said, and the last of them. */
+    const void *environment;
+    uint64_t agreed_id;
+    uint32_t agreed;
     void *isolate;
     void *owner;        /* what V8's two functions take: a handle of the main context, or the isolate */
     uint32_t ticks_are; /* whose code has run since ticks were last run: 0 nobody's yet, 1 no request's or
@@ -61,8 +68,17 @@ void carried_drop(struct carried *v);
 /* What a resource's callbacks serve: the newest with such an id. */
 void carried_keep(struct carried *v, uint64_t async_id, uint32_t number);
 
+/* The thread's node::Environment. */
+static inline void carried_environment(struct carried *v, const void *environment)
+{
+    if (LIKELY(v->environment == environment) || !sonde_config.carried.execution_field)
+        return;
+    v->environment = environment;
+    v->agreed = 0;
+}
+
 /* The id of the asynchronous resource whose code runs, as Node has it (node_async.c). */
-uint64_t execution_async_id(void *isolate);
+uint64_t execution_async_id(struct carried *v);
 
 /* This thread's; NULL when it carries none. */
 struct carried *carried_own(void);

@@ -687,21 +687,47 @@ static bool outlives_requests(const char *type, uint32_t length)
     return false;
 }
 
-void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t async_id)
+/* What becomes of a resource of that type. Looking through the table is done once for each: a string's hash
+ * and its length stand side by side in V8 (since 7.0), and the hash of one that is neither a number nor
+ * without a hash yet ends in 2. */
+enum lifetime { UNKNOWN, OF_REQUEST, OF_MANY };
+
+static enum lifetime lifetime_of(const uint64_t *type)
+{
+    enum { PLACES = 64, HASH = 8, LENGTH = 12, TAG = 1, LENGTH_MAX = 63, VERDICT = 56 };
+    static uint64_t known[PLACES];
+    uint64_t key = 0;
+    if (LIKELY(type && *type & TAG && sonde_config.v8.string_length == LENGTH - TAG))
+        __builtin_memcpy(&key, (const char *)*type + HASH - TAG, sizeof(key));
+    bool whole = (key & 3) == 2 && key >> 32 <= LENGTH_MAX;
+    uint64_t *place = &known[key >> 2 & (PLACES - 1)];
+    uint64_t found = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (LIKELY(whole && (found & ((1ull << VERDICT) - 1)) == key))
+        return (enum lifetime)(found >> VERDICT);
+    uint32_t length;
+    const char *text = v8_text(type, &length);
+    enum lifetime lifetime = !text ? UNKNOWN : outlives_requests(text, length) ? OF_MANY : OF_REQUEST;
+    if (whole && text)
+        __atomic_store_n(place, key | (uint64_t)lifetime << VERDICT, __ATOMIC_RELAXED);
+    return lifetime;
+}
+
+void context_resource(struct probe_thread *self, const void *environment, const uint64_t *type,
+                      uint64_t async_id)
 {
     struct context_cell *c = own;
     if (!c || !c->function || !self->callback_count || !c->cell[WANTED])
         return;
-    uint32_t length;
-    const char *text = v8_text(type, &length);
+    enum lifetime lifetime = lifetime_of(type);
     if (c->carried.on) {
-        bool short_lived = text && !outlives_requests(text, length), entered;
-        uint32_t number = short_lived ? carried_current(&c->carried, self, &entered) : 0;
+        bool entered;
+        carried_environment(&c->carried, environment);
+        uint32_t number = lifetime == OF_REQUEST ? carried_current(&c->carried, self, &entered) : 0;
         carried_keep(&c->carried, async_id, number && !entered ? number : 0);
         if (LIKELY(!c->carried.fading))
             return;
     }
-    if (text && outlives_requests(text, length) && context_current(self, -1) >= 2)
+    if (lifetime == OF_MANY && context_current(self, -1) >= 2)
         add_handle(c, async_id);
 }
 

@@ -28,7 +28,8 @@ HOT uint32_t context_current(struct probe_thread *self, int fd);
 
 /* A resource is created. Handles that outlive the request that made them pass its context on to whatever
  * they call back; such callbacks are to begin without one. */
-void context_resource(struct probe_thread *self, const uint64_t *type, uint64_t async_id);
+void context_resource(struct probe_thread *self, const void *environment, const uint64_t *type,
+                      uint64_t async_id);
 
 /* A garbage collection has ended: how many promises there were, where the script counts them. */
 void context_collected(struct probe_thread *self);

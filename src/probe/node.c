@@ -188,23 +188,25 @@ HOOK(void, uv_iou_submit, void *ring)
 }
 
 /* The functions a pool thread runs. Also called directly, on the caller's thread, by the synchronous API. */
-#define WORK_HOOK(name, address)                                                                          \
-    HOOK(void, name, void *work)                                                                          \
-    {                                                                                                     \
-        struct probe_thread *self = THREAD_WANTING(uv_run);                                               \
-        if (!self) {                                                                                      \
-            sonde_orig_##name(work);                                                                      \
-            return;                                                                                       \
-        }                                                                                                 \
-        const void *fs;                                                                                   \
-        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                        \
-        uint32_t depth = self->shared.depth;                                                              \
-        uint64_t start = span_open(self, SONDE_EVENT_uv_run, (uintptr_t)work, 0);                         \
-        sonde_orig_##name(work);                                                                          \
-        span_close(self, depth);                                                                          \
-        /* The loop learns of the completion only after this function, so the request is still there. */  \
-        int64_t result = fs ? READ(int64_t, fs, UV_FS_RESULT) : 0;                                        \
-        RECORD(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result, .kind = kind); \
+#define WORK_HOOK(name, address)                                                                         \
+    HOOK(void, name, void *work)                                                                         \
+    {                                                                                                    \
+        struct probe_thread *self = THREAD_WANTING(uv_run);                                              \
+        if (!self) {                                                                                     \
+            sonde_orig_##name(work);                                                                     \
+            return;                                                                                      \
+        }                                                                                                \
+        const void *fs;                                                                                  \
+        uint8_t kind = work_kind(work, sonde_config.address, &fs);                                       \
+        uint32_t depth = self->shared.depth;                                                             \
+        uint64_t start = span_open(self, SONDE_EVENT_uv_run, (uintptr_t)work, 0);                        \
+        sonde_orig_##name(work);                                                                         \
+        if (!span_close(self, depth))                                                                    \
+            return;                                                                                      \
+        /* The loop learns of the completion only after this function, so the request is still there. */ \
+        int64_t result = fs ? READ(int64_t, fs, UV_FS_RESULT) : 0;                                       \
+        RECORD_OWN(self, uv_run, start, ticks(), .request = (uintptr_t)work, .result = result,           \
+                   .kind = kind);                                                                        \
     }
 WORK_HOOK(uv_fs_work, uv_fs_work)
 WORK_HOOK(uv_queue_work, uv_queue_work)
@@ -254,10 +256,11 @@ static inline bool no_timer_is_due(const void *loop)
 HOT static void phase_end(struct probe_thread *self, uint8_t phase, int timeout_ms, uint32_t depth,
                           uint64_t start, uint64_t written)
 {
-    span_close(self, depth);
+    if (!span_close(self, depth))
+        return;
     uint64_t end = ticks();
     if (end - start > PHASE_MIN_TICKS || self->shared.written != written)
-        RECORD(self, uv_phase, start, end, .timeout_ms = timeout_ms, .phase = phase);
+        RECORD_OWN(self, uv_phase, start, end, .timeout_ms = timeout_ms, .phase = phase);
 }
 
 #define PHASE_HOOK(name, number, nothing)                                  \
@@ -319,12 +322,11 @@ HOT_HOOK(void, uv_io, void *loop, void *watcher, unsigned events)
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_uv_io, (uint64_t)fd, 0);
     sonde_orig_uv_io(loop, watcher, events);
-    span_close(self, depth);
-    if (!probe_stale(self)) {
-        self->stream_fd = outer_fd;
-        self->stream_generation = outer_generation;
-    }
-    RECORD(self, uv_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
+    if (!span_close(self, depth))
+        return;
+    self->stream_fd = outer_fd;
+    self->stream_generation = outer_generation;
+    RECORD_OWN(self, uv_io, start, ticks(), .generation = generation, .fd = fd, .events = events);
 }
 
 static uint64_t total(const struct buffer *buffers, unsigned count)

@@ -18,7 +18,7 @@ struct sonde_shared *probe_shared = &shared_page;
 struct probe_large probe_large;
 __thread struct probe_self probe_self;
 
-static struct probe_thread *make_thread(uint32_t ring_bytes)
+static inline struct probe_thread *make_thread(uint32_t ring_bytes)
 {
     char *memory = aligned_alloc(SONDE_PAGE, SONDE_PAGE + ring_bytes);
     assert_non_null(memory);

@@ -31,9 +31,9 @@ static void nothing(void *object, void *of)
 {
 }
 
-uint64_t execution_async_id(void *of)
+uint64_t execution_async_id(struct carried *of)
 {
-    assert_ptr_equal(of, &isolate);
+    assert_ptr_equal(of, &carried);
     return execution;
 }
 
@@ -255,8 +255,11 @@ static void somebody_elses_value(void **state)
 {
     open_scope(PARSER, 7, true);
     stands = OBJECT;
-    assert_int_equal(current(), 0);
+    uint32_t seen = 7;
+    for (int i = 0; i < 64 && !carried.foreign; i++) /* what stands is looked at now and then */
+        seen = current();
     assert_true(carried.foreign);
+    assert_int_equal(seen, 0);
     carried_stop(&carried);
     assert_int_equal(stands, OBJECT);
     thread->callback_count = 0;

@@ -136,6 +136,44 @@ static bool builds_snapshot(const struct proc *proc)
     return false;
 }
 
+#define EXECUTION_ID "_ZN4node29AsyncHooksGetExecutionAsyncIdEPN2v87IsolateE"
+
+/* Where an environment points at the id of what runs. The function finds the environment by way of V8, and
+ * then loads: mov rA, [environment + offset]; movsd xmm0, [rA]. 0: this build's reads otherwise. */
+static uint64_t find_execution_field(struct target *target)
+{
+    struct elf_symbol symbol;
+    const struct target_module *module;
+    size_t size = 0, at = 0;
+    if (target_find(target, EXECUTION_ID, NULL, &symbol, &module) < 0)
+        return 0;
+    const uint8_t *code = elf_bytes(module->elf, symbol.value, 1, &size);
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction in;
+    ZydisDecodedOperand op[ZYDIS_MAX_OPERAND_COUNT];
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    int64_t loaded[16] = {0}; /* by register: the offset that it was loaded from */
+    size = code ? MIN(size, symbol.size) : 0;
+    while (at < size && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, size - at, &in, op))) {
+        at += in.length;
+        unsigned to = (unsigned)(op[0].reg.value - ZYDIS_REGISTER_RAX);
+        unsigned base = (unsigned)(op[1].mem.base - ZYDIS_REGISTER_RAX);
+        if (in.mnemonic == ZYDIS_MNEMONIC_CALL)
+            memset(loaded, 0, sizeof(loaded));
+        if (in.operand_count_visible != 2 || op[0].type != ZYDIS_OPERAND_TYPE_REGISTER)
+            continue;
+        bool loads =
+            op[1].type == ZYDIS_OPERAND_TYPE_MEMORY && op[1].mem.index == ZYDIS_REGISTER_NONE && base < 16;
+        int64_t offset = loads ? op[1].mem.disp.value : 0;
+        if (to < 16)
+            loaded[to] = in.mnemonic == ZYDIS_MNEMONIC_MOV ? offset : 0;
+        else if (loads && !offset && loaded[base] > 0 && loaded[base] < 1 << 16 && loaded[base] % 8 == 0 &&
+                 (in.mnemonic == ZYDIS_MNEMONIC_MOVSD || in.mnemonic == ZYDIS_MNEMONIC_VMOVSD))
+            return (uint64_t)loaded[base];
+    }
+    return 0;
+}
+
 /* V8's functions for the value that it carries over promises: from V8 13 on Node itself uses it. */
 static void find_carried(struct target *target, struct sonde_config *config)
 {
@@ -145,7 +183,7 @@ static void find_carried(struct target *target, struct sonde_config *config)
                       "_ZN2v87Isolate36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"},
                      {"_ZNK2v87Context36GetContinuationPreservedEmbedderDataEv",
                       "_ZN2v87Context36SetContinuationPreservedEmbedderDataENS_5LocalINS_5ValueEEE"}};
-    uint64_t execution_id = target_address(target, "_ZN4node29AsyncHooksGetExecutionAsyncIdEPN2v87IsolateE");
+    uint64_t execution_id = target_address(target, EXECUTION_ID);
     if (!execution_id || !target->versions[NODE_V8] || target->versions[NODE_V8] >= V8_13_0)
         return;
     for (size_t i = 0; i < ARRAY_SIZE(FUNCTIONS) && !config->carried.set; i++) {
@@ -156,6 +194,7 @@ static void find_carried(struct target *target, struct sonde_config *config)
             config->carried.set = set;
             config->carried.of_context = i == 1;
             config->carried.execution_id = execution_id;
+            config->carried.execution_field = find_execution_field(target);
         }
     }
 }
