@@ -7,7 +7,7 @@
 //   stop=2000     attaching to and detaching from a program with N threads: the longest gap that its serving thread saw, and the
 //                 others, beside a bare interrupt and continue of the same threads, in turns
 //   churn=1000    N short Node runs, one after the other, under one recording: sonde's memory and descriptors
-//   prefork=150   a server that makes 50 children a second, for N seconds: the same, and who is accounted for
+//   prefork=150   a server that makes 50 children a second, for N seconds: the same, and who is accounted for; pieces add up
 //   liars=20      a traced program that makes a child every 2 ms for N seconds, under the names of Node and Redis: the same
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
 //   all=100       attaching to N programs of 10 threads, and detaching from all
@@ -120,7 +120,7 @@ async function node(count, ...options) {
     await pause(5000);
     const result = { ...await cost(recording.pid, 10), ...held(recording.pid) };
     await ended(recording);
-    return { processes: manifest(trace).processes.length, untraced: manifest(trace).untraced.length, ...result };
+    return { processes: manifest(trace).processes.length, untraced: manifest(trace).untraced_count, ...result };
 }
 
 async function threads(count) {
@@ -184,7 +184,7 @@ async function churn(count) {
     const cpu_s = cpuTime(recording.pid) / 1e9;
     recording.stdin.end('\n');
     await recording.ended;
-    return { runs: count, accounted: traced(trace) + manifest(trace).untraced.length, cpu_s, seen };
+    return { runs: count, accounted: traced(trace) + manifest(trace).untraced_count, cpu_s, seen };
 }
 
 // What sonde holds ten times while a recording goes on for some seconds.
@@ -198,8 +198,25 @@ async function watched(recording, seconds, seen = []) {
 
 async function births(trace, recording, seconds) {
     const seen = await watched(recording, seconds), cpu_s = recording.over ? null : cpuTime(recording.pid) / 1e9;
-    const status = await recording.ended, { processes, untraced, losses } = manifest(trace);
-    return { status, births: Number(/^(\d+)$/m.exec(recording.said)?.[1]), traced: processes.length - 1, untraced: untraced.length, lost: losses.reduce((sum, l) => sum + l.count, 0), cpu_s, seen };
+    const status = await recording.ended, { processes, untraced, untraced_count: left, losses } = manifest(trace), { size } = fs.statSync(path.join(trace, 'manifest.json'));
+    const born = Number(/^(\d+)$/m.exec(recording.said)?.[1]), reasons = {};
+    for (const line of untraced) {
+        const [, , more, why] = /^(?:.* \((\d+)\)|(\d+) more): (.*)$/.exec(line);
+        reasons[why] = (reasons[why] ?? 0) + Number(more ?? 1);
+    }
+    return { status, births: born, traced: processes.length - 1, untraced: left, unaccounted: born - (processes.length - 1) - left, reasons, lost: losses.reduce((sum, l) => sum + l.count, 0), cpu_s, manifest_kb: Math.round(size / 1024), seen };
+}
+
+// What all lines of a part in the results add up to: an hour may be measured in pieces.
+function soFar(part) {
+    const total = { pieces: 0, seconds: 0, births: 0, traced: 0, untraced: 0, unaccounted: 0, lost: 0 };
+    for (const line of fs.readFileSync(results, 'utf8').split('\n').filter(Boolean).map((text) => JSON.parse(text))) {
+        if (line.part !== part || line.unaccounted === undefined) continue;
+        total.pieces++;
+        total.seconds += line.size;
+        for (const name of ['births', 'traced', 'untraced', 'unaccounted', 'lost']) total[name] += line[name];
+    }
+    return total;
 }
 
 const prefork = (seconds) => births(path.join(work, 'prefork'), record(path.join(work, 'prefork'), load, 'prefork', 50, seconds), seconds);
@@ -243,6 +260,7 @@ try {
         const result = { commit, time: new Date().toISOString(), part: name, size: Number(size ?? usual), cpus: os.cpus().length, load: Number(os.loadavg()[0].toFixed(1)), ...await measure(Number(size ?? usual)) };
         fs.appendFileSync(results, `${JSON.stringify(result)}\n`);
         console.log(JSON.stringify(result, null, 1));
+        if (result.unaccounted !== undefined) console.log(`in all: ${JSON.stringify(soFar(name))}`);
     }
 } finally {
     for (const child of children) killAll(child);

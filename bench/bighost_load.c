@@ -9,8 +9,9 @@
  *                                          line before, ns, and the longest of any other thread beyond its
  *                                          pause
  *   bighost_load prefork RATE SECONDS      forks as many children a second; each calls 10 times and ends
- * after half a second; prints how many there were bighost_load liars SECONDS             forks a child every
- * 2 ms that executes sleep(1) for 20 ms, under the name of a Redis or a Node; prints how many there were
+ *                                          after half a second; prints how many there were
+ *   bighost_load liars SECONDS             forks a child every 2 ms that executes sleep(1) for 20 ms, under
+ *                                          the name of a Redis or a Node; prints how many there were
  *   bighost_load hold PID                  a bare stop of all threads: seizes them, interrupts them, waits
  *                                          for all and lets go; prints how long they were held, ns */
 /* SPDX-License-Identifier: Apache-2.0 */

@@ -60,6 +60,11 @@ int target_open(struct proc *proc, struct target_cache *cache, struct target **r
 void target_free(struct target *target);
 DEFINE_FREEP(struct target, target_free)
 
+/* What was found out about a program holds for a process that it has forked, as long as that executes the
+ * same program: no file is opened again (inherit.c). proc is shared, memory (its /proc/PID/mem) taken on
+ * success; NULL and -1: only what is known is kept, for children to come. -ENOMEM. */
+int target_inherit(const struct target *parent, struct proc *proc, int memory, struct target **ret_target);
+
 /* A symbol in any module: its address in the process, and which module. -ENOENT. */
 int target_find(struct target *target, const char *symbol, uint64_t *ret_address,
                 struct elf_symbol *ret_symbol, const struct target_module **ret_module);

@@ -371,7 +371,7 @@ static int patch_running(const struct session *session, struct target *target,
 static int keep(struct target *target, struct patch_set *patches, const struct prepared *prepared,
                 struct stops *stops, struct program **ret_program)
 {
-    int r = program_new(target, patches, prepared->rings, prepared->attached.live, ret_program);
+    int r = program_new(target, patches, prepared->rings, prepared->attached.live, NULL, ret_program);
     if (r < 0)
         (void)change_program(
             &(struct change){.target = target, .set = patches, .make = take_out, .stops = stops});

@@ -71,6 +71,7 @@ static int keep_losses(struct ended *ended, const struct program *program)
 static void parent_done(struct ended_parent *parent)
 {
     free(parent->exe);
+    target_free(parent->target);
     array_done(&parent->patches);
 }
 
@@ -81,7 +82,8 @@ static void keep_parent(struct ended *ended, const struct program *program)
     *parent = (struct ended_parent){.rings = ring_memory_inode(program->rings), .exe = strdup(program->exe)};
     array_foreach (&program->patches.patches, p)
         (void)array_add(&parent->patches, *p);
-    if (!parent->exe || parent->patches.count != program->patches.patches.count) {
+    if (!parent->exe || parent->patches.count != program->patches.patches.count ||
+        (program->target && target_inherit(program->target, NULL, -1, &parent->target) < 0)) {
         parent_done(parent);
         *parent = (struct ended_parent){0};
     }

@@ -28,6 +28,7 @@ struct ended_loss {
 struct ended_parent {
     uint64_t rings; /* ring_memory_inode() */
     char *exe;
+    struct target *target; /* what is known of it, without the process */
     ARRAY(struct patch) patches;
 };
 

@@ -72,8 +72,11 @@ static void try_to_attach(struct session *session, struct newcomer *newcomer, ui
     }
     bool again = (r == -ETIMEDOUT || r == -EAGAIN || r == -EBUSY) && ++newcomer->tries < TRIES;
     newcomer->settled = !again;
-    if (!again && r < 0 && r != -ENOTSUP && r != -EALREADY && r != -ESRCH)
-        session_remember_untraced(session, proc, &problem);
+    if (!again && r < 0 && r != -ENOTSUP && r != -EALREADY && r != -ESRCH) {
+        char name[PROC_NAME_BYTES];
+        proc_read_name(proc, name);
+        session_remember_untraced(session, name, proc->pid, problem.what);
+    }
 }
 
 static void meet(struct session *session, struct newcomer *newcomer, uint64_t now_ns)

@@ -42,6 +42,13 @@ static void describe(struct program *program, const struct target *target)
     proc_make_printable(program->exe);
 }
 
+static void describe_like(struct program *program, const struct program *like)
+{
+    program->name = strdup(like->name);
+    program->command = strdup(like->command);
+    program->exe = strdup(like->exe);
+}
+
 uint64_t program_stack_of(const struct proc *proc)
 {
     struct proc_stat stat;
@@ -79,7 +86,7 @@ int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem 
 }
 
 int program_new(struct target *target, struct patch_set *patches, struct ring_memory *rings,
-                uint64_t live_address, struct program **ret_program)
+                uint64_t live_address, const struct program *like, struct program **ret_program)
 {
     struct program *program = calloc(1, sizeof(*program));
     if (!program)
@@ -88,7 +95,10 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     program->proc = proc_ref(target->proc);
     program->pid = target->pid;
     program->runtime = target->kind ? target->kind->runtime : SONDE_runtime_other;
-    describe(program, target);
+    if (like)
+        describe_like(program, like);
+    else
+        describe(program, target);
     if (!program->name || !program->command || !program->exe) {
         program_free(program);
         return -ENOMEM;

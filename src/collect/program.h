@@ -108,9 +108,10 @@ struct program {
 /* The memory for the rings of process pid, to be handed to it. */
 int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem);
 
-/* Describes the process. The program takes target, patches and rings, which the process has mapped. */
+/* Describes the process, or calls it by the names of the program that it is like (may be NULL). The program
+ * takes target, patches and rings, which the process has mapped. */
 int program_new(struct target *target, struct patch_set *patches, struct ring_memory *rings,
-                uint64_t live_address, struct program **ret_program);
+                uint64_t live_address, const struct program *like, struct program **ret_program);
 void program_free(struct program *program);
 
 /* Where the stack of a process begins, which no two programs share; 0 when that cannot be read. */

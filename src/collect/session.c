@@ -60,7 +60,7 @@ static int listen_for_probes(struct session *session, struct problem *problem)
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", session->socket_path);
     session->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (session->listener < 0 || bind(session->listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-        listen(session->listener, 128) < 0)
+        listen(session->listener, SOMAXCONN) < 0)
         return problem_set(problem, -errno, "%s: cannot listen: %s", session->socket_path, strerror(errno));
     return 0;
 }
@@ -82,8 +82,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (!session)
         return -ENOMEM;
     session->options = *options;
-    session->listener = session->child_pidfd = session->news = session->audit.file = session->audit.socket =
-        -1;
+    session->listener = session->child_pidfd = session->news = session->spare = session->audit.file =
+        session->audit.socket = -1;
     session->idle_us = IDLE_MAX_US;
     if (!session->options.stall_ns)
         session->options.stall_ns = 20 * NS_PER_MS;
@@ -103,6 +103,7 @@ int session_new(const struct session_options *options, struct session **ret_sess
     r = ctf_writer_create(options->folder, &session->writer, problem);
     if (r < 0)
         return r;
+    session->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     r = listen_for_probes(session, problem);
     if (r >= 0)
         r = session_news_begin(session);
@@ -140,9 +141,7 @@ void session_free(struct session *session)
     array_done(&session->programs);
     ended_done(&session->ended);
     target_cache_done(&session->files);
-    array_foreach (&session->untraced, u)
-        free(*u);
-    array_done(&session->untraced);
+    untraced_done(&session->untraced);
     array_foreach (&session->newcomers, n)
         proc_unref(n->proc);
     array_done(&session->newcomers);
@@ -157,6 +156,8 @@ void session_free(struct session *session)
         close(session->news);
     if (session->listener >= 0)
         close(session->listener);
+    if (session->spare >= 0)
+        close(session->spare);
     if (session->child_pidfd >= 0)
         close(session->child_pidfd);
     if (session->socket_path[0])
@@ -481,6 +482,7 @@ int session_finish(struct session *session, struct problem *problem)
         if (!gone)
             (*p)->ended_ns = 0;
     }
+    session_dismiss(session); /* who came meanwhile */
     session_kernel_finish(session);
     flush_all(session);
     ctf_stream_free(session->own);

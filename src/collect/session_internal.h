@@ -17,6 +17,8 @@
 #include "collect/program.h"
 #include "collect/session.h"
 #include "collect/stall.h"
+#include "collect/untraced.h"
+#include "event/config.h"
 
 /* A descendant of a program that was attached to (later.c). */
 struct newcomer {
@@ -33,8 +35,11 @@ struct newcomer {
 /* A process whose probe has connected, and waits for its turn (welcome.c). */
 struct guest {
     int socket;
-    struct proc *proc;
+    pid_t pid;
+    struct proc *proc; /* NULL: it had ended before we took it in */
+    char name[PROC_NAME_BYTES];
     uint64_t since_ns, told_ns; /* that it waits: when it came, when it was last told to go on waiting */
+    struct sonde_message hello; /* verb 0: it has not said it yet */
 };
 
 /* Families of events: the kernel's, then the probes'. */
@@ -52,6 +57,7 @@ struct session {
     char *probe_path;
     char socket_folder[64], socket_path[96];
     int listener, child_pidfd;
+    int spare; /* a descriptor to have when there are no more: for who knocks then (welcome.c) */
     struct audit audit;
     int news;                  /* epoll: the listener, the command, the programs */
     struct rlimit descriptors; /* the limit we were given */
@@ -91,7 +97,7 @@ struct session {
     ARRAY(struct guest) guests; /* in the order in which they came */
     ARRAY(struct newcomer) newcomers;
     uint64_t followed_ns;
-    ARRAY(char *) untraced; /* programs that were met but not traced, with the reason */
+    struct untraced untraced; /* programs that came and were not traced */
     uint64_t started_ns, flushed_ns, tended_ns, manifest_ns;
     uint64_t manifest_took_ns; /* of a CPU, the last one: with thousands of processes it is much */
     bool manifest_wanted;      /* it lacks somebody */
@@ -104,7 +110,9 @@ struct session {
 
 /* A program, of before maybe, that a process was forked from; borrowed. */
 struct session_parent {
+    const struct program *program; /* NULL: it has ended */
     const char *exe;
+    const struct target *target;
     const struct patch *patches;
     size_t patch_count;
 };
@@ -118,10 +126,10 @@ void session_note(struct session *session, const char *format, ...) _printf_(2, 
 /* Probes have connected: they wait for their turn. */
 void session_welcome(struct session *session);
 
-/* The next of them has its turn: patches its program and adds it, or tells it to leave. */
+/* The next of them have their turns: each program is patched and added, or told to leave. */
 void session_admit(struct session *session, uint64_t now_ns);
 
-/* They will have no turn. */
+/* Those that have come have no turn any more. */
 void session_dismiss(struct session *session);
 
 /* A program is traced from now on. */
@@ -193,9 +201,8 @@ void session_end_program(struct session *session, struct program *program, bool 
 /* Says that a program's probe has no shared memory, and how to mend it; error, a negative errno. */
 int session_no_memory(pid_t pid, int error, struct problem *problem);
 
-/* A program runs untraced: said, and written to the manifest. */
-void session_remember_untraced(struct session *session, const struct proc *proc,
-                               const struct problem *problem);
+/* A program runs untraced, or has ended so: said, and written to the manifest. */
+void session_remember_untraced(struct session *session, const char *name, pid_t pid, const char *why);
 
 /* Is there a daemon that the command has left behind? (daemon.c) */
 bool session_outlived(struct session *session, uint64_t now_ns);

@@ -9,11 +9,13 @@
 #include "collect/session_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,14 +24,14 @@
 
 enum {
     ANSWER_MS = 2000,
-    GUESTS_MAX = 1024, /* of whom we hold descriptors; others wait in the listener's queue */
-    STILL_THERE_MS = 1000
+    STILL_THERE_MS = 1000,
+    TURNS_MS = 2 /* at a time; the rings are drained between */
 };
 
-static int receive_hello(const struct guest *guest, struct sonde_message *ret_hello)
+static int receive_hello(int socket, struct sonde_message *ret_hello)
 {
     struct sonde_message hello;
-    ssize_t n = recv(guest->socket, &hello, sizeof(hello), MSG_DONTWAIT);
+    ssize_t n = recv(socket, &hello, sizeof(hello), MSG_DONTWAIT);
     if (n < 0)
         return -errno;
     if (n != sizeof(hello) || (hello.verb != SONDE_HELLO && hello.verb != SONDE_FORKED))
@@ -101,8 +103,8 @@ void session_tell_start(struct session *session, struct program *program)
     session_kernel_follow(session, program);
 }
 
-static int patch(struct session *session, struct guest *guest, const struct sonde_message *hello,
-                 struct target *target, struct patch_set *ret_patches, struct problem *problem)
+static int patch(struct session *session, struct guest *guest, struct target *target,
+                 struct patch_set *ret_patches, struct problem *problem)
 {
     struct target_module probe = {0};
     int r = inject_find_probe(target, session->probe_path, &probe, problem);
@@ -113,7 +115,7 @@ static int patch(struct session *session, struct guest *guest, const struct sond
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     r = owner_claim(target, &probe, true, problem);
     if (r >= 0) {
-        r = target_write(target, hello->a, &config, sizeof(config));
+        r = target_write(target, guest->hello.a, &config, sizeof(config));
         if (r >= 0)
             r = patch_plan(target, &probe, map_in_guest, guest, ret_patches, problem);
         if (r >= 0)
@@ -123,18 +125,6 @@ static int patch(struct session *session, struct guest *guest, const struct sond
     }
     elf_free(probe.elf);
     return r;
-}
-
-/* A forked child has the patches, the settings and the trampolines of its parent, which may be gone. */
-static int inherit(const struct session *session, const struct target *target, struct patch_set *ret_patches)
-{
-    struct session_parent parent;
-    if (!session_find_parent(session, target->proc, &parent))
-        return -ESRCH;
-    for (size_t i = 0; i < parent.patch_count; i++)
-        if (array_add(&ret_patches->patches, parent.patches[i]) < 0)
-            return -ENOMEM;
-    return 0;
 }
 
 bool session_find_parent(const struct session *session, const struct proc *proc,
@@ -147,50 +137,92 @@ bool session_find_parent(const struct session *session, const struct proc *proc,
         const struct program *program = session->programs.at[i];
         for (size_t k = 0; k < count; k++)
             if (program->pid != proc->pid && ring_memory_inode(program->rings) == rings[k]) {
-                *ret_parent = (struct session_parent){program->exe, program->patches.patches.at,
-                                                      program->patches.patches.count};
+                *ret_parent =
+                    (struct session_parent){program, program->exe, program->target,
+                                            program->patches.patches.at, program->patches.patches.count};
                 return true;
             }
     }
     const struct ended_parent *parent = ended_parent_of(&session->ended, rings, count);
     if (parent)
-        *ret_parent = (struct session_parent){parent->exe, parent->patches.at, parent->patches.count};
+        *ret_parent = (struct session_parent){NULL, parent->exe, parent->target, parent->patches.at,
+                                              parent->patches.count};
     return parent;
 }
 
-/* Everything between hello and go. */
-static int admit(struct session *session, struct guest *guest, const struct sonde_message *hello,
-                 struct problem *problem)
+/* What is done to a guest's program. */
+struct welcome {
+    struct target *target;
+    struct patch_set patches;
+    const struct program *like; /* whose worker it is */
+};
+
+/* A worker is called what its server is called. A daemon has left its parent's session, and is looked at
+ * anew: by now it listens maybe. */
+static const struct program *server_of(const struct session_parent *parent, pid_t worker)
 {
-    _cleanup_(target_freep) struct target *target = NULL;
-    int r = target_open(guest->proc, &session->files, &target, problem);
+    return parent->program && getsid(worker) == getsid(parent->program->pid) ? parent->program : NULL;
+}
+
+/* A forked child has the patches, the settings and the trampolines of its parent, which may be gone. Its
+ * memory is opened first: whoever executes another program later is out of our reach, and who has done so by
+ * now has no rings of a parent's. */
+static int inherit(const struct session *session, struct proc *proc, struct welcome *welcome,
+                   struct problem *problem)
+{
+    struct session_parent parent;
+    _cleanup_(file_closep) int memory = proc_file_open(proc, "mem", O_RDWR);
+    if (memory < 0)
+        return problem_set(problem, memory, "its memory cannot be written: %s", strerror(-memory));
+    if (!session_find_parent(session, proc, &parent))
+        return problem_set(problem, -ESRCH, "it is not known whose child it is");
+    int r = array_reserve(&welcome->patches.patches, parent.patch_count);
+    for (size_t i = 0; r >= 0 && i < parent.patch_count; i++)
+        r = array_add(&welcome->patches.patches, parent.patches[i]);
+    if (r >= 0)
+        r = target_inherit(parent.target, proc, memory, &welcome->target);
     if (r < 0)
         return r;
-    if (!target->kind)
-        return -ENOTSUP;
-    struct patch_set patches = {0};
+    memory = -1;
+    welcome->like = server_of(&parent, proc->pid);
+    return 0;
+}
+
+static int look_at(struct session *session, const struct guest *guest, struct welcome *welcome,
+                   struct problem *problem)
+{
+    if (guest->hello.verb == SONDE_FORKED)
+        return inherit(session, guest->proc, welcome, problem);
+    int r = target_open(guest->proc, &session->files, &welcome->target, problem);
+    return r >= 0 && !welcome->target->kind ? -ENOTSUP : r;
+}
+
+/* Everything between hello and go. */
+static int admit(struct session *session, struct guest *guest, struct problem *problem)
+{
+    struct welcome welcome = {0};
     struct ring_memory *rings = NULL;
-    r = program_rings_new(guest->proc->pid, &rings, problem);
+    struct program *program = NULL;
+    const bool forked = guest->hello.verb == SONDE_FORKED;
+    int r = look_at(session, guest, &welcome, problem);
+    if (r >= 0)
+        r = program_rings_new(guest->pid, &rings, problem);
     if (r >= 0)
         r = hand_rings_over(guest, rings, problem);
-    if (r >= 0)
-        r = hello->verb == SONDE_FORKED ? inherit(session, target, &patches)
-                                        : patch(session, guest, hello, target, &patches, problem);
+    if (r >= 0 && !forked)
+        r = patch(session, guest, welcome.target, &welcome.patches, problem);
+    if (r >= 0) {
+        r = program_new(welcome.target, &welcome.patches, rings, guest->hello.b, welcome.like, &program);
+        if (r < 0)
+            patch_remove(welcome.target, &welcome.patches);
+    }
     if (r < 0) {
         ring_memory_free(rings);
-        patch_set_done(&patches);
+        patch_set_done(&welcome.patches);
+        target_free(welcome.target);
         return r;
     }
-    struct program *program;
-    r = program_new(target, &patches, rings, hello->b, &program);
-    if (r < 0) {
-        ring_memory_free(rings);
-        patch_remove(target, &patches);
-        patch_set_done(&patches);
-        return r;
-    }
-    target = NULL;
-    program->forked = hello->verb == SONDE_FORKED;
+    program->forked = forked;
     r = session_add_program(session, program);
     if (r < 0) {
         program_free(program);
@@ -206,18 +238,37 @@ int session_no_memory(pid_t pid, int error, struct problem *problem)
                        strerror(-error));
 }
 
-void session_remember_untraced(struct session *session, const struct proc *proc,
-                               const struct problem *problem)
+/* ---- who is not traced ---- */
+
+/* Reasons that many may share: they bear no number. */
+static const char ENDED[] = "it ended before its turn came";
+static const char GAVE_UP[] = "it waited too long for sonde, which had others before it";
+static const char TOO_MANY[] = "too many others waited for sonde already";
+static const char NO_DESCRIPTORS[] = "sonde has no more descriptors (LimitNOFILE=, ulimit -n)";
+static const char AT_THE_END[] = "sonde was about to end when it came";
+static const char STOPPED[] = "tracing had stopped by then, to stay within the budget";
+
+void session_remember_untraced(struct session *session, const char *name, pid_t pid, const char *why)
 {
-    char name[PROC_NAME_BYTES], *line = NULL;
-    proc_read_name(proc, name);
-    if (!name[0])
-        snprintf(name, sizeof(name), "?");
-    if (asprintf(&line, "%s (%d): %s", name, proc->pid, problem->what) > 0 &&
-        array_add(&session->untraced, line) < 0)
-        free(line);
-    session_note(session, "%s (%d) runs untraced: %s", name, proc->pid, problem->what);
+    enum { NOTED = 3 };
+    int alike = untraced_add(&session->untraced, name[0] ? name : "?", pid, why);
+    session->manifest_wanted = true;
+    if (why == ENDED || alike > NOTED) /* the manifest has all of them */
+        return;
+    session_note(session, "%s (%d) runs untraced: %s%s", name[0] ? name : "?", pid, why,
+                 alike == NOTED ? " (and so may more: see the report)" : "");
 }
+
+/* Tells it to go on without us, and remembers it. Only probes say hello; others are nobody's business. */
+static void turn_away(struct session *session, const struct guest *guest, const char *why)
+{
+    bool has_ended = !guest->proc || proc_has_ended(guest->proc); /* before it goes on, and ends maybe */
+    (void)send_verb(guest, SONDE_LEAVE);
+    if (guest->hello.verb)
+        session_remember_untraced(session, guest->name, guest->pid, has_ended ? ENDED : why);
+}
+
+/* ---- turns ---- */
 
 static void guest_done(struct guest *guest)
 {
@@ -225,72 +276,179 @@ static void guest_done(struct guest *guest)
     proc_unref(guest->proc);
 }
 
-void session_welcome(struct session *session)
+/* It is told to leave with the one descriptor that is kept for that. */
+static bool turn_away_without_descriptors(struct session *session)
 {
-    while (session->guests.count < GUESTS_MAX) {
-        struct ucred credentials;
-        socklen_t size = sizeof(credentials);
-        uint64_t now_ns = clock_monotonic_ns();
-        struct guest guest = {accept4(session->listener, NULL, NULL, SOCK_CLOEXEC), NULL, now_ns, now_ns};
-        if (guest.socket < 0)
-            return;
-        if (getsockopt(guest.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0 ||
-            proc_open(credentials.pid, &guest.proc) < 0 || array_add(&session->guests, guest) < 0)
-            guest_done(&guest);
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    if (session->spare < 0)
+        return false;
+    close(session->spare);
+    struct guest guest = {.socket = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC)};
+    if (guest.socket >= 0) {
+        (void)send_verb(&guest, SONDE_LEAVE);
+        if (getsockopt(guest.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0)
+            session_remember_untraced(session, "", credentials.pid, NO_DESCRIPTORS);
+        close(guest.socket);
     }
+    session->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return guest.socket >= 0;
 }
 
-/* Whether it has had its turn: a probe says hello as soon as it has connected, others may say nothing. */
-static bool have_turn(struct session *session, struct guest *guest, uint64_t now_ns)
+/* Who can be told nothing more: it has ended, or waits no longer. */
+static bool has_left(const struct guest *guest)
 {
-    struct sonde_message hello = {0};
-    struct problem problem = {0};
-    int r = receive_hello(guest, &hello);
-    if (r == -EAGAIN)
-        return now_ns - guest->since_ns > ANSWER_MS * NS_PER_MS;
-    if (r < 0)
-        return true;
-    if (session->stopped) {
-        (void)send_verb(guest, SONDE_LEAVE);
+    char byte;
+    ssize_t n = recv(guest->socket, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* Takes in who knocks next. False: nobody. */
+static bool take_in(struct session *session)
+{
+    struct ucred credentials;
+    socklen_t size = sizeof(credentials);
+    struct guest guest = {.socket = accept4(session->listener, NULL, NULL, SOCK_CLOEXEC)};
+    if (guest.socket < 0)
+        return (errno == EMFILE || errno == ENFILE) && turn_away_without_descriptors(session);
+    guest.since_ns = guest.told_ns = clock_monotonic_ns();
+    if (getsockopt(guest.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0) {
+        close(guest.socket);
         return true;
     }
-    r = admit(session, guest, &hello, &problem);
-    (void)send_verb(guest, r == 0 ? SONDE_GO : SONDE_LEAVE);
-    /* A program that uses libuv but is not Node, or one that has ended by now, is passed over without a note.
-     */
-    if (r < 0 && r != -ENOTSUP && !proc_has_ended(guest->proc))
-        session_remember_untraced(session, guest->proc, &problem);
-    session->manifest_wanted = true;
+    guest.pid = credentials.pid;
+    int r = proc_open(guest.pid, &guest.proc);
+    if (r >= 0)
+        proc_read_name(guest.proc, guest.name);
+    if (r < 0 || array_add(&session->guests, guest) < 0) {
+        (void)receive_hello(guest.socket, &guest.hello);
+        turn_away(session, &guest, NO_DESCRIPTORS);
+        guest_done(&guest);
+    }
     return true;
+}
+
+void session_welcome(struct session *session)
+{
+    while (take_in(session))
+        ;
+}
+
+static void remove_guest(struct session *session, struct guest *guest)
+{
+    guest_done(guest);
+    memmove(guest, guest + 1,
+            (size_t)(session->guests.at + session->guests.count - guest - 1) * sizeof(*guest));
+    session->guests.count--;
+}
+
+/* How many wait. */
+struct crowd {
+    size_t silent, new, forked;
+};
+
+/* Whether the guest stays: a probe says hello as soon as it has connected, others may say nothing. Nobody
+ * waits behind very many: a new program's start is put off until its turn comes, a forked child stands still
+ * amid its work. */
+static bool stays(struct session *session, struct guest *guest, const struct crowd *before, uint64_t now_ns)
+{
+    enum { MAX_OF_A_KIND = 256, FORKED_MAX = 64 };
+    if (!guest->hello.verb) {
+        int r = receive_hello(guest->socket, &guest->hello);
+        if (r == -EAGAIN)
+            return now_ns - guest->since_ns <= ANSWER_MS * NS_PER_MS && before->silent < MAX_OF_A_KIND;
+        if (r < 0)
+            return false;
+    }
+    if (session->stopped)
+        turn_away(session, guest, STOPPED);
+    else if (guest->hello.verb == SONDE_FORKED ? before->forked >= FORKED_MAX : before->new >= MAX_OF_A_KIND)
+        turn_away(session, guest, TOO_MANY);
+    else
+        return true;
+    return false;
+}
+
+/* Hears what they say; who does not stay is gone. */
+static void hear(struct session *session, uint64_t now_ns)
+{
+    struct crowd crowd = {0};
+    size_t kept = 0;
+    array_foreach (&session->guests, guest) {
+        if (!stays(session, guest, &crowd, now_ns)) {
+            guest_done(guest);
+            continue;
+        }
+        crowd.silent += !guest->hello.verb;
+        crowd.new += guest->hello.verb == SONDE_HELLO;
+        crowd.forked += guest->hello.verb == SONDE_FORKED;
+        session->guests.at[kept++] = *guest;
+    }
+    session->guests.count = kept;
+}
+
+static void give_turn(struct session *session, struct guest *guest)
+{
+    struct problem problem = {0};
+    if (has_left(guest)) {
+        turn_away(session, guest, GAVE_UP);
+    } else {
+        int r = admit(session, guest, &problem);
+        if (r == -ENOTSUP) /* it uses libuv, but is not Node: passed over without a note */
+            (void)send_verb(guest, SONDE_LEAVE);
+        else if (r < 0)
+            turn_away(session, guest, problem.what[0] ? problem.what : strerror(-r));
+        else
+            (void)send_verb(guest, SONDE_GO);
+    }
+    session->manifest_wanted = true;
+    remove_guest(session, guest);
+}
+
+/* NULL: nobody is next. */
+static struct guest *next_guest(struct session *session, bool forked)
+{
+    array_foreach (&session->guests, guest)
+        if (guest->hello.verb == SONDE_FORKED || (guest->hello.verb && !forked))
+            return guest;
+    return NULL;
+}
+
+/* CPU time: while others have the CPU, their rings fill no slower for our doing less. */
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
 void session_admit(struct session *session, uint64_t now_ns)
 {
     const struct sonde_message wait = {.verb = SONDE_WAIT};
-    size_t turn = 0;
-    while (turn < session->guests.count && !have_turn(session, &session->guests.at[turn], now_ns))
-        turn++;
-    if (turn < session->guests.count) {
-        guest_done(&session->guests.at[turn]);
-        session->guests.count--;
-        memmove(&session->guests.at[turn], &session->guests.at[turn + 1],
-                (session->guests.count - turn) * sizeof(struct guest));
+    const uint64_t end_ns = own_cpu_ns() + TURNS_MS * NS_PER_MS;
+    hear(session, now_ns);
+    /* Who has waited longest; then forked children, with whom it takes a fraction of a millisecond. */
+    struct guest *guest = next_guest(session, false);
+    while (guest) {
+        give_turn(session, guest);
+        guest = own_cpu_ns() < end_ns ? next_guest(session, true) : NULL;
     }
     now_ns = clock_monotonic_ns();
-    array_foreach (&session->guests, guest)
-        if (now_ns - guest->told_ns > STILL_THERE_MS * NS_PER_MS) {
-            guest->told_ns = now_ns;
-            (void)send(guest->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
+    array_foreach (&session->guests, g)
+        if (now_ns - g->told_ns > STILL_THERE_MS * NS_PER_MS) {
+            g->told_ns = now_ns;
+            (void)send(g->socket, &wait, sizeof(wait), MSG_NOSIGNAL | MSG_DONTWAIT);
         }
 }
 
 void session_dismiss(struct session *session)
 {
+    if (session->listener >= 0)
+        session_welcome(session);
     array_foreach (&session->guests, guest) {
-        struct problem problem = {0};
-        problem_set(&problem, -EINTR, "sonde was about to end when it came");
-        (void)send_verb(guest, SONDE_LEAVE);
-        session_remember_untraced(session, guest->proc, &problem);
+        if (!guest->hello.verb)
+            (void)receive_hello(guest->socket, &guest->hello);
+        turn_away(session, guest, AT_THE_END);
         guest_done(guest);
     }
     array_done(&session->guests);

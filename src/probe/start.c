@@ -158,6 +158,19 @@ static const char *variable(const char *assignment)
     return NULL;
 }
 
+/* Sonde's queue of those who connect may be full, and sonde stopped: the kernel would wait for good. */
+static bool connect_soon(int fd, const struct sockaddr_un *address)
+{
+    enum { PAUSE_MS = 10 };
+    long r = -EAGAIN;
+    for (int i = 0; r == -EAGAIN && i < WAIT_MS / PAUSE_MS; i++) {
+        r = SYSTEM_CALL(SYS_connect, fd, address, sizeof(*address));
+        if (r == -EAGAIN)
+            (void)SYSTEM_CALL(SYS_poll, NULL, 0, PAUSE_MS);
+    }
+    return r >= 0;
+}
+
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -166,10 +179,10 @@ static int connect_to(const char *path)
         address.sun_path[n] = path[n];
     if (!n || path[n])
         return -1;
-    int fd = (int)SYSTEM_CALL(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = (int)SYSTEM_CALL(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fd;
-    if (SYSTEM_CALL(SYS_connect, fd, &address, sizeof(address)) < 0) {
+    if (!connect_soon(fd, &address)) {
         SYSTEM_CALL(SYS_close, fd);
         return -1;
     }

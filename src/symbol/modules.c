@@ -268,6 +268,28 @@ void modules_done(struct modules *modules)
     array_done(&modules->mappings);
 }
 
+int modules_copy(const struct modules *from, struct proc *proc, struct modules *ret_modules)
+{
+    struct modules copy = {.pid = proc ? proc->pid : from->pid, .proc = proc ? proc_ref(proc) : NULL};
+    int r = 0;
+    array_foreach (&from->list, m) {
+        struct module module = *m;
+        module.path = r < 0 ? NULL : strdup(m->path);
+        if (r == 0 && (!module.path || array_add(&copy.list, module) < 0)) {
+            free(module.path);
+            r = -ENOMEM;
+        }
+    }
+    array_foreach (&from->mappings, m)
+        if (r == 0)
+            r = array_add(&copy.mappings, *m);
+    if (r < 0)
+        modules_done(&copy);
+    else
+        *ret_modules = copy;
+    return r;
+}
+
 const struct mapping *modules_mapping_at(const struct modules *modules, uint64_t address)
 {
     size_t low = 0, high = modules->mappings.count;

@@ -55,6 +55,9 @@ int modules_read(struct proc *proc, struct modules *ret_modules, struct problem 
 int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem);
 void modules_done(struct modules *modules);
 
+/* The same mappings, in another process (shared; NULL: in none) that was forked from the first. -ENOMEM. */
+int modules_copy(const struct modules *from, struct proc *proc, struct modules *ret_modules);
+
 /* One executable mapping, as the kernel announced it when it was made. */
 struct mapping_note {
     uint64_t start, end, offset; /* as in struct mapping */

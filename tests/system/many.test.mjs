@@ -4,7 +4,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { SONDE, eventually, finish, manifestOf, root, start, temporary } from './helper.mjs';
+import { SONDE, descendants, eventually, finish, manifestOf, root, start, temporary } from './helper.mjs';
 
 async function runtime(t) {
     const program = path.join(temporary(t), 'runtime');
@@ -60,6 +60,31 @@ test('programs that have ended are told of, and nothing else of them is kept', a
     const calls = [...stdout.matchAll(/^(\d+) calls$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
     const { stdout: events } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
     assert.equal(events.split('\n').filter(Boolean).length + losses.reduce((sum, loss) => sum + loss.count, 0), calls);
+});
+
+// A prefork server's children knock with their first call, all at once, and sonde is late: it stands still meanwhile.
+test('forked children that come all at once are all accounted for: traced, ended before their turn, or left alone', async (t) => {
+    const folder = temporary(t), trace = path.join(folder, 'trace'), program = await runtime(t), count = 200;
+    const recording = start(t, SONDE, ['run', '--no-kernel', '-q', '--budget', '100,10000', '-o', trace, '--', program, 'crowd', String(count)], { stdio: ['pipe', 'pipe', 'pipe'] });
+    await recording.until(/ready/, { stream: 'stdout' });
+    const socket = descendants(recording.pid).map((pid) => /SONDE_SOCKET=([^\0]+)/.exec(fs.readFileSync(`/proc/${pid}/environ`, 'latin1'))?.[1]).find(Boolean);
+    process.kill(recording.pid, 'SIGSTOP');
+    recording.child.stdin.write('\n');
+    // Each has a socket at our end, and one listens.
+    await eventually('all have knocked', () => fs.readFileSync('/proc/net/unix', 'utf8').split(socket).length - 1 > count);
+    recording.child.stdin.write('\n');
+    await recording.until(/killed/, { stream: 'stdout' });
+    recording.child.stdin.write('\n');
+    process.kill(recording.pid, 'SIGCONT');
+    const { status, stderr } = await recording.ended;
+    assert.ok(status === 0 || status === 4, stderr);
+    const { processes, untraced, untraced_count: left, losses } = manifestOf(trace), traced = processes.length - 1;
+    assert.equal(traced + left, count, JSON.stringify(untraced));
+    const ended = untraced.filter((line) => line.endsWith('it ended before its turn came')).map((line) => Number(/^(\d+) more/.exec(line)?.[1] ?? 1));
+    assert.ok(ended.reduce((a, b) => a + b, 0) >= count / 2, JSON.stringify(untraced));
+    assert.ok(traced > 0 || untraced.some((line) => line.includes('it waited too long')), JSON.stringify(untraced));
+    const { stdout: events } = await finish(t, SONDE, ['trace', 'events', '--json', '--name', 'redis:command', trace]);
+    assert.equal(events.split('\n').filter(Boolean).length + losses.reduce((sum, loss) => sum + loss.count, 0), 10 + traced);
 });
 
 test('threads that call for the first time together are all traced, up to 128, and what is beyond is said', async (t) => {

@@ -39,7 +39,7 @@ static int set_up(void **state)
     target->memory = -1;
     if (proc_open(getpid(), &target->proc) < 0)
         return -1;
-    return memory == MAP_FAILED ? -1 : program_new(target, &none, rings, 0, &program);
+    return memory == MAP_FAILED ? -1 : program_new(target, &none, rings, 0, NULL, &program);
 }
 
 static int tear_down(void **state)

@@ -7,9 +7,10 @@
  * threads: COUNT threads, at most 8 at a time, begin, call and end. together: COUNT threads call once, all at
  * the same time, and end when all have called. burst: the same, then three more threads begin and call 2,000
  * times each, without a pause. signals: calls, interrupted by a timer whose handler calls. fork, vfork: COUNT
- * children of which each calls, and ends or executes another program. daemon: leaves its parents behind, and
- * calls. crash: dies of a bad address inside call(). serve: calls until it is ended. patched: the same, after
- * another tool has written into the beginning of call(). */
+ * children of which each calls, and ends or executes another program. crowd: with a line of input COUNT
+ * children at once of which each calls once and ends; with the next every other of them is killed. daemon:
+ * leaves its parents behind, and calls. crash: dies of a bad address inside call(). serve: calls until it is
+ * ended. patched: the same, after another tool has written into the beginning of call(). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <signal.h>
@@ -146,6 +147,37 @@ static void forks(int count)
     }
 }
 
+static void await_line(const char *what)
+{
+    char line[16];
+    puts(what);
+    fflush(stdout);
+    if (!fgets(line, sizeof(line), stdin))
+        exit(1);
+}
+
+static void crowd(int count)
+{
+    pid_t children[1024];
+    some_calls(10);
+    await_line("ready");
+    for (int i = 0; i < count && i < 1024; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            call(NULL, 0);
+            _exit(0);
+        }
+    }
+    await_line("born");
+    for (int i = 0; i < count && i < 1024; i += 2)
+        kill(children[i], SIGKILL);
+    for (int i = 0; i < count && i < 1024; i += 2)
+        waitpid(children[i], NULL, 0);
+    await_line("killed");
+    while (wait(NULL) > 0)
+        ;
+}
+
 static void vforks(int count)
 {
     for (volatile int i = 0; i < count; i++) {
@@ -211,6 +243,8 @@ int main(int argc, char **argv)
         signals(count);
     else if (strcmp(mode, "fork") == 0)
         forks(count);
+    else if (strcmp(mode, "crowd") == 0)
+        crowd(count);
     else if (strcmp(mode, "vfork") == 0)
         vforks(count);
     else if (strcmp(mode, "daemon") == 0)

@@ -1,0 +1,46 @@
+/* A forked child is the program that its parent is: what sonde knows of the one holds for the other. Looking
+ * for it again would take several milliseconds of a CPU, while the child waits. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "attach/target.h"
+
+/* Files belong to a cache that outlives both. */
+static int inherit_code(const struct target *parent, struct target *target)
+{
+    array_foreach (&parent->code, m) {
+        const struct target_module module = {
+            .module = &target->modules.list.at[m->module - parent->modules.list.at], .elf = m->elf};
+        if (array_add(&target->code, module) < 0)
+            return -ENOMEM;
+        struct unnamed *unnamed = &target->code.at[target->code.count - 1].unnamed;
+        array_foreach (&m->unnamed.list, symbol)
+            if (array_add(&unnamed->list, *symbol) < 0)
+                return -ENOMEM;
+    }
+    return 0;
+}
+
+int target_inherit(const struct target *parent, struct proc *proc, int memory, struct target **ret_target)
+{
+    _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
+    if (!target)
+        return -ENOMEM;
+    target->memory = -1;
+    target->proc = proc ? proc_ref(proc) : NULL;
+    target->pid = proc ? proc->pid : parent->pid;
+    target->kind = parent->kind;
+    memcpy(target->versions, parent->versions, sizeof(target->versions));
+    int r = modules_copy(&parent->modules, proc, &target->modules);
+    if (r >= 0)
+        r = inherit_code(parent, target);
+    if (r < 0)
+        return r;
+    array_foreach (&parent->missing, m)
+        target_miss(target, m->what, m->why, m->remedy);
+    target->memory = memory;
+    *ret_target = target;
+    target = NULL;
+    return 0;
+}
