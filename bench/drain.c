@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     target->pid = getpid();
     target->memory = -1;
     if (memory == MAP_FAILED || proc_open(getpid(), &target->proc) < 0 ||
-        program_new(target, &none, rings, 0, &program) < 0)
+        program_new(target, &none, rings, 0, NULL, &program) < 0)
         return 1;
     ((struct sonde_shared *)memory)->slots_used = 1;
     slot()->owner = (uint32_t)getpid();

@@ -197,7 +197,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
     struct elf_symbol found;
     if (elf_find(probe->elf, "sonde_attach_memory", &found) < 0)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
-    int r = program_rings_new(target->pid, &ret->rings, problem);
+    int r = program_rings_new(target->pid, false, &ret->rings, problem);
     if (r < 0)
         return r;
     struct visit visit = {.target = target,

@@ -412,17 +412,17 @@ static void iterate(const struct bpf_link *link)
     close(iterator);
 }
 
-/* Before Linux 6.1 the files of one process cannot be asked for, and those of all may be very many: there the
- * connections that it has already are not followed. */
-static void adopt_sockets(const struct kernel_side *kernel, pid_t pid)
+/* The same over one process alone. False: it cannot be asked for, before Linux 6.1. */
+static bool iterate_process(struct bpf_program *program, pid_t pid)
 {
     union bpf_iter_link_info which = {.task.pid = (uint32_t)pid};
     DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &which, .link_info_len = sizeof(which));
     libbpf_print_fn_t printer = libbpf_set_print(NULL);
-    struct bpf_link *link = bpf_program__attach_iter(kernel->bpf->progs.adopt_sockets, &options);
+    struct bpf_link *link = bpf_program__attach_iter(program, &options);
     libbpf_set_print(printer);
     iterate(link);
     bpf_link__destroy(link);
+    return link;
 }
 
 int kernel_add(struct kernel_side *kernel, pid_t pid)
@@ -430,8 +430,11 @@ int kernel_add(struct kernel_side *kernel, pid_t pid)
     uint32_t key = (uint32_t)pid, one = 1;
     if (bpf_map_update_elem(bpf_map__fd(kernel->bpf->maps.targets), &key, &one, BPF_ANY) < 0)
         return -errno;
-    iterate(kernel->bpf->links.adopt);
-    adopt_sockets(kernel, pid);
+    if (!iterate_process(kernel->bpf->progs.adopt, pid))
+        iterate(kernel->bpf->links.adopt); /* over the threads of the whole host */
+    /* The files of all processes may be very many: before Linux 6.1 the connections that this one has already
+     * are not followed. */
+    (void)iterate_process(kernel->bpf->progs.adopt_sockets, pid);
     return 0;
 }
 

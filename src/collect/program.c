@@ -71,11 +71,14 @@ size_t program_rings_mapped(const struct proc *proc, uint64_t *ret_rings, size_t
     return count;
 }
 
-int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem)
+int program_rings_new(pid_t pid, bool forked, struct ring_memory **ret_rings, struct problem *problem)
 {
-    static const struct ring_geometry GEOMETRY = {SONDE_THREADS, SONDE_SMALL_BYTES, SONDE_THREADS,
-                                                  SONDE_LARGE_BYTES};
-    int r = ring_memory_new(&GEOMETRY, ret_rings);
+    struct ring_geometry geometry = {SONDE_THREADS, SONDE_SMALL_BYTES, SONDE_THREADS, SONDE_LARGE_BYTES};
+    if (forked) { /* it has one thread yet, and many have a short life: most of what they take is this */
+        geometry.slots_at_first = 32;
+        geometry.large_at_first = 1;
+    }
+    int r = ring_memory_new(&geometry, ret_rings);
     if (r >= 0)
         return 0;
     problem_set(problem, r, "process %d: no memory for its rings can be made: %s", pid, strerror(-r));

@@ -105,8 +105,8 @@ struct program {
     uint64_t events[SONDE_EVENT_COUNT]; /* drained, by catalogue number */
 };
 
-/* The memory for the rings of process pid, to be handed to it. */
-int program_rings_new(pid_t pid, struct ring_memory **ret_rings, struct problem *problem);
+/* The memory for the rings of process pid, to be handed to it; less at first for a forked child. */
+int program_rings_new(pid_t pid, bool forked, struct ring_memory **ret_rings, struct problem *problem);
 
 /* Describes the process, or calls it by the names of the program that it is like (may be NULL). The program
  * takes target, patches and rings, which the process has mapped. */

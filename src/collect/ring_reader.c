@@ -22,7 +22,7 @@
 
 /* Large rings that are ready beyond those that are taken: at first, then half as many again, so that threads
  * that begin to record much find theirs, but an idle process has no great deal of memory. Of slots the same,
- * where there was no memory for all of them at first. */
+ * where not all of them have memory from the start. */
 enum { LARGE_AT_FIRST = 3, SPARE_MIN = 2 };
 
 /* Of a ring, at a time: much of the first-level cache. */
@@ -158,7 +158,7 @@ int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **r
     if (r == 0)
         r = get_pages(memory, 0, SONDE_PAGE);
     if (r == 0)
-        r = make_slots_ready(memory, g->slots);
+        r = make_slots_ready(memory, g->slots_at_first ? MIN(g->slots_at_first, g->slots) : g->slots);
     if (r < 0) {
         ring_memory_free(memory);
         return r;
@@ -234,9 +234,10 @@ static uint32_t large_used(const struct ring_memory *memory)
 
 int ring_memory_extend(struct ring_memory *memory)
 {
-    uint32_t slots = want_ready(ring_memory_slots_used(memory), memory->geometry.slots),
-             large = MAX(want_ready(large_used(memory), memory->geometry.large_rings),
-                         MIN(memory->geometry.large_rings, (uint32_t)LARGE_AT_FIRST));
+    const struct ring_geometry *g = &memory->geometry;
+    uint32_t used = large_used(memory), at_first = g->large_at_first ? g->large_at_first : LARGE_AT_FIRST;
+    uint32_t slots = want_ready(ring_memory_slots_used(memory), g->slots),
+             large = MAX(used ? want_ready(used, g->large_rings) : 0, MIN(g->large_rings, at_first));
     int r = slots > memory->slots_ready ? make_slots_ready(memory, slots) : 0;
     int s = large > memory->large_ready ? make_large_ready(memory, large) : 0;
     return r < 0 ? r : s;

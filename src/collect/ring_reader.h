@@ -25,6 +25,8 @@ struct ring;        /* of one thread slot in it */
  */
 struct ring_geometry {
     uint32_t slots, small_bytes, large_rings, large_bytes;
+    /* That have their memory from the start; 0: all slots, and a few large rings. */
+    uint32_t slots_at_first, large_at_first;
 };
 
 /* Makes the memory. -ENOMEM, -ENOSPC when there is none for a single slot, or what memfd_create(2) says. */

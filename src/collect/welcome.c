@@ -206,7 +206,7 @@ static int admit(struct session *session, struct guest *guest, struct problem *p
     const bool forked = guest->hello.verb == SONDE_FORKED;
     int r = look_at(session, guest, &welcome, problem);
     if (r >= 0)
-        r = program_rings_new(guest->pid, &rings, problem);
+        r = program_rings_new(guest->pid, forked, &rings, problem);
     if (r >= 0)
         r = hand_rings_over(guest, rings, problem);
     if (r >= 0 && !forked)

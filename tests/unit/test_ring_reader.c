@@ -30,9 +30,11 @@ static struct sonde_thread *slot(int i)
     return (struct sonde_thread *)(theirs + SONDE_PAGE + i * (SONDE_PAGE + RING));
 }
 
-static int set_up_rings(uint32_t large)
+static int set_up_rings(uint32_t large, uint32_t slots_at_first, uint32_t large_at_first)
 {
-    if (ring_memory_new(&(struct ring_geometry){SLOTS, RING, large, LARGE_RING}, &rings) < 0)
+    if (ring_memory_new(
+            &(struct ring_geometry){SLOTS, RING, large, LARGE_RING, slots_at_first, large_at_first}, &rings) <
+        0)
         return -1;
     theirs =
         mmap(NULL, ring_memory_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, ring_memory_fd(rings), 0);
@@ -41,12 +43,17 @@ static int set_up_rings(uint32_t large)
 
 static int set_up(void **state)
 {
-    return set_up_rings(0);
+    return set_up_rings(0, 0, 0);
 }
 
 static int set_up_large(void **state)
 {
-    return set_up_rings(LARGE);
+    return set_up_rings(LARGE, 0, 0);
+}
+
+static int set_up_few(void **state)
+{
+    return set_up_rings(LARGE, 2, 1);
 }
 
 static int tear_down(void **state)
@@ -204,6 +211,24 @@ static void large_rings_are_made_ready_ahead_of_need(void **state)
     assert_int_equal(ring_memory_resident(rings), resident + 3 * LARGE_RING);
 }
 
+static void a_process_that_begins_with_little_gets_more(void **state)
+{
+    uint64_t resident = ring_memory_resident(rings);
+    uint32_t offered = header()->slots_offered;
+    assert_int_equal(header()->slots_ready, 2);
+    assert_int_equal(header()->large_ready, 1);
+    assert_null(ring_memory_slot(rings, 2));
+    assert_int_equal(ring_memory_extend(rings), 0);
+    assert_int_equal(ring_memory_resident(rings), resident);
+    header()->slots_used = 1;
+    header()->large_used = 1;
+    assert_int_equal(ring_memory_extend(rings), 0);
+    assert_int_equal(header()->slots_ready, 3);
+    assert_int_equal(header()->slots_offered, offered + 1); /* who was refused tries again */
+    assert_non_null(ring_memory_slot(rings, 2));
+    assert_int_equal(header()->large_ready, 3);
+}
+
 /* Says that slot i moved into the large ring number large - 1; its size then. */
 static uint64_t size_after_move(int i, uint32_t large, uint64_t at)
 {
@@ -350,6 +375,7 @@ int main(void)
         T(a_time_to_come_is_refused),
         T(open_spans_are_checked),
         cmocka_unit_test_setup_teardown(large_rings_are_made_ready_ahead_of_need, set_up_large, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_begins_with_little_gets_more, set_up_few, tear_down),
         cmocka_unit_test_setup_teardown(a_move_is_believed_only_where_it_can_be, set_up_large, tear_down),
         T(a_slot_is_released_when_it_is_drained),
         T(the_process_can_neither_shrink_nor_punch_it),
