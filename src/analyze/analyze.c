@@ -223,11 +223,6 @@ int analysis_finish(struct analysis *a)
 {
     array_foreach (&a->all_processes, process)
         process_end(a, *process, a->counts.last_ns);
-    return analysis_finish_early(a);
-}
-
-int analysis_finish_early(struct analysis *a)
-{
     contexts_judge(a);
     array_foreach (&a->all_processes, process)
         map_foreach (&(*process)->threads, slot) {

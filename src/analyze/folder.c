@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -174,6 +175,11 @@ void folder_add_limits(struct report *report, const char *folder, const struct t
 
 /* ---- reading ---- */
 
+struct readers {
+    struct analysis *analysis;
+    void *own[SONDE_RUNTIMES]; /* of the target in that place of the table; NULL: it has no pass */
+};
+
 static int on_event(void *self, const struct event *event)
 {
     return analysis_event(self, event);
@@ -211,25 +217,21 @@ static int on_progress(void *context, uint64_t done, uint64_t total)
     return e->reading->progress ? e->reading->progress(e->reading->context, e->analysis, done, total) : 0;
 }
 
-static int read_all(struct trace *trace, const struct folder_reading *reading, struct analysis *analysis,
-                    void *const *own, struct problem *problem)
+static int read_all(struct trace *trace, const struct folder_reading *reading, struct readers *readers,
+                    struct problem *problem)
 {
     struct emit emit = {0};
-    struct ending ending = {reading, analysis};
+    struct ending ending = {reading, readers->analysis};
     _cleanup_(states_freep) struct states *states = NULL;
-    struct pass passes[SONDE_RUNTIMES + 2] = {
-        {.name = "analysis", .event = on_event, .finish = on_finish, .self = analysis}};
-    size_t count = 1;
-    for (size_t i = 0; TARGETS[i]; i++)
-        if (own[i])
-            passes[count++] = TARGETS[i]->pass->pass(own[i]);
+    struct pass passes[READERS_MAX + 1];
+    size_t count = readers_passes(readers, passes);
     int r = reading->states ? start_states(trace, reading, &emit, &states) : 0;
     if (states)
         passes[count++] = states_pass(states);
     if (r >= 0)
         r = trace_run(trace, passes, count, on_progress, &ending);
     if (r >= 0 && emit.states)
-        r = history_close(emit.states, analysis_counts(analysis)->last_ns + 1, &emit.problem);
+        r = history_close(emit.states, analysis_counts(readers->analysis)->last_ns + 1, &emit.problem);
     history_free(emit.states);
     if (r < 0 && emit.problem.what[0] && problem)
         *problem = emit.problem;
@@ -258,40 +260,87 @@ static int judge_losses(struct report *report, const struct analysis *analysis)
                                to_ns);
 }
 
-/* What targets find out in passes of their own: own[] is by their place in the table, NULL for those without.
- */
-static int own_start(const struct analyze_options *options, void **own)
+/* ---- all that reads a recording's events ---- */
+
+int readers_new(const struct analyze_options *options, struct readers **ret_readers)
 {
-    int r = 0;
+    _cleanup_(readers_freep) struct readers *readers = calloc(1, sizeof(*readers));
+    int r = readers ? analysis_new(options, &readers->analysis) : -ENOMEM;
     for (size_t i = 0; TARGETS[i] && r >= 0; i++)
         if (TARGETS[i]->pass)
-            r = TARGETS[i]->pass->start(options, &own[i]);
-    return r;
+            r = TARGETS[i]->pass->start(options, &readers->own[i]);
+    if (r < 0)
+        return r;
+    *ret_readers = readers;
+    readers = NULL;
+    return 0;
 }
 
-static int own_report(void *const *own, struct report *report)
+void readers_free(struct readers *readers)
 {
-    int r = 0;
-    for (size_t i = 0; TARGETS[i] && r >= 0; i++)
-        if (own[i])
-            r = TARGETS[i]->pass->report(own[i], report);
-    return r;
-}
-
-static void own_free(void *const *own)
-{
+    if (!readers)
+        return;
+    analysis_free(readers->analysis);
     for (size_t i = 0; TARGETS[i]; i++)
         if (TARGETS[i]->pass)
-            TARGETS[i]->pass->free(own[i]);
+            TARGETS[i]->pass->free(readers->own[i]);
+    free(readers);
+}
+
+size_t readers_passes(struct readers *readers, struct pass passes[READERS_MAX])
+{
+    size_t count = 1;
+    passes[0] =
+        (struct pass){.name = "analysis", .event = on_event, .finish = on_finish, .self = readers->analysis};
+    for (size_t i = 0; TARGETS[i]; i++)
+        if (readers->own[i])
+            passes[count++] = TARGETS[i]->pass->pass(readers->own[i]);
+    return count;
+}
+
+struct analysis *readers_analysis(const struct readers *readers)
+{
+    return readers->analysis;
+}
+
+struct analysis *readers_take_analysis(struct readers *readers)
+{
+    struct analysis *analysis = readers->analysis;
+    readers->analysis = NULL;
+    return analysis;
+}
+
+int readers_report(const struct readers *readers, const char *folder, const struct trace *trace,
+                   uint64_t took_ns, struct report *ret_report)
+{
+    struct report report = {0};
+    struct rusage usage;
+    int r = analysis_report(readers->analysis, &report);
+    for (size_t i = 0; TARGETS[i] && r >= 0; i++)
+        if (readers->own[i])
+            r = TARGETS[i]->pass->report(readers->own[i], &report);
+    if (r >= 0) {
+        report_sort(&report);
+        folder_add_limits(&report, folder, trace);
+        r = judge_losses(&report, readers->analysis);
+    }
+    if (r < 0) {
+        report_done(&report);
+        return r;
+    }
+    report_add_overhead(&report, "events_count", (double)analysis_counts(readers->analysis)->events);
+    report_add_overhead(&report, "analysis_ns", (double)took_ns);
+    getrusage(RUSAGE_SELF, &usage);
+    report_add_overhead(&report, "peak_memory_bytes", (double)usage.ru_maxrss * 1024);
+    *ret_report = report;
+    return 0;
 }
 
 int folder_read(const char *folder, const struct folder_reading *reading, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report)
 {
     _cleanup_(trace_closep) struct trace *trace = NULL;
-    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
-    void *own[SONDE_RUNTIMES] = {NULL};
-    struct report report = {0};
+    _cleanup_(readers_freep) struct readers *readers = NULL;
     uint64_t started_ns = clock_monotonic_ns();
     reading->analyze->folder = folder;
     int r = trace_open(folder, NULL, problem, &trace);
@@ -300,35 +349,14 @@ int folder_read(const char *folder, const struct folder_reading *reading, struct
             problem_remedy(problem, "`sonde run -o DIR -- COMMAND` records one.");
         return r;
     }
-    r = analysis_new(reading->analyze, &analysis);
+    r = readers_new(reading->analyze, &readers);
     if (r >= 0)
-        r = own_start(reading->analyze, own);
+        r = read_all(trace, reading, readers, problem);
     if (r >= 0)
-        r = read_all(trace, reading, analysis, own, problem);
-    if (r >= 0)
-        r = analysis_report(analysis, &report);
-    if (r >= 0)
-        r = own_report(own, &report);
-    own_free(own);
-    if (r >= 0)
-        report_sort(&report);
-    if (r < 0) {
-        report_done(&report);
+        r = readers_report(readers, folder, trace, clock_monotonic_ns() - started_ns, ret_report);
+    if (r < 0)
         return problem && problem->what[0] ? r : problem_set(problem, r, "%s: %s", folder, strerror(-r));
-    }
-    folder_add_limits(&report, folder, trace);
-    if (judge_losses(&report, analysis) < 0) {
-        report_done(&report);
-        return problem_set(problem, -ENOMEM, "%s: %s", folder, strerror(ENOMEM));
-    }
-    report_add_overhead(&report, "events_count", (double)analysis_counts(analysis)->events);
-    report_add_overhead(&report, "analysis_ns", (double)(clock_monotonic_ns() - started_ns));
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    report_add_overhead(&report, "peak_memory_bytes", (double)usage.ru_maxrss * 1024);
-    *ret_analysis = analysis;
-    analysis = NULL;
-    *ret_report = report;
+    *ret_analysis = readers_take_analysis(readers);
     return 0;
 }
 

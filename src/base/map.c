@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/map.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,20 @@ uint64_t *map_put(struct map *map, uint64_t key, bool *ret_new)
     if (ret_new)
         *ret_new = added;
     return &slot->value;
+}
+
+int map_copy(struct map *ret_copy, const struct map *map)
+{
+    struct map copy = *map;
+    copy.slots = map->capacity ? malloc(map->capacity * sizeof(*map->slots)) : NULL;
+    if (map->capacity && !copy.slots) {
+        *ret_copy = (struct map){0};
+        return -ENOMEM;
+    }
+    if (map->capacity)
+        memcpy(copy.slots, map->slots, map->capacity * sizeof(*map->slots));
+    *ret_copy = copy;
+    return 0;
 }
 
 bool map_remove(struct map *map, uint64_t key)

@@ -31,6 +31,9 @@ uint64_t *map_put(struct map *map, uint64_t key, bool *ret_new);
 /* Removes the key; true when it was there. */
 bool map_remove(struct map *map, uint64_t key);
 
+/* The same keys and values in a new map. 0 or -ENOMEM, which leaves it empty. */
+int map_copy(struct map *ret_copy, const struct map *map);
+
 void map_clear(struct map *map);
 void map_done(struct map *map);
 

@@ -1,5 +1,5 @@
-/* sonde watch: a rollout of one service, watched while it runs: receives spans itself or follows a server's
- * journal, looks again and again (by e-values, which allow it), alerts, and gates. */
+/* sonde watch: a rollout of one service, watched while it runs (serve/rollout.h), with alerts to people and a
+ * gate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
@@ -7,19 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/map.h"
 #include "cli/cli.h"
 #include "cli/diagnose_options.h"
-#include "diagnose/bundle.h"
 #include "finding/prose.h"
 #include "serve/notify.h"
-#include "serve/receiver.h"
-#include "span/files.h"
-#include "span/otlp.h"
+#include "serve/rollout.h"
 
 struct options {
     struct diagnose_options common;
@@ -31,31 +25,14 @@ struct options {
 
 struct watch {
     struct options *options;
-    struct diagnosis *diagnosis;
-    struct receiver *receiver;     /* when it receives itself */
-    struct journal_reader journal; /* when it follows a server */
-    struct alerts alerts;
-    bool found;
-    enum outcome outcome; /* at the last look */
+    struct rollout *rollout;
 };
 
 #define WATCH_FALSE_ALARMS 0.01 /* of harmless rollouts, however often one looks */
 #define WEBHOOK_ATTEMPTS   3    /* of what is pending at the end */
 
-/* What stays the same while one slow-down is seen again and again. */
-static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
+static int post_alert(const struct options *o, const struct alert *alert)
 {
-    struct text words = {0};
-    book_bucket_words(book, &book->buckets.at[v->bucket], &words);
-    text_addf(&words, "|%s|%s", names_get(book->names, v->service), names_get(book->names, v->version));
-    uint64_t hash = map_hash(text_get(&words), words.length);
-    text_done(&words);
-    return hash;
-}
-
-static int post_alert(const struct watch *watch, const struct alert *alert)
-{
-    const struct options *o = watch->options;
     const struct notifier notifier = {o->webhook, o->webhook_format, o->routing_key, o->bundle};
     struct problem problem = {0};
     int r = notify_send(&notifier, alert, &problem);
@@ -65,108 +42,13 @@ static int post_alert(const struct watch *watch, const struct alert *alert)
     return r;
 }
 
-/* Tells what is pending. What fails is tried again at the next look. */
-static void tell_alerts(struct watch *watch)
+static int tell(void *context, const struct alert *alert)
 {
-    struct alert *alert;
-    while ((alert = alerts_pending(&watch->alerts))) {
-        if (watch->options->webhook && post_alert(watch, alert) < 0)
-            return;
+    const struct options *o = context;
+    int r = o->webhook ? post_alert(o, alert) : 0;
+    if (r >= 0)
         fprintf(stderr, "sonde: %s: %s\n", alert->state == ALERT_FIRING ? "slower" : "resolved",
                 alert->title);
-        alert->told = alert->state;
-    }
-}
-
-/* The finding of that title in the report, as JSON. */
-static json_t *finding_json(const struct report *report, size_t index)
-{
-    json_t *document = report_json(report), *finding = NULL;
-    if (document)
-        finding = json_incref(json_array_get(json_object_get(document, "findings"), index));
-    json_decref(document);
-    return finding;
-}
-
-static int fire(struct watch *watch, const struct verdict *v)
-{
-    const struct book *book = diagnosis_book(watch->diagnosis);
-    struct report one = {0};
-    struct finding *finding;
-    bool fires = false;
-    int r = diagnosis_add_finding(book, v, v->sequential.e_value, &one, &finding);
-    if (r == 0)
-        r = alerts_see(&watch->alerts, fingerprint_of(book, v), v->served, finding->title,
-                       finding_json(&one, 0), &fires);
-    report_done(&one);
-    watch->found |= r == 0;
-    return r;
-}
-
-static int write_bundle(struct watch *watch, const struct judgement *judgement, const struct report *report)
-{
-    struct text html = {0};
-    int r = bundle_write(watch->diagnosis, judgement, report, &html);
-    if (r == 0)
-        r = file_replace(watch->options->bundle, text_get(&html), html.length);
-    text_done(&html);
-    return r;
-}
-
-static int follow(struct watch *watch)
-{
-    uint32_t kind;
-    const void *bytes;
-    size_t length;
-    int r;
-    while ((r = journal_reader_next(&watch->journal, &kind, &bytes, &length)) > 0) {
-        char *unpacked = NULL;
-        diagnosis_set_time(watch->diagnosis, clock_monotonic_ns());
-        if (kind & JOURNAL_GZIP) {
-            if (span_gunzip(bytes, length, JOURNAL_UNPACKED_MAX, &unpacked, &length) < 0)
-                continue;
-            bytes = unpacked;
-        }
-        if ((kind & 0xff) == JOURNAL_OTLP_JSON)
-            otlp_json_decode(bytes, length, diagnosis_sink(watch->diagnosis), NULL);
-        else
-            otlp_protobuf_decode(bytes, length, diagnosis_sink(watch->diagnosis), NULL);
-        free(unpacked);
-    }
-    return r;
-}
-
-/* One look. The report of the last one is the caller's; for it, traces that have a root are not waited for.
- */
-static int look(struct watch *watch, bool last, struct report *report)
-{
-    struct judgement judgement = {0};
-    int r = 0;
-    if (last && watch->receiver)
-        receiver_drain(watch->receiver);
-    uint64_t now = clock_monotonic_ns(), idle = last ? 0 : (uint64_t)(watch->options->idle_s * 1e9);
-    if (watch->receiver)
-        receiver_lock(watch->receiver);
-    else
-        r = follow(watch);
-    if (r >= 0)
-        r = diagnosis_flush(watch->diagnosis, now - MIN(idle, now));
-    if (r >= 0)
-        r = diagnosis_report(watch->diagnosis, &watch->options->common.judge, report, &judgement);
-    bool slower = r >= 0 && judgement.slower > 0;
-    watch->outcome = judgement.outcome;
-    alerts_begin(&watch->alerts);
-    array_foreach (&judgement.verdicts, v)
-        if (r >= 0 && v->outcome == OUTCOME_SLOWER && v->follows == NAMES_NONE)
-            r = fire(watch, v);
-    if (r >= 0)
-        alerts_end(&watch->alerts);
-    if (slower && watch->options->bundle)
-        r = write_bundle(watch, &judgement, report);
-    judgement_done(&judgement);
-    if (watch->receiver)
-        receiver_unlock(watch->receiver);
-    tell_alerts(watch); /* not while spans have to wait */
     return r;
 }
 
@@ -184,7 +66,7 @@ static void print_report(const struct watch *watch, const struct report *report)
         json_decref(json);
         return;
     }
-    diagnosis_input_words(watch->diagnosis, &out);
+    rollout_input_words(watch->rollout, &out);
     text_add(&out, "\n");
     prose_findings(&out, report, &style, 100);
     prose_limits(&out, report, &style, 100);
@@ -212,14 +94,14 @@ static int loop(struct watch *watch)
         struct report report = {0};
         bool over =
             wait_for_look(o) || (o->for_s > 0 && (double)(clock_monotonic_ns() - started) / 1e9 >= o->for_s);
-        int r = look(watch, over, &report);
-        bool decided = watch->found && o->gate;
+        int r = rollout_compare(watch->rollout, over, &report);
+        bool decided = rollout_is_slower(watch->rollout) && o->gate;
         if (r >= 0 && (over || decided))
             print_report(watch, &report);
         report_done(&report);
         if (r < 0 || over || decided) {
-            for (int attempt = 1; attempt < WEBHOOK_ATTEMPTS && alerts_pending(&watch->alerts); attempt++)
-                tell_alerts(watch);
+            for (int attempt = 1; attempt < WEBHOOK_ATTEMPTS && rollout_tell(watch->rollout); attempt++)
+                ;
             return MIN(r, 0);
         }
     }
@@ -228,34 +110,28 @@ static int loop(struct watch *watch)
 static void handle(void *context, const struct http_request *request, struct http_response *response)
 {
     struct watch *watch = context;
-    if (!receiver_handle(watch->receiver, request, response))
+    if (!rollout_handle(watch->rollout, request, response))
         response->status = 404;
 }
 
 static int run(struct watch *watch, struct problem *problem)
 {
     struct options *o = watch->options;
-    struct diagnosis_settings settings;
-    int r = diagnose_options_settings(&o->common, &settings, problem);
+    struct rollout_settings settings = {.judge = &o->common.judge,
+                                        .journal = o->follow,
+                                        .idle_ns = (uint64_t)(o->idle_s * 1e9),
+                                        .bundle = o->bundle,
+                                        .tell = tell,
+                                        .context = o};
+    int r = diagnose_options_settings(&o->common, &settings.diagnosis, problem);
     if (r == 0)
-        r = diagnosis_new(&settings, &watch->diagnosis);
+        r = rollout_new(&settings, &watch->rollout, problem);
     if (r < 0)
         return r;
     if (o->follow) {
-        if (access(o->follow, R_OK | X_OK) < 0) {
-            problem_set(problem, -errno, "%s: %s", o->follow, strerror(errno));
-            problem_remedy(problem, "Name the folder that `sonde serve --data` writes to.");
-            return -ENOENT;
-        }
         fprintf(stderr, "sonde: following %s\n", o->follow);
-        journal_reader_init(&watch->journal, o->follow, (struct journal_position){0});
         return loop(watch);
     }
-    struct receiver_settings receiver = {.diagnosis = watch->diagnosis,
-                                         .idle_ns = (uint64_t)(o->idle_s * 1e9)};
-    r = receiver_new(&receiver, &watch->receiver, problem);
-    if (r < 0)
-        return r;
     _cleanup_(http_server_stopp) struct http_server *server = NULL;
     struct http_settings http = {.address = o->listen, .handle = handle, .context = watch};
     r = http_server_start(&http, &server, problem);
@@ -310,7 +186,7 @@ static const struct option_group GROUPS[] = {{ROWS, 0}, {DIAGNOSE_ROWS, AT(commo
 static int cmd_watch(const struct command *self, int argc, char **argv)
 {
     struct options options = {.listen = "127.0.0.1:4318", .every_s = 5, .idle_s = 10};
-    struct watch watch = {.options = &options, .journal.fd = -1};
+    struct watch watch = {.options = &options};
     struct problem problem = {0};
     sigset_t signals;
     int first, r = options_parse(self, argc, argv, &options, &first);
@@ -330,17 +206,16 @@ static int cmd_watch(const struct command *self, int argc, char **argv)
     r = run(&watch, &problem);
     if (r < 0 && !problem.what[0])
         problem_set(&problem, r, "%s", strerror(-r));
-    receiver_free(watch.receiver);
-    diagnosis_free(watch.diagnosis);
-    journal_reader_done(&watch.journal);
-    alerts_done(&watch.alerts);
+    bool found = watch.rollout && rollout_is_slower(watch.rollout);
+    enum outcome outcome = watch.rollout ? rollout_outcome(watch.rollout) : OUTCOME_CANNOT_TELL;
+    rollout_free(watch.rollout);
     diagnose_options_done(&options.common);
     if (r < 0)
         return cli_fail(r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
     if (!options.gate)
         return EXIT_DONE;
-    bool no_verdict = watch.outcome == OUTCOME_CANNOT_TELL && !options.allow_no_verdict;
-    return watch.found ? EXIT_FINDING : no_verdict ? EXIT_NO_VERDICT : EXIT_DONE;
+    bool no_verdict = outcome == OUTCOME_CANNOT_TELL && !options.allow_no_verdict;
+    return found ? EXIT_FINDING : no_verdict ? EXIT_NO_VERDICT : EXIT_DONE;
 }
 
 const struct command command_watch = {

@@ -520,7 +520,7 @@ static json_t *operations_json(const struct comparison *c)
     return list;
 }
 
-static json_t *finding_json(const struct finding *f)
+static json_t *brief_json(const struct finding *f)
 {
     return json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:s?, s:I, s:I}", "kind", finding_kinds[f->kind].name,
                      "severity", finding_severity_name(f->severity), "title", f->title, "service",
@@ -534,12 +534,12 @@ static json_t *findings_json(const struct comparison *c)
     for (int side = 0; side < SIDES; side++)
         array_foreach (&c->report[side].findings, f)
             if (!find_same(&c->report[!side], *f))
-                json_array_append_new(lists[side], finding_json(*f));
+                json_array_append_new(lists[side], brief_json(*f));
     array_foreach (&c->report[1].findings, f) {
         const struct finding *was = find_same(&c->report[0], *f);
         if (was)
             json_array_append_new(
-                both, json_pack("{s:o, s:o}", "before", finding_json(was), "after", finding_json(*f)));
+                both, json_pack("{s:o, s:o}", "before", brief_json(was), "after", brief_json(*f)));
     }
     return json_pack("{s:o, s:o, s:o}", "appeared", lists[1], "vanished", lists[0], "both", both);
 }

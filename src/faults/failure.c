@@ -445,7 +445,9 @@ void failures_judge(struct analysis *a)
 {
     array_foreach (&a->all_processes, place) {
         struct connects *all = (*place)->connects;
-        for (; all && all->told < all->count; all->told++)
-            unasked(a, *place, &all->ends[all->told % CONNECTS_KEPT]);
+        for (size_t i = all ? all->told : 0; all && i < all->count; i++)
+            unasked(a, *place, &all->ends[i % CONNECTS_KEPT]);
+        if (all && !a->so_far)
+            all->told = all->count;
     }
 }

@@ -39,18 +39,23 @@ struct fault *fault_get(struct analysis *a, enum finding_kind kind, const struct
     return fault;
 }
 
+void fault_free(struct fault *fault)
+{
+    if (!fault)
+        return;
+    array_foreach (&fault->victims, victim)
+        free(victim->path);
+    array_done(&fault->victims);
+    map_done(&fault->victim_of);
+    map_done(&fault->clients);
+    free(fault->seen);
+    free(fault);
+}
+
 void faults_free(struct analysis *a)
 {
-    array_foreach (&a->fault_list, place) {
-        struct fault *fault = *place;
-        array_foreach (&fault->victims, victim)
-            free(victim->path);
-        array_done(&fault->victims);
-        map_done(&fault->victim_of);
-        map_done(&fault->clients);
-        free(fault->seen);
-        free(fault);
-    }
+    array_foreach (&a->fault_list, fault)
+        fault_free(*fault);
     array_clear(&a->fault_list);
 }
 

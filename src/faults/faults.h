@@ -135,6 +135,9 @@ void stretch_victim(struct analysis *a, struct stretch *stretch, const struct re
 void stretch_victim_chain(struct analysis *a, struct stretch *stretch, const struct request *request,
                           uint64_t delay_ns, enum victim_role role);
 void stretches_judge(struct analysis *a, struct thread *thread, uint64_t now_ns, bool finish);
+/* The same in a report of what was read so far: copies of them are judged, and with open also the callback
+ * that the thread is in. */
+void stretches_so_far(struct analysis *a, struct thread *thread, uint64_t now_ns, bool open);
 /* A request read now may have waited in the socket while the loop stood. sent_ns: when its caller sent it, 0
  * unknown. */
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,
@@ -175,6 +178,8 @@ bool lock_proven(const struct thread *thread, const struct stretch *s, const str
  * blame for. Asked once of each stretch. */
 uint64_t quota_kept_ns(const struct thread *thread, const struct stretch *stretch, uint64_t run_queue_ns);
 void quota_forget(struct process *process);
+/* A copy of process->quota, which is not NULL; the caller frees. NULL without memory. */
+struct quota_watch *quota_copy(const struct process *process);
 
 /* machine.c: of most_ns in [start, end) that a thread neither ran nor waited in, what the hypervisor kept
  * CPUs from this virtual machine for. */
@@ -220,6 +225,7 @@ void fault_add_victim(struct analysis *a, struct fault *fault, const struct vict
 /* from's victims and costs become to's, which alone is reported. */
 void fault_absorb(struct analysis *a, struct fault *to, struct fault *from);
 void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *stretch, uint64_t run_queue_ns);
+void fault_free(struct fault *fault);
 void faults_free(struct analysis *a);
 
 /* verdicts.c: from faults to findings. */

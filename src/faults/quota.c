@@ -34,6 +34,14 @@ void quota_forget(struct process *process)
     free(process->quota);
 }
 
+struct quota_watch *quota_copy(const struct process *process)
+{
+    struct quota_watch *copy = malloc(sizeof(*copy));
+    if (copy)
+        *copy = *process->quota;
+    return copy;
+}
+
 /* The recorder reads a thread's times together with the quota's; where it was late itself, that was long ago.
  */
 static uint64_t read_before_ns(const struct process *process, uint64_t time_ns)

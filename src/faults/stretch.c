@@ -104,17 +104,21 @@ static void look_event(struct analysis *a, struct thread *none, const struct eve
         LIST_ADD(a, &thread->looks, look);
 }
 
+static void copy_looks(struct analysis *a, const struct thread *thread, struct stretch *s)
+{
+    array_foreach (&thread->looks, look)
+        if (look->since_ns < s->end_ns && look->since_ns + CLOCK_SLACK_NS >= s->start_ns)
+            LIST_ADD(a, &s->looks, *look);
+}
+
 /* Moves samples into this stretch, and drops older ones. */
 static void take_looks(struct analysis *a, struct thread *thread, struct stretch *s)
 {
     size_t left = 0;
-    for (size_t i = 0; i < thread->looks.count; i++) {
-        const struct look look = thread->looks.at[i];
-        if (look.since_ns >= s->end_ns)
-            thread->looks.at[left++] = look;
-        else if (look.since_ns + CLOCK_SLACK_NS >= s->start_ns)
-            LIST_ADD(a, &s->looks, look);
-    }
+    copy_looks(a, thread, s);
+    for (size_t i = 0; i < thread->looks.count; i++)
+        if (thread->looks.at[i].since_ns >= s->end_ns)
+            thread->looks.at[left++] = thread->looks.at[i];
     thread->looks.count = left;
 }
 
@@ -172,6 +176,12 @@ void stretch_free(struct stretch *s)
     free(s);
 }
 
+static void judge(struct analysis *a, struct thread *thread, struct stretch *s)
+{
+    uint64_t waited_ns = stretch_run_queue_ns(thread, s->start_ns, s->end_ns);
+    fault_stretch(a, thread, s, MAX(waited_ns, machine_stalled_ns(a, s->start_ns, s->end_ns)));
+}
+
 static void judge_first(struct analysis *a, struct thread *thread)
 {
     struct stretch *s = thread->stretches.at[0];
@@ -179,8 +189,7 @@ static void judge_first(struct analysis *a, struct thread *thread)
             --thread->stretches.count * sizeof(*thread->stretches.at));
     if (thread->last_stretch == s)
         thread->last_stretch = NULL;
-    uint64_t waited_ns = stretch_run_queue_ns(thread, s->start_ns, s->end_ns);
-    fault_stretch(a, thread, s, MAX(waited_ns, machine_stalled_ns(a, s->start_ns, s->end_ns)));
+    judge(a, thread, s);
     stretch_free(s);
 }
 
@@ -246,24 +255,20 @@ uint64_t request_held_up_ns(const struct request *request, uint64_t start_ns, ui
     return end_ns > ready_ns ? end_ns - ready_ns : 0;
 }
 
-struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
-                             uint64_t culprit)
+/* Who waits while the thread is in it. */
+static void add_victims(struct analysis *a, const struct thread *thread, struct stretch *s, uint64_t culprit)
 {
-    struct stretch *s = stretch_new(a, thread, STRETCH_TURN, start_ns, end_ns);
-    if (!s)
-        return NULL;
-    take_looks(a, thread, s);
     array_foreach (&thread->open, place) {
         struct request *request = *place;
         if (request->serial == culprit) {
-            request->blocked_ns += end_ns - start_ns;
-            stretch_victim_chain(a, s, request, end_ns - start_ns, VICTIM_CAUSED);
+            request->blocked_ns += a->so_far ? 0 : s->end_ns - s->start_ns;
+            stretch_victim_chain(a, s, request, s->end_ns - s->start_ns, VICTIM_CAUSED);
             continue;
         }
-        bool over = request->state != REQUEST_OPEN && request->end_ns <= start_ns;
-        if (over || request->start_ns >= start_ns)
+        bool over = request->state != REQUEST_OPEN && request->end_ns <= s->start_ns;
+        if (over || request->start_ns >= s->start_ns)
             continue;
-        uint64_t delay_ns = request_held_up_ns(request, start_ns, end_ns);
+        uint64_t delay_ns = request_held_up_ns(request, s->start_ns, s->end_ns);
         if (delay_ns)
             stretch_victim_chain(a, s, request, delay_ns, VICTIM_WAITED);
     }
@@ -271,7 +276,71 @@ struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t
         if ((*p)->stalled)
             (*p)->stalled(a, thread, s);
     ANALYZERS_CALL(a, stalled, a, thread, s);
+}
+
+struct stretch *stretch_turn(struct analysis *a, struct thread *thread, uint64_t start_ns, uint64_t end_ns,
+                             uint64_t culprit)
+{
+    struct stretch *s = stretch_new(a, thread, STRETCH_TURN, start_ns, end_ns);
+    if (!s)
+        return NULL;
+    take_looks(a, thread, s);
+    add_victims(a, thread, s, culprit);
     return s;
+}
+
+/* ---- so far ---- */
+
+static void judge_copy(struct analysis *a, struct thread *thread, const struct stretch *s)
+{
+    struct stretch *copy = malloc(sizeof(*copy));
+    if (!copy) {
+        a->failed = true;
+        return;
+    }
+    *copy = *s;
+    memset(&copy->looks, 0, sizeof(copy->looks));
+    memset(&copy->victims, 0, sizeof(copy->victims));
+    array_foreach (&s->looks, look)
+        LIST_ADD(a, &copy->looks, *look);
+    array_foreach (&s->victims, known) {
+        struct victim victim = *known;
+        victim.path = strdup(known->path);
+        if (!victim.path || array_add(&copy->victims, victim) < 0) {
+            free(victim.path);
+            a->failed = true;
+        }
+    }
+    judge(a, thread, copy);
+    stretch_free(copy);
+}
+
+static void judge_open(struct analysis *a, struct thread *thread, uint64_t now_ns)
+{
+    const struct analyzer *target = thread->process->analyzer;
+    const struct request *owner = NULL;
+    struct stretch s = {.what = STRETCH_TURN, .unfinished = 1, .end_ns = now_ns};
+    if (!target || !target->is_in || !target->is_in(a, thread, &s, &owner) ||
+        s.start_ns + a->options.stall_ns > s.end_ns)
+        return;
+    s.first = owner ? endpoint_is_new(a, owner) : !thread->process->answered_count;
+    copy_looks(a, thread, &s);
+    add_victims(a, thread, &s, owner ? owner->serial : 0);
+    judge(a, thread, &s);
+    array_foreach (&s.victims, victim)
+        free(victim->path);
+    array_done(&s.victims);
+    array_done(&s.looks);
+}
+
+void stretches_so_far(struct analysis *a, struct thread *thread, uint64_t now_ns, bool open)
+{
+    uint64_t told_ns = thread->queue_told_ns;
+    array_foreach (&thread->stretches, s)
+        judge_copy(a, thread, *s);
+    if (open && !thread->process->gone)
+        judge_open(a, thread, now_ns);
+    thread->queue_told_ns = told_ns;
 }
 
 void stretch_late_request(struct analysis *a, struct thread *thread, const struct request *request,

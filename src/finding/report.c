@@ -204,7 +204,7 @@ static json_t *json_affected(const struct finding *finding)
     return array;
 }
 
-static json_t *json_finding(const struct finding *f)
+json_t *finding_json(const struct finding *f)
 {
     json_t *to = f->to_ns == UINT64_MAX ? json_null() : json_integer((json_int_t)f->to_ns);
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "kind",
@@ -248,7 +248,7 @@ json_t *report_json(const struct report *report)
 {
     json_t *findings = json_array();
     array_foreach (&report->findings, f)
-        json_array_append_new(findings, json_finding(*f));
+        json_array_append_new(findings, finding_json(*f));
     json_t *requests = report->requests ? json_incref(report->requests) : json_array();
     json_t *document = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "schema", SCHEMA_report, "findings",
                                  findings, "requests", requests, "losses", json_losses(report), "overhead",

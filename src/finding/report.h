@@ -66,6 +66,9 @@ bool report_lost(const struct report *report);
  * is at or above it, 0 when none is, -EINVAL when it is neither. */
 int report_gate(const struct report *report, const char *gate);
 
+/* One of its findings as it is in the document, a new reference; NULL when memory is exhausted. */
+json_t *finding_json(const struct finding *finding);
+
 /* The document, a new reference owned by the caller; NULL when memory is exhausted. Keys are in the order of
  * the manual. */
 json_t *report_json(const struct report *report);

@@ -8,6 +8,8 @@
  *     analysis_finish(analysis);
  *     analysis_report(analysis, &report);      findings, losses
  *     analysis_requests(analysis, &requests);  the examples, slowest first
+ *
+ * analysis_so_far() reports at any time between two events, and changes nothing.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODEL_ANALYSIS_H
@@ -96,12 +98,25 @@ int analysis_event(struct analysis *analysis, const struct event *event);
 /* The trace is over: what is still open becomes unfinished. */
 int analysis_finish(struct analysis *analysis);
 
-/* More of the trace follows, but a report of what was read so far is wanted: what is still open is left out.
- * Nothing may be added to the analysis afterwards (a caller that goes on does this in a fork). */
-int analysis_finish_early(struct analysis *analysis);
+/* Gets a report of what was read so far, which it may keep (report_done()) or not. Within the call, counts
+ * and endpoints are those of the report, too; requests are not. 0, or a negative errno that analysis_so_far()
+ * returns. */
+typedef int analysis_so_far_fn(void *context, struct analysis *analysis, struct report *report);
 
-/* Adds findings (ranked), losses and what could not be known to the report. After analysis_finish() or
- * analysis_finish_early(). */
+/* What is still open, when a report is made of what was read so far. */
+enum analysis_open {
+    OPEN_LEFT_OUT, /* a trace is being read: how it ends comes later */
+    OPEN_JUDGED, /* a recording goes on: requests and a callback that have not ended may have lasted too long
+                    already */
+};
+
+/* Reports in the middle: the analysis is as it was before when this returns, and goes on. Works on copies of
+ * the faults found so far, whose victims are limited, so that it takes milliseconds at most, but not for
+ * every event. 0, -ENOMEM, or what use() returned. */
+int analysis_so_far(struct analysis *analysis, enum analysis_open open, analysis_so_far_fn *use,
+                    void *context);
+
+/* Adds findings (ranked), losses and what could not be known to the report. After analysis_finish(). */
 int analysis_report(struct analysis *analysis, struct report *report);
 
 const struct analysis_counts *analysis_counts(const struct analysis *analysis);

@@ -60,6 +60,11 @@ struct analyzer {
     void (*request_done)(struct analysis *a, struct process *process, struct request *request);
     /* All of it is known, its critical path too. */
     void (*request_complete)(struct analysis *a, const struct process *process, struct request *request);
+    /* A callback that the thread was in when the newest events were written and that has lasted for long:
+     * since when, what was measured in it, and the request that it serves (NULL: not known). false: there is
+     * none. */
+    bool (*is_in)(struct analysis *a, const struct thread *thread, struct stretch *stretch,
+                  const struct request **ret_owner);
     /* The trace or the process has ended: what the thread was still doing ends at now_ns. */
     void (*thread_finish)(struct analysis *a, struct thread *thread, uint64_t now_ns);
 

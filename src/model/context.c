@@ -93,16 +93,24 @@ void context_check(struct analysis *a, struct process *process, const struct cal
 
 /* ---- the end ---- */
 
+void contexts_doubt(struct analysis *a)
+{
+    array_foreach (&a->all_processes, place) {
+        const struct process *process = *place;
+        uint64_t doubted = process->handovers ? MIN(process->told_count, a->counts.proved) : 0;
+        a->counts.proved -= doubted;
+        a->counts.ambiguous += doubted;
+        a->counts.told -= MIN(doubted, a->counts.told);
+    }
+}
+
 void contexts_judge(struct analysis *a)
 {
+    contexts_doubt(a);
     array_foreach (&a->all_processes, place) {
         struct process *process = *place;
         if (!process->handovers)
             continue;
-        uint64_t doubted = MIN(process->told_count, a->counts.proved);
-        a->counts.proved -= doubted;
-        a->counts.ambiguous += doubted;
-        a->counts.told -= MIN(doubted, a->counts.told);
         map_foreach (&a->requests, slot) {
             struct request *request = (struct request *)(uintptr_t)slot->value;
             if (request->pid != process->pid)

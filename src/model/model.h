@@ -358,6 +358,7 @@ struct analysis {
     const struct protocol *const *protocols; /* PROTOCOLS; ends with NULL */
     struct analysis_counts counts;
     bool failed;        /* memory ran out */
+    bool so_far;        /* a report is made in the middle (so_far.c): faults are copies, all else stays */
     bool requests_only; /* at least for a time nothing but requests was recorded */
     bool over;          /* the programs' own events are incomplete from here on: nothing more is concluded */
     struct arena arena;
@@ -496,6 +497,8 @@ void context_check(struct analysis *a, struct process *process, const struct cal
                    const struct request *went_on, uint64_t turn_start_ns);
 /* All is read: what rests on numbers that were contradicted is ambiguous. */
 void contexts_judge(struct analysis *a);
+/* The same, for the counts only. */
+void contexts_doubt(struct analysis *a);
 
 /* below.c: the kernel layer below a span. */
 struct kept_calls *below_keep(const struct thread *thread, uint64_t start_ns, uint64_t end_ns);

@@ -196,7 +196,7 @@ static void stalled(struct analysis *a, const struct thread *thread, struct stre
             if (!owner || message->span == VSPAN_NONE || message->sent_ns >= s->end_ns)
                 continue;
             uint64_t delay_ns = s->end_ns - MAX(message->sent_ns, s->start_ns);
-            owner->spans.at[message->span].stalled_ns += delay_ns;
+            owner->spans.at[message->span].stalled_ns += a->so_far ? 0 : delay_ns;
             stretch_victim_chain(a, s, owner, delay_ns, VICTIM_WAITED);
         }
     }

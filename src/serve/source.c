@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "analyze/folder.h"
@@ -20,7 +19,6 @@
 #include "profile/formats.h"
 
 #define PREVIEW_NS        ((uint64_t)700000000) /* between looks at the findings of what is still being read */
-#define PREVIEW_MAX       ((size_t)64 << 20)
 #define DOCUMENT_MAX      ((size_t)256 << 20)
 #define KEPT_MAX          ((uint64_t)1 << 30) /* a larger history of states is not kept */
 #define VIEW_FOLDER       "view"
@@ -188,34 +186,10 @@ static char *dump_report(struct report *report, struct analysis *analysis)
     return text;
 }
 
-/* Finishing an analysis changes it, so a copy of it, a child process, reports what was found so far. */
-static void preview(struct source *s, struct analysis *analysis)
+static int preview(void *context, struct analysis *analysis, struct report *report)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return;
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct report report = {0};
-        if (analysis_finish_early(analysis) < 0 || analysis_report(analysis, &report) < 0)
-            _exit(1);
-        char *text = dump_report(&report, analysis);
-        _exit(!text || file_write_all(ends[1], text, strlen(text)) < 0);
-    }
-    close(ends[1]);
-    struct text text = {0};
-    char part[65536];
-    ssize_t n;
-    while (pid > 0 && ((n = read(ends[0], part, sizeof(part))) > 0 || (n < 0 && errno == EINTR)) &&
-           text.length < PREVIEW_MAX)
-        text_add_bytes(&text, part, n > 0 ? (size_t)n : 0);
-    close(ends[0]);
-    int status = -1;
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (status == 0 && text.length)
-        set_document(s, text_take(&text));
-    text_done(&text);
+    set_document(context, dump_report(report, analysis));
+    return 0;
 }
 
 static int on_progress(void *context, struct analysis *analysis, uint64_t done, uint64_t total)
@@ -234,8 +208,9 @@ static int on_progress(void *context, struct analysis *analysis, uint64_t done, 
     s->steps++;
     bool doubled = done < total && (s->steps & (s->steps - 1)) == 0;
     if (doubled || now - s->previewed_ns > PREVIEW_NS + took / 10) {
-        preview(s, analysis);
+        int r = analysis_so_far(analysis, OPEN_LEFT_OUT, preview, s);
         s->previewed_ns = clock_monotonic_ns();
+        return r;
     }
     return 0;
 }

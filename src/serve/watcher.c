@@ -37,14 +37,6 @@ static uint64_t fingerprint_of(const struct book *book, const struct verdict *v)
     return hash;
 }
 
-static json_t *finding_json(const struct report *report)
-{
-    json_t *document = report_json(report);
-    json_t *finding = document ? json_incref(json_array_get(json_object_get(document, "findings"), 0)) : NULL;
-    json_decref(document);
-    return finding;
-}
-
 /* One alert of a version: its strongest verdict is the finding, the others are listed. */
 static int see(struct watcher *w, const struct book *book, const struct judgement *judgement, size_t first)
 {
@@ -67,7 +59,7 @@ static int see(struct watcher *w, const struct book *book, const struct judgemen
             json_array_append_new(others, json_string(text_get(&words)));
         text_done(&words);
     }
-    json_t *json = r == 0 ? finding_json(&one) : NULL;
+    json_t *json = r == 0 ? finding_json(finding) : NULL;
     if (json)
         json_object_set(json, "also_in", others);
     if (r == 0)

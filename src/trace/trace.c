@@ -435,6 +435,31 @@ static void fill_event(struct trace *t, const struct stream *s)
     };
 }
 
+/* Inlined into both, so that without a limit nothing is compared for each event. */
+static inline __attribute__((always_inline)) int next(struct trace *t, int64_t until_ns,
+                                                      const struct event **ret_event)
+{
+    int r;
+    if (!t->started && (r = start(t)) < 0)
+        return r;
+    for (;;) {
+        if (t->pending && (r = trace_advance_pending(t)) < 0)
+            return r;
+        struct stream *s = first_stream(t);
+        if (!s || s->time_ns > until_ns)
+            return 0;
+        r = stream_decode(s, &t->machine);
+        t->pending = s;
+        if (r == 0) {
+            fill_event(t, s);
+            *ret_event = &t->event;
+            return 1;
+        }
+        if (r != -EBADMSG)
+            return r;
+    }
+}
+
 int trace_next(struct trace *t, const struct event **ret_event)
 {
     int r;
@@ -447,24 +472,12 @@ int trace_next(struct trace *t, const struct event **ret_event)
             t->event.time_ns = (*ret_event)->time_ns;
         return r;
     }
-    if (!t->started && (r = start(t)) < 0)
-        return r;
-    for (;;) {
-        if (t->pending && (r = trace_advance_pending(t)) < 0)
-            return r;
-        struct stream *s = first_stream(t);
-        if (!s)
-            return 0;
-        r = stream_decode(s, &t->machine);
-        t->pending = s;
-        if (r == 0) {
-            fill_event(t, s);
-            *ret_event = &t->event;
-            return 1;
-        }
-        if (r != -EBADMSG)
-            return r;
-    }
+    return next(t, INT64_MAX, ret_event);
+}
+
+int trace_next_until(struct trace *t, uint64_t time_ns, const struct event **ret_event)
+{
+    return next(t, (int64_t)MIN(time_ns, (uint64_t)INT64_MAX), ret_event);
 }
 
 static void end_parallel(struct trace *t)

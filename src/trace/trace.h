@@ -77,6 +77,10 @@ DEFINE_FREEP(struct trace, trace_close)
  * call; 0: the end; negative errno: out of memory. */
 int trace_next(struct trace *trace, const struct event **ret_event);
 
+/* The same of a trace that is still being written, but for events later than time_ns: they are next the next
+ * time. 0: there is none until then. In one thread only. */
+int trace_next_until(struct trace *trace, uint64_t time_ns, const struct event **ret_event);
+
 /* The next event will be the first at or after time_ns. 0 or negative errno. */
 int trace_seek_ns(struct trace *trace, uint64_t time_ns);
 

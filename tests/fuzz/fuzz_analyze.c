@@ -41,14 +41,22 @@ static void fill(struct input *in, const struct event_description *d, struct val
     }
 }
 
+static int write_report(void *context, struct analysis *a, struct report *report)
+{
+    struct text text = {0};
+    prose_findings(&text, report, &prose_plain, 80);
+    json_decref(report_json(report));
+    text_done(&text);
+    return 0;
+}
+
 static void write_all(struct analysis *a)
 {
     struct report report = {0};
     struct text text = {0};
     size_t count;
     analysis_report(a, &report);
-    prose_findings(&text, &report, &prose_plain, 80);
-    json_decref(report_json(&report));
+    write_report(NULL, a, &report);
     json_decref(analysis_loops_json(a));
     json_decref(analysis_functions_json(a));
     const struct request *const *requests = analysis_requests(a, &count);
@@ -84,6 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             fill(&in, &event_catalogue[event.id], values, now_ns);
         if (analysis_event(a, &event) < 0)
             break;
+        if (took % 16 == 7)
+            analysis_so_far(a, took & 128 ? OPEN_JUDGED : OPEN_LEFT_OUT, write_report, NULL);
     }
     if (analysis_finish(a) == 0)
         write_all(a);

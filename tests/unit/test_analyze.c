@@ -75,28 +75,6 @@ static void process_numbers_are_used_again(void **state)
     feed_done(&feed);
 }
 
-/* Halfway through a trace nobody knows whether what is open will end: it is in no report. */
-static void what_is_open_is_left_out_early(void **state)
-{
-    for (int early = 0; early < 2; early++) {
-        struct feed feed;
-        size_t count;
-        feed_init(&feed);
-        feed_process(&feed, 10, 1, "api", US(1));
-        feed_request(&feed, 10, 5, "/ended", MS(1), MS(2));
-        FEED_TEXT(&feed, "/open");
-        FEED(&feed, http_request, 10, 10, MS(3), 0, .fd = 6, .generation = 1, .method = 1);
-        int r = early ? analysis_finish_early(feed.analysis) : analysis_finish(feed.analysis);
-        assert_int_equal(r, 0);
-        assert_int_equal(analysis_report(feed.analysis, &feed.report), 0);
-        assert_int_equal(analysis_counts(feed.analysis)->unfinished, early ? 0 : 1);
-        (void)analysis_endpoints(feed.analysis, &count);
-        assert_int_equal(count, early ? 1 : 2);
-        assert_int_equal(feed_kept(&feed, "/ended")->state, REQUEST_FINISHED);
-        feed_done(&feed);
-    }
-}
-
 /* Unknown and foreign events, and ones without any field, are taken without harm. */
 static void strange_events_do_no_harm(void **state)
 {
@@ -190,7 +168,6 @@ int main(void)
         cmocka_unit_test(empty_trace_says_why),
         cmocka_unit_test(losses_are_told_by_reason),
         cmocka_unit_test(process_numbers_are_used_again),
-        cmocka_unit_test(what_is_open_is_left_out_early),
         cmocka_unit_test(strange_events_do_no_harm),
         cmocka_unit_test(keeps_only_what_is_in_flight),
     };

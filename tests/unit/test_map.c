@@ -38,6 +38,14 @@ static void behaves_like_an_array(void **state)
             assert_int_equal(*found, truth[other]);
         assert_int_equal(map.count, count);
     }
+    struct map copy;
+    assert_int_equal(map_copy(&copy, &map), 0);
+    map_clear(&map);
+    assert_int_equal(copy.count, count);
+    for (unsigned key = 0; key < KEYS; key++)
+        assert_int_equal(map_get(&copy, key * 4096) ? *map_get(&copy, key * 4096) : 0,
+                         there[key] ? truth[key] : 0);
+    map_done(&copy);
     map_done(&map);
 }
 

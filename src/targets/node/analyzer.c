@@ -63,6 +63,7 @@ const struct analyzer analyzer_node = {.name = "node",
                                        .paused_ns = gc_overlap_ns,
                                        .stalled = ports_stalled,
                                        .request_done = request_done,
+                                       .is_in = turn_is_in,
                                        .thread_finish = turn_finish,
                                        .findings = node_findings,
                                        .limits = functions_report};

@@ -312,7 +312,7 @@ static const char *kind_name(struct analysis *a, uint8_t kind)
     return name ? name : "operation";
 }
 
-static const char *endpoint_name(struct analysis *a, const struct request *request)
+const char *node_endpoint_name(struct analysis *a, const struct request *request)
 {
     char name[320];
     size_t length = strlen(request->method), route = MIN(strlen(request->route), (size_t)256);
@@ -327,7 +327,7 @@ static void add_pool_span(struct turn *t, struct pool_op *op, struct request *ow
 {
     op->owner = owner->serial;
     op->known = (uint8_t)known;
-    op->route = endpoint_name(t->a, owner);
+    op->route = node_endpoint_name(t->a, owner);
     bool added;
     uint64_t *submitter =
         op->type ? map_put(&t->thread->process->submitters, (uintptr_t)op->type, &added) : NULL;
@@ -763,7 +763,7 @@ void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, ui
     s->encode_ns = turn.encode_ns;
     s->encode_what = turn.encode_what;
     s->callback = main_script ? "main script" : turn.callback;
-    s->route = culprit ? endpoint_name(a, culprit) : NULL;
+    s->route = culprit ? node_endpoint_name(a, culprit) : NULL;
     s->unfinished = thread->unfinished;
     /* What runs before the loop's first phase is the main script; a turn full of synchronous calls loads
      * modules. */

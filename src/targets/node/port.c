@@ -283,7 +283,7 @@ void ports_stalled(struct analysis *a, const struct thread *thread, struct stret
             if (!span || span->end_ns || m->sent_ns >= s->end_ns)
                 continue;
             uint64_t delay_ns = s->end_ns - MAX(m->sent_ns, s->start_ns);
-            span->stalled_ns += delay_ns;
+            span->stalled_ns += a->so_far ? 0 : delay_ns;
             stretch_victim_chain(a, s, request_open(a, m->owner), delay_ns, VICTIM_WAITED);
         }
     }

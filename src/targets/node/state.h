@@ -147,8 +147,13 @@ void pool_op_free(struct pool_op *op);
 void turn_event(struct analysis *a, struct thread *thread, const struct event *e);
 void turn_flush(struct analysis *a, struct thread *thread);
 void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns);
+/* analyzer.is_in: by samples of a callback that no turn has ended since. */
+bool turn_is_in(struct analysis *a, const struct thread *thread, struct stretch *s,
+                const struct request **ret_owner);
 
 /* node.c: reads one turn, a complete tree. */
+/* "GET /users/:id", interned. */
+const char *node_endpoint_name(struct analysis *a, const struct request *request);
 void node_read_turn(struct analysis *a, struct thread *thread, uint32_t root, uint8_t phase);
 
 /* function.c */

@@ -162,6 +162,55 @@ void turn_event(struct analysis *a, struct thread *thread, const struct event *e
     thread->polls_since_stretch++;
 }
 
+/* ---- what has not ended ---- */
+
+/* When what samples see began that no turn has ended since; 0: there are none. Brief ones only know when they
+ * were taken. */
+static uint64_t sampled_since_ns(const struct thread *thread)
+{
+    uint64_t since_ns = 0;
+    array_foreach (&thread->looks, look)
+        if (look->since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns &&
+            (!since_ns || look->since_ns < since_ns))
+            since_ns = look->since_ns;
+    return since_ns;
+}
+
+bool turn_is_in(struct analysis *a, const struct thread *thread, struct stretch *s,
+                const struct request **ret_owner)
+{
+    uint64_t worst_ns = 0, since_ns = sampled_since_ns(thread);
+    if (!since_ns)
+        return false;
+    s->start_ns = since_ns;
+    s->phase = SONDE_uv_phase_poll;
+    s->starting = !node_thread(thread)->had_phase;
+    s->callback = s->starting ? "main script" : NULL;
+    array_foreach (&thread->items, item) {
+        if (item->start_ns + CLOCK_SLACK_NS < since_ns)
+            continue;
+        uint64_t took_ns = activity_net_ns(thread, item->start_ns, item->end_ns);
+        if (item->event == SONDE_EVENT_v8_gc) {
+            s->gc_ns += took_ns;
+        } else if (item->event == SONDE_EVENT_v8_encode) {
+            s->encode_ns += took_ns;
+            s->encode_what = item->small;
+        } else if (item->event == SONDE_EVENT_uv_run) {
+            s->sync_ns += took_ns;
+            s->sync_kind = took_ns >= worst_ns ? item->small : s->sync_kind;
+            worst_ns = MAX(worst_ns, took_ns);
+        }
+    }
+    /* The newest request that began in it is what runs. */
+    *ret_owner = NULL;
+    array_foreach (&thread->open, request)
+        if ((*request)->start_ns + CLOCK_SLACK_NS >= since_ns && (*request)->start_ns <= s->end_ns &&
+            (!*ret_owner || (*request)->start_ns > (*ret_owner)->start_ns))
+            *ret_owner = *request;
+    s->route = *ret_owner ? node_endpoint_name(a, *ret_owner) : NULL;
+    return true;
+}
+
 /* ---- the end of a thread ---- */
 
 static int deepest_first(const void *x, const void *y)
@@ -198,13 +247,8 @@ void turn_finish(struct analysis *a, struct thread *thread, uint64_t now_ns)
             item->id = span->argument;
     }
     array_done(&open);
-    /* The recorder died too: samples of a stall that no turn has ended since are what is left. Brief ones
-     * only know when they were taken. */
-    uint64_t since_ns = 0;
-    array_foreach (&thread->looks, look)
-        if (look->since_ns + CLOCK_SLACK_NS >= thread->last_turn_end_ns &&
-            (!since_ns || look->since_ns < since_ns))
-            since_ns = look->since_ns;
+    /* The recorder died too: samples of a stall are what is left. */
+    uint64_t since_ns = sampled_since_ns(thread);
     if (!turn && since_ns)
         turn = turn_item(a, thread, SONDE_EVENT_node_callback, since_ns, MAX(now_ns, since_ns)) != NULL;
     thread->unfinished = turn;

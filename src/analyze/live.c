@@ -1,0 +1,171 @@
+/* See live.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/live.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+enum { MANIFEST_MAX = 64 << 20 };
+
+/* How old what was recorded must be to be read, where the recorder does not say how often it writes; else how
+ * many times that. */
+static const uint64_t SETTLED_NS = 1500 * NS_PER_MS;
+enum { SETTLED_TIMES = 3 };
+
+struct live {
+    const char *folder;
+    struct analyze_options options;
+    struct trace *trace; /* NULL: nothing is written yet */
+    struct readers *readers;
+    struct pass passes[READERS_MAX];
+    struct pass_set set;
+    uint64_t newest_ns; /* of all events that were read */
+    uint64_t late;      /* events that came after newer ones had been read, and were left out */
+    uint64_t took_ns;
+    bool complete;
+};
+
+bool recording_is_complete(const char *folder, uint64_t *ret_settled_ns)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/manifest.json", folder);
+    _cleanup_(freep) char *text = NULL;
+    *ret_settled_ns = SETTLED_NS;
+    if (file_read(path, MANIFEST_MAX, &text, NULL) < 0)
+        return false;
+    json_t *manifest = json_loads(text, 0, NULL);
+    bool complete = !manifest || !json_is_false(json_object_get(manifest, "complete"));
+    json_int_t written_ms = json_integer_value(json_object_get(manifest, "written_every_ms"));
+    if (written_ms > 0 && written_ms < 60000)
+        *ret_settled_ns = SETTLED_TIMES * (uint64_t)written_ms * NS_PER_MS;
+    json_decref(manifest);
+    return complete;
+}
+
+int live_new(const char *folder, const struct analyze_options *options, struct live **ret_live,
+             struct problem *problem)
+{
+    struct live *live = calloc(1, sizeof(*live));
+    int r = live ? 0 : -ENOMEM;
+    if (r >= 0) {
+        live->folder = folder;
+        live->options = *options;
+        live->options.folder = folder;
+        r = readers_new(&live->options, &live->readers);
+    }
+    if (r >= 0)
+        r = pass_set_init(&live->set, live->passes, readers_passes(live->readers, live->passes));
+    if (r < 0) {
+        live_free(live);
+        return problem_set(problem, r, "%s: %s", folder, strerror(-r));
+    }
+    *ret_live = live;
+    return 0;
+}
+
+void live_free(struct live *live)
+{
+    if (!live)
+        return;
+    pass_set_done(&live->set);
+    readers_free(live->readers);
+    trace_close(live->trace);
+    free(live);
+}
+
+static int look_for_more(struct live *live, struct problem *problem)
+{
+    if (live->trace)
+        return (int)MIN(trace_refresh(live->trace), (int64_t)0);
+    int r = trace_open(live->folder, NULL, problem, &live->trace);
+    return r == -ENOENT && !live->complete ? 0 : r;
+}
+
+static int read_until(struct live *live, uint64_t until_ns)
+{
+    const struct event *event;
+    int r = 0;
+    while (r >= 0 && (r = trace_next_until(live->trace, until_ns, &event)) > 0) {
+        if (event->time_ns < live->newest_ns) {
+            live->late++;
+            continue;
+        }
+        live->newest_ns = event->time_ns;
+        r = pass_set_event(&live->set, event);
+    }
+    return r;
+}
+
+int live_read(struct live *live, struct problem *problem)
+{
+    uint64_t settled_ns, started_ns = clock_monotonic_ns();
+    live->complete = recording_is_complete(live->folder, &settled_ns);
+    int r = look_for_more(live, problem);
+    if (r >= 0 && live->trace)
+        r = read_until(live, live->complete ? UINT64_MAX : started_ns - settled_ns);
+    live->took_ns += clock_monotonic_ns() - started_ns;
+    return r < 0 && !(problem && problem->what[0])
+               ? problem_set(problem, r, "%s: %s", live->folder, strerror(-r))
+               : r;
+}
+
+bool live_is_complete(const struct live *live)
+{
+    return live->complete;
+}
+
+uint64_t live_read_ns(const struct live *live)
+{
+    return live->newest_ns;
+}
+
+const struct analysis_counts *live_counts(const struct live *live)
+{
+    return analysis_counts(readers_analysis(live->readers));
+}
+
+int live_so_far(struct live *live, analysis_so_far_fn *use, void *context)
+{
+    return analysis_so_far(readers_analysis(live->readers), OPEN_JUDGED, use, context);
+}
+
+/* Whether it was read as it would be now. */
+static bool read_in_order(const struct live *live)
+{
+    size_t losses = 0;
+    if (live->trace)
+        (void)trace_losses(live->trace, &losses);
+    return live->trace && !live->late && !losses;
+}
+
+int live_finish(struct live *live, const struct folder_reading *reading, struct problem *problem,
+                struct analysis **ret_analysis, struct report *ret_report)
+{
+    uint64_t started_ns = clock_monotonic_ns();
+    int r = 0;
+    if (!live->complete) /* given up: what is there now, settled or not */
+        r = look_for_more(live, problem);
+    if (r >= 0 && !live->complete && live->trace)
+        r = read_until(live, UINT64_MAX);
+    if (r >= 0 && !read_in_order(live)) {
+        struct folder_reading again = reading ? *reading : (struct folder_reading){0};
+        again.analyze = &live->options;
+        again.states = NULL;
+        return folder_read(live->folder, &again, problem, ret_analysis, ret_report);
+    }
+    if (r >= 0)
+        r = pass_set_finish(&live->set);
+    live->took_ns += clock_monotonic_ns() - started_ns;
+    if (r >= 0)
+        r = readers_report(live->readers, live->folder, live->trace, live->took_ns, ret_report);
+    if (r < 0)
+        return problem && problem->what[0] ? r
+                                           : problem_set(problem, r, "%s: %s", live->folder, strerror(-r));
+    *ret_analysis = readers_take_analysis(live->readers);
+    return 0;
+}
