@@ -246,6 +246,7 @@ static bool filter_calls(const struct sock_filter *filter, size_t count)
         LOAD(nr)
 #define ALLOW_WITH(name, number, value)  WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ALLOW)
 #define REFUSE_WITH(name, number, value) WITH(name, number, BPF_JEQ, value, SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW_BITS(name, number, bits)   WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ALLOW)
 #define REFUSE_BITS(name, number, bits)  WITH(name, number, BPF_JSET, bits, SECCOMP_RET_ERRNO | EPERM)
 
 /* Calls that the headers of older machines do not name. */
@@ -296,6 +297,10 @@ static const struct sock_filter READER_FILTER[] = {
     REFUSE(unshare),
     REFUSE(setns),
     REFUSE_BITS(clone, 0, NEW_NAMESPACES),
+    ALLOW_BITS(clone, 0, CLONE_THREAD),
+    REFUSE(clone),
+    REFUSE(fork),
+    REFUSE(vfork),
     /* its flags are in memory, where no filter looks; libraries then use clone() */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/installed.h"
+#include "base/truncated.h"
 #include "cli/options.h"
 
 int cli_fail(int status, const struct problem *problem)
@@ -128,21 +128,23 @@ int cli_printf(FILE *to, const char *format, ...)
     return r;
 }
 
-char *cli_probe_path(void)
+/* Whoever closed the pipe wanted no more. */
+static int check_output(int status)
 {
-    static const char NAME[] = "libsonde-probe.so";
-    const char *named = getenv("SONDE_PROBE");
-    if (named && named[0])
-        return strdup(named);
-    char self[PATH_MAX], path[PATH_MAX + sizeof(NAME)];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash) {
-        snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - self), self, NAME);
-        if (access(path, R_OK) == 0 || errno != ENOENT)
-            return strdup(path);
-    }
-    snprintf(path, sizeof(path), "%s/%s", SONDE_PROBE_DIR, NAME);
-    return strdup(path);
+    struct problem problem = {.what = ""};
+    errno = 0;
+    if ((status != EXIT_DONE && status != EXIT_LOST) || (fflush(stdout) == 0 && !ferror(stdout)) ||
+        errno == EPIPE)
+        return status;
+    problem_set(&problem, -EIO, "standard output: %s", errno ? strerror(errno) : "could not be written");
+    return cli_fail(EXIT_FAILED, &problem);
+}
+
+int cli_end(int status)
+{
+    status = check_output(status);
+    if (truncated_pages())
+        fprintf(stderr, "sonde: files were truncated while in use; %" PRIu64 " pages read as zeros\n",
+                truncated_pages());
+    return status;
 }

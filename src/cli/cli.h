@@ -69,11 +69,16 @@ int cli_open_process(pid_t pid, struct proc **ret_proc);
 /* An option's value that is a number from least to most, and nothing else. */
 bool cli_number(const char *text, double least, double most, double *ret_value);
 
-/* The probe's path: SONDE_PROBE, beside the program, or where it was installed. The caller frees. */
-char *cli_probe_path(void);
-
 /* Prints the report of a trace folder to stdout, as `sonde report` does; returns an exit status. */
 int cli_report(const char *folder, bool json);
+
+/* The same while it is recorded, as `sonde report --follow` does, in a process of its own: recorder is
+ * observe_options.follow's. */
+int cli_follow(const char *folder, bool json, int recorder);
+
+/* Ends a command: what could not be written (a full disk) is no success, whatever its status. Returns the
+ * exit status. */
+int cli_end(int status);
 
 /* Prints text that may hold what somebody's trace says. What a terminal would obey is escaped, but for line
  * breaks, tabs and the styles below. 0, or -EPIPE or another negative errno. */

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "collect/session.h"
+#include "observe/observe.h"
 
 static int detach(pid_t pid)
 {
@@ -16,7 +16,7 @@ static int detach(pid_t pid)
     int r = cli_open_process(pid, &proc);
     if (r != EXIT_DONE)
         return r;
-    r = session_disarm(proc, &hooks, &problem);
+    r = observe_clean(proc, &hooks, &problem);
     if (r == -EPERM || r == -EACCES)
         return cli_fail(EXIT_PERMISSION, &problem);
     if (r < 0)

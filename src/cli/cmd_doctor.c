@@ -26,6 +26,7 @@
 #include "broker/sandbox.h"
 #include "cli/options.h"
 #include "collect/audit.h"
+#include "observe/observe.h"
 #include "profile/process.h"
 #include "profile/sampler.h"
 #include "symbol/demangle.h"
@@ -132,7 +133,7 @@ static void check_kernel(struct answer *answer)
 static void check_probe(struct answer *answer)
 {
     struct check *check = add(answer, "the probe");
-    _cleanup_(freep) char *path = cli_probe_path();
+    _cleanup_(freep) char *path = observe_probe_path();
     if (access(path, R_OK) == 0) {
         because(check, "%s", path);
     } else {
@@ -383,7 +384,7 @@ static void check_loader(struct answer *answer, const struct target *target)
 {
     struct check *check = add(answer, "a way in for the probe");
     struct problem problem = {0};
-    _cleanup_(freep) char *path = cli_probe_path();
+    _cleanup_(freep) char *path = observe_probe_path();
     if (inject_check(&target->modules, path, &problem) < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy);

@@ -335,26 +335,35 @@ static int print_json(struct analysis *analysis, struct report *report, bool com
 
 /* ---- the command ---- */
 
+static int fail(const struct problem *problem, int r)
+{
+    return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, problem);
+}
+
+/* Ends the use of the report. */
+static int print(const struct report_options *options, struct analysis *analysis, struct report *report)
+{
+    struct problem problem = {0};
+    int status = reading_status(report);
+    if (options->gate && report_gate(report, options->gate) > 0)
+        status = EXIT_FINDING;
+    if (!options->reading.json)
+        print_text(analysis, report, options->reading.folder);
+    else if (print_json(analysis, report, options->follow) < 0) {
+        problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
+        status = cli_fail(EXIT_FAILED, &problem);
+    }
+    report_done(report);
+    return status;
+}
+
 static int show(struct report_options *options)
 {
     struct problem problem = {0};
     _cleanup_(analysis_freep) struct analysis *analysis = NULL;
     struct report report = {0};
-    const char *folder = options->reading.folder;
-    int r = reading_run(folder, &options->reading.analyze, &problem, &analysis, &report);
-    if (r < 0)
-        return cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
-    int status = reading_status(&report);
-    if (options->gate && report_gate(&report, options->gate) > 0)
-        status = EXIT_FINDING;
-    if (!options->reading.json)
-        print_text(analysis, &report, folder);
-    else if (print_json(analysis, &report, options->follow) < 0) {
-        problem_set(&problem, -ENOMEM, "out of memory while writing JSON");
-        status = cli_fail(EXIT_FAILED, &problem);
-    }
-    report_done(&report);
-    return status;
+    int r = reading_run(options->reading.folder, &options->reading.analyze, &problem, &analysis, &report);
+    return r < 0 ? fail(&problem, r) : print(options, analysis, &report);
 }
 
 #define HTML_MB     20.0
@@ -403,8 +412,29 @@ static int write_page(const char *folder, const char *file, double megabytes)
             "sonde: the overview and findings went in first; %zu requests and tiles of states had no room in "
             "%g MB (--html-mb)\n",
             page.left_out, megabytes);
-    return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
-                 : EXIT_DONE;
+    return r < 0 ? fail(&problem, r) : EXIT_DONE;
+}
+
+/* The page is written when all has been recorded. */
+static int follow(struct report_options *options, int recorder)
+{
+    struct problem problem = {0};
+    _cleanup_(analysis_freep) struct analysis *analysis = NULL;
+    struct report report = {0};
+    int r = follow_run(&options->reading, recorder, &problem, &analysis, &report);
+    if (r < 0)
+        return r == -ECANCELED ? EXIT_FAILED : fail(&problem, r);
+    int written =
+        options->html ? write_page(options->reading.folder, options->html, options->html_mb) : EXIT_DONE;
+    int status = print(options, analysis, &report);
+    return written == EXIT_DONE ? status : written;
+}
+
+int cli_follow(const char *folder, bool json, int recorder)
+{
+    struct report_options options = {.reading = {.analyze = ANALYZE_DEFAULTS, .folder = folder, .json = json},
+                                     .follow = true};
+    return cli_end(follow(&options, recorder));
 }
 
 int cli_report(const char *folder, bool json)
@@ -464,8 +494,8 @@ static int run(const struct command *self, int argc, char **argv)
         return print_kinds();
     if ((r = reading_operand(self, argc, argv, first, &options.reading)) >= 0)
         return r;
-    if (options.follow && (r = follow_run(&options.reading)) != EXIT_DONE)
-        return r;
+    if (options.follow)
+        return follow(&options, -1);
     if (options.html) {
         r = write_page(options.reading.folder, options.html, options.html_mb);
         if (r != EXIT_DONE)

@@ -1,77 +1,31 @@
 /* `sonde run` and `sonde record`: start a command with the probe preloaded, record until it ends, and (run)
  * report. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <elf.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/recording.h"
-#include "symbol/elf.h"
-
-/* The file that execvp() would run, or NULL. */
-static char *find_program(const char *name)
-{
-    if (strchr(name, '/'))
-        return strdup(name);
-    const char *path = getenv("PATH");
-    char candidate[PATH_MAX];
-    for (const char *at = path ? path : "/usr/bin:/bin"; at;
-         at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
-        snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)strcspn(at, ":"), at, name);
-        if (access(candidate, X_OK) == 0)
-            return strdup(candidate);
-    }
-    return NULL;
-}
-
-static bool is_static(const char *name)
-{
-    _cleanup_(freep) char *path = find_program(name);
-    struct elf *elf = NULL;
-    if (!path || elf_open(path, &elf, NULL) < 0)
-        return false;
-    bool interpreter = false;
-    struct elf_segment segment;
-    for (size_t i = 0; elf_segment_at(elf, i, &segment) == 0; i++)
-        interpreter |= segment.type == PT_INTERP;
-    elf_free(elf);
-    return !interpreter;
-}
-
-/* A program without a dynamic loader ignores LD_PRELOAD: said before, rather than shown as an empty report.
- */
-static void warn_of_static(const struct recording *recording, const char *name)
-{
-    if (!recording->quiet && is_static(name))
-        fputs("sonde: this program is statically linked: it cannot be preloaded and runs untraced\n", stderr);
-}
 
 static int record(struct recording *recording, char **command)
 {
     struct problem problem = {0};
-    pid_t child = 0;
-    int child_status = 0, r = recording_open(recording, &problem);
-    if (r >= 0) {
-        warn_of_static(recording, command[0]);
-        r = session_spawn(recording->session, command, &child, &problem);
-    }
+    int r = recording_open(recording, &problem);
     if (r >= 0)
-        r = recording_loop(recording, child, 0, &child_status, &problem);
-    return recording_close(recording, r, child_status, &problem);
+        r = observe_start(recording->observation, command, &problem);
+    if (r >= 0)
+        r = recording_run(recording, &problem);
+    return recording_close(recording, r, &problem);
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct recording recording = {.request_context = SONDE_CONTEXT_AUTO,
-                                  .report = strcmp(self->name, "run") == 0};
+    struct recording recording = {.report = strcmp(self->name, "run") == 0};
     int first, r = options_parse(self, argc, argv, &recording, &first);
     if (r >= 0)
         return r;
     if (first >= argc)
         return cli_usage(self, "no command given; put it after --");
-    if (!recording.folder && !recording.report)
+    if (!recording.observe.folder && !recording.report)
         return cli_usage(self, "missing -o DIR, the directory for the trace");
     return record(&recording, argv + first);
 }

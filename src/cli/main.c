@@ -1,7 +1,5 @@
 /* The program `sonde`: finds the command in the table and runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,18 +121,6 @@ static int cmd_version(const struct command *self, int argc, char **argv)
     return EXIT_DONE;
 }
 
-/* What could not be written (a full disk) is no success. Whoever closed the pipe wanted no more. */
-static int check_output(int status)
-{
-    struct problem problem = {.what = ""};
-    errno = 0;
-    if ((status != EXIT_DONE && status != EXIT_LOST) || (fflush(stdout) == 0 && !ferror(stdout)) ||
-        errno == EPIPE)
-        return status;
-    problem_set(&problem, -EIO, "standard output: %s", errno ? strerror(errno) : "could not be written");
-    return cli_fail(EXIT_FAILED, &problem);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 2) {
@@ -152,9 +138,5 @@ int main(int argc, char **argv)
     if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0))
         return cli_help(command);
     truncated_expect();
-    int status = check_output(command->run(command, argc - 1, argv + 1));
-    if (truncated_pages())
-        fprintf(stderr, "sonde: files were truncated while in use; %" PRIu64 " pages read as zeros\n",
-                truncated_pages());
-    return status;
+    return cli_end(command->run(command, argc - 1, argv + 1));
 }

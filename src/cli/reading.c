@@ -32,6 +32,16 @@ int reading_run(const char *folder, struct analyze_options *options, struct prob
     return r;
 }
 
+int reading_finish(struct live *live, struct problem *problem, struct analysis **ret_analysis,
+                   struct report *ret_report)
+{
+    struct progress progress = {0};
+    const struct folder_reading reading = {.progress = show_progress, .context = &progress};
+    int r = live_finish(live, &reading, problem, ret_analysis, ret_report);
+    progress_clear(&progress);
+    return r;
+}
+
 static int show_pass(void *context, uint64_t done, uint64_t total)
 {
     progress_show(context, done, total);

@@ -4,6 +4,7 @@
 #ifndef CLI_READING_H
 #define CLI_READING_H
 
+#include "analyze/live.h"
 #include "model/analysis.h"
 #include "base/problem.h"
 #include "cli/options.h"
@@ -14,6 +15,10 @@
  * overhead and what is missing; the caller frees both. */
 int reading_run(const char *folder, struct analyze_options *options, struct problem *problem,
                 struct analysis **ret_analysis, struct report *ret_report);
+
+/* The end of a recording that was followed: the same. */
+int reading_finish(struct live *live, struct problem *problem, struct analysis **ret_analysis,
+                   struct report *ret_report);
 
 /* Opens a trace and gives it to one pass. *ret_trace, which the caller closes, is set on success. 0 or a
  * negative errno with problem set. */

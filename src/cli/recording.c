@@ -2,47 +2,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/recording.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "attach/aside.h"
-#include "base/clock.h"
-#include "cli/follow.h"
+#include "cli/cli.h"
 #include "cli/confine.h"
-#include "cli/reading.h"
-#include "collect/level.h"
 
 /* ---- options ---- */
-
-static int take_context(const char *value, void *into, struct problem *problem)
-{
-    static const struct {
-        const char *name;
-        enum sonde_context context;
-    } MODES[] = {{"auto", SONDE_CONTEXT_AUTO},
-                 {"script", SONDE_CONTEXT_SCRIPT},
-                 {"native", SONDE_CONTEXT_NATIVE},
-                 {"bounded", SONDE_CONTEXT_BOUNDED},
-                 {"off", SONDE_CONTEXT_OFF}};
-    struct recording *recording = into;
-    for (size_t i = 0; i < ARRAY_SIZE(MODES); i++)
-        if (strcmp(value, MODES[i].name) == 0) {
-            recording->request_context = MODES[i].context;
-            recording->context_chosen = true;
-            return 0;
-        }
-    return problem_set(problem, -EINVAL, "invalid mode '%s' (auto, native, script, bounded, off)", value);
-}
 
 /* One more name, on a line of its own. */
 static int take_function(const char *name, void *into, struct problem *problem)
@@ -56,28 +27,30 @@ static int take_function(const char *name, void *into, struct problem *problem)
                            sizeof(recording->functions));
     snprintf(recording->functions + length, sizeof(recording->functions) - length, "%s%s", length ? "\n" : "",
              name);
+    recording->observe.functions = recording->functions;
     return 0;
 }
 
 static int take_kernel(const char *value, void *into, struct problem *problem)
 {
     struct recording *recording = into;
-    recording->kernel = value ? value : "";
+    recording->observe.kernel = value ? value : "";
     return 0;
 }
 
 static int take_no_kernel(const char *value, void *into, struct problem *problem)
 {
     struct recording *recording = into;
-    recording->kernel = NULL;
-    recording->no_kernel = true;
+    recording->observe.kernel = NULL;
+    recording->observe.no_kernel = true;
     return 0;
 }
 
 #define AT(member) offsetof(struct recording, member)
 
 const struct option_row recording_rows[] = {
-    {"output", 'o', "DIR", "directory for the trace; must not hold one", OPTION_TEXT, .at = AT(folder)},
+    {"output", 'o', "DIR", "directory for the trace; must not hold one", OPTION_TEXT,
+     .at = AT(observe.folder)},
     {"quiet", 'q', .text = "no notes on stderr while it runs", .type = OPTION_FLAG, .at = AT(quiet)},
     {"level", .value = "LEVEL",
      .text =
@@ -86,7 +59,7 @@ const struct option_row recording_rows[] = {
          "system call too: those of all programs of this machine take about 150 ns longer while it runs). "
          "SIGUSR1 "
          "records more, SIGUSR2 less from then on",
-     .type = OPTION_TEXT, .at = AT(level)},
+     .type = OPTION_TEXT, .at = AT(observe.level)},
     {"kernel", .value = "[=FAMILY,...]",
      .text = "kernel events to record instead of the level's: sys, sched, wakeup, tcp, block, connect, or "
              "all; without a "
@@ -97,13 +70,13 @@ const struct option_row recording_rows[] = {
      .text =
          "limit tracing to PERCENT CPU and MB of memory (5,128); above it the costliest events are disabled "
          "first, then tracing stops",
-     .type = OPTION_TEXT, .at = AT(budget)},
+     .type = OPTION_TEXT, .at = AT(observe.budget)},
     {"user", .value = "USER", .text = "run the command as USER (default under sudo: the invoking user)",
-     .type = OPTION_TEXT, .at = AT(user)},
+     .type = OPTION_TEXT, .at = AT(observe.user)},
     {"context", .value = "MODE",
      .text = "how Node operations are attributed to requests: auto (precise where it can be), native "
              "(only where Node or V8 carries contexts at no cost), script, bounded (no script of ours), off",
-     .type = OPTION_CALL, .take = take_context},
+     .type = OPTION_TEXT, .at = AT(observe.request_context)},
     {"function", .value = "NAME",
      .text = "record the calls of this JavaScript function as spans: checkout, Class.method, or "
              "file.js:checkout; "
@@ -120,6 +93,13 @@ const struct option_row recording_report_rows[] = {
     {NULL},
 };
 
+/* ---- what is printed meanwhile ---- */
+
+static void warn(void *context, const char *line)
+{
+    cli_printf(stderr, "sonde: %s\n", line);
+}
+
 static void note(void *context, const char *line)
 {
     const struct recording *recording = context;
@@ -127,89 +107,24 @@ static void note(void *context, const char *line)
         fprintf(stderr, "%ssonde: %s%s\n", cli_style(2, STYLE_CYAN), line, cli_style(2, STYLE_NONE));
 }
 
-/* Whom the command runs as: the one who asked for it, not root because sonde needs to be. 0: as sonde is. */
-static int find_user(const struct recording *recording, uid_t *ret_user, struct problem *problem)
+/* In the follower's process. */
+static int follow(void *context, const char *folder, int recorder)
 {
-    const char *caller = getenv("SUDO_UID"), *name = recording->user;
-    char *end;
-    *ret_user = 0;
-    if (!name && (geteuid() != 0 || !caller))
-        return 0;
-    if (!name)
-        name = caller;
-    unsigned long number = strtoul(name, &end, 10);
-    const struct passwd *entry = *end || end == name ? getpwnam(name) : NULL;
-    if ((*end || end == name) && !entry)
-        return problem_set(problem, -EINVAL, "there is no user '%s'", name);
-    *ret_user = entry ? entry->pw_uid : (uid_t)number;
-    if (geteuid() != 0 && *ret_user != geteuid())
-        return problem_set(problem, -EPERM, "only root can run a command as '%s'", name);
-    *ret_user = *ret_user == geteuid() ? 0 : *ret_user;
-    return 0;
+    const struct recording *recording = context;
+    struct problem problem = {0};
+    if (recording->follow_by)
+        return recording->follow_by(recording->follow_context, folder, recorder);
+    return confine_reading("report", folder, &problem) < 0 ? cli_fail(EXIT_FAILED, &problem)
+                                                           : cli_follow(folder, recording->json, recorder);
 }
 
 int recording_open(struct recording *recording, struct problem *problem)
 {
-    if (!recording->folder) {
-        time_t now = time(NULL);
-        strftime(recording->folder_name, sizeof(recording->folder_name), "sonde-%Y%m%d-%H%M%S",
-                 localtime(&now));
-        size_t length = strlen(recording->folder_name);
-        for (int i = 2; access(recording->folder_name, F_OK) == 0 && i < 1000; i++)
-            snprintf(recording->folder_name + length, sizeof(recording->folder_name) - length, "-%d", i);
-        recording->folder = recording->folder_name;
-    }
-    enum sonde_level level = SONDE_level_usual;
-    if (recording->level) {
-        int r = level_parse(recording->level, &level, problem);
-        if (r < 0)
-            return r;
-    }
-    if (level == SONDE_level_requests && !recording->context_chosen) /* there is nothing to give to them */
-        recording->request_context = SONDE_CONTEXT_BOUNDED;
-    uint32_t families = recording->no_kernel ? 0
-                        : recording->kernel  ? level_kernel_families(SONDE_level_usual)
-                                             : level_kernel_families(level);
-    if (recording->kernel && recording->kernel[0]) {
-        int r = kernel_parse_families(recording->kernel, &families, problem);
-        if (r < 0)
-            return r;
-    }
-    struct budget_limits budget = BUDGET_DEFAULTS;
-    if (recording->budget) {
-        int r = budget_parse(recording->budget, &budget, problem);
-        if (r < 0)
-            return r;
-    }
-    uid_t user;
-    int found = find_user(recording, &user, problem);
-    if (found < 0)
-        return found;
-    _cleanup_(freep) char *probe = cli_probe_path();
-    if (recording->functions[0] && recording->request_context < SONDE_CONTEXT_NATIVE)
-        return problem_set(problem, -EINVAL, "--function works with --context auto, script or native only");
-    struct session_options options = {.folder = recording->folder,
-                                      .probe_path = probe,
-                                      .level = level,
-                                      .families = families,
-                                      .no_kernel = recording->no_kernel,
-                                      .written_every_ns = recording->written_every_ns,
-                                      .request_context = recording->request_context,
-                                      .budget = budget,
-                                      .audit_file = recording->audit,
-                                      .until_ns = recording->until_ns,
-                                      .user = user,
-                                      .note = note,
-                                      .context = recording};
-    memcpy(options.functions, recording->functions, sizeof(options.functions));
-    int r = session_new(&options, &recording->session, problem);
-    const char *const report[] = {"report", "--follow", recording->json ? "--json" : NULL, NULL};
-    if (r >= 0 && recording->follow &&
-        (recording->follower =
-             follow_start(recording->folder, recording->follow_by ? recording->follow_by : report)) < 0)
-        return problem_set(problem, recording->follower, "no process to follow the trace: %s",
-                           strerror(-recording->follower));
-    return r;
+    recording->observe.note = note;
+    recording->observe.warn = warn;
+    recording->observe.follow = recording->follow ? follow : NULL;
+    recording->observe.context = recording;
+    return observe_new(&recording->observe, &recording->observation, problem);
 }
 
 /* ---- signals ---- */
@@ -240,135 +155,90 @@ static int catch_signals(void)
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-struct interruption {
-    int signals;       /* how many came */
-    uint64_t first_ns; /* when the first did */
+struct signals {
+    struct recording *recording;
+    int fd;
 };
 
-/* A signal from the terminal went to the child too; one that was sent to sonde alone is passed on. */
-static void read_signals(int fd, pid_t child, struct session *session, struct interruption *interruption)
+/* A signal from the terminal went to the command too; one that was sent to sonde alone is passed on. */
+static void read_signals(void *context)
 {
+    const struct signals *signals = context;
+    struct observation *observation = signals->recording->observation;
     struct signalfd_siginfo info;
-    while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+    while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
+        pid_t command = observe_command(observation);
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-            session_change_level(session, info.ssi_signo == SIGUSR1 ? 1 : -1);
+            observe_change_level(observation, info.ssi_signo == SIGUSR1 ? 1 : -1);
             continue;
         }
-        if (info.ssi_code != SI_KERNEL && child)
-            kill(child, (int)info.ssi_signo);
-        if (interruption->signals++ == 0)
-            interruption->first_ns = clock_monotonic_ns();
+        if (info.ssi_code != SI_KERNEL && command)
+            kill(command, (int)info.ssi_signo);
+        observe_stop(observation);
     }
 }
 
-static bool give_up(const struct interruption *interruption, pid_t child)
+int recording_run(struct recording *recording, struct problem *problem)
 {
-    if (!interruption->signals)
-        return false;
-    return !child || interruption->signals > 1 ||
-           clock_monotonic_ns() - interruption->first_ns > 2 * NS_PER_S;
-}
-
-int recording_loop(struct recording *recording, pid_t child, uint64_t deadline_ns, int *ret_status,
-                   struct problem *problem)
-{
-    int signals = catch_signals(), status = 0, r;
-    struct interruption interruption = {0};
-    bool signalled = true, watched = session_also_wait(recording->session, signals, &signalled) == 0;
-    while ((r = session_step(recording->session, &status)) > 0) {
-        pid_t command = session_command_runs(recording->session) ? child : 0;
-        if (signalled)
-            read_signals(signals, command, recording->session, &interruption);
-        signalled = !watched;
-        if (deadline_ns && clock_monotonic_ns() > deadline_ns)
-            break;
-        if (give_up(&interruption, command)) {
-            if (command)
-                fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", command);
-            aside_end();
-            break;
-        }
-    }
-    bool left = session_command_runs(recording->session);
-    close(signals);
+    struct signals signals = {recording, catch_signals()};
+    int r = signals.fd < 0 ? -errno
+                           : observe_also_wait(recording->observation, signals.fd, read_signals, &signals);
     if (r < 0)
-        return problem_set(problem, r, "recording failed: %s", strerror(-r));
-    *ret_status = !child                ? 0
-                  : left                ? 128 + SIGINT
-                  : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                        : WEXITSTATUS(status);
-    return 0;
+        problem_set(problem, r, "signals cannot be waited for: %s", strerror(-r));
+    else
+        r = observe_run(recording->observation, problem);
+    if (signals.fd >= 0)
+        close(signals.fd);
+    pid_t left = observe_command(recording->observation);
+    if (r >= 0 && left)
+        fprintf(stderr, "sonde: the command (%d) still runs; it is no longer traced\n", left);
+    return r;
 }
 
 /* ---- the end ---- */
 
-static void print_summary(const struct recording *recording, const struct session_summary *s)
+static void print_summary(const char *folder, const struct observe_summary *s)
 {
     if (!s->programs)
         fprintf(stderr, "sonde: nothing was traced: no dynamically linked node or redis-server found\n");
     else
         fprintf(stderr, "sonde: %llu events of %u process%s in %s (%.1f MB)\n", (unsigned long long)s->events,
-                s->programs, s->programs == 1 ? "" : "es", recording->folder, (double)s->bytes / 1e6);
+                s->programs, s->programs == 1 ? "" : "es", folder, (double)s->bytes / 1e6);
     if (s->lost)
         fprintf(stderr, "%ssonde: %llu events were lost; `sonde report %s` lists them with the reason%s\n",
-                cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, recording->folder,
-                cli_style(2, STYLE_NONE));
+                cli_style(2, STYLE_YELLOW), (unsigned long long)s->lost, folder, cli_style(2, STYLE_NONE));
 }
 
-/* What was made for a recording that never began. A folder that was there before, or holds anything, stays.
- */
-static void remove_unused(const struct recording *recording)
+static int report(const char *folder, bool json)
 {
-    char path[PATH_MAX];
-    if (!recording->folder || recording->folder != recording->folder_name)
-        return;
-    snprintf(path, sizeof(path), "%s/ctf", recording->folder);
-    DIR *streams = opendir(path);
-    for (struct dirent *entry; streams && (entry = readdir(streams));)
-        if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(streams), entry->d_name, 0);
-    if (streams)
-        closedir(streams);
-    (void)rmdir(path);
-    snprintf(path, sizeof(path), "%s/manifest.json", recording->folder);
-    (void)unlink(path);
-    (void)rmdir(recording->folder);
+    struct problem problem = {0};
+    return confine_reading("report", folder, &problem) < 0 ? cli_fail(EXIT_FAILED, &problem)
+                                                           : cli_report(folder, json);
 }
 
-int recording_close(struct recording *recording, int status, int child_status, const struct problem *problem)
+int recording_close(struct recording *recording, int status, const struct problem *problem)
 {
+    _cleanup_(observe_freep) struct observation *observation = recording->observation;
     struct problem end_problem = {0};
-    struct session_summary summary = {0};
-    bool failed = status < 0, used = false;
-    if (failed && recording->session) {
-        session_summarise(recording->session, &summary);
-        used = summary.programs > 0;
-    }
+    struct observe_summary summary = {0};
+    recording->observation = NULL;
     if (status >= 0) {
-        status = session_finish(recording->session, &end_problem);
+        status = observe_end(observation, &summary, &end_problem);
         problem = &end_problem;
-        session_summarise(recording->session, &summary);
-    }
-    session_free(recording->session);
-    recording->session = NULL;
-    if (failed && !used)
-        remove_unused(recording);
-    if (status < 0 && recording->follower > 0) {
-        kill(recording->follower, SIGKILL);
-        follow_wait(recording->follower);
     }
     if (status < 0)
-        return cli_fail(status == -EPERM || status == -EACCES ? EXIT_PERMISSION : EXIT_FAILED, problem);
+        return cli_fail(status == -EPERM || status == -EACCES ? EXIT_PERMISSION
+                        : status == -EINVAL && !observation   ? EXIT_USAGE /* an option was not understood */
+                                                              : EXIT_FAILED,
+                        problem);
+    const char *folder = observe_folder(observation);
+    int command = observe_status(observation);
     if (!recording->quiet)
-        print_summary(recording, &summary);
-    int exit_status = child_status ? child_status : summary.lost ? EXIT_LOST : EXIT_DONE;
-    if (recording->report) {
-        fflush(stderr);
-        if (recording->follower <= 0 && confine_reading("report", recording->folder, &end_problem) < 0)
-            return cli_fail(EXIT_FAILED, &end_problem);
-        int reported = recording->follower > 0 ? follow_wait(recording->follower)
-                                               : cli_report(recording->folder, recording->json);
-        exit_status = exit_status == EXIT_DONE ? reported : exit_status;
-    }
-    return exit_status;
+        print_summary(folder, &summary);
+    int exit_status = command ? command : summary.lost ? EXIT_LOST : EXIT_DONE;
+    if (!recording->report)
+        return exit_status;
+    fflush(stderr);
+    int reported = recording->follow ? observe_wait(observation) : report(folder, recording->json);
+    return exit_status == EXIT_DONE ? reported < 0 ? EXIT_FAILED : reported : exit_status;
 }

@@ -13,22 +13,22 @@
 
 enum { TELL_AGAIN = 2 };
 
-const char *telling_text(const json_t *object, const char *key)
+static const char *or_empty(const char *text)
 {
-    const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
 }
 
-static void make_key(char *to, size_t size, const json_t *finding)
+static void make_key(char *to, size_t size, const struct finding *f)
 {
     static const char *const IDENTITY[] = {"pattern", "command",   "occupied_by",
                                            "called",  "operation", "peer"};
-    const json_t *where = json_object_get(finding, "where"), *source = json_object_get(where, "source");
-    const json_t *evidence = json_object_get(finding, "evidence");
-    int n = snprintf(to, size, "%s|%s|%s|%s", telling_text(finding, "kind"), telling_text(where, "service"),
-                     telling_text(source, "function"), telling_text(source, "file"));
-    for (size_t i = 0; i < ARRAY_SIZE(IDENTITY) && n > 0 && (size_t)n < size; i++)
-        n += snprintf(to + n, size - (size_t)n, "|%s", telling_text(evidence, IDENTITY[i]));
+    int n = snprintf(to, size, "%s|%s|%s|%s", finding_kinds[f->kind].name, or_empty(f->where.service),
+                     or_empty(f->where.function), or_empty(f->where.file));
+    for (size_t i = 0; i < ARRAY_SIZE(IDENTITY) && n > 0 && (size_t)n < size; i++) {
+        const struct finding_evidence *e = finding_get_evidence(f, IDENTITY[i]);
+        n +=
+            snprintf(to + n, size - (size_t)n, "|%s", e && e->type == EVIDENCE_TEXT ? or_empty(e->text) : "");
+    }
 }
 
 static struct told *told_get(struct telling *telling, const char *key)
@@ -41,62 +41,63 @@ static struct told *told_get(struct telling *telling, const char *key)
                                                               : &telling->list.at[telling->list.count - 1];
 }
 
-static void tell(const struct telling *telling, const char *state, const json_t *finding)
+/* finding: of one that is there, owned by the caller; else NULL. */
+static void tell(const struct telling *telling, const char *state, enum finding_severity severity,
+                 const char *kind, const char *title, const struct finding *finding)
 {
     char time_text[16];
     time_t now = time(NULL);
     if (telling->json) {
-        json_t *line = json_pack("{s:i, s:s, s:I, s:O}", "schema", SCHEMA_line, "state", state, "read_to_ns",
-                                 (json_int_t)telling->read_ns, "finding", finding);
-        json_dumpf(line, stdout, JSON_COMPACT);
+        json_t *json = finding ? finding_json(finding)
+                               : json_pack("{s:s, s:s, s:s}", "severity", finding_severity_name(severity),
+                                           "kind", kind, "title", title);
+        json_t *line = json_pack("{s:i, s:s, s:I, s:o}", "schema", SCHEMA_line, "state", state, "read_to_ns",
+                                 (json_int_t)telling->read_ns, "finding", json);
+        if (line)
+            json_dumpf(line, stdout, JSON_COMPACT);
         json_decref(line);
         putchar('\n');
     } else {
         strftime(time_text, sizeof(time_text), "%H:%M:%S", localtime(&now));
-        cli_printf(stdout, "%s %-5s %s %s: %s\n", time_text, state, telling_text(finding, "severity"),
-                   telling_text(finding, "kind"), telling_text(finding, "title"));
+        cli_printf(stdout, "%s %-5s %s %s: %s\n", time_text, state, finding_severity_name(severity), kind,
+                   title);
     }
     fflush(stdout);
 }
 
-void telling_changes(struct telling *telling, uint64_t read_ns, const json_t *findings)
+static void see(struct telling *telling, const struct finding *f)
+{
+    char key[2048];
+    make_key(key, sizeof(key), f);
+    struct told *known = told_get(telling, key);
+    if (!known)
+        return;
+    bool fresh = !known->title;
+    bool worse =
+        !fresh && (known->severity != f->severity || f->cost_ns >= known->cost_ns * TELL_AGAIN + NS_PER_MS);
+    known->there = true;
+    if (!fresh && !worse)
+        return;
+    tell(telling, fresh ? "new" : "more", f->severity, finding_kinds[f->kind].name, or_empty(f->title), f);
+    free(known->title);
+    known->title = strdup(or_empty(f->title));
+    known->severity = f->severity;
+    known->cost_ns = f->cost_ns;
+}
+
+void telling_changes(struct telling *telling, uint64_t read_ns, const struct report *report)
 {
     telling->read_ns = read_ns;
-    size_t i;
-    json_t *finding;
     array_foreach (&telling->list, known)
         known->there = false;
-    json_array_foreach (findings, i, finding) {
-        char key[2048];
-        make_key(key, sizeof(key), finding);
-        struct told *known = told_get(telling, key);
-        if (!known)
-            return;
-        json_int_t cost_ns = json_integer_value(json_object_get(finding, "cost_ns"));
-        bool fresh = !known->title;
-        bool worse = !fresh && (strcmp(known->severity, telling_text(finding, "severity")) != 0 ||
-                                cost_ns >= known->cost_ns * TELL_AGAIN + (json_int_t)NS_PER_MS);
-        known->there = true;
-        if (!fresh && !worse)
+    array_foreach (&report->findings, f)
+        see(telling, *f);
+    array_foreach (&telling->list, gone) {
+        if (gone->there || !gone->title)
             continue;
-        tell(telling, fresh ? "new" : "more", finding);
-        free(known->title);
-        free(known->severity);
-        known->title = strdup(telling_text(finding, "title"));
-        known->severity = strdup(telling_text(finding, "severity"));
-        known->cost_ns = cost_ns;
-    }
-    for (i = 0; i < telling->list.count; i++) {
-        struct told gone = telling->list.at[i];
-        if (gone.there || !gone.title)
-            continue;
-        json_t *said =
-            json_pack("{s:s, s:s, s:s}", "severity", gone.severity, "kind", "no longer", "title", gone.title);
-        tell(telling, "gone", said);
-        json_decref(said);
-        free(gone.title);
-        free(gone.severity);
-        telling->list.at[i].title = telling->list.at[i].severity = NULL;
+        tell(telling, "gone", gone->severity, "no longer", gone->title, NULL);
+        free(gone->title);
+        gone->title = NULL;
     }
 }
 
@@ -105,7 +106,21 @@ void telling_done(struct telling *telling)
     array_foreach (&telling->list, told) {
         free(told->key);
         free(told->title);
-        free(told->severity);
     }
     array_done(&telling->list);
+}
+
+void telling_list(struct text *to, const struct report *report, size_t most, unsigned width,
+                  const struct prose_style *style)
+{
+    const int room = (int)width - 10;
+    for (size_t i = 0; i < report->findings.count && i < most; i++) {
+        const struct finding *f = report->findings.at[i];
+        const char *title = or_empty(f->title);
+        text_addf(to, "%s%-8s%s %.*s%s\n", f->severity > SEVERITY_INFO ? style->red : style->dim,
+                  finding_severity_name(f->severity), style->none, room, title,
+                  (int)strlen(title) > room ? "…" : "");
+    }
+    if (report->findings.count > most)
+        text_addf(to, "and %zu more\n", report->findings.count - most);
 }

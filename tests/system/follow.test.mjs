@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { SONDE, childNamed, eventually, finish, kill, root, sonde, temporary } from './helper.mjs';
+import { SONDE, childNamed, eventually, finish, isRoot, kill, root, sonde, temporary } from './helper.mjs';
 
 const PROGRAM = path.join(root, 'tests', 'system', 'programs', 'stuck.js');
 const OK = [0, 4]; // 4: events were lost on this machine
@@ -54,4 +56,45 @@ test('run --follow ends with the report at Ctrl-C', async (t) => {
     const { stdout } = await run.ended;
     assert.match(stdout, /suffered/, `the full report follows: ${stdout}`);
     assert.match(stdout, /\(a\+\)\+\$/);
+});
+
+// The process that follows the recording in that directory; undefined: there is none.
+const read = (file) => {
+    try {
+        return fs.readFileSync(file, 'utf8');
+    } catch {
+        return ''; // it has ended meanwhile
+    }
+};
+const followerOf = (folder) => fs.readdirSync('/proc').find((pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/comm`) === 'sonde:follow\n' &&
+    read(`/proc/${pid}/cmdline`).includes(folder));
+
+test('the follower has nothing of its recorder, and ends with it', async (t) => {
+    const { folder, run } = await hang(t, '--json');
+    const stuck = childNamed(run.pid, 'stuck.js');
+    t.after(() => kill(stuck, 'SIGKILL'));
+    await eventually('a finding', () => documents(run.stdout).find((d) => d.finding?.kind === 'blocking-regexp'));
+    const follower = followerOf(folder);
+    assert.ok(follower, 'a process of its own');
+    const open = fs.readdirSync(`/proc/${follower}/fd`).map((fd) => fs.readlinkSync(`/proc/${follower}/fd/${fd}`));
+    assert.deepEqual(open.filter((what) => /bpf|memfd|pidfd|\/proc/.test(what)), [], 'descriptors of the recorder');
+    const status = read(`/proc/${follower}/status`);
+    if (isRoot) for (const [name, value] of [['CapEff', '0000000000000000'], ['NoNewPrivs', '1'], ['Seccomp', '2']])
+        assert.match(status, new RegExp(`^${name}:\\s*${value}$`, 'm'));
+    kill(run.pid, 'SIGKILL');
+    await eventually('the follower to end', () => !followerOf(folder));
+});
+
+// The report at the end is made by the analysis that followed, not by reading the recording again.
+test('a recording that is complete is followed to the report that sonde report makes', async (t) => {
+    const measured = ({ analysis_ns, peak_memory_bytes, ...rest }) => rest;
+    for (const name of ['shop-faults', 'workers', 'redis', 'joins', 'websocket', 'losses']) {
+        const folder = temporary(t);
+        execFileSync(path.join(root, 'tools/corpus'), ['unpack', name, folder]);
+        const followed = await finish(t, SONDE, ['report', '--follow', '--json', folder]);
+        const { report } = documents(followed.stdout).at(-1);
+        const read = await finish(t, SONDE, ['report', '--json', folder]), expected = JSON.parse(read.stdout);
+        assert.equal(followed.status, read.status, followed.describe());
+        assert.deepEqual({ ...report, overhead: measured(report.overhead) }, { ...expected, overhead: measured(expected.overhead) }, name);
+    }
 });

@@ -52,6 +52,7 @@ static int read_only(void)
     EXPECT(opens(inside, O_RDONLY));
     EXPECT(!root || !opens(others, O_RDONLY)); /* somebody else's: root's capabilities are gone */
     EXPECT(pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    EXPECT(fork() < 0 && errno == EPERM);
     EXPECT(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM);
     EXPECT(execve("/bin/true", nothing, nothing) < 0 && errno == EPERM);
     EXPECT(chown(inside, 1, 1) < 0);

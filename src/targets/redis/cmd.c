@@ -12,6 +12,7 @@
 #include "analyze/folder.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -220,10 +221,10 @@ static const struct option_row OPTION_ROWS[] = {
      "of a server: end by itself after this time; with --remote: between the two readings (2)",
      OPTION_SECONDS, .at = AT(seconds)},
     {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
-     .at = AT(recording.folder)},
+     .at = AT(recording.observe.folder)},
     {"budget", .value = "PERCENT,MB",
      .text = "of a server: limit tracing to PERCENT CPU and MB of memory (5,128)", .type = OPTION_TEXT,
-     .at = AT(recording.budget)},
+     .at = AT(recording.observe.budget)},
     {"quiet", 'q', .text = "no notes on stderr while it is recorded", .type = OPTION_FLAG,
      .at = AT(recording.quiet)},
     {NULL},
@@ -241,71 +242,47 @@ static int follow_folder(struct redis_command_line *said)
     return r != EXIT_DONE ? r : report_folder(&said->reading, true);
 }
 
-/* The follower gets what was said to us; a number as text has to live until it has been started. */
-struct follower_words {
-    char slow[48], interval[48], least[48], each[160], client[160];
-    const char *list[FOLLOW_ARGUMENTS + 1];
-};
-
-static void follower_words(const struct redis_command_line *said, struct follower_words *to)
+/* While it is recorded, in a process of its own. */
+static int follow_recording(void *context, const char *folder, int recorder)
 {
-    const struct redis_each *each = &said->live.each;
-    size_t n = 0;
-    snprintf(to->slow, sizeof(to->slow), "--slow-command-ms=%.6f",
-             (double)said->reading.analyze.slow_command_ns / 1e6);
-    snprintf(to->interval, sizeof(to->interval), "--interval=%.6f", said->live.interval_s);
-    to->list[n++] = "redis";
-    to->list[n++] = "--follow";
-    to->list[n++] = to->slow;
-    to->list[n++] = to->interval;
-    if (said->reading.json)
-        to->list[n++] = "--json";
-    if (each->wanted) {
-        snprintf(to->each, sizeof(to->each), "--each%s%s", each->name ? "=" : "",
-                 each->name ? each->name : "");
-        to->list[n++] = to->each;
-    }
-    if (each->client) {
-        snprintf(to->client, sizeof(to->client), "--client=%s", each->client);
-        to->list[n++] = to->client;
-    }
-    if (each->least_ns) {
-        snprintf(to->least, sizeof(to->least), "--least-ms=%.6f", (double)each->least_ns / 1e6);
-        to->list[n++] = to->least;
-    }
-    to->list[n] = NULL;
+    struct redis_command_line *said = context;
+    struct problem problem = {0};
+    said->reading.folder = folder;
+    said->live.recorder = recorder;
+    return confine_reading("redis", folder, &problem) < 0 ? cli_fail(EXIT_FAILED, &problem)
+                                                          : cli_end(follow_folder(said));
 }
 
 static int record(struct redis_command_line *said, struct proc *server)
 {
     enum { WRITTEN_EVERY_MS = 100 };
     struct recording *recording = &said->recording;
-    struct follower_words words;
     struct problem problem = {0};
-    int ignored = 0;
     if (said->follow) {
-        follower_words(said, &words);
         recording->follow = recording->report = true;
-        recording->follow_by = words.list;
-        recording->written_every_ns = WRITTEN_EVERY_MS * NS_PER_MS;
+        recording->follow_by = follow_recording;
+        recording->follow_context = said;
+        recording->observe.written_every_ns = WRITTEN_EVERY_MS * NS_PER_MS;
     }
+    recording->observe.duration_ns = (uint64_t)(said->seconds * (double)NS_PER_S);
     int r = recording_open(recording, &problem);
     recording_hold_signals();
     if (r >= 0)
-        r = session_attach(recording->session, server, &problem);
-    uint64_t deadline_ns = 0;
-    if (said->seconds > 0)
-        deadline_ns = clock_monotonic_ns() + (uint64_t)(said->seconds * (double)NS_PER_S);
+        r = observe_attach(recording->observation, server, &problem);
     if (r >= 0 && !recording->quiet)
         fprintf(stderr, "sonde: attached to process %d; %s\n", server->pid,
-                deadline_ns ? "Ctrl-C ends earlier" : "Ctrl-C ends and reports");
+                recording->observe.duration_ns ? "Ctrl-C ends earlier" : "Ctrl-C ends and reports");
     if (r >= 0)
-        r = recording_loop(recording, 0, deadline_ns, &ignored, &problem);
+        r = recording_run(recording, &problem);
     bool recorded = r >= 0;
-    r = recording_close(recording, r, 0, &problem);
+    _cleanup_(freep) char *folder =
+        recording->observation ? strdup(observe_folder(recording->observation)) : NULL;
+    r = recording_close(recording, r, &problem);
     if (!recorded || said->follow || (r != EXIT_DONE && r != EXIT_LOST))
         return r;
-    said->reading.folder = recording->folder;
+    if (!folder || confine_reading("redis", folder, &problem) < 0)
+        return cli_fail(EXIT_FAILED, &problem);
+    said->reading.folder = folder;
     return report_folder(&said->reading, false);
 }
 
@@ -316,7 +293,7 @@ static int ask(const struct command *self, const struct redis_command_line *said
     static const double USUAL_SECONDS = 2;
     if (first + 1 != argc)
         return cli_usage(self, first == argc ? "which server? Give HOST:PORT" : "one server at a time");
-    if (said->follow || said->recording.folder || said->recording.budget)
+    if (said->follow || said->recording.observe.folder || said->recording.observe.budget)
         return cli_usage(self, "--follow, --output and --budget are not for --remote: nothing is recorded");
     return redis_remote_run(self, &said->remote, argv[first],
                             said->seconds > 0 ? said->seconds : USUAL_SECONDS, said->reading.json);
@@ -325,8 +302,7 @@ static int ask(const struct command *self, const struct redis_command_line *said
 static int run(const struct command *self, int argc, char **argv)
 {
     struct redis_command_line said = {.reading.analyze = ANALYZE_DEFAULTS,
-                                      .recording.request_context = SONDE_CONTEXT_AUTO,
-                                      .live.interval_s = 1};
+                                      .live = {.interval_s = 1, .recorder = -1}};
     int first, r = options_parse(self, argc, argv, &said, &first);
     if (r >= 0)
         return r;
@@ -341,7 +317,7 @@ static int run(const struct command *self, int argc, char **argv)
                   (is_number(operand) || operand[0] == ':' || strncmp(operand, "pid:", 4) == 0);
     if (first == argc)
         return cli_usage(self, "which server or recording? Give a port, a PID or a directory");
-    if (!server && (said.seconds > 0 || said.recording.folder || said.recording.budget))
+    if (!server && (said.seconds > 0 || said.recording.observe.folder || said.recording.observe.budget))
         return cli_usage(self, "--duration, --output and --budget are for a server, by its port or PID");
     if (!server) {
         r = reading_operand(self, argc, argv, first, &said.reading);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyze/live.h"
 #include "base/clock.h"
 #include "base/schema.h"
 #include "cli/cli.h"
@@ -25,7 +26,7 @@ enum { TICK_MS = 200, SHOWN_COMMANDS = 10, SHOWN_IN_LINE = 4, SHOWN_FINDINGS = 8
 /* What was read last is read once more: events that were written too late are counted so. */
 static const uint64_t AGAIN_NS = 400 * NS_PER_MS;
 
-struct live {
+struct view {
     const struct redis_live_options *options;
     struct trace *trace; /* NULL: nothing is written yet */
     struct redis_model *model;
@@ -71,7 +72,7 @@ static bool passes(const struct redis_each *each, const struct redis_client *cli
            (!each->client || is_client(client, id, each->client));
 }
 
-static void show_command(const struct live *live, const struct event *e)
+static void show_command(const struct view *live, const struct event *e)
 {
     const struct redis_server *server = live->model->recent ? live->model->recent->server : NULL;
     const uint64_t id = U(e, redis_command_client_id), took_ns = e->values[FIELD_DURATION].u;
@@ -99,7 +100,7 @@ static void show_command(const struct live *live, const struct event *e)
 
 /* ---- the trace as it grows ---- */
 
-static int open_trace(struct live *live, struct problem *problem)
+static int open_trace(struct view *live, struct problem *problem)
 {
     if (live->trace)
         return (int)MIN(trace_refresh(live->trace), (int64_t)0);
@@ -108,11 +109,11 @@ static int open_trace(struct live *live, struct problem *problem)
 }
 
 /* Feeds what came since the last time and is settled. */
-static int read_news(struct live *live, struct problem *problem)
+static int read_news(struct view *live, struct problem *problem)
 {
     const struct event *e;
     uint64_t settled_ns, again = 0, kept = 0;
-    live->complete = follow_look(live->options->folder, &settled_ns);
+    live->complete = recording_is_complete(live->options->folder, &settled_ns);
     uint64_t until_ns = live->complete ? UINT64_MAX : clock_monotonic_ns() - settled_ns;
     int r = open_trace(live, problem);
     if (r >= 0 && live->trace)
@@ -201,31 +202,14 @@ static void add_table(struct text *to, const struct redis_window *w, const struc
         text_addf(to, "   %s%" PRIu64 " events were lost%s\n", style->yellow, c->lost, style->none);
 }
 
-static void add_findings(struct text *to, const json_t *findings, const struct prose_style *style)
-{
-    size_t i;
-    json_t *finding;
-    int room = (int)reading_width(1) - 10;
-    json_array_foreach (findings, i, finding) {
-        const char *severity = telling_text(finding, "severity"), *title = telling_text(finding, "title");
-        bool loud = strcmp(severity, "info") != 0;
-        if (i == SHOWN_FINDINGS) {
-            text_addf(to, "and %zu more\n", json_array_size(findings) - i);
-            break;
-        }
-        text_addf(to, "%s%-8s%s %.*s%s\n", loud ? style->red : style->dim, severity, style->none, room, title,
-                  (int)strlen(title) > room ? "…" : "");
-    }
-}
-
-static void erase(struct live *live)
+static void erase(struct view *live)
 {
     if (live->lines)
         printf("\033[%uA\033[J", live->lines);
     live->lines = 0;
 }
 
-static void put(struct live *live, struct text *out)
+static void put(struct view *live, struct text *out)
 {
     for (const char *c = text_get(out); live->terminal && *c; c++)
         live->lines += *c == '\n';
@@ -234,7 +218,7 @@ static void put(struct live *live, struct text *out)
 }
 
 /* One view of all servers. 0 or -ENOMEM. */
-static int show_windows(struct live *live, const json_t *findings)
+static int show_windows(struct view *live, const struct report *report)
 {
     const struct prose_style *style = reading_style(1);
     struct text out = {0};
@@ -256,7 +240,7 @@ static int show_windows(struct live *live, const json_t *findings)
         redis_window_done(&window);
     }
     if (live->terminal)
-        add_findings(&out, findings, style);
+        telling_list(&out, report, SHOWN_FINDINGS, reading_width(1), style);
     if (live->options->json)
         print_line(json_pack("{s:i, s:I, s:I, s:O}", "schema", SCHEMA_line, "from_ns",
                              (json_int_t)live->window_ns, "to_ns", (json_int_t)live->read_ns, "servers",
@@ -268,56 +252,52 @@ static int show_windows(struct live *live, const json_t *findings)
 
 /* ---- the whole ---- */
 
-/* A new reference, or NULL when it could not be made this time. */
-static json_t *findings_now(const struct live *live)
+/* 0 or -ENOMEM; report_done() either way. */
+static int report_now(const struct view *live, struct report *report)
 {
-    struct report report = {0};
-    json_t *document = NULL;
-    if (redis_model_report(live->model, &report) == 0 && redis_model_report_slow(live->model, &report) == 0) {
-        report_sort(&report);
-        document = report_json(&report);
-    }
-    json_t *findings = json_incref(json_object_get(document, "findings"));
-    json_decref(document);
-    report_done(&report);
-    return findings;
+    int r = redis_model_report(live->model, report);
+    if (r >= 0)
+        r = redis_model_report_slow(live->model, report);
+    report_sort(report);
+    return r;
 }
 
-static int look(struct live *live, struct problem *problem)
+static int look(struct view *live, struct problem *problem)
 {
     const uint64_t interval_ns = (uint64_t)(live->options->interval_s * (double)NS_PER_S);
     int r = read_news(live, problem);
     if (r < 0 || !live->model->first_ns)
         return r;
-    json_t *findings = findings_now(live);
-    if (findings && !live->terminal)
-        telling_changes(&live->telling, live->read_ns, findings);
+    struct report report = {0};
+    r = report_now(live, &report);
+    if (r >= 0 && !live->terminal)
+        telling_changes(&live->telling, live->read_ns, &report);
     live->window_ns = live->window_ns ? live->window_ns : live->model->first_ns;
-    if (live->read_ns > live->window_ns &&
+    if (r >= 0 && live->read_ns > live->window_ns &&
         (live->complete || live->read_ns - live->window_ns >= interval_ns)) {
-        r = live->options->each.wanted ? 0 : show_windows(live, findings);
+        r = live->options->each.wanted ? 0 : show_windows(live, &report);
         live->window_ns = live->read_ns;
     }
-    json_decref(findings);
+    report_done(&report);
     fflush(stdout);
     return r;
 }
 
-static int follow(struct live *live, struct problem *problem)
+static int follow(struct view *live, struct problem *problem)
 {
-    pid_t parent = getppid();
     for (;;) {
         int r = look(live, problem);
-        if (r < 0 || live->complete || follow_stopped() || getppid() != parent)
+        if (r < 0 || live->complete || follow_stopped())
             return r;
-        follow_pause_ms(TICK_MS);
+        if (follow_pause_ms(live->options->recorder, TICK_MS))
+            return -ECANCELED;
     }
 }
 
 int redis_live_run(const struct redis_live_options *options)
 {
     struct problem problem = {0};
-    struct live live = {.options = options,
+    struct view live = {.options = options,
                         .telling.json = options->json,
                         .terminal = !options->json && !options->each.wanted && isatty(1)};
     int r = redis_model_new(&(struct redis_options){options->slow_command_ns, .windows = true}, &live.model);
@@ -330,6 +310,7 @@ int redis_live_run(const struct redis_live_options *options)
     telling_done(&live.telling);
     trace_close(live.trace);
     redis_model_free(live.model);
-    return r < 0 ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
-                 : EXIT_DONE;
+    return r == -ECANCELED ? EXIT_FAILED
+           : r < 0         ? cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem)
+                           : EXIT_DONE;
 }

@@ -17,6 +17,7 @@ struct redis_each {
 struct redis_live_options {
     const char *folder;
     bool json;
+    int recorder;      /* becomes readable when the recorder is gone; -1: nobody says so */
     double interval_s; /* from one view to the next */
     uint64_t slow_command_ns;
     struct redis_each each;
