@@ -6,22 +6,10 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { SONDE, root, temporary } from './helper.mjs';
-import { writeKernelTrace } from './kernel-trace.mjs';
+import { layoutOf, randomKernelEvents, writeKernelTrace } from './kernel-trace.mjs';
 
 const data = path.join(process.env.SONDE_DATA ?? path.join(root, '../shared/data'), 'ctf/many-threads.tar.zst');
 const noData = fs.existsSync(data) ? false : `no recorded trace at ${data} (SONDE_DATA)`;
-
-// What the numbers mean, from each series' include/linux/sched.h: [first version, names of values].
-const LAYOUTS = [
-    [[3, 0], { 0: 'preempted', 1: 'blocked', 2: 'uninterruptible', 4: 'stopped', 8: 'stopped', 64: 'ended', 130: 'uninterruptible', 512: 'preempted' }],
-    [[4, 2], { 0: 'preempted', 1: 'blocked', 2: 'uninterruptible', 4: 'stopped', 8: 'stopped', 64: 'ended', 130: 'uninterruptible', 512: 'parked', 1026: 'idle', 2048: 'preempted' }],
-    [[4, 8], { 0: 'preempted', 1: 'blocked', 2: 'uninterruptible', 4: 'stopped', 8: 'stopped', 64: 'ended', 130: 'uninterruptible', 512: 'parked', 1026: 'idle', 4096: 'preempted' }],
-    [[4, 14], { 0: 'preempted', 1: 'blocked', 2: 'uninterruptible', 4: 'stopped', 8: 'stopped', 16: 'ended', 32: 'ended', 64: 'parked', 128: 'idle', 256: 'preempted' }],
-];
-const layoutOf = (release) => {
-    const [major, minor] = release.split('.').map(Number);
-    return LAYOUTS.filter(([[a, b]]) => major > a || (major === a && minor >= b)).at(-1)[1];
-};
 
 function sonde(...args) {
     const r = spawnSync(SONDE, args, { encoding: 'utf8', maxBuffer: 1 << 29, timeout: 120_000 });
@@ -74,47 +62,10 @@ function compare(folder, release) {
     return expected.size;
 }
 
-// A random schedule on two CPUs with every state of the layout, forks, ends, and a dump of what sleeps.
-function randomTrace(release, seed) {
-    const layout = layoutOf(release), values = Object.keys(layout).map(Number), events = [], running = [0, 0];
-    const next = (n) => (seed = (seed * 1103515245 + 12345) & 0x7fffffff, (seed >> 8) % n);
-    const states = new Map();
-    for (let tid = 1; tid <= 20; tid++) states.set(tid, 'blocked');
-    let at = 1_000_000_000, fresh = 100;
-    const add = (cpu, event, fields) => events.push({ at: at += 10 + next(1000), cpu, event, ...fields });
-    for (let i = 0; i < 3000; i++) {
-        const cpu = next(2), was = running[cpu], ready = [...states].filter(([tid, s]) => ['runnable', 'preempted'].includes(s) && !running.includes(tid));
-        if (i === 50) for (let tid = 1; tid <= 30; tid++) add(cpu, 'lttng_statedump_process_state', { tid, pid: tid, ppid: 1, name: `t${tid}`, status: tid % 7 ? 5 : 2 });
-        if (next(8) === 0) {
-            const tid = fresh++;
-            add(cpu, 'sched_process_fork', { parent_tid: was || 1, parent_pid: was || 1, child_tid: tid, child_pid: tid, child_comm: `f${tid}` });
-            states.set(tid, 'runnable');
-        } else if (next(2) && (ready.length || was)) {
-            const state = was ? values[next(values.length)] : 0, [tid] = ready.length ? ready[next(ready.length)] : [0];
-            if (was && layout[state] === 'ended') add(cpu, 'sched_process_exit', { tid: was });
-            add(cpu, 'sched_switch', { prev_tid: was, prev_comm: `t${was}`, prev_state: state, prev_prio: 20, next_tid: tid, next_comm: `t${tid}`, next_prio: 20 });
-            if (was) states.set(was, layout[state]);
-            if (was && layout[state] === 'ended') {
-                states.delete(was);
-                if (next(2)) add(cpu, 'sched_process_free', { tid: was });
-            }
-            if (tid) states.set(tid, 'running');
-            running[cpu] = tid;
-        } else {
-            const asleep = [...states].filter(([, s]) => !['running', 'runnable', 'preempted'].includes(s)).map(([tid]) => tid);
-            if (!asleep.length) continue;
-            const tid = asleep[next(asleep.length)];
-            add(cpu, 'sched_wakeup', { tid, prio: 20, target_cpu: cpu });
-            states.set(tid, 'runnable');
-        }
-    }
-    return events;
-}
-
 for (const release of ['3.6.11-1-ARCH', '4.4.3-1-ARCH', '4.9.0-8-amd64', '4.19.0-27-amd64', '5.10.0-34-amd64', '6.1.0-28-amd64', '6.12.48+deb13-amd64'])
     test(`threads' states of Linux ${release}`, (t) => {
         const folder = path.join(temporary(t), 'kernel');
-        writeKernelTrace(folder, { release, events: randomTrace(release, 7) });
+        writeKernelTrace(folder, { release, events: randomKernelEvents(release, 7) });
         assert.ok(compare(folder, release) > 1000);
     });
 
