@@ -4,7 +4,7 @@ ASAN   ?= build-asan
 # Where `make install` puts things; kept from one call to the next, and /usr/local until it is given.
 PREFIX ?=
 
-.PHONY: help deps build page demo test applications bench rollouts rollout-demo verdicts lint fuzz soak suites docs picture prometheus install clean
+.PHONY: help deps build page demo test busy-tests applications bench rollouts rollout-demo verdicts lint fuzz soak suites docs picture prometheus install clean
 .NOTPARALLEL:
 
 help: ## show the targets
@@ -57,6 +57,10 @@ fuzz: ## run every fuzz target for a minute
 
 prometheus: build ## what profiles tell Prometheus, checked and scraped by Debian's (a minute; unpacks its package into a cache)
 	@tools/try-prometheus $(BUILD)/sonde
+
+busy-tests: build ## the timing-sensitive tests ten times beside six busy programs (hours; goes on where it was interrupted)
+	@ninja -C $(BUILD)
+	@tools/busy-tests
 
 soak: build ## twenty runs of the healthy shop, none of which may warn
 	@tools/soak
