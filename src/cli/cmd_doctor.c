@@ -580,7 +580,7 @@ const struct command command_doctor = {
     .arguments = "[OPTION...] [PID...]",
     .summary = "Say what works here and in a process, and how to fix what does not",
     .help = "\xe2\x9c\x93 works, ~ works with a limit, \xe2\x9c\x97 does not work; the arrow shows what "
-            "mends it. "
+            "fixes it. "
             "Nothing is changed or attached to.\nExits with 1 when something does not work.\n",
     .options = OPTIONS,
     .examples = "  sonde doctor\n"

@@ -230,7 +230,7 @@ static void print_rows(struct top *t, unsigned height, unsigned width)
         return;
     print_line(t, width, "", "\n", "  %s",
                sampler_ended(t->sampler) ? "what was watched has ended"
-               : t->inside               ? "it was not met in this interval; Escape shows what was"
+               : t->inside               ? "not seen in this interval; Escape shows what was"
                : !t->measured            ? "the first figures come in a moment"
                : t->show_off             ? "no wait of a millisecond or more ended in this interval"
                              : "nothing that is watched ran on a CPU in this interval; `o` shows waits");

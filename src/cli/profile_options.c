@@ -313,7 +313,7 @@ int profile_options_parse(const struct command *self, int argc, char **argv, str
         return cli_usage(self,
                          "--store keeps windows in a directory, at one rate, and excludes other outputs");
     if (o->metrics && (!o->store || strcmp(o->event, "cpu") != 0))
-        return cli_usage(self, "--metrics tells what --store keeps of --event cpu");
+        return cli_usage(self, "--metrics exports what --store keeps of --event cpu");
     if (o->tune > 0 &&
         (o->merge || o->adaptive || o->store || o->target.error > 0 || o->prune > 0 || o->output))
         return cli_usage(self, "--tune samples at one rate and only says what to set: no other output or way "

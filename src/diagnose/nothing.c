@@ -81,7 +81,7 @@ static void say_untold(const struct book *book, const struct judgement *judgemen
             continue;
         if (shown > UNTOLD_SHOWN)
             break;
-        text_add(to, shown == 1 ? " Cannot tell: " : "; ");
+        text_add(to, shown == 1 ? " Undecided: " : "; ");
         book_bucket_words(book, &book->buckets.at[v->bucket], to);
         text_addf(to, " (%s %s", names_get(book->names, v->service), names_get(book->names, v->version));
         if (v->result.method != METHOD_NONE)
@@ -155,7 +155,7 @@ const char *diagnosis_say_nothing(const struct diagnosis *diagnosis, const struc
         text_addf(&words, "%zu comparison%s of versions, none of them slower.", compared,
                   compared == 1 ? "" : "s");
     else
-        text_addf(&words, "%zu comparison%s of versions: %zu not slower, %zu cannot be told.", compared,
+        text_addf(&words, "%zu comparison%s of versions: %zu not slower, %zu cannot be decided.", compared,
                   compared == 1 ? "" : "s", compared - judgement->untold, judgement->untold);
     if (judgement->untold)
         say_untold(book, judgement, &words);

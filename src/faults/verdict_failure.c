@@ -199,13 +199,13 @@ void verdict_retransmissions(struct analysis *a, struct finding *f, const struct
     f->title =
         finding_say(f, "%s: requests waited %s for TCP to send them again, up to %s each, %s in total", what,
                     times(f, fault->count), say_ns(&worst, fault->worst_ns), say_ns(&total, fault->total_ns));
-    f->detail =
-        finding_say(f,
-                    "In these waits TCP sent %llu segment%s again: packets, or their acknowledgements, were "
-                    "lost on the way, or the other machine %s. Waiting after the last of them is not counted "
-                    "here.",
-                    (unsigned long long)fault->attempts, fault->attempts == 1 ? "" : "s",
-                    connecting ? "had no room for another connection (a full listen queue)" : "stood still");
+    f->detail = finding_say(
+        f,
+        "In these waits TCP sent %llu segment%s again: packets, or their acknowledgements, were "
+        "lost on the way, or the other machine %s. Waiting after the last of them is not counted "
+        "here.",
+        (unsigned long long)fault->attempts, fault->attempts == 1 ? "" : "s",
+        connecting ? "had no room for another connection (a full listen queue)" : "made no progress");
     if (connecting)
         f->remedy = "See whether the other side accepts its connections (ss -ltn there: a Recv-Q that is as "
                     "large as Send-Q is a full listen queue), whether a firewall drops packets, and keep "

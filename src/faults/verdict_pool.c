@@ -74,7 +74,7 @@ void verdict_unexplained(struct analysis *a, struct finding *f, const struct fau
                           finding_say(f, "%s %s", fault->command, fault->lanes == 1 ? "was" : "were"))
             : "";
     const char *ambiguous = fault->queued_commands
-                                ? " What other requests and these started at once could not be told apart."
+                                ? " What other requests and these started at once could not be distinguished."
                                 : "";
     f->detail = finding_say(
         f,

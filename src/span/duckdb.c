@@ -404,7 +404,7 @@ static int size(struct span_store *store, uint64_t *ret_bytes, struct problem *p
         r = query_on(s, s->connection, "SELECT block_size * used_blocks AS b FROM pragma_database_size()",
                      &row, problem);
     if (r == 0 && sscanf(text_get(&row), "{\"b\":\"%llu\"}", &bytes) != 1)
-        r = problem_set(problem, -EBADMSG, "span store: its size is not told");
+        r = problem_set(problem, -EBADMSG, "span store: its size is unknown");
     if (r == 0)
         *ret_bytes = bytes;
     text_done(&row);

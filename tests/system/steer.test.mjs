@@ -256,7 +256,7 @@ test('options that do not go together are refused with the reason', { skip: fals
         [['--error', '5%', '--adaptive', 'true'], /not with --adaptive/],
         [['--store', '/tmp/x', '-o', 'x.html', '1'], /--store keeps windows in a directory/],
         [['--store', '/tmp/x', '--window', '3', '1'], /windows of a store are of 1, 2, 5 or 10/],
-        [['--metrics', '127.0.0.1:0', '--all'], /--metrics tells what --store keeps/],
+        [['--metrics', '127.0.0.1:0', '--all'], /--metrics exports what --store keeps/],
         [['--prune=101', 'true'], /--prune: invalid percentage '101' \(1 to 100\)/],
     ]) {
         const r = run(...options);

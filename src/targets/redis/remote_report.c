@@ -111,7 +111,7 @@ static int report_missing(const struct redis_remote *now, struct report *report)
     if (r >= 0)
         r = report_add_missing(
             report, "who called, who waited for whom, the event loop, I/O threads, the bus",
-            "a server does not tell that to its clients", "Run `sonde redis PID` on the server's host.");
+            "a server does not report that to its clients", "Run `sonde redis PID` on the server's host.");
     return r;
 }
 
