@@ -13,6 +13,20 @@
 
 #include "finding/target_kinds.h"
 
+/* Of callbacks that blocked their event loop. */
+#define EVIDENCE_OF_STALLS(cpu, agree, state)                                       \
+    EVIDENCE("phase", "the phase in which the event loop was blocked")              \
+    EVIDENCE("stalls_count", "how often")                                           \
+    EVIDENCE("blocked_ns", "how long the loop was blocked in total")                \
+    EVIDENCE("worst_ns", "the longest time")                                        \
+    EVIDENCE("cpu_ns", cpu)                                                         \
+    EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")    \
+    EVIDENCE("gc_ns", "of it in garbage collection")                                \
+    EVIDENCE("samples_count", "samples of the stalled callback")                    \
+    EVIDENCE("samples_agree_count", agree)                                          \
+    EVIDENCE("ended", "\"no\" when it was still " state " at the end of the trace") \
+    EVIDENCE("delay_ns", "time lost by requests, in total")
+
 /* clang-format off */
 #define FINDING_KINDS(KIND)                                                                                  \
     KIND(events_lost, "events-lost", INFO, WARNING,                                                          \
@@ -28,17 +42,7 @@
          "Rewrite the pattern so that no repeated group can match the same text in two ways, limit the "     \
          "length of the text before matching, or match in linear time (the re2 package).",                   \
          EVIDENCE("pattern", "the expression with its flags")                                                \
-         EVIDENCE("phase", "the phase in which the event loop was blocked")                                  \
-         EVIDENCE("stalls_count", "how often")                                                               \
-         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                    \
-         EVIDENCE("worst_ns", "the longest time")                                                            \
-         EVIDENCE("cpu_ns", "of it on a CPU")                                                                \
-         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                        \
-         EVIDENCE("gc_ns", "of it in garbage collection")                                                    \
-         EVIDENCE("samples_count", "samples of the stalled callback")                                        \
-         EVIDENCE("samples_agree_count", "those of them in this expression")                                 \
-         EVIDENCE("ended", "\"no\" when it was still running at the end of the trace")                       \
-         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+         EVIDENCE_OF_STALLS("of it on a CPU", "those of them in this expression", "running"))                \
     KIND(event_loop_blocked, "event-loop-blocked", INFO, CRITICAL,                                           \
          "One callback blocked the event loop: JavaScript, a built-in function, garbage collection, "        \
          "native code or a synchronous call.",                                                               \
@@ -47,17 +51,7 @@
          EVIDENCE("cause", "javascript, builtin, gc, native or waiting")                                     \
          EVIDENCE("called", "what the function at that place called, by its public name")                    \
          EVIDENCE("variants", "shares of what the function did, where it is not one thing")                  \
-         EVIDENCE("phase", "the phase in which the event loop was blocked")                                  \
-         EVIDENCE("stalls_count", "how often")                                                               \
-         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                    \
-         EVIDENCE("worst_ns", "the longest time")                                                            \
-         EVIDENCE("cpu_ns", "of it on a CPU")                                                                \
-         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                        \
-         EVIDENCE("gc_ns", "of it in garbage collection")                                                    \
-         EVIDENCE("samples_count", "samples of the stalled callback")                                        \
-         EVIDENCE("samples_agree_count", "those of them at this place")                                      \
-         EVIDENCE("ended", "\"no\" when it was still running at the end of the trace")                       \
-         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+         EVIDENCE_OF_STALLS("of it on a CPU", "those of them at this place", "running"))                     \
     KIND(gc_pressure, "gc-pressure", WARNING, WARNING,                                                       \
          "Garbage collection takes much of the time of requests.",                                           \
          "Allocate less per request (copies of large objects, strings that are built piece by piece), or "   \
@@ -298,17 +292,7 @@
          "done, or use Atomics.waitAsync; hold the lock for less long.",                                     \
          EVIDENCE("called", "the function that waited")                                                      \
          EVIDENCE("cause", "waiting")                                                                        \
-         EVIDENCE("phase", "the phase in which the event loop was blocked")                                  \
-         EVIDENCE("stalls_count", "how often")                                                               \
-         EVIDENCE("blocked_ns", "how long the loop was blocked in total")                                    \
-         EVIDENCE("worst_ns", "the longest time")                                                            \
-         EVIDENCE("cpu_ns", "of it that no lack of CPUs explains")                                           \
-         EVIDENCE("run_queue_ns", "of it waiting for a CPU (not this fault's doing)")                        \
-         EVIDENCE("gc_ns", "of it in garbage collection")                                                    \
-         EVIDENCE("samples_count", "samples of the stalled callback")                                        \
-         EVIDENCE("samples_agree_count", "those of them at this place")                                      \
-         EVIDENCE("ended", "\"no\" when it was still waiting at the end of the trace")                       \
-         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
+         EVIDENCE_OF_STALLS("of it that no lack of CPUs explains", "those of them at this place", "waiting"))\
     KIND(ipc_blocked, "ipc-blocked", INFO, CRITICAL,                                                         \
          "A process waited for another one over a pipe or socket.",                                          \
          "Examine what the other process was doing (its own findings), or do not make requests wait for "    \
