@@ -12,10 +12,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "test.h"
+#include "in_child.h"
 
 static char folder[] = "/tmp/sonde-sandbox-XXXXXX", inside[64], others[64], output[64], made[80];
 static const char outside[] = "/etc/passwd", script[] = "/usr/bin/env";
@@ -32,13 +31,6 @@ static void *do_nothing(void *unused)
 {
     return unused;
 }
-
-/* In a child: the number of the line that is wrong, 0 when none is. */
-#define EXPECT(what)               \
-    do {                           \
-        if (!(what))               \
-            return __LINE__ % 256; \
-    } while (0)
 
 static int read_only(void)
 {
@@ -93,17 +85,6 @@ static int writing(void)
     EXPECT(link(inside, made) < 0); /* no second name with other rights */
     EXPECT(rmdir(output) == 0);     /* which is empty */
     return 0;
-}
-
-static void in_a_child(int (*check)(void))
-{
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(check());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void a_reader_reads_and_does_nothing_else(void **state)

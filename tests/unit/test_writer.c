@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,8 +15,8 @@
 #include "base/owner.h"
 #include "broker/protocol.h"
 #include "broker/sandbox.h"
+#include "in_child.h"
 #include "socket_of.h"
-#include "test.h"
 
 static char folder[] = "/tmp/sonde-writer-XXXXXX", file[64], kept[64];
 
@@ -29,13 +28,6 @@ static const char *in(const char *where, const char *name)
     snprintf(path, sizeof(paths[0]), "%s/%s", where, name);
     return path;
 }
-
-/* In a child: the number of the line that is wrong, 0 when none is. */
-#define EXPECT(what)               \
-    do {                           \
-        if (!(what))               \
-            return __LINE__ % 256; \
-    } while (0)
 
 static bool opens(const char *path, int flags)
 {
@@ -117,17 +109,6 @@ static int confined(void)
     EXPECT(owner_unlink(in(folder, "secret")) < 0 && owner_mkdir(in(folder, "directory")) < 0);
     EXPECT(access(in(folder, "secret"), F_OK) == 0);
     return 0;
-}
-
-static void in_a_child(int (*check)(void))
-{
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(check());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void one_that_was_taken_over_gets_nothing_else(void **state)
