@@ -15,12 +15,10 @@
 #include "targets/node/state.h"
 #include "model/model.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "targets/targets.h"
+#include "trace/manifest.h"
 #include "trace/pass.h"
 #include "trace/trace.h"
-
-enum { MANIFEST_MAX = 64 << 20 };
 
 /* ---- what the recorder and the reader say ---- */
 
@@ -103,16 +101,12 @@ static void add_overhead(struct report *report, const json_t *overhead, double t
 
 static void add_manifest(struct report *report, const char *folder)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/manifest.json", folder);
-    _cleanup_(freep) char *text = NULL;
-    if (file_read(path, MANIFEST_MAX, &text, NULL) < 0)
-        return;
-    json_t *manifest = json_loads(text, 0, NULL);
-    if (!manifest) {
+    json_t *manifest;
+    int r = manifest_read(folder, &manifest);
+    if (r == -EBADMSG)
         add_once(report, "manifest.json", "it is damaged", NULL);
+    if (r < 0)
         return;
-    }
     add_manifest_losses(report, json_object_get(manifest, "losses"));
     add_manifest_processes(report, json_object_get(manifest, "processes"));
     add_missing(report, json_object_get(manifest, "missing"));

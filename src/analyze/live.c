@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-
-enum { MANIFEST_MAX = 64 << 20 };
+#include "trace/manifest.h"
 
 /* How old what was recorded must be to be read, where the recorder does not say how often it writes; else how
  * many times that. */
@@ -32,14 +30,12 @@ struct live {
 
 bool recording_is_complete(const char *folder, uint64_t *ret_settled_ns)
 {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/manifest.json", folder);
-    _cleanup_(freep) char *text = NULL;
+    json_t *manifest = NULL;
+    int r = manifest_read(folder, &manifest);
     *ret_settled_ns = SETTLED_NS;
-    if (file_read(path, MANIFEST_MAX, &text, NULL) < 0)
+    if (r < 0 && r != -EBADMSG)
         return false;
-    json_t *manifest = json_loads(text, 0, NULL);
-    bool complete = !manifest || !json_is_false(json_object_get(manifest, "complete"));
+    bool complete = !json_is_false(json_object_get(manifest, "complete"));
     json_int_t written_ms = json_integer_value(json_object_get(manifest, "written_every_ms"));
     if (written_ms > 0 && written_ms < 60000)
         *ret_settled_ns = SETTLED_TIMES * (uint64_t)written_ms * NS_PER_MS;

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyze/export.h"
 #include "base/file.h"
@@ -19,6 +18,7 @@
 #include "finding/prose.h"
 #include "span/files.h"
 #include "span/store.h"
+#include "trace/manifest.h"
 
 struct options {
     struct diagnose_options common;
@@ -194,21 +194,11 @@ static int finish(const struct options *options, const struct diagnosis *normal,
 
 #define RECORDING_REQUESTS 200000 /* of one recording: the slowest ones */
 
-/* Whether a path is a folder that sonde recorded. */
-static bool is_recording(const char *path)
-{
-    char manifest[4096];
-    snprintf(manifest, sizeof(manifest), "%s/manifest.json", path);
-    return access(manifest, R_OK) == 0;
-}
-
 /* The host and the offset to the time of day, from the manifest; both may be missing. */
 static json_t *read_manifest(const char *folder, struct export_settings *settings)
 {
-    _cleanup_(freep) char *text = NULL;
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/manifest.json", folder);
-    json_t *manifest = file_read(path, (size_t)64 << 20, &text, NULL) < 0 ? NULL : json_loads(text, 0, NULL);
+    json_t *manifest = NULL;
+    (void)manifest_read(folder, &manifest);
     settings->host = json_string_value(json_object_get(json_object_get(manifest, "host"), "name"));
     settings->realtime_offset_ns = (uint64_t)json_integer_value(
         json_object_get(json_object_get(manifest, "clock"), "realtime_offset_ns"));
@@ -255,7 +245,7 @@ static int read_paths(struct span_files *files, const char *const *paths, size_t
 {
     int r = 0;
     for (size_t i = 0, n; r == 0 && i < count; i += n) {
-        for (n = 0; i + n < count && !is_recording(paths[i + n]);)
+        for (n = 0; i + n < count && !manifest_exists(paths[i + n]);)
             n++;
         r = n ? span_files_read(files, &paths[i], n, sink, problem)
               : read_recording(paths[i], sink, report, problem);
