@@ -110,7 +110,7 @@ const struct command command_spans = {
     .summary = "Show single requests of a trace, from HTTP down to Redis",
     .help =
         "Each line is a span: when it began after the request did, how long it took, its layer, and what it\n"
-        "was. What another traced service did for the request stands below the call that asked for it. What\n"
+        "was. What another traced service did for the request is nested below the call. What\n"
         "is not proved to be the request's is marked (inferred).\n",
     .options = OPTIONS,
     .examples = "  sonde spans --slowest 3 /tmp/trace\n"

@@ -1,4 +1,4 @@
-/* sonde stack: what a thread of a Node.js process is doing right now, and what holds it. */
+/* sonde stack: what a thread of a Node.js process is doing right now, and what blocks it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <jansson.h>
@@ -128,9 +128,9 @@ static int run_stack(const struct command *self, int argc, char **argv)
 const struct command command_stack = {
     .name = "stack",
     .arguments = "[OPTION...] PID [THREAD]",
-    .summary = "Show what a Node.js process is doing right now, and what holds it",
+    .summary = "Show what a Node.js process is doing right now, and what blocks it",
     .help =
-        "Looks once at the main thread (or the thread THREAD) from outside; it is stopped for less than a\n"
+        "Takes one sample of the main thread (or of THREAD) from outside, which stops it for less than a\n"
         "millisecond. Says whether it matches a regular expression (and which), runs JavaScript (and where), "
         "is\n"
         "in a library call, collects garbage or waits, and prints the whole stack: native, V8's builtins "
