@@ -10,12 +10,6 @@
 
 enum { CALL_BYTES = 5 }; /* e8 or e9, rel32 */
 
-struct search {
-    struct target *target;
-    const struct patch_set *set;
-    const struct target_module *module;
-};
-
 static bool is_copy(const char *suffix)
 {
     static const char *const KINDS[] = {".constprop.", ".isra.", ".part."};
@@ -47,40 +41,47 @@ static bool called_outside(struct elf *elf, uint64_t address, uint64_t start, ui
     return false;
 }
 
-static int look(const struct elf_symbol *symbol, void *context)
+static int add(const struct elf_symbol *symbol, void *context)
 {
-    const struct search *search = context;
+    struct named_functions *copies = context;
     const char *suffix = strchr(symbol->name, '.');
-    if (!suffix || symbol->type != STT_FUNC || !is_copy(suffix))
-        return 0;
+    return suffix && symbol->type == STT_FUNC && is_copy(suffix) ? array_add(&copies->list, *symbol) : 0;
+}
+
+int copies_find(struct elf *elf, struct named_functions *ret_copies)
+{
+    return elf_each_symbol(elf, "", add, ret_copies);
+}
+
+static void note(struct target *target, const struct target_module *module, const struct patch_set *set,
+                 const struct elf_symbol *symbol)
+{
+    const char *suffix = strchr(symbol->name, '.');
     const struct hook *of = NULL;
     struct elf_symbol original;
-    array_foreach (&search->set->patches, p) {
+    array_foreach (&set->patches, p) {
         size_t length = strlen(p->hook->symbol);
-        if (p->address == symbol->value + search->module->module->load_bias)
-            return 0; /* hooked itself */
+        if (p->address == symbol->value + module->module->load_bias)
+            return; /* hooked itself */
         if (length == (size_t)(suffix - symbol->name) && memcmp(p->hook->symbol, symbol->name, length) == 0)
             of = p->hook;
     }
-    if (!of || elf_find(search->module->elf, of->symbol, &original) < 0 ||
+    if (!of || elf_find(module->elf, of->symbol, &original) < 0 ||
         (strncmp(suffix, ".part.", 6) == 0 &&
          (strncmp(of->symbol, "_Z", 2) == 0 ||
-          !called_outside(search->module->elf, symbol->value, original.value,
-                          original.value + original.size))))
-        return 0;
+          !called_outside(module->elf, symbol->value, original.value, original.value + original.size))))
+        return;
     char why[400];
     snprintf(why, sizeof(why), "the compiler has made a copy of %s (%s), and calls of that are not seen",
              of->symbol, suffix + 1);
     const char *gives = hook_gives(of);
-    target_miss(search->target, gives[0] ? gives : of->symbol, why,
+    target_miss(target, gives[0] ? gives : of->symbol, why,
                 "Use the distribution's build, or one with less inlining.");
-    return 0;
 }
 
 void copies_note(struct target *target, const struct patch_set *set)
 {
-    array_foreach (&target->code, module) {
-        struct search search = {target, set, module};
-        (void)elf_each_symbol(module->elf, "", look, &search);
-    }
+    array_foreach (&target->code, module)
+        array_foreach (&module->copies->list, symbol)
+            note(target, module, set, symbol);
 }

@@ -6,20 +6,15 @@
 
 #include "attach/target.h"
 
-/* Files belong to a cache that outlives both. */
-static int inherit_code(const struct target *parent, struct target *target)
+/* What detaching needs of the plan; nothing is to be planned any more. */
+static int inherit_plan(const struct target *parent, struct target *target)
 {
-    array_foreach (&parent->code, m) {
-        const struct target_module module = {
-            .module = &target->modules.list.at[m->module - parent->modules.list.at], .elf = m->elf};
-        if (array_add(&target->code, module) < 0)
-            return -ENOMEM;
-        struct unnamed *unnamed = &target->code.at[target->code.count - 1].unnamed;
-        array_foreach (&m->unnamed.list, symbol)
-            if (array_add(&unnamed->list, *symbol) < 0)
-                return -ENOMEM;
-    }
-    return 0;
+    int r = 0;
+    target->plan.head = parent->plan.head;
+    array_foreach (&parent->plan.probes, probe)
+        if (r >= 0)
+            r = array_add(&target->plan.probes, *probe);
+    return r;
 }
 
 int target_inherit(const struct target *parent, struct proc *proc, int memory, struct target **ret_target)
@@ -34,7 +29,7 @@ int target_inherit(const struct target *parent, struct proc *proc, int memory, s
     memcpy(target->versions, parent->versions, sizeof(target->versions));
     int r = modules_copy(&parent->modules, proc, &target->modules);
     if (r >= 0)
-        r = inherit_code(parent, target);
+        r = inherit_plan(parent, target);
     if (r < 0)
         return r;
     array_foreach (&parent->missing, m)

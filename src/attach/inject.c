@@ -26,26 +26,6 @@
 /* The same probe for loaders that give no static TLS to what is opened later (musl). */
 #define PROBE_DYNAMIC "libsonde-probe-dynamic.so"
 
-/* A function of the C library or the loader, in whatever module it is. */
-static int find_library_function(const struct modules *modules, const char *name, uint64_t *ret_address)
-{
-    static const char *const LIBRARIES[] = {"libc.so", "libc-", "ld-musl", "libdl"};
-    for (size_t i = 0; i < ARRAY_SIZE(LIBRARIES); i++) {
-        const struct module *module = modules_named(modules, LIBRARIES[i]);
-        struct elf *elf;
-        struct elf_symbol symbol;
-        if (!module || !module->has_bias || modules_open(modules, module, &elf, NULL) < 0)
-            continue;
-        int r = elf_find(elf, name, &symbol);
-        elf_free(elf);
-        if (r == 0 && symbol.type == STT_FUNC) {
-            *ret_address = symbol.value + module->load_bias;
-            return 0;
-        }
-    }
-    return -ENOENT;
-}
-
 /* The probe as given, or its sister for musl beside it. */
 static void probe_path_of(const char *probe_path, bool dynamic, char path[static PATH_MAX])
 {
@@ -58,52 +38,71 @@ static void probe_path_of(const char *probe_path, bool dynamic, char path[static
 }
 
 /* Which of the two a process is given. */
-static void probe_for(const struct modules *modules, const char *probe_path, char path[static PATH_MAX])
+static void probe_for(const struct target *target, const char *probe_path, char path[static PATH_MAX])
 {
-    uint64_t ignored;
-    probe_path_of(probe_path,
-                  find_library_function(modules, "dlopen", &ignored) == 0 &&
-                      find_library_function(modules, "gnu_get_libc_version", &ignored) < 0,
-                  path);
+    const struct plan_library *library = &target->plan.head.library;
+    probe_path_of(probe_path, library->open && !library->is_glibc, path);
 }
 
-/* Is it a probe of our build? One that was preloaded is the plain one with every C library. */
-static bool is_ours(const struct target_module *probe, const char *probe_path)
+/* Our file of a probe with this build id. One that was preloaded is the plain one with every C library. */
+static struct elf *file_of(const char *build_id, const char *probe_path)
 {
-    const char *loaded = elf_build_id(probe->elf);
-    bool same = false;
-    for (int dynamic = 0; dynamic < 2 && loaded && !same; dynamic++) {
+    for (int dynamic = 0; dynamic < 2 && build_id[0]; dynamic++) {
         char path[PATH_MAX];
         struct elf *file;
         probe_path_of(probe_path, dynamic, path);
         if (elf_open(path, &file, NULL) < 0)
             continue;
-        same = elf_build_id(file) && strcmp(elf_build_id(file), loaded) == 0;
+        if (strcmp(elf_build_id(file), build_id) == 0)
+            return file;
         elf_free(file);
     }
-    return same;
+    return NULL;
 }
 
-int inject_find_probe(struct target *target, const char *probe_path, struct target_module *ret_probe,
+struct probe probe_at(const struct target *target, size_t number)
+{
+    const struct plan_probe *planned = &target->plan.probes.at[number];
+    const struct module *module = modules_at(&target->modules, planned->start, NULL);
+    return (struct probe){.module = module,
+                          .bias = module->start - module->first_offset, /* its first segment is at 0 */
+                          .owner = planned->owner,
+                          .pools = planned->pools,
+                          .foreign = planned->foreign};
+}
+
+void probe_done(struct probe *probe)
+{
+    elf_free(probe->file);
+    probe->file = NULL;
+}
+
+/* Where a probe of our build notes something is known from our file; 0: its symbols are not there yet. */
+static bool is_where_it_must_be(const struct probe *probe, const char *symbol, uint64_t address)
+{
+    struct elf_symbol found;
+    return !address || (elf_find(probe->file, symbol, &found) == 0 && found.value + probe->bias == address);
+}
+
+int inject_find_probe(struct target *target, const char *probe_path, struct probe *ret_probe,
                       struct problem *problem)
 {
-    struct loaded_probes probes = {0};
-    int r = loaded_probes_read(target, &probes);
-    if (r < 0)
-        return r;
-    r = -ENOENT;
-    array_foreach (&probes.list, probe) {
-        if (r == 0 || !is_ours(probe, probe_path))
+    for (size_t i = 0; i < target->plan.probes.count; i++) {
+        struct probe probe = probe_at(target, i);
+        probe.file = file_of(target->plan.probes.at[i].build_id, probe_path);
+        if (!probe.file)
             continue;
-        *ret_probe = *probe;
-        probe->elf = NULL; /* the caller's */
-        r = 0;
+        if (!is_where_it_must_be(&probe, "sonde_owner", probe.owner) ||
+            !is_where_it_must_be(&probe, "sonde_pools", probe.pools)) {
+            probe_done(&probe);
+            return problem_set(problem, -EPROTO, "process %d: its probe is not what it says it is",
+                               target->pid);
+        }
+        *ret_probe = probe;
+        return 0;
     }
-    if (r < 0)
-        problem_set(problem, r, "process %d: the probe is not among its modules%s", target->pid,
-                    probes.list.count ? ", only that of another build" : "");
-    loaded_probes_done(&probes);
-    return r;
+    return problem_set(problem, -ENOENT, "process %d: the probe is not among its modules%s", target->pid,
+                       target->plan.probes.count ? ", only that of another build" : "");
 }
 
 #ifndef MFD_EXEC
@@ -133,22 +132,24 @@ static int seal_file(const char *path, int *ret_fd)
     return r;
 }
 
-int injector_init(const struct modules *modules, const char *probe_path, struct injector *ret_injector,
+int injector_init(const struct target *target, const char *probe_path, struct injector *ret_injector,
                   struct problem *problem)
 {
-    struct injector injector = {.probe = -1, .loaded = loaded_probes_count(modules)};
+    const struct plan_library *library = &target->plan.head.library;
+    struct injector injector = {
+        .open_function = library->open,
+        .error_function = library->error,
+        .calls = {.system_call = library->system_call, .map = library->map, .unmap = library->unmap},
+        .probe = -1,
+        .loaded = loaded_probes_count(&target->modules)};
     char path[PATH_MAX];
-    if (find_library_function(modules, "dlopen", &injector.open_function) < 0 ||
-        find_library_function(modules, "syscall", &injector.calls.system_call) < 0 ||
-        find_library_function(modules, "mmap", &injector.calls.map) < 0 ||
-        find_library_function(modules, "munmap", &injector.calls.unmap) < 0) {
+    if (!library->open || !library->system_call || !library->map || !library->unmap) {
         problem_set(problem, -ENOTSUP,
-                    "process %d: it has no dynamic loader that can be asked to load the probe", modules->pid);
+                    "process %d: it has no dynamic loader that can be asked to load the probe", target->pid);
         problem_remedy(problem, "Statically linked programs cannot be traced.");
         return -ENOTSUP;
     }
-    (void)find_library_function(modules, "dlerror", &injector.error_function);
-    probe_for(modules, probe_path, path);
+    probe_for(target, probe_path, path);
     int r = seal_file(path, &injector.probe);
     if (r < 0)
         return problem_set(problem, r, "%s: %s", path, strerror(-r));
@@ -282,20 +283,20 @@ static bool sees_proc(const struct proc *proc)
     return place >= 0 && fstatfs(place, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-int inject_check(const struct modules *modules, const char *probe_path, struct problem *problem)
+int inject_check(const struct target *target, const char *probe_path, struct problem *problem)
 {
     struct injector injector;
-    int r = injector_init(modules, probe_path, &injector, problem);
+    int r = injector_init(target, probe_path, &injector, problem);
     if (r < 0)
         return r;
     injector_done(&injector);
-    bool somewhere = sees_proc(modules->proc);
-    _cleanup_(file_closep) int root = process_root_open(modules->proc);
+    bool somewhere = sees_proc(target->proc);
+    _cleanup_(file_closep) int root = process_root_open(target->proc);
     for (size_t i = 0; i < ARRAY_SIZE(FOLDERS) && root >= 0 && !somewhere; i++) {
         _cleanup_(file_closep) int folder = open_folder(root, FOLDERS[i]);
         somewhere = folder >= 0;
     }
-    return somewhere ? 0 : no_folder(modules->pid, problem);
+    return somewhere ? 0 : no_folder(target->pid, problem);
 }
 
 /* Until the probe is there, which has one, a page holds the stub that calls return to. */
@@ -325,30 +326,28 @@ static int drop_stub(struct hold *hold, const struct injector *injector, struct 
     return hold_call(hold, injector->calls.unmap, unmap, 2, NULL, 0, &ignored, problem);
 }
 
-int inject_load(struct hold *hold, const struct modules *modules, const struct injector *injector,
-                struct problem *problem)
+int inject_load(struct hold *hold, const struct injector *injector, struct problem *problem)
 {
     if (loaded_probes_count_now(hold->proc) != injector->loaded)
         return 0; /* another sonde has been here since: it is looked for again */
     int r = make_stub(hold, injector, problem);
     if (r < 0)
         return r;
-    r = sees_proc(modules->proc) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
+    r = sees_proc(hold->proc) ? load_memfd(hold, injector, problem) : load_file(hold, injector, problem);
     int dropped = hold->threads.count ? drop_stub(hold, injector, r < 0 ? NULL : problem) : 0;
     return r < 0 ? r : dropped;
 }
 
-int inject_call(struct hold *hold, const struct target_module *probe, const char *function,
-                const uint64_t *arguments, int count, uint64_t *ret_result, struct problem *problem)
+int inject_call(struct hold *hold, const struct probe *probe, const char *function, const uint64_t *arguments,
+                int count, uint64_t *ret_result, struct problem *problem)
 {
     struct elf_symbol symbol, stub;
-    int r = elf_find(probe->elf, "sonde_return", &stub);
+    int r = elf_find(probe->file, "sonde_return", &stub);
     if (r >= 0)
-        r = elf_find(probe->elf, function, &symbol);
+        r = elf_find(probe->file, function, &symbol);
     if (r < 0)
         return problem_set(problem, r, "the probe in process %d is of another version (it has no %s)",
                            hold->pid, function);
-    hold->stub = stub.value + probe->module->load_bias;
-    return hold_call(hold, symbol.value + probe->module->load_bias, arguments, count, NULL, 0, ret_result,
-                     problem);
+    hold->stub = stub.value + probe->bias;
+    return hold_call(hold, symbol.value + probe->bias, arguments, count, NULL, 0, ret_result, problem);
 }

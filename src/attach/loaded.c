@@ -77,7 +77,7 @@ static int read_image(struct target *target, uint64_t bias, struct image *image)
     return r;
 }
 
-static int open_loaded(struct target *target, struct module *module, struct target_module *ret_probe)
+static int describe(struct target *target, const struct module *module, struct plan_probe *ret_probe)
 {
     struct image image = {0};
     struct elf *elf = NULL;
@@ -89,9 +89,17 @@ static int open_loaded(struct target *target, struct module *module, struct targ
         free(image.data);
     if (r < 0)
         return r;
-    module->load_bias = image.bias;
-    module->has_bias = true;
-    *ret_probe = (struct target_module){.module = module, .elf = elf};
+    struct elf_symbol owner, pools;
+    struct plan_probe probe = {.start = module->start};
+    snprintf(probe.build_id, sizeof(probe.build_id), "%s", elf_build_id(elf));
+    if (elf_find(elf, "sonde_owner", &owner) == 0) {
+        probe.owner = owner.value + image.bias;
+        probe.foreign = owner.size < sizeof(struct sonde_owner);
+    }
+    if (elf_find(elf, "sonde_pools", &pools) == 0)
+        probe.pools = pools.value + image.bias;
+    elf_free(elf);
+    *ret_probe = probe;
     return 0;
 }
 
@@ -104,30 +112,15 @@ static bool is_probe(const struct module *module)
     return module->executable && strncmp(name, "libsonde-probe", sizeof("libsonde-probe") - 1) == 0;
 }
 
-int loaded_probes_read(struct target *target, struct loaded_probes *ret_probes)
+int loaded_probes_read(struct target *target, struct plan *plan)
 {
-    struct loaded_probes probes = {0};
     int r = 0;
     array_foreach (&target->modules.list, module) {
-        struct target_module probe;
-        if (r < 0 || !is_probe(module) || open_loaded(target, module, &probe) < 0)
-            continue;
-        r = array_add(&probes.list, probe);
-        if (r < 0)
-            elf_free(probe.elf);
+        struct plan_probe probe;
+        if (r >= 0 && is_probe(module) && describe(target, module, &probe) >= 0)
+            r = array_add(&plan->probes, probe);
     }
-    if (r < 0)
-        loaded_probes_done(&probes);
-    else
-        *ret_probes = probes;
     return r;
-}
-
-void loaded_probes_done(struct loaded_probes *probes)
-{
-    array_foreach (&probes->list, probe)
-        elf_free(probe->elf);
-    array_done(&probes->list);
 }
 
 size_t loaded_probes_count(const struct modules *modules)

@@ -8,13 +8,8 @@
 
 #define PROBE_NAME "libsonde-probe.so"
 
-struct loaded_probes {
-    ARRAY(struct target_module) list;
-};
-
-/* Reads all of them; released with loaded_probes_done(). One that cannot be read is left out. */
-int loaded_probes_read(struct target *target, struct loaded_probes *ret_probes);
-void loaded_probes_done(struct loaded_probes *probes);
+/* Adds all of them to the plan; one that cannot be read is left out. In a worker. */
+int loaded_probes_read(struct target *target, struct plan *plan);
 
 /* How many mappings of probes' code there are: in modules that were read, and in the process now. */
 size_t loaded_probes_count(const struct modules *modules);

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "attach/target.h"
+#include "symbol/memory.h"
 
 static int module_find(const struct target_module *module, const char *symbol, struct elf_symbol *ret_symbol)
 {
     if (elf_find(module->elf, symbol, ret_symbol) == 0)
         return 0;
-    array_foreach (&module->unnamed.list, s)
+    array_foreach (&module->unnamed->list, s)
         if (strcmp(s->name, symbol) == 0) {
             *ret_symbol = *s;
             return 0;
@@ -40,6 +41,8 @@ int target_find(struct target *target, const char *symbol, uint64_t *ret_address
 
 int target_read(struct target *target, uint64_t address, void *buffer, size_t size)
 {
+    if (target->memory < 0)
+        return memory_read(target->pid, address, buffer, size);
     ssize_t n = pread(target->memory, buffer, size, (off_t)address);
     return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EFAULT;
 }

@@ -75,17 +75,6 @@ static bool lives(const struct sonde_owner *owner, const struct sonde_owner *us)
     return proc_open((pid_t)owner->pid, &proc) == 0 && started(proc) == owner->started_ticks;
 }
 
-static int find(const struct target_module *probe, uint64_t *ret_address)
-{
-    struct elf_symbol symbol;
-    int r = elf_find(probe->elf, "sonde_owner", &symbol);
-    if (r == 0 && symbol.size < sizeof(struct sonde_owner))
-        r = -EPROTO;
-    if (r == 0)
-        *ret_address = symbol.value + probe->module->load_bias;
-    return r;
-}
-
 struct claim {
     struct target *target;
     uint64_t address;
@@ -121,24 +110,22 @@ static int claim_held(void *context)
     return r;
 }
 
-int owner_claim(struct target *target, const struct target_module *probe, bool waits, struct problem *problem)
+int owner_claim(struct target *target, const struct probe *probe, bool waits, struct problem *problem)
 {
-    struct claim claim = {.target = target, .us = ourselves(), .problem = problem};
-    int r = find(probe, &claim.address);
-    if (r == -ENOENT) /* its symbols are not there yet */
+    struct claim claim = {.target = target, .address = probe->owner, .us = ourselves(), .problem = problem};
+    if (probe->foreign)
+        return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
+    if (!probe->owner)
         return problem_set(problem, -ESTALE, "process %d: another sonde is loading its probe", target->pid);
-    if (r < 0)
-        return problem_set(problem, r, "process %d has a probe of another version", target->pid);
-    r = aside_share(claim_held, &claim);
+    int r = aside_share(claim_held, &claim);
     return r == -EPERM && waits ? compare_and_swap(&claim) : r;
 }
 
-void owner_release(struct target *target, const struct target_module *probe)
+void owner_release(struct target *target, const struct probe *probe)
 {
     const struct sonde_owner us = ourselves(), nobody = {0};
     struct sonde_owner owner;
-    uint64_t address;
-    if (find(probe, &address) == 0 && target_read(target, address, &owner, sizeof(owner)) == 0 &&
+    if (probe->owner && !probe->foreign && target_read(target, probe->owner, &owner, sizeof(owner)) == 0 &&
         is_same(&owner, &us))
-        (void)target_write(target, address, &nobody, sizeof(nobody));
+        (void)target_write(target, probe->owner, &nobody, sizeof(nobody));
 }

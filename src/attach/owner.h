@@ -5,17 +5,16 @@
 #ifndef ATTACH_OWNER_H
 #define ATTACH_OWNER_H
 
-#include "attach/target.h"
+#include "attach/inject.h"
 
 /* Makes us the owner, unless a sonde that lives is: -EALREADY then, with its process id in words. Whoever has
  * ended, also when another process has its process id by now, is none. Called before anything else is changed
  * in the process. waits: the process waits for us in the probe's constructor; then a debugger or strace may
  * hold it. -ESTALE when the probe was being loaded as the target was opened: open it again once its main
  * thread can be held. Other errors as of hold_one(). */
-int owner_claim(struct target *target, const struct target_module *probe, bool waits,
-                struct problem *problem);
+int owner_claim(struct target *target, const struct probe *probe, bool waits, struct problem *problem);
 
 /* Gives it up if it is ours. */
-void owner_release(struct target *target, const struct target_module *probe);
+void owner_release(struct target *target, const struct probe *probe);
 
 #endif

@@ -2,25 +2,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/patch.h"
 
-#include <Zydis/Zydis.h>
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/copies.h"
-#include "symbol/demangle.h"
-#include "symbol/stripped.h"
-
 enum {
-    JUMP_BYTES = 5,      /* jmp rel32 */
-    RELOCATED_MAX = 128, /* of one prologue */
-    FUNCTION_SCAN_MAX = 1 << 16,
+    JUMP_BYTES = 5,            /* jmp rel32 */
     REACH = 0x70000000,        /* how far a rel32 may go, with room to spare */
     POOL_DISTANCE = 0x60000000 /* pools lie far from the code, out of the heap's way */
 };
-
-/* ---- relocation ---- */
 
 static uint8_t *emit_jump(uint8_t *at, uint64_t at_address, uint64_t to)
 {
@@ -36,111 +26,24 @@ static bool in_reach(uint64_t from, uint64_t to)
     return distance > -(int64_t)REACH && distance < (int64_t)REACH;
 }
 
-/* Rewrites one instruction for its new place. *ret_ends: control does not fall through it. */
-static int relocate_one(const ZydisDecodedInstruction *in, const uint8_t *code, uint64_t address,
-                        uint8_t *out, uint64_t out_address, bool *ret_ends, struct problem *problem)
+int moved_place(const struct moved *moved, uint64_t place, uint8_t out[static MOVED_BYTES_MAX],
+                struct problem *problem)
 {
-    *ret_ends = in->mnemonic == ZYDIS_MNEMONIC_RET;
-    memcpy(out, code, in->length);
-    if (!(in->attributes & ZYDIS_ATTRIB_IS_RELATIVE))
-        return in->length;
-
-    if (in->raw.disp.size == 32 && in->raw.modrm.mod == 0 && in->raw.modrm.rm == 5) { /* disp32(%rip) */
-        uint64_t to = address + in->length + (uint64_t)in->raw.disp.value;
-        if (!in_reach(out_address, to))
-            return problem_set(problem, -EINVAL, "an operand relative to the instruction is out of reach");
-        int32_t moved = (int32_t)(to - (out_address + in->length));
-        memcpy(out + in->raw.disp.offset, &moved, sizeof(moved));
-        return in->length;
+    memcpy(out, moved->code, moved->size);
+    for (size_t i = 0; i < moved->field_count; i++) {
+        const struct moved_field *field = &moved->fields[i];
+        if (!in_reach(place, field->to))
+            return problem_set(problem, -EINVAL, "what its first instructions refer to is out of reach");
+        int32_t distance = (int32_t)(field->to - (place + field->from));
+        memcpy(out + field->at, &distance, sizeof(distance));
     }
-    if (!in->raw.imm[0].is_relative)
-        return problem_set(problem, -EINVAL, "an instruction that cannot be moved");
-
-    uint64_t to = address + in->length + (uint64_t)in->raw.imm[0].value.s;
-    if (!in_reach(out_address, to))
-        return problem_set(problem, -EINVAL, "a branch that is out of reach");
-    uint8_t *end = out;
-    switch (in->mnemonic) {
-    case ZYDIS_MNEMONIC_CALL: /* a thread may be in there, with a return address into our bytes */
-        return problem_set(problem, -EINVAL, "a call at the function's start");
-    case ZYDIS_MNEMONIC_JMP:
-        end = emit_jump(out, out_address, to);
-        *ret_ends = true;
-        break;
-    case ZYDIS_MNEMONIC_JCXZ:
-    case ZYDIS_MNEMONIC_JECXZ:
-    case ZYDIS_MNEMONIC_JRCXZ:
-    case ZYDIS_MNEMONIC_LOOP:
-    case ZYDIS_MNEMONIC_LOOPE:
-    case ZYDIS_MNEMONIC_LOOPNE:
-        return problem_set(problem, -EINVAL, "a short branch that has no long form");
-    default: { /* jcc: 0f 8x rel32 */
-        int32_t distance = (int32_t)(to - (out_address + 6));
-        out[0] = 0x0f;
-        out[1] = (uint8_t)(0x80 | (in->opcode & 0x0f));
-        memcpy(out + 2, &distance, sizeof(distance));
-        end = out + 6;
-    }
-    }
-    return (int)(end - out);
-}
-
-/* Does a branch of the function lead into bytes 1 to length-1, which will be the inside of our jump? */
-static bool branches_back(const ZydisDecoder *decoder, const uint8_t *code, size_t size, size_t length)
-{
-    size_t end = size < FUNCTION_SCAN_MAX ? size : FUNCTION_SCAN_MAX;
-    ZydisDecodedInstruction in;
-    for (size_t at = 0; at < end;) {
-        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder, NULL, code + at, end - at, &in))) {
-            at++; /* a jump table or padding */
-            continue;
-        }
-        if ((in.attributes & ZYDIS_ATTRIB_IS_RELATIVE) && in.raw.imm[0].is_relative) {
-            uint64_t to = at + in.length + (uint64_t)in.raw.imm[0].value.s;
-            if (to > 0 && to < length)
-                return true;
-        }
-        at += in.length;
-    }
-    return false;
-}
-
-int patch_relocate(const uint8_t *code, size_t size, uint64_t address, uint8_t *out, uint64_t out_address,
-                   size_t *ret_out_length, struct problem *problem)
-{
-    ZydisDecoder decoder;
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    size_t length = 0, written = 0;
-    bool ended = false;
-    while (length < JUMP_BYTES) {
-        if (ended)
-            return problem_set(problem, -EINVAL, "the function ends within its first %d bytes", JUMP_BYTES);
-        ZydisDecodedInstruction in;
-        if (length >= size ||
-            !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code + length, size - length, &in)))
-            return problem_set(problem, -EINVAL, "an instruction at its start cannot be decoded");
-        int n = relocate_one(&in, code + length, address + length, out + written, out_address + written,
-                             &ended, problem);
-        if (n < 0)
-            return n;
-        length += in.length;
-        written += (size_t)n;
-    }
-    if (branches_back(&decoder, code, size, length))
-        return problem_set(problem, -EINVAL, "the function branches back into its first bytes");
-    if (!ended) {
-        if (!in_reach(out_address, address))
-            return problem_set(problem, -EINVAL, "the function is out of reach");
-        written = (size_t)(emit_jump(out + written, out_address + written, address + length) - out);
-    }
-    *ret_out_length = written;
-    return (int)length;
+    return 0;
 }
 
 /* ---- pools ---- */
 
 struct patch_pool {
-    const struct target_module *module; /* whose functions it serves */
+    uint8_t module; /* whose functions it serves: number in plan.modules */
     uint64_t address;
     size_t used;
     uint8_t code[PATCH_POOL_BYTES];
@@ -154,27 +57,15 @@ static bool is_free(const struct modules *modules, uint64_t address, uint64_t si
     return true;
 }
 
-/* Where the file's segments lie. The module's own extent will not do: V8 maps its code a second time,
- * elsewhere. */
-static void extent_of(const struct target_module *module, uint64_t *ret_start, uint64_t *ret_end)
+/* A free place within reach of the whole module, as far from it as reach allows: of its file's segments,
+ * since V8 maps its code a second time, elsewhere. */
+static int make_pool(struct target *target, uint8_t number, patch_map_fn *map, void *context,
+                     struct patch_pool *pool, struct problem *problem)
 {
-    struct elf_segment segment;
-    *ret_start = UINT64_MAX;
-    *ret_end = 0;
-    for (size_t i = 0; elf_segment_at(module->elf, i, &segment) == 0; i++)
-        if (segment.type == PT_LOAD) {
-            uint64_t start = segment.address + module->module->load_bias;
-            *ret_start = MIN(*ret_start, start);
-            *ret_end = MAX(*ret_end, start + segment.memory_size);
-        }
-}
-
-/* A free place within reach of the whole module, as far from it as reach allows. */
-static int make_pool(struct target *target, const struct target_module *module, patch_map_fn *map,
-                     void *context, struct patch_pool *pool, struct problem *problem)
-{
-    uint64_t start, end;
-    extent_of(module, &start, &end);
+    const struct plan_module *module = &target->plan.modules.at[number];
+    const struct module *mapped = modules_at(&target->modules, module->start, NULL);
+    const char *path = mapped ? mapped->path : "?";
+    uint64_t start = module->image_start, end = module->image_end;
     int r = -ENOMEM;
     for (uint64_t distance = POOL_DISTANCE; distance >= 0x1000000; distance -= 0x100000) {
         uint64_t places[] = {start > distance ? start - distance : 0, end + distance};
@@ -185,25 +76,24 @@ static int make_pool(struct target *target, const struct target_module *module, 
                 continue;
             r = map(context, at, PATCH_POOL_BYTES);
             if (r == 0) {
-                pool->module = module;
+                pool->module = number;
                 pool->address = at;
                 pool->used = 0;
                 return 0;
             }
             if (r != -EEXIST && r != -EPERM)
                 return problem_set(problem, r, "process %d: no executable memory can be had near %s: %s",
-                                   target->pid, module->module->path, strerror(-r));
+                                   target->pid, path, strerror(-r));
         }
     }
-    return problem_set(problem, r, "process %d: no free memory within reach of %s", target->pid,
-                       module->module->path);
+    return problem_set(problem, r, "process %d: no free memory within reach of %s", target->pid, path);
 }
 
 struct planner {
     struct target *target;
     struct sonde_pool
         known[SONDE_POOLS]; /* of earlier patches, and what is added; kept in the probe's memory */
-    const struct target_module *probe;
+    const struct probe *probe;
     patch_map_fn *map;
     void *context;
     struct patch_set *set;
@@ -211,12 +101,13 @@ struct planner {
 
 /* The pool that an earlier attachment left for the module, or a new one. Used again it is filled with the
  * same code in the same order, so that a thread that still runs in it comes to no harm. */
-static int find_pool(struct planner *planner, const struct target_module *module, struct patch_pool *pool,
+static int find_pool(struct planner *planner, uint8_t module, struct patch_pool *pool,
                      struct problem *problem)
 {
+    const uint64_t near = planner->target->plan.modules.at[module].start;
     for (size_t i = 0; i < SONDE_POOLS; i++) {
         struct sonde_pool *known = &planner->known[i];
-        if (known->near == module->module->start && known->size == PATCH_POOL_BYTES) {
+        if (known->near == near && known->size == PATCH_POOL_BYTES) {
             pool->module = module;
             pool->address = known->address;
             return 0;
@@ -225,15 +116,14 @@ static int find_pool(struct planner *planner, const struct target_module *module
             continue;
         int r = make_pool(planner->target, module, planner->map, planner->context, pool, problem);
         if (r == 0)
-            *known = (struct sonde_pool){module->module->start, pool->address, PATCH_POOL_BYTES};
+            *known = (struct sonde_pool){near, pool->address, PATCH_POOL_BYTES};
         return r;
     }
     return problem_set(problem, -ENOSPC, "process %d: more than %d modules to patch", planner->target->pid,
                        SONDE_POOLS);
 }
 
-static struct patch_pool *pool_for(struct planner *planner, const struct target_module *module,
-                                   struct problem *problem)
+static struct patch_pool *pool_for(struct planner *planner, uint8_t module, struct problem *problem)
 {
     array_foreach (&planner->set->pools, p)
         if ((*p)->module == module)
@@ -250,104 +140,36 @@ static struct patch_pool *pool_for(struct planner *planner, const struct target_
 
 /* ---- one hook ---- */
 
-static int find_in_probe(const struct target_module *probe, const char *prefix, const char *name,
+static int find_in_probe(const struct probe *probe, const char *prefix, const char *name,
                          uint64_t *ret_address)
 {
     char symbol[128];
     struct elf_symbol found;
     snprintf(symbol, sizeof(symbol), "%s%s", prefix, name);
-    int r = elf_find(probe->elf, symbol, &found);
+    int r = elf_find(probe->file, symbol, &found);
     if (r == 0)
-        *ret_address = found.value + probe->module->load_bias;
+        *ret_address = found.value + probe->bias;
     return r;
 }
 
-/* Where the rest of a function lies whose beginning only tests its arguments before it jumps there, or 0.
- * What it jumps to has its signature: no argument was moved. Its callers may have the test inlined and call
- * the rest. */
-static uint64_t rest_of(const uint8_t *code, size_t size, uint64_t address)
-{
-    ZydisDecoder decoder;
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    ZydisDecodedInstruction in;
-    for (size_t at = 0; at < size; at += in.length) {
-        if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code + at, size - at, &in)))
-            return 0;
-        uint64_t to = at + in.length + (uint64_t)in.raw.imm[0].value.s;
-        bool within = in.raw.imm[0].is_relative && to < size;
-        if (in.mnemonic == ZYDIS_MNEMONIC_JMP)
-            return in.raw.imm[0].is_relative && !within ? address + to : 0;
-        bool harmless = in.mnemonic == ZYDIS_MNEMONIC_TEST || in.mnemonic == ZYDIS_MNEMONIC_CMP ||
-                        in.mnemonic == ZYDIS_MNEMONIC_ENDBR64 || in.mnemonic == ZYDIS_MNEMONIC_NOP;
-        if (!harmless && !(in.meta.category == ZYDIS_CATEGORY_COND_BR && within))
-            return 0;
-    }
-    return 0;
-}
-
-int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_address,
-               struct elf_symbol *ret_symbol, const struct target_module **ret_module)
-{
-    int r = target_find(target, hook->symbol, ret_address, ret_symbol, ret_module);
-    if (r < 0 || !hook->split)
-        return r;
-    size_t available;
-    const uint8_t *code = elf_bytes((*ret_module)->elf, ret_symbol->value, 1, &available);
-    uint64_t size, rest = code ? rest_of(code, MIN(ret_symbol->size, available), ret_symbol->value) : 0;
-    struct elf_symbol named;
-    if (rest && elf_symbol_at((*ret_module)->elf, rest, &named) == 0 && named.value == rest)
-        size = named.size;
-    else if (rest && stripped_function((*ret_module)->elf, rest, &size) < 0)
-        rest = 0;
-    if (rest) {
-        *ret_address += rest - ret_symbol->value;
-        ret_symbol->value = rest;
-        ret_symbol->size = size;
-    }
-    return 0;
-}
-
-/* A function that stands in the process as in its file. */
-struct function {
-    const struct target_module *module;
-    uint64_t address;
-    const uint8_t *code; /* of the file, size bytes */
-    size_t size;
-};
-
-static int examine(struct target *target, const struct hook *hook, struct function *ret,
+/* Does the function stand in the process as the worker says it does in its file? */
+static int examine(struct target *target, const struct plan_hook *planned, const char *symbol,
                    struct problem *problem)
 {
-    struct elf_symbol symbol;
-    struct function f;
-    int r = patch_find(target, hook, &f.address, &symbol, &f.module);
-    if (r < 0) {
-        _cleanup_(freep) char *name = demangle_or_copy(hook->symbol, false);
-        return problem_set(problem, r, "this build has no symbol %s", name ? name : hook->symbol);
-    }
-    size_t available;
-    f.code = elf_bytes(f.module->elf, symbol.value, JUMP_BYTES, &available);
-    if (!f.code)
-        return problem_set(problem, -EINVAL, "%s is outside the file", hook->symbol);
-    f.size = symbol.size && symbol.size < available ? symbol.size : MIN(available, (size_t)64);
     uint8_t now[PATCH_BYTES_MAX];
-    size_t check = MIN(f.size, sizeof(now));
-    if (target_read(target, f.address, now, check) < 0 || memcmp(now, f.code, check) != 0)
-        return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it",
-                           hook->symbol);
-    *ret = f;
-    return 0;
+    if (target_read(target, planned->address, now, planned->compared) == 0 &&
+        memcmp(now, planned->code, planned->compared) == 0)
+        return 0;
+    return problem_set(problem, -EBUSY, "%s is not as in the file: another tool has patched it", symbol);
 }
 
-/* Plans one hook and writes its thunk and trampoline into the pool's copy; the function itself is patched
- * once everything else is in place. */
-static int plan(struct planner *planner, const struct hook *hook, struct patch *patch,
-                struct problem *problem)
+/* Takes one hook of the plan and writes its thunk and trampoline into the pool's copy; the function itself is
+ * patched once everything else is in place. */
+static int prepare(struct planner *planner, const struct hook *hook, const struct plan_hook *planned,
+                   struct patch *patch, struct problem *problem)
 {
-    struct target *target = planner->target;
-    struct function f;
     uint64_t wrapper = 0, original = 0;
-    int r = examine(target, hook, &f, problem);
+    int r = examine(planner->target, planned, hook->symbol, problem);
     if (r < 0)
         return r;
     if (find_in_probe(planner->probe, "sonde_wrap_", hook->wrapper, &wrapper) < 0 ||
@@ -355,7 +177,7 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
         return problem_set(problem, -ENOENT, "the probe has no hook %s (is it of this version?)",
                            hook->wrapper);
 
-    struct patch_pool *pool = pool_for(planner, f.module, problem);
+    struct patch_pool *pool = pool_for(planner, planned->module, problem);
     if (!pool)
         return -ENOMEM;
     if (pool->used + 256 > PATCH_POOL_BYTES)
@@ -363,19 +185,18 @@ static int plan(struct planner *planner, const struct hook *hook, struct patch *
     /* thunk: jmp *0(%rip); .quad wrapper -- then the trampoline */
     uint64_t thunk = pool->address + pool->used, trampoline = thunk + 16;
     uint8_t *at = pool->code + pool->used;
-    size_t written;
-    r = patch_relocate(f.code, f.size, f.address, at + 16, trampoline, &written, problem);
+    r = moved_place(&planned->moved, trampoline, at + 16, problem);
     if (r < 0)
         return r;
-    if (r > PATCH_BYTES_MAX || !in_reach(f.address, thunk))
+    if (!in_reach(planned->address, thunk))
         return problem_set(problem, -EINVAL, "the function is out of reach");
     static const uint8_t JUMP_INDIRECT[] = {0xff, 0x25, 0, 0, 0, 0};
     memcpy(at, JUMP_INDIRECT, sizeof(JUMP_INDIRECT));
     memcpy(at + sizeof(JUMP_INDIRECT), &wrapper, sizeof(wrapper));
-    pool->used = (pool->used + 16 + written + 15) & ~(size_t)15;
+    pool->used = (pool->used + 16 + planned->moved.size + 15) & ~(size_t)15;
 
-    *patch = (struct patch){.hook = hook, .address = f.address, .length = (uint8_t)r};
-    memcpy(patch->before, f.code, (size_t)r);
+    *patch = (struct patch){.hook = hook, .address = planned->address, .length = planned->moved.replaced};
+    memcpy(patch->before, planned->code, patch->length);
     patch->thunk = thunk;
     patch->original = original;
     patch->trampoline = trampoline;
@@ -390,70 +211,43 @@ static int write_jump(struct target *target, const struct patch *patch)
     return target_write(target, patch->address, code, patch->length);
 }
 
-static size_t hook_count(const struct target *target)
-{
-    return target->kind ? target->kind->hook_count : 0;
-}
-
-static uint32_t hook_version(const struct target *target, const struct hook *hook)
-{
-    return target->kind->version ? target->kind->version(target, hook) : target->versions[0];
-}
-
-static bool version_fits(const struct target *target, const struct hook *hook)
-{
-    uint32_t version = hook_version(target, hook);
-    return version >= hook->version_min && (!hook->version_max || version < hook->version_max);
-}
-
-/* Later versions do in another way what it did: nothing of theirs is missed without it. */
-static bool is_gone(const struct target *target, const struct hook *hook)
-{
-    return target->kind->superseded && hook->version_max && hook_version(target, hook) >= hook->version_max;
-}
-
-static bool hooked(const struct patch_set *set, const struct hook *hook)
-{
-    array_foreach (&set->patches, p)
-        if (hook_same(p->hook, hook))
-            return true;
-    return false;
-}
-
-static void explain(struct target *target, const struct hook *hook, const struct problem *problem)
+static void explain(struct target *target, const struct hook *hook, const char *why)
 {
     if (hook->gives)
-        target_miss(target, hook->gives, problem->what, problem->remedy);
+        target_miss(target, hook->gives, why, NULL);
 }
 
-int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+/* What the worker has to say of copies that compilers have made. */
+static void note_copies(struct target *target)
+{
+    array_foreach (&target->plan.missing, m)
+        if (m->of_copies)
+            target_miss(target, m->what, m->why, m->remedy);
+}
+
+int patch_plan(struct target *target, const struct probe *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem)
 {
     struct patch_set set = {0};
     struct planner planner = {.target = target, .probe = probe, .map = map, .context = context, .set = &set};
-    uint64_t pools = 0;
-    int r = find_in_probe(probe, "sonde_", "pools", &pools);
-    if (r >= 0)
-        r = target_read(target, pools, planner.known, sizeof(planner.known));
-    for (size_t i = 0; i < hook_count(target) && r >= 0; i++) {
-        const struct hook *hook = &target->kind->hooks[i];
+    int r = target_read(target, probe->pools, planner.known, sizeof(planner.known));
+    array_foreach (&target->plan.hooks, planned) {
+        const struct hook *hook = &target->kind->hooks[planned->hook];
         struct problem why = {0};
         struct patch patch;
-        if (hooked(&set, hook) || is_gone(target, hook))
+        if (r < 0 || planned->verdict == PLAN_PASSED)
             continue;
-        if (!version_fits(target, hook)) {
-            problem_set(&why, 0, "the signature of %s is not known for this version", hook->symbol);
-            explain(target, hook, &why);
-        } else if (plan(&planner, hook, &patch, &why) < 0) {
-            explain(target, hook, &why);
-        } else {
+        if (planned->verdict == PLAN_REFUSED)
+            explain(target, hook, planned->why);
+        else if (prepare(&planner, hook, planned, &patch, &why) < 0)
+            explain(target, hook, why.what);
+        else
             r = array_add(&set.patches, patch);
-        }
     }
     if (r >= 0) /* what is mapped is used again, however this ends */
-        r = target_write(target, pools, planner.known, sizeof(planner.known));
+        r = target_write(target, probe->pools, planner.known, sizeof(planner.known));
     if (r >= 0)
-        copies_note(target, &set);
+        note_copies(target);
     if (r < 0)
         problem_set(problem, r, "process %d: patching failed: %s", target->pid, strerror(-r));
     else if (!set.patches.count)
@@ -470,29 +264,20 @@ int patch_plan(struct target *target, const struct target_module *probe, patch_m
 
 void patch_survey(struct target *target, patch_verdict_fn *verdict, void *context)
 {
-    struct patch_set set = {0};
-    for (size_t i = 0; i < hook_count(target); i++) {
-        const struct hook *hook = &target->kind->hooks[i];
+    array_foreach (&target->plan.hooks, planned) {
+        const struct hook *hook = &target->kind->hooks[planned->hook];
         struct problem why = {0};
-        struct function f;
-        uint8_t moved[RELOCATED_MAX];
-        size_t written;
-        if (hooked(&set, hook) || is_gone(target, hook))
+        uint8_t moved[MOVED_BYTES_MAX];
+        if (planned->verdict == PLAN_PASSED)
             continue;
-        int r = version_fits(target, hook)
-                    ? examine(target, hook, &f, &why)
-                    : problem_set(&why, -ENOENT, "the signature of %s is not known for this version",
-                                  hook->symbol);
-        if (r == 0)
-            r = patch_relocate(f.code, f.size, f.address, moved, f.address + POOL_DISTANCE, &written, &why);
-        struct patch patch = {.hook = hook, .address = r < 0 ? 0 : f.address};
-        if (r >= 0 && array_add(&set.patches, patch) == 0)
+        bool good = planned->verdict == PLAN_HOOKED && examine(target, planned, hook->symbol, &why) == 0 &&
+                    moved_place(&planned->moved, planned->address + POOL_DISTANCE, moved, &why) == 0;
+        if (good)
             verdict(context, hook, NULL);
         else if (hook->gives)
-            verdict(context, hook, why.what);
+            verdict(context, hook, why.what[0] ? why.what : planned->why);
     }
-    copies_note(target, &set);
-    patch_set_done(&set);
+    note_copies(target);
 }
 
 static void forget_pools(struct patch_set *set)
@@ -571,27 +356,19 @@ static size_t own_bytes(const struct sonde_pool *pools, uint64_t address, const 
     return own;
 }
 
-int patch_leftover(struct target *target, const struct target_module *probe, struct patch_set *ret_set)
+int patch_leftover(struct target *target, const struct probe *probe, struct patch_set *ret_set)
 {
     struct sonde_pool pools[SONDE_POOLS];
-    uint64_t known = 0;
-    int r = find_in_probe(probe, "sonde_", "pools", &known);
-    if (r >= 0)
-        r = target_read(target, known, pools, sizeof(pools));
-    for (size_t i = 0; i < hook_count(target) && r >= 0; i++) {
-        const struct target_module *module;
-        struct elf_symbol symbol;
-        struct patch patch = {.hook = &target->kind->hooks[i]};
+    int r = probe->pools ? target_read(target, probe->pools, pools, sizeof(pools)) : -ENOENT;
+    array_foreach (&target->plan.hooks, found) {
+        struct patch patch = {.hook = &target->kind->hooks[found->hook], .address = found->address};
         uint8_t now[PATCH_BYTES_MAX];
-        size_t available = 0;
-        if (patch_find(target, patch.hook, &patch.address, &symbol, &module) < 0)
+        size_t size = found->code_size;
+        if (r < 0 || !found->address || target_read(target, found->address, now, size) < 0 ||
+            memcmp(now, found->code, size) == 0)
             continue;
-        const uint8_t *code = elf_bytes(module->elf, symbol.value, JUMP_BYTES, &available);
-        size_t size = MIN(available, sizeof(now));
-        if (!code || target_read(target, patch.address, now, size) < 0 || memcmp(now, code, size) == 0)
-            continue;
-        patch.length = (uint8_t)own_bytes(pools, patch.address, now, code, size);
-        memcpy(patch.before, code, patch.length);
+        patch.length = (uint8_t)own_bytes(pools, patch.address, now, found->code, size);
+        memcpy(patch.before, found->code, patch.length);
         if (patch.length)
             r = array_add(&ret_set->patches, patch);
     }

@@ -1,5 +1,5 @@
-/* Redirects functions of a process into the probe's wrappers, from outside: plans from the file on disk, then
- * writes. No thread of the process may run meanwhile, nor stand inside bytes that are replaced.
+/* Redirects functions of a process into the probe's wrappers, from outside, as a worker has planned it
+ * (plan.h). While it is written no thread of the process may run, nor stand inside bytes that are replaced.
  *
  * A patched function begins with a 5-byte jump to a thunk nearby; the thunk jumps to the wrapper. The
  * instructions that the jump replaced run from a trampoline, which then jumps behind them. Thunks and
@@ -8,9 +8,10 @@
 #ifndef ATTACH_PATCH_H
 #define ATTACH_PATCH_H
 
+#include "attach/inject.h"
 #include "attach/target.h"
 
-enum { PATCH_BYTES_MAX = 32, PATCH_POOL_BYTES = 16 << 10 };
+enum { PATCH_POOL_BYTES = 16 << 10 };
 
 struct patch {
     const struct hook *hook;
@@ -32,16 +33,11 @@ struct patch_set {
  * place is taken, or another negative errno. */
 typedef int patch_map_fn(void *context, uint64_t address, uint64_t size);
 
-/* The function that a hook patches: the one of its symbol, or, where a compiler has split that and its
- * callers may reach the rest directly, the rest. -ENOENT. */
-int patch_find(struct target *target, const struct hook *hook, uint64_t *ret_address,
-               struct elf_symbol *ret_symbol, const struct target_module **ret_module);
-
-/* Plans a hook for everything in HOOKS that this target has, notes in the target what cannot be hooked and
- * why, and maps memory for thunks and trampolines: the process may run meanwhile. probe is the probe's module
- * in the process. The caller frees with patch_set_done(). 0 also when single hooks failed; a negative errno
- * when nothing can be patched at all. */
-int patch_plan(struct target *target, const struct target_module *probe, patch_map_fn *map, void *context,
+/* Prepares a patch for each function of the target's plan (TARGET_WHOLE) that stands in memory as in its
+ * file, notes in the target what cannot be hooked and why, and maps memory for thunks and trampolines: the
+ * process may run meanwhile. probe is ours in the process. The caller frees with patch_set_done(). 0 also
+ * when single hooks failed; a negative errno when nothing can be patched at all. */
+int patch_plan(struct target *target, const struct probe *probe, patch_map_fn *map, void *context,
                struct patch_set *ret_set, struct problem *problem);
 
 /* Tells for each hook whether it could be planned: why is NULL when it could, else the reason in words, told
@@ -60,15 +56,13 @@ int patch_remove(struct target *target, const struct patch_set *set);
 /* Hooks that stand in the process because the sonde that wrote them was killed: jumps into the pools that the
  * probe's memory lists, in front of what is otherwise the file's code. patch_remove() takes them out, under
  * its conditions. 0 also when there are none. */
-int patch_leftover(struct target *target, const struct target_module *probe, struct patch_set *ret_set);
+int patch_leftover(struct target *target, const struct probe *probe, struct patch_set *ret_set);
 
 void patch_set_done(struct patch_set *set);
 
-/* Copies the instructions that a jump at the start of code would replace to out, as they must read at
- * out_address. code: size bytes of the function as they stand at address (all of it, for the search for jumps
- * back into the first bytes). Returns how many bytes of code are replaced (>= 5), *ret_out_length how many
- * were written (at most 128); or -EINVAL with the reason in problem. */
-int patch_relocate(const uint8_t *code, size_t size, uint64_t address, uint8_t *out, uint64_t out_address,
-                   size_t *ret_out_length, struct problem *problem);
+/* The beginning of a function as it must read at a place; -EINVAL, with the reason, when that is out of reach
+ * of what it refers to. */
+int moved_place(const struct moved *moved, uint64_t place, uint8_t out[static MOVED_BYTES_MAX],
+                struct problem *problem);
 
 #endif

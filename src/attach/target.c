@@ -4,94 +4,78 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-void target_cache_done(struct target_cache *cache)
-{
-    array_foreach (&cache->files, f)
-        elf_free(f->elf);
-    array_done(&cache->files);
-}
+#include "attach/aside.h"
+#include "base/text.h"
+#include "broker/broker.h"
 
-static struct elf *open_file(struct target_cache *cache, const struct modules *modules,
-                             const struct module *module)
+enum { MAPS_MAX = 64 << 20 };
+
+/* The worker is given the text that our own mappings are read from, so that both speak of the same. */
+static int ask_worker(struct target *target, struct broker *plans, const struct plan_work *work,
+                      const char *maps, size_t length, struct problem *problem)
 {
-    uint64_t key = modules_file_key(modules, module);
-    array_foreach (&cache->files, f)
-        if (key && f->key == key)
-            return f->elf;
-    struct elf *elf;
-    if (modules_open(modules, module, &elf, NULL) < 0)
-        return NULL;
-    if (array_add(&cache->files, (struct target_file){key, elf}) < 0) {
-        elf_free(elf);
-        return NULL;
+    struct text message = {0};
+    _cleanup_(freep) void *result = NULL;
+    size_t result_length;
+    text_add_bytes(&message, (const char *)work, sizeof(*work));
+    text_add_bytes(&message, maps, length);
+    int r = message.failed ? -ENOMEM : 0;
+    if (r >= 0) {
+        broker_forget(plans, target->proc); /* its memory may be that of another program since */
+        r = broker_work(plans, target->proc, text_get(&message), message.length, aside_is_ending, &result,
+                        &result_length, problem);
+        broker_forget(plans, target->proc);
     }
-    return elf;
-}
-
-static bool begins_with_any(const char *name, const char *const *beginnings)
-{
-    for (; beginnings && *beginnings; beginnings++)
-        if (strncmp(name, *beginnings, strlen(*beginnings)) == 0)
-            return true;
-    return false;
-}
-
-/* Adds the modules that can hold a target: the program itself, and the libraries that some kind names. */
-static int open_modules(struct target *target, struct target_cache *cache)
-{
-    for (size_t i = 0; i < target->modules.list.count; i++) {
-        const struct module *module = &target->modules.list.at[i];
-        if (!module->executable || !module->has_bias)
-            continue;
-        bool wanted = module == modules_main(&target->modules);
-        const char *base = strrchr(module->path, '/');
-        for (const struct target_kind *const *kind = TARGET_KINDS; base && *kind; kind++)
-            wanted |= begins_with_any(base + 1, (*kind)->libraries);
-        if (!wanted)
-            continue;
-        struct elf *elf = open_file(cache, &target->modules, module);
-        if (!elf)
-            continue;
-        struct target_module code = {module, elf, {{0}}};
-        if (unnamed_find(elf, &code.unnamed) < 0 || array_add(&target->code, code) < 0) {
-            array_done(&code.unnamed.list);
-            return -ENOMEM;
-        }
+    text_done(&message);
+    if (r >= 0) {
+        r = plan_decode(result, result_length, &target->plan);
+        if (r < 0)
+            problem_set(problem, r, "process %d: the worker that reads its files gave no plan", target->pid);
     }
-    return 0;
+    return r < 0 ? r : plan_check(&target->plan, &target->modules, problem);
 }
 
-int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
-                struct problem *problem)
+/* Its mappings, and what a worker says of the files behind them. */
+static int look(struct target *target, struct broker *plans, struct plan_work *work, struct problem *problem)
+{
+    _cleanup_(freep) char *maps = NULL;
+    size_t length;
+    int r = proc_read(target->proc, "maps", MAPS_MAX, &maps, &length);
+    if (r < 0)
+        return modules_refused(target->pid, r, problem);
+    r = modules_parse(target->proc, maps, length, false, &target->modules, problem);
+    if (r < 0)
+        return r;
+    const struct module *program = modules_main(&target->modules);
+    work->program = program ? program->inode : 0;
+    return ask_worker(target, plans, work, maps, length, problem);
+}
+
+int target_open(struct proc *proc, struct broker *plans, enum target_depth depth, enum sonde_context context,
+                struct target **ret_target, struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = calloc(1, sizeof(*target));
     if (!target)
         return -ENOMEM;
-    const pid_t pid = proc->pid;
     target->proc = proc_ref(proc);
-    target->pid = pid;
+    target->pid = proc->pid;
     /* First: it stays with the program that all the rest is of, also when the process executes another. */
     target->memory = proc_file_open(proc, "mem", O_RDWR);
-    int memory_error = target->memory < 0 ? -target->memory : 0;
-    int r = modules_read(proc, &target->modules, problem);
-    if (r < 0)
-        return r;
-    r = open_modules(target, cache);
-    if (r < 0)
-        return r;
-    for (const struct target_kind *const *kind = TARGET_KINDS; *kind && !target->kind; kind++)
-        if ((*kind)->recognise(target))
-            target->kind = *kind;
-    if (target->kind && target->memory < 0) {
-        r = problem_set(problem, -memory_error, "process %d: its memory cannot be written: %s", pid,
-                        strerror(memory_error));
+    if (target->memory < 0) {
+        int r = problem_set(problem, target->memory, "process %d: its memory cannot be written: %s",
+                            target->pid, strerror(-target->memory));
         problem_remedy(problem, "Run sonde as the same user or as root (needs CAP_SYS_PTRACE).");
         return r;
     }
+    struct plan_work work = {.whole = depth == TARGET_WHOLE, .context = context};
+    int r = look(target, plans, &work, problem);
+    if (r < 0)
+        return r;
+    target->kind = target->plan.head.kind ? TARGET_KINDS[target->plan.head.kind - 1] : NULL;
+    memcpy(target->versions, target->plan.head.versions, sizeof(target->versions));
     *ret_target = target;
     target = NULL;
     return 0;
@@ -101,10 +85,9 @@ void target_free(struct target *target)
 {
     if (!target)
         return;
-    array_foreach (&target->code, m)
-        array_done(&m->unnamed.list);
     array_done(&target->code);
     array_done(&target->missing);
+    plan_done(&target->plan);
     modules_done(&target->modules);
     arena_done(&target->arena);
     if (target->memory >= 0)
@@ -113,18 +96,16 @@ void target_free(struct target *target)
     free(target);
 }
 
-void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config)
+void target_layout(struct target *target, struct sonde_config *ret_config)
 {
-    struct sonde_config config = {.version = SONDE_SHARED_VERSION, .size = sizeof(config)};
-#define O(target, name, text) config.target.name = SONDE_NO_OFFSET;
-    SONDE_TARGET_OFFSETS(O)
-#undef O
-#define O(name, text) config.v8.name = SONDE_NO_OFFSET;
-    SONDE_V8_OFFSETS(O)
-#undef O
-    config.callback_scope_context = config.llhttp_status = config.port_handle = SONDE_NO_OFFSET;
-    config.context = context;
-    if (target->kind && target->kind->layout)
-        target->kind->layout(target, context, &config);
-    *ret_config = config;
+    array_foreach (&target->plan.missing, m)
+        if (!m->of_copies)
+            target_miss(target, m->what, m->why, m->remedy);
+    *ret_config = target->plan.head.config;
+}
+
+void target_forget_plan(struct target *target)
+{
+    array_done(&target->plan.hooks);
+    array_done(&target->plan.missing);
 }

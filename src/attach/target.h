@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "attach/kind.h"
+#include "attach/plan.h"
 #include "attach/unnamed.h"
 #include "base/arena.h"
 #include "base/array.h"
@@ -22,24 +23,15 @@ struct missing {
     const char *what, *why, *remedy;
 };
 
-struct target_file {
-    uint64_t key; /* modules_file_key() */
-    struct elf *elf;
-};
-
-/* Files that were opened once: a host runs many processes of one build, and indexing its symbols takes a
- * while. It must outlive the targets that were opened with it. Zero-initialise to use. */
-struct target_cache {
-    ARRAY(struct target_file) files;
-};
-
-void target_cache_done(struct target_cache *cache);
-
+/* A file that can be searched for symbols. */
 struct target_module {
     const struct module *module;
     struct elf *elf;
-    struct unnamed unnamed; /* functions that have no symbol, but were found */
+    const struct named_functions *unnamed; /* functions that have no symbol, but were found */
+    const struct named_functions *copies;  /* that a compiler made of others */
 };
+
+struct broker;
 
 struct target {
     struct proc *proc; /* shared */
@@ -47,16 +39,21 @@ struct target {
     const struct target_kind *kind; /* NULL: none that sonde knows */
     uint32_t versions[4];           /* 0: unknown; what they are the versions of is the kind's business */
     struct modules modules;
-    ARRAY(struct target_module) code; /* the modules that can be searched for symbols */
+    ARRAY(struct target_module) code; /* in the worker that parses files (plan_worker.h); else empty: */
+    struct plan plan;                 /* what it said, checked */
     ARRAY(struct missing) missing;
     struct arena arena;
-    int memory; /* /proc/PID/mem, or -1 */
+    int memory; /* /proc/PID/mem; -1: it is read through symbol/memory.h */
 };
 
-/* Looks at a process; kind is NULL when it is none that sonde knows (no error). Free with target_free().
- * -ESRCH, -EACCES, ... with the problem in words. */
-int target_open(struct proc *proc, struct target_cache *cache, struct target **ret_target,
-                struct problem *problem);
+/* How much is to be found out: what it is, or what is needed to hook it as well. */
+enum target_depth { TARGET_KIND, TARGET_WHOLE };
+
+/* Looks at a process; kind is NULL when it is none that sonde knows (no error). plans: the broker of
+ * plan_worker, whose worker parses the files; context: what is wanted at most. Free with target_free().
+ * -ESRCH, -EACCES, ..., and -EPROTO when the worker says what cannot be, with the problem in words. */
+int target_open(struct proc *proc, struct broker *plans, enum target_depth depth, enum sonde_context context,
+                struct target **ret_target, struct problem *problem);
 void target_free(struct target *target);
 DEFINE_FREEP(struct target, target_free)
 
@@ -85,8 +82,11 @@ uint32_t target_constant(struct target *target, const char *function);
 /* The address of a function in the process, 0 when it has none of that name. */
 uint64_t target_address(struct target *target, const char *function);
 
-/* Fills in what can be found out about its structures and functions; notes what not. context is what is
- * wanted at most. */
-void target_layout(struct target *target, enum sonde_context context, struct sonde_config *ret_config);
+/* What the probe is to know of its structures and functions (TARGET_WHOLE); what is not known is noted as
+ * missing. */
+void target_layout(struct target *target, struct sonde_config *ret_config);
+
+/* Of the plan only what detaching needs is kept. */
+void target_forget_plan(struct target *target);
 
 #endif

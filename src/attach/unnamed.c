@@ -355,7 +355,7 @@ static int find_phases(struct elf *elf, struct answer *answers)
     return r == -ENOMEM ? r : 0;
 }
 
-int unnamed_find(struct elf *elf, struct unnamed *unnamed)
+int unnamed_find(struct elf *elf, struct named_functions *unnamed)
 {
     struct elf_symbol symbol;
     if (elf_find(elf, "uv_run", &symbol) < 0 || elf_find(elf, "uv__io_poll", &symbol) == 0)

@@ -8,13 +8,13 @@
 #include "symbol/elf.h"
 
 /* Zero-initialise to use; array_done(&x.list). Names are constants, addresses are those of the file. */
-struct unnamed {
+struct named_functions {
     ARRAY(struct elf_symbol) list;
 };
 
 /* Adds the functions that the file has no symbol for and that were found without doubt; where two places of
  * the code contradict each other the function is left out. 0 (also when the file holds no libuv), or -ENOMEM.
  */
-int unnamed_find(struct elf *elf, struct unnamed *unnamed);
+int unnamed_find(struct elf *elf, struct named_functions *unnamed);
 
 #endif

@@ -167,6 +167,12 @@ int owner_unlink(const char *path)
     return r != -ENOSYS ? r : AS_OWNER(unlink(path));
 }
 
+int owner_rmdir(const char *path)
+{
+    int r = asked(OWNER_RMDIR, path, NULL, 0);
+    return r != -ENOSYS ? r : AS_OWNER(rmdir(path));
+}
+
 int owner_is_plain(const char *path)
 {
     struct stat st;

@@ -24,8 +24,9 @@ int owner_reserve_temporary(void);
  * unlinks. 0 or a negative errno; then the path is where it could not be made. */
 int owner_temporary(char *ret_path, size_t size);
 
-/* mkdir(2), rename(2) and unlink(2) as the owner: 0 or a negative errno. */
+/* mkdir(2), rmdir(2), rename(2) and unlink(2) as the owner: 0 or a negative errno. */
 int owner_mkdir(const char *path);
+int owner_rmdir(const char *path);
 int owner_rename(const char *from, const char *to);
 int owner_unlink(const char *path);
 
@@ -35,7 +36,7 @@ int owner_is_plain(const char *path);
 
 /* How a process that has given its rights up does the above: by asking another one (broker/writer.h).
  * -ENOSYS: it is done here. */
-enum owner_call { OWNER_OPEN = 1, OWNER_MKDIR, OWNER_RENAME, OWNER_UNLINK, OWNER_IS_PLAIN };
+enum owner_call { OWNER_OPEN = 1, OWNER_MKDIR, OWNER_RENAME, OWNER_UNLINK, OWNER_IS_PLAIN, OWNER_RMDIR };
 typedef int owner_ask_fn(enum owner_call call, const char *path, const char *to, int flags);
 void owner_ask_from_now_on(owner_ask_fn *ask);
 

@@ -52,8 +52,9 @@ struct broker {
 
 /* ---- questions ---- */
 
-/* What of /proc/PID a worker may read: where its target's code is, and whether it is the one it was. */
-static const char *const TEXTS[] = {"maps", "stat", "status", "comm"};
+/* What of /proc/PID a worker may read, which holds its memory anyway: where its code is, whether it is the
+ * one it was, how it was started. */
+static const char *const TEXTS[] = {"maps", "stat", "status", "comm", "cmdline"};
 
 static int open_text(const struct proc *proc, const char *name)
 {

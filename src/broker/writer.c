@@ -20,6 +20,7 @@
 
 static struct {
     ARRAY(const char *) paths;
+    const char *directory; /* that may be removed; NULL: none */
     int socket;
     uint32_t asked;
     pthread_mutex_t lock;
@@ -48,6 +49,8 @@ static size_t length_of(const char *path)
 static bool is_granted(enum owner_call call, const char *path)
 {
     size_t length = length_of(path);
+    if (call == OWNER_RMDIR)
+        return writer.directory && strcmp(path, writer.directory) == 0;
     array_foreach (&writer.paths, at) {
         size_t named = length_of(*at);
         const char *rest = strncmp(path, *at, named) == 0 ? path + named : NULL;
@@ -75,6 +78,8 @@ static int carry_out(const struct broker_head *asked, const char *path, const ch
         return owner_unlink(path);
     case OWNER_IS_PLAIN:
         return owner_is_plain(path);
+    case OWNER_RMDIR:
+        return owner_rmdir(path);
     }
     return -EPERM;
 }
@@ -153,12 +158,17 @@ static int ask(enum owner_call call, const char *path, const char *to, int flags
     return r;
 }
 
+void writer_may_remove(const char *directory)
+{
+    writer.directory = directory;
+}
+
 int writer_start(const char *const *paths, size_t count, struct problem *problem)
 {
     for (size_t i = 0; i < count; i++)
         if (paths[i] && *paths[i] && array_add(&writer.paths, paths[i]) < 0)
             return problem_set(problem, -ENOMEM, "out of memory");
-    if (!writer.paths.count)
+    if (!writer.paths.count && !writer.directory)
         return 0;
     int r = apart_start("sonde:writer", run_writer, NULL, &writer.socket, problem);
     if (r == 0)

@@ -15,4 +15,8 @@
  * a process. 0 or a negative errno with problem set. */
 int writer_start(const char *const *paths, size_t count, struct problem *problem);
 
+/* Called before: a directory that is made for what may come to nothing, and that owner_rmdir() may remove
+ * when it is empty. The path is the caller's and must stay. */
+void writer_may_remove(const char *directory);
+
 #endif

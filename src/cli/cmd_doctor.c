@@ -18,11 +18,13 @@
 #include "attach/freezer.h"
 #include "attach/inject.h"
 #include "attach/patch.h"
+#include "attach/plan_worker.h"
 #include "attach/syscall_filter.h"
 #include "base/array.h"
 #include "base/file.h"
 #include "base/schema.h"
 #include "base/text.h"
+#include "broker/broker.h"
 #include "broker/sandbox.h"
 #include "cli/options.h"
 #include "collect/audit.h"
@@ -228,14 +230,14 @@ static void check_memfd(struct answer *answer)
 
 static void check_workers(struct answer *answer)
 {
-    struct check *check = add(answer, "stacks are read without rights");
+    struct check *check = add(answer, "files and stacks are read without rights");
     struct sandbox_walls walls = sandbox_available();
     if (!walls.filter) {
         because(check, "the kernel has no system call filters (CONFIG_SECCOMP_FILTER)");
-        fails(
-            check, LIMITED,
-            "Long callbacks are seen, but not where they spend their time; sonde profile, top and what reads "
-            "recordings as root refuse.");
+        fails(check, FAILS,
+              "A kernel with them. Without, sonde run, attach, profile and top, and as root what reads "
+              "recordings, "
+              "refuse: they parse nothing with rights.");
         return;
     }
     because(check, "by a process with few system calls%s%s%s", walls.own_user ? ", a user of its own" : "",
@@ -339,7 +341,7 @@ static void check_fields(struct answer *answer, struct target *target)
     struct sonde_config config;
     struct text missing = {0};
     size_t before = target->missing.count;
-    target_layout(target, SONDE_CONTEXT_AUTO, &config);
+    target_layout(target, &config);
     for (size_t i = before; i < target->missing.count; i++)
         text_addf(&missing, "%s%s", missing.length ? ", " : "", target->missing.at[i].what);
     because(check, missing.length ? "not found: %.200s" : "all found", text_get(&missing));
@@ -385,7 +387,7 @@ static void check_loader(struct answer *answer, const struct target *target)
     struct check *check = add(answer, "a way in for the probe");
     struct problem problem = {0};
     _cleanup_(freep) char *path = observe_probe_path();
-    if (inject_check(&target->modules, path, &problem) < 0) {
+    if (inject_check(target, path, &problem) < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy);
     } else {
@@ -432,7 +434,7 @@ static const char *check_profile(struct answer *answer, pid_t pid)
 
 static void check_process(struct answer *answer, pid_t pid)
 {
-    struct target_cache cache = {0};
+    _cleanup_(broker_freep) struct broker *plans = NULL;
     struct target *target;
     struct problem problem = {0};
     char words[96], what[64];
@@ -443,7 +445,9 @@ static void check_process(struct answer *answer, pid_t pid)
     if (r < 0)
         problem_set(&problem, r, "process %d: %s", pid, strerror(-r));
     else
-        r = target_open(proc, &cache, &target, &problem);
+        r = broker_new(&plan_worker, &plans, &problem);
+    if (r >= 0)
+        r = target_open(proc, plans, TARGET_WHOLE, SONDE_CONTEXT_AUTO, &target, &problem);
     if (r < 0) {
         because(check, "%s", problem.what);
         fails(check, FAILS, problem.remedy[0] ? problem.remedy : "Is the number right?");
@@ -466,7 +470,6 @@ static void check_process(struct answer *answer, pid_t pid)
         }
         target_free(target);
     }
-    target_cache_done(&cache);
 }
 
 /* ---- the answer ---- */

@@ -132,8 +132,13 @@ static int make_directory(const char *path, const char *foreign)
     return r;
 }
 
+/* A directory that was made for the output of this command; it does not stay empty. */
+static const char *made;
+
 static int prepare_writing(const struct confine *c, const char *foreign, struct problem *problem)
 {
+    made = c->folder && c->writes && access(c->writes, F_OK) < 0 ? c->writes : NULL;
+    writer_may_remove(made);
     const char *path, *const files[] = {c->folder ? NULL : c->writes, c->appends};
     int r = writer_start(files, ARRAY_SIZE(files), problem);
     if (r < 0)
@@ -167,6 +172,8 @@ static void end_at_once(int status, void *unused)
 {
     if (temporary[0])
         rmdir(temporary);
+    if (made)
+        (void)owner_rmdir(made);
     fflush(NULL);
     _exit(status);
 }
@@ -216,6 +223,8 @@ static int confine(struct confine *c, struct problem *problem)
         c->complete &= array_add(&writes, c->keeps) >= 0;
     if (r >= 0)
         r = c->complete ? become_owner(c, foreign, problem) : problem_set(problem, -ENOMEM, "out of memory");
+    if (r < 0 && made)
+        (void)owner_rmdir(made);
     if (r >= 0 && sandboxed) {
         rights.reads = c->reads.at;
         rights.read_count = c->reads.count;

@@ -8,8 +8,8 @@
 #include "attach/freezer.h"
 #include "attach/hold.h"
 #include "attach/inject.h"
-#include "attach/loaded.h"
 #include "attach/owner.h"
+#include "attach/plan_worker.h"
 #include "attach/syscall_filter.h"
 #include "collect/level.h"
 #include "collect/session_internal.h"
@@ -47,7 +47,7 @@ static void let_go(struct hold *hold, struct stops *stops)
 /* A call in the main thread of a process: what it needs, and what comes of it. Made aside (aside.h). */
 struct visit {
     struct target *target;
-    const struct target_module *probe;
+    const struct probe *probe;
     const struct injector *injector; /* to load the probe; or */
     const char *function;            /* to call one of its functions */
     uint64_t arguments[2];
@@ -100,7 +100,7 @@ static int visit_main_thread(void *context)
     if (r < 0)
         return r;
     if (visit->injector)
-        r = inject_load(&hold, &visit->target->modules, visit->injector, &visit->problem);
+        r = inject_load(&hold, visit->injector, &visit->problem);
     else
         r = inject_call(&hold, visit->probe, visit->function, visit->arguments, visit->count, &visit->result,
                         &visit->problem);
@@ -149,9 +149,10 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
                       struct problem *problem)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    struct target_module probe;
+    struct probe probe;
     struct injector injector;
-    int r = target_open(proc, &session->files, &target, problem);
+    int r =
+        target_open(proc, session->plans, TARGET_KIND, session->options.request_context, &target, problem);
     if (r < 0)
         return r;
     if (!target->kind) {
@@ -165,10 +166,10 @@ static int load_probe(struct session *session, struct proc *proc, struct stops *
     if (r < 0)
         return r;
     if (inject_find_probe(target, session->probe_path, &probe, NULL) == 0) {
-        elf_free(probe.elf);
+        probe_done(&probe);
         return 0;
     }
-    r = injector_init(&target->modules, session->probe_path, &injector, problem);
+    r = injector_init(target, session->probe_path, &injector, problem);
     if (r < 0)
         return r;
     struct visit visit = {.target = target, .injector = &injector};
@@ -190,12 +191,12 @@ static int count_descriptors(const struct proc *proc)
     return highest + 1;
 }
 
-static int prepare(struct target *target, const struct target_module *probe, struct prepared *ret,
+static int prepare(struct target *target, const struct probe *probe, struct prepared *ret,
                    struct stops *stops, struct problem *problem)
 {
     enum { OPENED_MEANWHILE = 64 };
     struct elf_symbol found;
-    if (elf_find(probe->elf, "sonde_attach_memory", &found) < 0)
+    if (elf_find(probe->file, "sonde_attach_memory", &found) < 0)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
     int r = program_rings_new(target->pid, false, &ret->rings, problem);
     if (r < 0)
@@ -216,7 +217,7 @@ static int prepare(struct target *target, const struct target_module *probe, str
 /* patch_map_fn: the probe maps, in a main thread stopped for it. */
 struct mapper {
     struct target *target;
-    const struct target_module *probe;
+    const struct probe *probe;
     struct stops *stops;
 };
 
@@ -327,7 +328,7 @@ static int change_program(struct change *change)
 }
 
 /* Takes out what a sonde left that was killed, as if it had detached; how many hooks that were. */
-static int clean_up(struct target *target, const struct target_module *probe, struct stops *stops,
+static int clean_up(struct target *target, const struct probe *probe, struct stops *stops,
                     struct problem *problem)
 {
     struct patch_set left = {0};
@@ -344,15 +345,15 @@ static int clean_up(struct target *target, const struct target_module *probe, st
     return r;
 }
 
-static int patch_running(const struct session *session, struct target *target,
-                         const struct target_module *probe, struct prepared *prepared,
-                         struct patch_set *ret_set, struct stops *stops, struct problem *problem)
+static int patch_running(const struct session *session, struct target *target, const struct probe *probe,
+                         struct prepared *prepared, struct patch_set *ret_set, struct stops *stops,
+                         struct problem *problem)
 {
     struct sonde_config config;
     struct mapper mapper = {target, probe, stops};
     if (prepared->attached.version != SONDE_SHARED_VERSION)
         return problem_set(problem, -EPROTO, "process %d has a probe of another version", target->pid);
-    target_layout(target, session->options.request_context, &config);
+    target_layout(target, &config);
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     int r = target_write(target, prepared->attached.config, &config, sizeof(config));
     if (r >= 0)
@@ -379,7 +380,7 @@ static int keep(struct target *target, struct patch_set *patches, const struct p
 }
 
 /* Takes the hooks of a probe out of the process, unless a sonde that lives uses them; how many there were. */
-static int disarm(struct target *target, const struct target_module *probe, struct stops *stops,
+static int disarm(struct target *target, const struct probe *probe, struct stops *stops,
                   struct problem *problem)
 {
     int r = owner_claim(target, probe, false, problem);
@@ -392,41 +393,37 @@ static int disarm(struct target *target, const struct target_module *probe, stru
 
 /* A probe of another build stays in the process, inert. Called once ours is claimed: of two sondes of
  * different builds that come together at least one meets the other here. */
-static int disarm_others(struct target *target, const struct target_module *probe, struct stops *stops,
+static int disarm_others(struct target *target, const struct probe *probe, struct stops *stops,
                          struct problem *problem)
 {
-    struct loaded_probes probes = {0};
-    int r = loaded_probes_read(target, &probes);
-    array_foreach (&probes.list, other)
-        if (r >= 0 && other->module != probe->module)
-            r = disarm(target, other, stops, problem);
-    loaded_probes_done(&probes);
+    int r = 0;
+    for (size_t i = 0; i < target->plan.probes.count && r >= 0; i++) {
+        const struct probe other = probe_at(target, i);
+        if (other.module != probe->module)
+            r = disarm(target, &other, stops, problem);
+    }
     return r;
 }
 
 int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *problem)
 {
     unsigned hooks = 0;
-    struct target_cache files = {0};
-    struct loaded_probes probes = {0};
     struct stops stops = {0};
-    struct target *target = NULL;
-    int r = target_open(proc, &files, &target, problem);
+    _cleanup_(target_freep) struct target *target = NULL;
+    _cleanup_(broker_freep) struct broker *plans = NULL;
+    int r = broker_new(&plan_worker, &plans, problem);
+    if (r >= 0)
+        r = target_open(proc, plans, TARGET_WHOLE, SONDE_CONTEXT_OFF, &target, problem);
     if (r >= 0 && !target->kind)
         r = problem_set(problem, -ENOTSUP, "process %d is neither Node nor Redis: no sonde traces it",
                         proc->pid);
-    if (r >= 0)
-        r = loaded_probes_read(target, &probes);
-    array_foreach (&probes.list, probe)
-        if (r >= 0) {
-            r = disarm(target, probe, &stops, problem);
-            hooks += r > 0 ? (unsigned)r : 0;
-        }
+    for (size_t i = 0; r >= 0 && i < target->plan.probes.count; i++) {
+        const struct probe probe = probe_at(target, i);
+        r = disarm(target, &probe, &stops, problem);
+        hooks += r > 0 ? (unsigned)r : 0;
+    }
     if (r >= 0)
         *ret_hooks = hooks;
-    loaded_probes_done(&probes);
-    target_free(target);
-    target_cache_done(&files);
     return MIN(r, 0);
 }
 
@@ -434,7 +431,7 @@ int session_disarm(struct proc *proc, unsigned *ret_hooks, struct problem *probl
 static int attach(struct session *session, struct target **target, struct stops *stops,
                   struct program **ret_program, struct problem *problem)
 {
-    struct target_module probe = {0};
+    struct probe probe = {0};
     struct prepared prepared = {0};
     struct patch_set patches = {0};
     int r = inject_find_probe(*target, session->probe_path, &probe, problem);
@@ -442,7 +439,7 @@ static int attach(struct session *session, struct target **target, struct stops 
         return r;
     r = owner_claim(*target, &probe, false, problem);
     if (r < 0) {
-        elf_free(probe.elf);
+        probe_done(&probe);
         return r;
     }
     r = disarm_others(*target, &probe, stops, problem);
@@ -456,13 +453,14 @@ static int attach(struct session *session, struct target **target, struct stops 
             r = keep(*target, &patches, &prepared, stops, ret_program);
     }
     if (r >= 0) {
+        target_forget_plan(*target);
         prepared.rings = NULL;
         *target = NULL;
     } else {
         owner_release(*target, &probe);
     }
     ring_memory_free(prepared.rings);
-    elf_free(probe.elf);
+    probe_done(&probe);
     patch_set_done(&patches);
     return r;
 }
@@ -482,7 +480,8 @@ static int try_to_attach(struct session *session, struct proc *proc, struct targ
     if (r >= 0)
         r = go_on(proc, problem);
     if (r >= 0)
-        r = target_open(proc, &session->files, target, problem);
+        r = target_open(proc, session->plans, TARGET_WHOLE, session->options.request_context, target,
+                        problem);
     if (r >= 0)
         r = go_on(proc, problem);
     return r < 0 ? r : attach(session, target, stops, ret_program, problem);
@@ -500,11 +499,11 @@ static int let_others_finish(void *proc)
 
 static void disown(struct session *session, struct program *program)
 {
-    struct target_module probe;
+    struct probe probe;
     if (inject_find_probe(program->target, session->probe_path, &probe, NULL) < 0)
         return;
     owner_release(program->target, &probe);
-    elf_free(probe.elf);
+    probe_done(&probe);
 }
 
 /* Takes its hooks out if all its threads stop now; -EAGAIN when one does not. */
@@ -577,7 +576,9 @@ int session_attach(struct session *session, struct proc *proc, struct problem *p
 bool session_may_attach(struct session *session, struct proc *proc)
 {
     _cleanup_(target_freep) struct target *target = NULL;
-    return target_open(proc, &session->files, &target, NULL) == 0 && target->kind;
+    return target_open(proc, session->plans, TARGET_KIND, session->options.request_context, &target, NULL) ==
+               0 &&
+           target->kind;
 }
 
 static void note_left(struct session *session, const struct program *program, int error,

@@ -31,7 +31,7 @@ uint64_t session_cpu_ns(const struct session *session)
     getrusage(RUSAGE_SELF, &usage);
     return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_S +
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US +
-           broker_cpu_ns(stall_broker(session->sampler));
+           broker_cpu_ns(stall_broker(session->sampler)) + broker_cpu_ns(session->plans);
 }
 
 /* ---- measuring ---- */

@@ -115,8 +115,7 @@ int program_new(struct target *target, struct patch_set *patches, struct ring_me
     program->stack_start = program_stack_of(target->proc);
     program->filters = syscall_filter_count(target->proc);
     program->started_ns = clock_monotonic_ns();
-    if (target->code.count)
-        snprintf(program->build_id, sizeof(program->build_id), "%s", elf_build_id(target->code.at[0].elf));
+    snprintf(program->build_id, sizeof(program->build_id), "%s", target->plan.head.build_id);
     *ret_program = program;
     return 0;
 }

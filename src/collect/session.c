@@ -1,5 +1,6 @@
 /* See session.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan_worker.h"
 #include "collect/session_internal.h"
 #include "collect/silent.h"
 
@@ -110,6 +111,8 @@ int session_new(const struct session_options *options, struct session **ret_sess
     if (r >= 0)
         r = stall_sampler_new(&session->sampler);
     if (r >= 0)
+        r = broker_new(&plan_worker, &session->plans, problem);
+    if (r >= 0)
         r = ctf_stream_open(session->writer, (uint32_t)getpid(), (uint32_t)getpid(), &session->own);
     if (r >= 0)
         r = session_kernel_begin(session);
@@ -140,7 +143,7 @@ void session_free(struct session *session)
         program_free(*p);
     array_done(&session->programs);
     ended_done(&session->ended);
-    target_cache_done(&session->files);
+    broker_free(session->plans);
     untraced_done(&session->untraced);
     array_foreach (&session->newcomers, n)
         proc_unref(n->proc);

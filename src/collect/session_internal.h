@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/array.h"
+#include "broker/broker.h"
 #include "collect/audit.h"
 #include "collect/ended.h"
 #include "collect/kernel.h"
@@ -91,7 +92,7 @@ struct session {
     uint64_t kernel_asked_ns;                  /* for losses, last */
     struct clock_fit fit;
     struct stall_sampler *sampler;
-    struct target_cache files; /* of all programs met */
+    struct broker *plans; /* of the worker that parses files of programs (attach/plan_worker.h) */
     ARRAY(struct program *) programs;
     struct ended ended;         /* those of before */
     ARRAY(struct guest) guests; /* in the order in which they came */

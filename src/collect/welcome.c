@@ -106,12 +106,12 @@ void session_tell_start(struct session *session, struct program *program)
 static int patch(struct session *session, struct guest *guest, struct target *target,
                  struct patch_set *ret_patches, struct problem *problem)
 {
-    struct target_module probe = {0};
+    struct probe probe = {0};
     int r = inject_find_probe(target, session->probe_path, &probe, problem);
     if (r < 0)
         return r;
     struct sonde_config config;
-    target_layout(target, session->options.request_context, &config);
+    target_layout(target, &config);
     snprintf(config.functions, sizeof(config.functions), "%s", session->options.functions);
     r = owner_claim(target, &probe, true, problem);
     if (r >= 0) {
@@ -123,7 +123,8 @@ static int patch(struct session *session, struct guest *guest, struct target *ta
         if (r < 0)
             owner_release(target, &probe);
     }
-    elf_free(probe.elf);
+    probe_done(&probe);
+    target_forget_plan(target);
     return r;
 }
 
@@ -193,7 +194,8 @@ static int look_at(struct session *session, const struct guest *guest, struct we
 {
     if (guest->hello.verb == SONDE_FORKED)
         return inherit(session, guest->proc, welcome, problem);
-    int r = target_open(guest->proc, &session->files, &welcome->target, problem);
+    int r = target_open(guest->proc, session->plans, TARGET_WHOLE, session->options.request_context,
+                        &welcome->target, problem);
     return r >= 0 && !welcome->target->kind ? -ENOTSUP : r;
 }
 

@@ -105,11 +105,8 @@ static bool mapping_bias(const struct elf *elf, struct mapping *mapping)
     return false;
 }
 
-static void find_biases(struct modules *modules, struct module *module)
+void modules_place(struct modules *modules, struct module *module, const struct elf *elf)
 {
-    _cleanup_(elf_freep) struct elf *elf = NULL;
-    if (modules_open(modules, module, &elf, NULL) < 0)
-        return;
     uint32_t index = (uint32_t)(module - modules->list.at);
     array_foreach (&modules->mappings, m) {
         if (m->module != index || !m->executable || !mapping_bias(elf, m))
@@ -121,23 +118,30 @@ static void find_biases(struct modules *modules, struct module *module)
     }
 }
 
-int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+static void find_biases(struct modules *modules, struct module *module)
 {
-    _cleanup_(freep) char *text = NULL;
-    size_t length;
-    int r = proc_read(proc, "maps", MAPS_LIMIT, &text, &length);
-    if (r < 0) {
-        problem_set(problem, r, "process %d: cannot read its mappings: %s", proc->pid, strerror(-r));
-        if (r == -EACCES || r == -EPERM)
-            problem_remedy(problem, "Run as root, or as the user who owns the process.");
-        return r;
-    }
+    _cleanup_(elf_freep) struct elf *elf = NULL;
+    if (modules_open(modules, module, &elf, NULL) == 0)
+        modules_place(modules, module, elf);
+}
+
+int modules_refused(pid_t pid, int error, struct problem *problem)
+{
+    problem_set(problem, error, "process %d: cannot read its mappings: %s", pid, strerror(-error));
+    if (error == -EACCES || error == -EPERM)
+        problem_remedy(problem, "Run as root, or as the user who owns the process.");
+    return error;
+}
+
+int modules_parse(struct proc *proc, const char *maps, size_t length, bool opens, struct modules *ret_modules,
+                  struct problem *problem)
+{
     struct modules modules = {.pid = proc->pid, .proc = proc_ref(proc)};
     struct map known = {0};
     struct proc_mapping line;
-    const char *at = text;
-    r = 0;
-    while (r == 0 && proc_next_mapping(&at, text + length, &line))
+    const char *at = maps;
+    int r = 0;
+    while (r == 0 && proc_next_mapping(&at, maps + length, &line))
         r = add_mapping(&modules, &known, &line);
     map_done(&known);
     if (r < 0) {
@@ -145,10 +149,19 @@ int modules_read(struct proc *proc, struct modules *ret_modules, struct problem 
         return problem_set(problem, r, "process %d: out of memory", proc->pid);
     }
     array_foreach (&modules.list, m)
-        if (m->executable)
+        if (opens && m->executable)
             find_biases(&modules, m);
     *ret_modules = modules;
     return 0;
+}
+
+int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t length;
+    int r = proc_read(proc, "maps", MAPS_LIMIT, &text, &length);
+    return r < 0 ? modules_refused(proc->pid, r, problem)
+                 : modules_parse(proc, text, length, true, ret_modules, problem);
 }
 
 int modules_read_pid(pid_t pid, struct modules *ret_modules, struct problem *problem)
@@ -325,9 +338,9 @@ const struct module *modules_named(const struct modules *modules, const char *pr
 
 const struct module *modules_main(const struct modules *modules)
 {
-    struct stat st;
-    _cleanup_(proc_unrefp) struct proc *proc = proc_of(modules);
-    if (!proc || fstatat(proc->directory, "exe", &st, 0) < 0)
+    struct stat st = {.st_ino = modules->program};
+    _cleanup_(proc_unrefp) struct proc *proc = modules->program ? NULL : proc_of(modules);
+    if (!modules->program && (!proc || fstatat(proc->directory, "exe", &st, 0) < 0))
         return NULL;
     array_foreach (&modules->list, m)
         if (m->inode == st.st_ino && m->executable)

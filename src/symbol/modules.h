@@ -42,6 +42,7 @@ struct modules {
     pid_t pid;
     struct proc *proc;      /* the process, shared with who read them by a handle; otherwise NULL, and */
     uint64_t started_ticks; /* its start (proc_text.h), by which it is known again; 0 when it had ended */
+    uint64_t program;       /* inode of the executable, where the caller knows it; 0: it is looked for */
     ARRAY(struct module) list;
     ARRAY(struct mapping) mappings; /* all of them, by address */
 };
@@ -49,6 +50,17 @@ struct modules {
 /* Reads /proc/PID/maps; the load biases of executable modules are found through their files. Released with
  * modules_done(). -ESRCH when there is no such process, -EACCES when it may not be looked into. */
 int modules_read(struct proc *proc, struct modules *ret_modules, struct problem *problem);
+
+/* The same from the text of its maps. opens: load biases are looked for; otherwise no file is opened, and all
+ * that is read is the text. -ENOMEM. */
+int modules_parse(struct proc *proc, const char *maps, size_t length, bool opens, struct modules *ret_modules,
+                  struct problem *problem);
+
+/* Where the module's executable mappings lie: their load biases, from its file. */
+void modules_place(struct modules *modules, struct module *module, const struct elf *elf);
+
+/* That the text cannot be had, in words; returns error. */
+int modules_refused(pid_t pid, int error, struct problem *problem);
 
 /* The same for who does not hold the process, now or later: files that are opened later are looked for in the
  * process that has the number then, if it is the same one. */

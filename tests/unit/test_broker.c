@@ -119,8 +119,8 @@ static void ask_the_broker(pid_t target, const struct prey *prey)
     ask(1, PROC_TEXT, "status", 0, 0, "asked about init");
     ask(-1, PROC_TEXT, "status", 0, 0, "asked about nobody");
     static const char *const TEXTS[] = {
-        "mem",         "environ", "cmdline", "../1/status", "task/1/mem", "fd/0", "root/etc/passwd",
-        "maps/../mem", "",        "exe",     "syscall",     "stack",      "auxv", "pagemap"};
+        "mem",         "environ", "wchan", "../1/status", "task/1/mem", "fd/0", "root/etc/passwd",
+        "maps/../mem", "",        "exe",   "syscall",     "stack",      "auxv", "pagemap"};
     for (size_t i = 0; i < ARRAY_SIZE(TEXTS); i++)
         ask(target, PROC_TEXT, TEXTS[i], 0, 0, TEXTS[i][0] ? TEXTS[i] : "a text without a name");
     ask(target, PROC_MAPPED, NULL, 0, ~0ull, "mapped everything");

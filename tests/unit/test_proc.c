@@ -100,7 +100,6 @@ static int give_number(pid_t pid)
 /* Everything that deals with a process is given the handle of the one before, and reaches neither. */
 static int deal_with(struct proc *proc)
 {
-    struct target_cache cache = {0};
     struct target *target;
     struct modules modules;
     struct hold hold;
@@ -112,7 +111,7 @@ static int deal_with(struct proc *proc)
     CHECK(proc_read_link(proc, "exe", link, sizeof(link)) < 0);
     CHECK(process_root_open(proc) == -ESRCH);
     CHECK(modules_read(proc, &modules, NULL) == -ESRCH);
-    CHECK(target_open(proc, &cache, &target, NULL) == -ESRCH);
+    CHECK(target_open(proc, NULL, TARGET_KIND, SONDE_CONTEXT_OFF, &target, NULL) == -ESRCH);
     CHECK(hold_one(proc, &hold, NULL) == -ESRCH);
     CHECK(hold_all(proc, &hold, NULL) == -ESRCH);
     return 0;

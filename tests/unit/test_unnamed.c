@@ -42,7 +42,7 @@ static void finds_what_the_symbols_said(void **state)
     _cleanup_(elf_freep) struct elf *with = NULL, *without = NULL;
     assert_int_equal(elf_open(named, &with, NULL), 0);
     assert_int_equal(elf_open(stripped, &without, NULL), 0);
-    struct unnamed unnamed = {0};
+    struct named_functions unnamed = {0};
     assert_int_equal(unnamed_find(without, &unnamed), 0);
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
         struct elf_symbol truth, absent;
@@ -65,7 +65,7 @@ static void asks_nothing_of_a_file_that_names_them(void **state)
 {
     (void)state;
     _cleanup_(elf_freep) struct elf *elf = NULL;
-    struct unnamed unnamed = {0};
+    struct named_functions unnamed = {0};
     assert_int_equal(elf_open(named, &elf, NULL), 0);
     assert_int_equal(unnamed_find(elf, &unnamed), 0);
     assert_int_equal(unnamed.list.count, 0);
@@ -90,7 +90,7 @@ static void survives_damaged_code(void **state)
         }
         struct elf *damaged;
         if (elf_open_bytes(copy, size, "damaged", &damaged, NULL) == 0) {
-            struct unnamed unnamed = {0};
+            struct named_functions unnamed = {0};
             assert_int_equal(unnamed_find(damaged, &unnamed), 0);
             assert_true(unnamed.list.count <= sizeof(NAMES) / sizeof(NAMES[0]));
             array_done(&unnamed.list);

@@ -53,8 +53,11 @@ static int say(int socket, uint32_t verb, uint32_t question, const char *bytes, 
 static int taken_over(void)
 {
     const char *const paths[] = {file, kept};
-    char two[256], up[128], long_name[9000];
+    char two[256], up[128], made[64], long_name[9000];
     struct problem problem = {0};
+    snprintf(made, sizeof(made), "%s/made", folder);
+    writer_may_remove(made);
+    EXPECT(mkdir(made, 0700) == 0 && mkdir(in(made, "full"), 0700) == 0);
     EXPECT(writer_start(paths, ARRAY_SIZE(paths), &problem) == 0);
     int fd = socket_of_last(), length = snprintf(two, sizeof(two), "%s", file) + 1;
     EXPECT(fd >= 0);
@@ -66,6 +69,11 @@ static int taken_over(void)
     EXPECT(say(fd, BROKER_QUESTION, OWNER_MKDIR, "/tmp/sonde-writer-other", 24, 0) == -EPERM);
     snprintf(up, sizeof(up), "%s/../../other", kept);
     EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, up, strlen(up) + 1, O_WRONLY | O_CREAT) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RMDIR, kept, strlen(kept) + 1, 0) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RMDIR, in(made, "full"), strlen(made) + 6, 0) == -EPERM);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RMDIR, made, strlen(made) + 1, 0) == -ENOTEMPTY);
+    EXPECT(rmdir(in(made, "full")) == 0);
+    EXPECT(say(fd, BROKER_QUESTION, OWNER_RMDIR, made, strlen(made) + 1, 0) == 0);
     /* what is no question */
     EXPECT(say(fd, BROKER_QUESTION, OWNER_OPEN, two, (size_t)length, O_WRONLY | O_CREAT) == -EPERM);
     EXPECT(say(fd, BROKER_QUESTION, OWNER_RENAME, file, strlen(file) + 1, 0) == -EPERM);
