@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,11 +18,13 @@
 
 #include "attach/aside.h"
 #include "attach/call.h"
+#include "attach/safe_point.h"
+#include "attach/stop.h"
+#include "attach/thread_state.h"
 #include "base/clock.h"
 #include "base/file.h"
 
 enum {
-    STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
     STOP_TIMEOUT_MS = 2000,
     SEIZE_TIMEOUT_MS = 8000, /* another sonde's way to a safe point takes 5 s at most */
     /* While some threads are stopped already, the others have this long to stop too: one that writes to a
@@ -33,7 +33,6 @@ enum {
     STOP_ALL_TIMEOUT_MS = 5,
     STOP_ALL_RUNNABLE_MS = 100,
     WAKE_MS = 1, /* a look without having been called */
-    LOOK_MS = 5, /* on the way to a safe point */
 };
 
 /* ---- our own turn ---- */
@@ -46,13 +45,34 @@ static void hurry(bool on)
     (void)sched_setscheduler(0, on ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER, on ? &first : &normal);
 }
 
-/* Each thread that is interrupted or let go runs for a moment: of thousands at once, the one that serves
- * would wait behind all of them, and behind us. After the first and every so many others it gets its turn. */
-static void give_way(size_t index, size_t count)
+/* Each thread that is interrupted or let go runs for a moment. The kernel lets one that has just woken run
+ * before one that computes: of thousands at once, the one that serves would wait behind all of them, and
+ * behind us. So after the first and every so many others we pause until the last of those has had its turn;
+ * in all not for long, since there may be some that compute. */
+struct pace {
+    const struct proc *proc;
+    size_t count; /* of threads, in all */
+    uint64_t left_ns;
+};
+
+static struct pace pace_of(const struct hold *hold)
 {
-    enum { AT_A_TIME = 16, PAUSE_US = 100 };
-    if (count > AT_A_TIME && index % AT_A_TIME == 0)
+    static const uint64_t ALL_PAUSES_NS = 60 * NS_PER_MS;
+    return (struct pace){hold->proc, hold->threads.count, ALL_PAUSES_NS};
+}
+
+static void give_way(struct pace *pace, size_t index, pid_t tid)
+{
+    enum { FEW = 32, AT_A_TIME = 16, PAUSE_US = 50, TURN_US = 2000 };
+    if (pace->count <= FEW || index % AT_A_TIME)
+        return;
+    uint64_t begin_ns = clock_monotonic_ns(), end_ns = begin_ns + MIN(pace->left_ns, TURN_US * NS_PER_US),
+             now_ns;
+    do {
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
+        now_ns = clock_monotonic_ns();
+    } while (now_ns < end_ns && thread_is_runnable(pace->proc, tid));
+    pace->left_ns -= MIN(pace->left_ns, now_ns - begin_ns);
 }
 
 static void begin(struct hold *hold)
@@ -66,69 +86,6 @@ static void begin(struct hold *hold)
 static uint64_t in_ms(uint64_t ms)
 {
     return clock_monotonic_ns() + ms * NS_PER_MS;
-}
-
-/* The main thread of a child of ours, which is waited for as a child too. */
-static bool is_own_child(pid_t tid)
-{
-    _cleanup_(proc_unrefp) struct proc *proc = NULL;
-    return proc_open(tid, &proc) == 0 && proc_status_number(proc, "PPid") == getpid();
-}
-
-int hold_take_stop(pid_t tid, int *ret_status)
-{
-    siginfo_t news = {0};
-    /* A tracer is told of stops whether it asks for them or not, so the first look says which it is. */
-    if (waitid(P_PID, (id_t)tid, &news, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
-        return errno == ECHILD ? -ESRCH : -errno;
-    if (news.si_pid != tid)
-        return 0;
-    bool ended = news.si_code == CLD_EXITED || news.si_code == CLD_KILLED || news.si_code == CLD_DUMPED;
-    if (ended) {
-        if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
-            waitid(P_PID, (id_t)tid, &news, WEXITED | WNOHANG | __WALL);
-        return -ESRCH;
-    }
-    /* Who is stopped may be killed now, and its end take the stop's place: that is not taken here. */
-    news.si_pid = 0;
-    if (waitid(P_PID, (id_t)tid, &news, WSTOPPED | WNOHANG | __WALL) < 0 || news.si_pid != tid)
-        return 0;
-    *ret_status = news.si_status << 8 | 0x7f;
-    return 1;
-}
-
-/* A stop is announced with SIGCHLD, which is taken here before anybody else sees it. */
-int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status)
-{
-    const struct timespec wake = {.tv_nsec = WAKE_MS * 1000000};
-    sigset_t child, before;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, &before);
-    int result = -ETIMEDOUT;
-    do {
-        int r = hold_take_stop(tid, ret_status);
-        if (r != 0)
-            result = MIN(r, 0);
-        else if (aside_leaves())
-            result = -EINTR;
-        else
-            (void)sigtimedwait(&child, NULL, &wake);
-    } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return result;
-}
-
-static bool is_syscall_stop(int status)
-{
-    return WSTOPSIG(status) == (SIGTRAP | 0x80);
-}
-
-/* The signal to give back when the thread goes on: 0 for the stops that ptrace makes itself. */
-static int pending_signal(int status)
-{
-    int signal = WSTOPSIG(status);
-    return status >> 16 || is_syscall_stop(status) ? 0 : signal;
 }
 
 static void let_stranger_go(pid_t tid);
@@ -182,40 +139,6 @@ static int seize(struct hold *hold, pid_t tid, struct problem *problem)
     return r < 0 && r != -ESRCH ? explain_refusal(hold, r, problem) : r;
 }
 
-/* Another program: nothing that is known of the process is true any more. */
-static bool is_exec(int status)
-{
-    return status >> 16 == PTRACE_EVENT_EXEC;
-}
-
-/* Any other stop, as at the end of a system call that the interrupt cut short, has cleared the request: it is
- * made again. */
-int hold_wait_interrupted(pid_t tid, uint64_t deadline, int *ret_status)
-{
-    for (;;) {
-        int status = 0, r = hold_wait_stop(tid, deadline, &status);
-        if (r < 0)
-            return r;
-        if (is_exec(status)) {
-            ptrace(PTRACE_DETACH, tid, NULL, NULL);
-            return -ESRCH;
-        }
-        if (status >> 16 == PTRACE_EVENT_STOP) {
-            if (ret_status)
-                *ret_status = status;
-            return 0;
-        }
-        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-        ptrace(PTRACE_CONT, tid, NULL, (void *)(long)pending_signal(status));
-    }
-}
-
-/* Stopped by a signal (SIGSTOP, Ctrl-Z), and to stay so. */
-static bool is_group_stop(int status)
-{
-    return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
-}
-
 /* Seized threads that did not stop in time cannot be let go before they have: then they are, at once, each as
  * soon as it stops. Aside there is no need to wait: our end, which is near, lets them go. */
 static void await_late(struct hold *late)
@@ -223,9 +146,9 @@ static void await_late(struct hold *late)
     while (late->threads.count && !aside_is_within()) {
         size_t kept = 0;
         array_foreach (&late->threads, t) {
-            int status, r = hold_wait_stop(*t, in_ms(1), &status);
-            bool done = r == -ESRCH || (r == 0 && ptrace(PTRACE_DETACH, *t, NULL,
-                                                         (void *)(long)pending_signal(status)) == 0);
+            int status, r = stop_wait(*t, in_ms(1), &status);
+            bool done = r == -ESRCH ||
+                        (r == 0 && ptrace(PTRACE_DETACH, *t, NULL, (void *)(long)stop_signal(status)) == 0);
             if (!done)
                 late->threads.at[kept++] = *t;
         }
@@ -244,7 +167,7 @@ static void let_stranger_go(pid_t tid)
 {
     int status;
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    if (hold_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), &status) == 0)
+    if (stop_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), &status) == 0)
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
     else
         await_late_thread(tid);
@@ -260,7 +183,7 @@ static int stop_thread(struct hold *hold, pid_t tid, int *ret_status, struct pro
         ptrace(PTRACE_DETACH, tid, NULL, NULL);
         return -ESRCH;
     }
-    r = hold_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), ret_status);
+    r = stop_wait_interrupted(tid, in_ms(STOP_TIMEOUT_MS), ret_status);
     if (r == 0)
         return 0;
     hold->threads.count--;
@@ -308,44 +231,6 @@ static int seize_others(struct hold *hold, struct problem *problem)
     return r < 0 ? r : found;
 }
 
-/* In an uninterruptible wait inside the kernel. */
-static bool is_unstoppable(const struct proc *proc, pid_t tid)
-{
-    struct proc_stat stat;
-    return proc_read_stat(proc, tid, &stat) == 0 && stat.state == 'D';
-}
-
-/* How long a thread has run, and how often; zeros: the kernel does not say. */
-struct runs {
-    unsigned long long ns, times;
-};
-
-static struct runs runs_of(const struct proc *proc, pid_t tid)
-{
-    char text[128];
-    struct runs runs = {0};
-    unsigned long long wait;
-    snprintf(text, sizeof(text), "task/%d/schedstat", tid);
-    _cleanup_(file_closep) int fd = proc_file_open(proc, text, O_RDONLY);
-    ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
-    text[MAX(n, 0)] = '\0';
-    return sscanf(text, "%llu %llu %llu", &runs.ns, &wait, &runs.times) == 3 ? runs : (struct runs){0};
-}
-
-/* Is it asleep in a system call? *ret_at: where it will go on. */
-static bool is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at)
-{
-    char name[48];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(name, sizeof(name), "task/%d/syscall", tid);
-    if (is_unstoppable(proc, tid) || proc_read(proc, name, 512, &text, NULL) < 0 ||
-        strncmp(text, "running", 7) == 0)
-        return false;
-    const char *last = strrchr(text, ' '); /* number, arguments, stack pointer, program counter */
-    *ret_at = last ? strtoull(last, NULL, 16) : 0;
-    return *ret_at != 0;
-}
-
 /* What is known of a seized thread before it is interrupted: how often it had run, and, if it slept then,
  * where it will go on. */
 struct look {
@@ -362,8 +247,8 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
     struct look *looks = count ? calloc(count, sizeof(*looks)) : NULL;
     for (size_t i = 0; looks && i < count; i++) {
         looks[i].tid = hold->threads.at[first + i];
-        looks[i].times = runs_of(hold->proc, looks[i].tid).times;
-        if (!looks[i].times || !is_asleep(hold->proc, looks[i].tid, &looks[i].at))
+        looks[i].times = thread_runs(hold->proc, looks[i].tid).times;
+        if (!looks[i].times || !thread_is_asleep(hold->proc, looks[i].tid, &looks[i].at))
             looks[i].at = 0;
     }
     return looks;
@@ -375,7 +260,7 @@ static struct look *look_at_threads(const struct hold *hold, size_t first)
 static void interrupt_one(struct hold *hold, pid_t tid, const struct look *look)
 {
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-    if (!look || look->tid != tid || !look->at || runs_of(hold->proc, tid).times != look->times)
+    if (!look || look->tid != tid || !look->at || thread_runs(hold->proc, tid).times != look->times)
         return;
     const struct hold_asleep asleep = {.tid = tid, .at = look->at};
     (void)array_add(&hold->asleep, asleep);
@@ -399,18 +284,22 @@ static bool sleeps(const struct hold *hold, pid_t tid, size_t *next)
 static void interrupt(struct hold *hold, size_t first, const struct look *looks, bool main, struct hold *late)
 {
     size_t kept = first, next = hold->asleep.count;
-    for (size_t i = first; i < hold->threads.count; i++)
-        if ((hold->threads.at[i] == hold->pid) == main) {
-            interrupt_one(hold, hold->threads.at[i], looks ? &looks[i - first] : NULL);
-            give_way(i, main ? 0 : hold->threads.count);
-        }
+    struct pace pace = pace_of(hold);
+    for (size_t i = first; i < hold->threads.count; i++) {
+        pid_t tid = hold->threads.at[i];
+        if ((tid == hold->pid) != main)
+            continue;
+        interrupt_one(hold, tid, looks ? &looks[i - first] : NULL);
+        if (!main)
+            give_way(&pace, i, tid);
+    }
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
     for (size_t i = first; i < hold->threads.count; i++) {
         pid_t tid = hold->threads.at[i];
         bool awaited = (tid == hold->pid) == main && !sleeps(hold, tid, &next);
-        int r = awaited ? hold_wait_interrupted(tid, deadline, NULL) : 0;
-        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !is_unstoppable(hold->proc, tid))
-            r = hold_wait_interrupted(tid, in_ms(1), NULL);
+        int r = awaited ? stop_wait_interrupted(tid, deadline, NULL) : 0;
+        while (r == -ETIMEDOUT && clock_monotonic_ns() < last && !thread_is_unstoppable(hold->proc, tid))
+            r = stop_wait_interrupted(tid, in_ms(1), NULL);
         if (r == 0)
             hold->threads.at[kept++] = tid;
         else if (r != -ESRCH && array_add(&late->threads, tid) < 0)
@@ -471,11 +360,12 @@ int hold_all(const struct proc *proc, struct hold *ret_hold, struct problem *pro
 uint64_t hold_release(struct hold *hold)
 {
     struct hold late = {0};
+    struct pace pace = pace_of(hold);
     size_t next = 0;
     array_foreach (&hold->threads, t) {
         if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t, &next))
             (void)array_add(&late.threads, *t); /* its turn has not come yet */
-        give_way((size_t)(t - hold->threads.at), hold->threads.count);
+        give_way(&pace, (size_t)(t - hold->threads.at), *t);
     }
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
     await_late(&late);
@@ -488,127 +378,7 @@ uint64_t hold_release(struct hold *hold)
     return held_ns;
 }
 
-/* ---- the safe point ---- */
-
-static bool waits_for_events(const struct user_regs_struct *regs)
-{
-    switch ((long)regs->orig_rax) {
-    case SYS_epoll_wait:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_poll:
-    case SYS_ppoll:
-    case SYS_select:
-    case SYS_pselect6:
-        return true;
-    }
-    return false;
-}
-
-/* Code without a file behind it: what V8 generated. It holds no lock of libc. */
-static bool in_generated_code(const struct modules *modules, uint64_t address)
-{
-    const struct mapping *mapping = modules_mapping_at(modules, address);
-    return mapping && mapping->executable && mapping->module == UINT32_MAX;
-}
-
-/* A restartable sequence (rseq) goes on as if nothing had come between. Kernels before 5.13 do not tell. */
-static bool in_restartable_sequence(pid_t pid)
-{
-    enum { REQUEST = 0x420f }; /* PTRACE_GET_RSEQ_CONFIGURATION */
-    struct {
-        uint64_t area;
-        uint32_t size, signature, flags, pad;
-    } rseq = {0};
-    struct {
-        uint32_t processors[2];
-        uint64_t sequence;
-    } area = {{0}, 1};
-    if (ptrace((enum __ptrace_request)REQUEST, pid, (void *)sizeof(rseq), &rseq) < 0)
-        return true;
-    struct iovec local = {&area, sizeof(area)}, remote = {(void *)(uintptr_t)rseq.area, sizeof(area)};
-    return rseq.area && (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof(area) || area.sequence);
-}
-
-/* On the stack it began on, with room below. A stack that has grown since is not recognised. */
-static bool is_on_stack(const struct modules *modules, uint64_t stack, uint64_t pointer)
-{
-    const struct mapping *mapping = modules_mapping_at(modules, pointer);
-    return mapping && mapping == modules_mapping_at(modules, stack) && pointer - mapping->start >= STACK_ROOM;
-}
-
-static bool is_safe(pid_t pid, const struct modules *modules, const struct hold_freely *freely)
-{
-    struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-        return false;
-    if (waits_for_events(&regs) || in_generated_code(modules, regs.rip))
-        return true;
-    return freely && (regs.rip < freely->avoid.start || regs.rip >= freely->avoid.end) &&
-           is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
-}
-
-/* Has it not run since it was let go? With more programs than CPUs its turn may be far, and until then it is
- * where it was: who interrupts it sees nothing new, and keeps it there. */
-static bool still_waits(const struct proc *proc, pid_t pid, const struct runs *before)
-{
-    struct runs runs = runs_of(proc, pid);
-    return runs.times && runs.times == before->times && runs.ns == before->ns;
-}
-
-/* To a safe point: from system call to system call until one that waits for events returns, or wherever it
- * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
- * of the CPU would find a function without stepping from call to call, but the kernel leaves them in
- * place when we are killed, and then they kill the program. */
-static int run_to_safe_point(const struct proc *proc, const struct modules *modules,
-                             const struct hold_freely *freely, uint64_t deadline_ns)
-{
-    const pid_t pid = proc->pid;
-    int deliver = 0;
-    for (uint64_t free_ns = in_ms(LOOK_MS);;) {
-        struct user_regs_struct regs;
-        uint64_t at;
-        int status = 0, r;
-        /* Who makes one call after the other is let run for a moment, to be met between two. */
-        bool runs_freely = clock_monotonic_ns() >= free_ns;
-        uint64_t look_ns = runs_freely ? in_ms(WAKE_MS) : free_ns;
-        const struct runs before = runs_of(proc, pid);
-        if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
-            return -errno;
-        while ((r = hold_wait_stop(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
-               clock_monotonic_ns() < deadline_ns &&
-               (still_waits(proc, pid, &before) || is_asleep(proc, pid, &at)))
-            look_ns = in_ms(WAKE_MS);
-        bool interrupted = r == -ETIMEDOUT;
-        if (interrupted) {
-            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
-            r = hold_wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS), &status);
-        }
-        if (r < 0)
-            return r;
-        if (is_exec(status))
-            return -ESRCH;
-        if (is_group_stop(status))
-            return -EBUSY;
-        if (interrupted) {
-            if (is_safe(pid, modules, freely))
-                return 0;
-            if (clock_monotonic_ns() >= deadline_ns)
-                return -ETIMEDOUT;
-            free_ns = in_ms(LOOK_MS);
-            deliver = 0;
-            continue;
-        }
-        deliver = pending_signal(status);
-        if (!is_syscall_stop(status))
-            continue;
-        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
-            return -errno;
-        bool entering = (long)regs.rax == -ENOSYS;
-        if (!entering && waits_for_events(&regs))
-            return 0;
-    }
-}
+/* ---- one thread ---- */
 
 static int begin_one(const struct proc *proc, struct hold *ret_hold, int *ret_status, struct problem *problem)
 {
@@ -660,12 +430,12 @@ int hold_main(const struct proc *proc, const struct modules *modules, int memory
         return r;
     hold.memory = memory;
     hold.restorer = restorer;
-    if (is_group_stop(status))
+    if (stop_is_group(status))
         r = -EBUSY;
     else if (!call_restorer_stands(memory, restorer))
         r = -ESRCH;
-    else if (!is_safe(proc->pid, modules, freely))
-        r = run_to_safe_point(proc, modules, freely, clock_monotonic_ns() + timeout_ns);
+    else if (!safe_point_is_here(proc->pid, modules, freely))
+        r = safe_point_reach(proc, modules, freely, clock_monotonic_ns() + timeout_ns);
     if (r < 0) {
         hold_release(&hold);
         return explain_unsafe(proc->pid, r, problem);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attach/safe_point.h"
 #include "base/array.h"
 #include "base/problem.h"
 #include "base/proc.h"
@@ -30,18 +31,6 @@ struct hold {
     ARRAY(pid_t) threads; /* all stopped, or asleep; the main thread first */
     ARRAY(struct hold_asleep) asleep;
     uint64_t since_ns; /* when the first was about to be stopped */
-};
-
-/* Code addresses [start, end). */
-struct hold_range {
-    uint64_t start, end;
-};
-
-/* For functions that take no lock and need nothing of libc every point is as good as a safe one, on the stack
- * that the main thread began on. */
-struct hold_freely {
-    uint64_t stack;          /* any address of that stack */
-    struct hold_range avoid; /* but not in here: their own code */
 };
 
 /* Stops the main thread at a safe point: at the exit of a wait for events (epoll_wait, poll, ...), or in
@@ -74,19 +63,6 @@ int hold_one(const struct proc *proc, struct hold *ret_hold, struct problem *pro
 #define HOLD_DATA 0x5d0f5d0f5d0f5d0full
 int hold_call(struct hold *hold, uint64_t function, const uint64_t *arguments, int count, const void *data,
               size_t size, uint64_t *ret_result, struct problem *problem);
-
-/* Takes the next stop of a thread that we trace: 1, and its wait status; 0: none yet; -ESRCH: it has ended.
- * The end of a child of our own is left to be waited for by whoever wants its exit status. */
-int hold_take_stop(pid_t tid, int *ret_status);
-
-/* Waits for it until a time of CLOCK_MONOTONIC: 0 and its wait status, -ETIMEDOUT, -ESRCH, or -EINTR when we
- * are to leave (aside.h). */
-int hold_wait_stop(pid_t tid, uint64_t deadline_ns, int *ret_status);
-
-/* Waits until a seized thread stops by our PTRACE_INTERRUPT, or because its process was stopped; signals that
- * come before are passed on. *ret_status (may be NULL): the stop. -ESRCH also when it executes another
- * program. */
-int hold_wait_interrupted(pid_t tid, uint64_t deadline_ns, int *ret_status);
 
 /* Stops all threads of the process, without waiting for a safe point; ret_hold as from hold_main(). -EAGAIN
  * when a thread does not stop within a few milliseconds (it waits for a disk, or for a child of vfork());

@@ -15,6 +15,7 @@
 
 #include "attach/aside.h"
 #include "attach/call.h"
+#include "attach/stop.h"
 #include "base/clock.h"
 
 enum {
@@ -97,7 +98,7 @@ static int next_event_stop(pid_t tid, uint64_t deadline)
 {
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
         return -errno;
-    return hold_wait_interrupted(tid, deadline, NULL);
+    return stop_wait_interrupted(tid, deadline, NULL);
 }
 
 /* At the entry of the frame's rt_sigreturn. That restores all but two things: that a system call is under way
@@ -167,7 +168,7 @@ static int leave(struct call *call)
     int status, r = -EINTR;
     if (!aside_leaves()) {
         ptrace(PTRACE_INTERRUPT, call->tid, NULL, NULL);
-        r = hold_wait_stop(call->tid, stop_deadline(), &status);
+        r = stop_wait(call->tid, stop_deadline(), &status);
     }
     if (r == -ESRCH)
         return r;
@@ -190,7 +191,7 @@ static int run_call(struct call *call)
         int status;
         if (ptrace(PTRACE_SYSCALL, call->tid, NULL, (void *)(long)signal) < 0)
             return -errno;
-        int r = hold_wait_stop(call->tid, deadline, &status);
+        int r = stop_wait(call->tid, deadline, &status);
         if (r == -ETIMEDOUT || r == -EINTR)
             return leave(call);
         if (r < 0)

@@ -16,7 +16,7 @@
 
 #include "attach/aside.h"
 #include "attach/freezer.h"
-#include "attach/hold.h"
+#include "attach/stop.h"
 #include "base/clock.h"
 #include "broker/broker.h"
 #include "collect/stall_worker.h"
@@ -112,7 +112,7 @@ static int wait_for_stop(pid_t tid)
 {
     uint64_t deadline = clock_monotonic_ns() + STOP_LIMIT_NS;
     for (;;) {
-        int status, r = hold_take_stop(tid, &status);
+        int status, r = stop_take(tid, &status);
         if (r < 0)
             return r;
         if (r && status >> 16 == PTRACE_EVENT_STOP)

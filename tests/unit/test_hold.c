@@ -1,6 +1,7 @@
 /* Threads of another process are held, called and let go; those that cannot stop keep nobody waiting. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hold.h"
+#include "attach/stop.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -410,7 +411,7 @@ static void test_a_thread_that_seldom_gets_a_cpu(void **state)
 static int take_end(pid_t pid)
 {
     int status, r;
-    while ((r = hold_take_stop(pid, &status)) >= 0)
+    while ((r = stop_take(pid, &status)) >= 0)
         usleep(1000);
     return r;
 }
@@ -437,7 +438,7 @@ static void test_a_stop_is_no_end(void **state)
     }
     pthread_create(&thread, NULL, make_a_signal, &pid);
     for (int stops = 0; stops < 200 && r >= 0; stops++) {
-        while ((r = hold_take_stop(pid, &status)) == 0)
+        while ((r = stop_take(pid, &status)) == 0)
             kill(pid, SIGURG);
         if (r < 0 || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGURG)
             break;
@@ -461,7 +462,7 @@ static void test_an_end_while_traced(void **state)
         skip();
     }
     assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
-    while (hold_take_stop(pid, &status) == 0)
+    while (stop_take(pid, &status) == 0)
         usleep(1000);
     assert_true(WIFSTOPPED(status));
     assert_int_equal(status >> 16, PTRACE_EVENT_STOP);
@@ -486,7 +487,7 @@ static void test_an_end_while_traced(void **state)
         usleep(1000);
     assert_int_equal(ptrace(PTRACE_SEIZE, board->stuck, NULL, NULL), 0);
     kill(board->stuck, SIGTERM);
-    while (hold_take_stop(board->stuck, &status) == 0) /* about to be given the signal */
+    while (stop_take(board->stuck, &status) == 0) /* about to be given the signal */
         usleep(1000);
     assert_int_equal(WSTOPSIG(status), SIGTERM);
     assert_int_equal(ptrace(PTRACE_CONT, board->stuck, NULL, SIGTERM), 0);

@@ -1,0 +1,146 @@
+/* See safe_point.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/safe_point.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+
+#include "attach/stop.h"
+#include "attach/thread_state.h"
+#include "base/clock.h"
+
+enum {
+    STACK_ROOM = 16 << 10, /* that a call finds below the stack pointer */
+    STOP_TIMEOUT_MS = 2000,
+    WAKE_MS = 1, /* a look without having been called */
+    LOOK_MS = 5, /* on the way to a safe point */
+};
+
+static uint64_t in_ms(uint64_t ms)
+{
+    return clock_monotonic_ns() + ms * NS_PER_MS;
+}
+
+static bool waits_for_events(const struct user_regs_struct *regs)
+{
+    switch ((long)regs->orig_rax) {
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_poll:
+    case SYS_ppoll:
+    case SYS_select:
+    case SYS_pselect6:
+        return true;
+    }
+    return false;
+}
+
+/* Code without a file behind it: what V8 generated. It holds no lock of libc. */
+static bool in_generated_code(const struct modules *modules, uint64_t address)
+{
+    const struct mapping *mapping = modules_mapping_at(modules, address);
+    return mapping && mapping->executable && mapping->module == UINT32_MAX;
+}
+
+/* A restartable sequence (rseq) goes on as if nothing had come between. Kernels before 5.13 do not tell. */
+static bool in_restartable_sequence(pid_t pid)
+{
+    enum { REQUEST = 0x420f }; /* PTRACE_GET_RSEQ_CONFIGURATION */
+    struct {
+        uint64_t area;
+        uint32_t size, signature, flags, pad;
+    } rseq = {0};
+    struct {
+        uint32_t processors[2];
+        uint64_t sequence;
+    } area = {{0}, 1};
+    if (ptrace((enum __ptrace_request)REQUEST, pid, (void *)sizeof(rseq), &rseq) < 0)
+        return true;
+    struct iovec local = {&area, sizeof(area)}, remote = {(void *)(uintptr_t)rseq.area, sizeof(area)};
+    return rseq.area && (process_vm_readv(pid, &local, 1, &remote, 1, 0) != sizeof(area) || area.sequence);
+}
+
+/* On the stack it began on, with room below. A stack that has grown since is not recognised. */
+static bool is_on_stack(const struct modules *modules, uint64_t stack, uint64_t pointer)
+{
+    const struct mapping *mapping = modules_mapping_at(modules, pointer);
+    return mapping && mapping == modules_mapping_at(modules, stack) && pointer - mapping->start >= STACK_ROOM;
+}
+
+bool safe_point_is_here(pid_t pid, const struct modules *modules, const struct hold_freely *freely)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+        return false;
+    if (waits_for_events(&regs) || in_generated_code(modules, regs.rip))
+        return true;
+    return freely && (regs.rip < freely->avoid.start || regs.rip >= freely->avoid.end) &&
+           is_on_stack(modules, freely->stack, regs.rsp) && !in_restartable_sequence(pid);
+}
+
+/* Has it not run since it was let go? With more programs than CPUs its turn may be far, and until then it is
+ * where it was: who interrupts it sees nothing new, and keeps it there. */
+static bool still_waits(const struct proc *proc, pid_t pid, const struct thread_runs *before)
+{
+    struct thread_runs runs = thread_runs(proc, pid);
+    return runs.times && runs.times == before->times && runs.ns == before->ns;
+}
+
+/* To a safe point: from system call to system call until one that waits for events returns, or wherever it
+ * computes: it is looked at again and again. A call that waits is cut short only when time is up. Breakpoints
+ * of the CPU would find a function without stepping from call to call, but the kernel leaves them in
+ * place when we are killed, and then they kill the program. */
+int safe_point_reach(const struct proc *proc, const struct modules *modules, const struct hold_freely *freely,
+                     uint64_t deadline_ns)
+{
+    const pid_t pid = proc->pid;
+    int deliver = 0;
+    for (uint64_t free_ns = in_ms(LOOK_MS);;) {
+        struct user_regs_struct regs;
+        uint64_t at;
+        int status = 0, r;
+        /* Who makes one call after the other is let run for a moment, to be met between two. */
+        bool runs_freely = clock_monotonic_ns() >= free_ns;
+        uint64_t look_ns = runs_freely ? in_ms(WAKE_MS) : free_ns;
+        const struct thread_runs before = thread_runs(proc, pid);
+        if (ptrace(runs_freely ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)deliver) < 0)
+            return -errno;
+        while ((r = stop_wait(pid, MIN(look_ns, deadline_ns), &status)) == -ETIMEDOUT &&
+               clock_monotonic_ns() < deadline_ns &&
+               (still_waits(proc, pid, &before) || thread_is_asleep(proc, pid, &at)))
+            look_ns = in_ms(WAKE_MS);
+        bool interrupted = r == -ETIMEDOUT;
+        if (interrupted) {
+            ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
+            r = stop_wait_interrupted(pid, in_ms(STOP_TIMEOUT_MS), &status);
+        }
+        if (r < 0)
+            return r;
+        if (stop_is_exec(status))
+            return -ESRCH;
+        if (stop_is_group(status))
+            return -EBUSY;
+        if (interrupted) {
+            if (safe_point_is_here(pid, modules, freely))
+                return 0;
+            if (clock_monotonic_ns() >= deadline_ns)
+                return -ETIMEDOUT;
+            free_ns = in_ms(LOOK_MS);
+            deliver = 0;
+            continue;
+        }
+        deliver = stop_signal(status);
+        if (!stop_is_syscall(status))
+            continue;
+        if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+            return -errno;
+        bool entering = (long)regs.rax == -ENOSYS;
+        if (!entering && waits_for_events(&regs))
+            return 0;
+    }
+}

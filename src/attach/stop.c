@@ -1,0 +1,111 @@
+/* See stop.h. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "attach/aside.h"
+#include "base/clock.h"
+#include "base/proc.h"
+
+enum { WAKE_MS = 1 /* a look without having been called */ };
+
+/* The main thread of a child of ours, which is waited for as a child too. */
+static bool is_own_child(pid_t tid)
+{
+    _cleanup_(proc_unrefp) struct proc *proc = NULL;
+    return proc_open(tid, &proc) == 0 && proc_status_number(proc, "PPid") == getpid();
+}
+
+int stop_take(pid_t tid, int *ret_status)
+{
+    siginfo_t news = {0};
+    /* A tracer is told of stops whether it asks for them or not, so the first look says which it is. */
+    if (waitid(P_PID, (id_t)tid, &news, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
+        return errno == ECHILD ? -ESRCH : -errno;
+    if (news.si_pid != tid)
+        return 0;
+    bool ended = news.si_code == CLD_EXITED || news.si_code == CLD_KILLED || news.si_code == CLD_DUMPED;
+    if (ended) {
+        if (!is_own_child(tid)) /* nobody is told of its end before its tracer is */
+            waitid(P_PID, (id_t)tid, &news, WEXITED | WNOHANG | __WALL);
+        return -ESRCH;
+    }
+    /* Who is stopped may be killed now, and its end take the stop's place: that is not taken here. */
+    news.si_pid = 0;
+    if (waitid(P_PID, (id_t)tid, &news, WSTOPPED | WNOHANG | __WALL) < 0 || news.si_pid != tid)
+        return 0;
+    *ret_status = news.si_status << 8 | 0x7f;
+    return 1;
+}
+
+/* A stop is announced with SIGCHLD, which is taken here before anybody else sees it. */
+int stop_wait(pid_t tid, uint64_t deadline_ns, int *ret_status)
+{
+    const struct timespec wake = {.tv_nsec = WAKE_MS * 1000000};
+    sigset_t child, before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before);
+    int result = -ETIMEDOUT;
+    do {
+        int r = stop_take(tid, ret_status);
+        if (r != 0)
+            result = MIN(r, 0);
+        else if (aside_leaves())
+            result = -EINTR;
+        else
+            (void)sigtimedwait(&child, NULL, &wake);
+    } while (result == -ETIMEDOUT && clock_monotonic_ns() < deadline_ns);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return result;
+}
+
+/* Another program: nothing that is known of the process is true any more. */
+bool stop_is_exec(int status)
+{
+    return status >> 16 == PTRACE_EVENT_EXEC;
+}
+
+/* Stopped by a signal (SIGSTOP, Ctrl-Z), and to stay so. */
+bool stop_is_group(int status)
+{
+    return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+}
+
+bool stop_is_syscall(int status)
+{
+    return WSTOPSIG(status) == (SIGTRAP | 0x80);
+}
+
+/* The signal to give back when the thread goes on: 0 for the stops that ptrace makes itself. */
+int stop_signal(int status)
+{
+    int signal = WSTOPSIG(status);
+    return status >> 16 || stop_is_syscall(status) ? 0 : signal;
+}
+
+/* Any other stop, as at the end of a system call that the interrupt cut short, has cleared the request: it is
+ * made again. */
+int stop_wait_interrupted(pid_t tid, uint64_t deadline, int *ret_status)
+{
+    for (;;) {
+        int status = 0, r = stop_wait(tid, deadline, &status);
+        if (r < 0)
+            return r;
+        if (stop_is_exec(status)) {
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+            return -ESRCH;
+        }
+        if (status >> 16 == PTRACE_EVENT_STOP) {
+            if (ret_status)
+                *ret_status = status;
+            return 0;
+        }
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+        ptrace(PTRACE_CONT, tid, NULL, (void *)(long)stop_signal(status));
+    }
+}

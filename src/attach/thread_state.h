@@ -1,0 +1,26 @@
+/* What /proc says of a thread's present state. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTACH_THREAD_STATE_H
+#define ATTACH_THREAD_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/proc.h"
+
+/* It runs, or waits for a CPU. */
+bool thread_is_runnable(const struct proc *proc, pid_t tid);
+
+/* In an uninterruptible wait inside the kernel. */
+bool thread_is_unstoppable(const struct proc *proc, pid_t tid);
+
+/* How long a thread has run, and how often; zeros: the kernel does not say. */
+struct thread_runs {
+    unsigned long long ns, times;
+};
+struct thread_runs thread_runs(const struct proc *proc, pid_t tid);
+
+/* Is it asleep in a system call? *ret_at: where it will go on. */
+bool thread_is_asleep(const struct proc *proc, pid_t tid, uint64_t *ret_at);
+
+#endif
