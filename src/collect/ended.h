@@ -18,8 +18,17 @@ struct ended_program {
     const char *hooks, *missing; /* JSON arrays, shared; of struct ended.texts */
 };
 
+/* Programs of one command, as a prefork server's workers are or a script's many short ones: the first are
+ * reported on one by one, the others together, so that a recording may see any number of them. */
+struct ended_alike {
+    char *name, *command;
+    uint32_t listed;                /* one by one */
+    uint64_t count, events_written; /* of the others */
+    uint64_t first_start_ns, last_end_ns;
+};
+
 struct ended_loss {
-    int pid;
+    int pid; /* 0: several programs that are not listed */
     uint8_t reason;
     uint64_t count;
 };
@@ -32,10 +41,11 @@ struct ended_parent {
     ARRAY(struct patch) patches;
 };
 
-enum { ENDED_PARENTS = 64 };
+enum { ENDED_PARENTS = 64, ENDED_LISTED = 1000, ENDED_COMMANDS = 100 };
 
 struct ended {
     ARRAY(struct ended_program) programs; /* by when they began */
+    ARRAY(struct ended_alike) alike; /* at most ENDED_COMMANDS: the last is of all commands that come then */
     ARRAY(struct ended_loss) losses;
     ARRAY(char *) texts;
     struct ended_parent parents[ENDED_PARENTS]; /* the latest, in a ring */
@@ -43,11 +53,18 @@ struct ended {
     uint64_t events[SONDE_EVENT_COUNT]; /* drained */
 };
 
-/* Takes note of a program; object, its object of the manifest, is taken. -ENOMEM: not all of it was kept. */
+/* Is the program to be reported on by itself? */
+bool ended_lists(const struct ended *ended, const struct program *program);
+
+/* Takes note of a program; object, its object of the manifest when it is listed, is taken. -ENOMEM: not all
+ * of it was kept. */
 int ended_add(struct ended *ended, const struct program *program, json_t *object);
 
 /* Appends what the manifest says of one. */
 void ended_write(const struct ended_program *program, struct text *to);
+
+/* Those that are not listed, for the manifest: an object for each command. NULL: no memory. */
+json_t *ended_alike_array(const struct ended *ended);
 
 /* The latest parent with one of these rings; NULL. */
 const struct ended_parent *ended_parent_of(const struct ended *ended, const uint64_t *rings, size_t count);

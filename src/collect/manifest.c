@@ -208,7 +208,8 @@ void session_forget_ended(struct session *session)
     size_t kept = 0;
     array_foreach (&session->programs, p)
         if ((*p)->ended_ns) {
-            (void)ended_add(&session->ended, *p, process_object(session, *p)); /* -ENOMEM: less is told */
+            json_t *object = ended_lists(&session->ended, *p) ? process_object(session, *p) : NULL;
+            (void)ended_add(&session->ended, *p, object); /* -ENOMEM: less is told */
             program_free(*p);
             session->manifest_wanted = true;
         } else {
@@ -360,15 +361,16 @@ int session_write_manifest(struct session *session, bool complete)
     session_summarise(session, &summary);
     uint64_t now = clock_monotonic_ns();
     json_t *root = json_pack(
-        "{s:i, s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}",
+        "{s:i, s:s, s:b, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o}",
         "schema", SCHEMA_manifest, "version", SONDE_VERSION, "complete", complete, "written_every_ms",
         (json_int_t)(session->options.written_every_ns / NS_PER_MS), "level", level_name(session->level),
         "start_ns", (json_int_t)session->started_ns, "end_ns", (json_int_t)now, "events",
         (json_int_t)totals.events, "bytes", (json_int_t)totals.bytes, "collector_cpu_ns",
         (json_int_t)summary.collector_cpu_ns, "host", host_object(), "clock", clock_object(session),
         "untraced", untraced_array(&session->untraced), "untraced_count", (json_int_t)session->untraced.count,
-        "losses", losses_array(session, &totals), "missing", session_missing_array(session), "kernel",
-        kernel_object(session), "overhead", session_overhead_object(session));
+        "processes_alike", ended_alike_array(&session->ended), "losses", losses_array(session, &totals),
+        "missing", session_missing_array(session), "kernel", kernel_object(session), "overhead",
+        session_overhead_object(session));
     session->manifest_ns = now;
     _cleanup_(text_done) struct text text = {0};
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
