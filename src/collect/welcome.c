@@ -264,7 +264,7 @@ void session_remember_untraced(struct session *session, const char *name, pid_t 
 /* Tells it to go on without us, and remembers it. Only probes say hello; others are nobody's business. */
 static void turn_away(struct session *session, const struct guest *guest, const char *why)
 {
-    bool has_ended = !guest->proc || proc_has_ended(guest->proc); /* before it goes on, and ends maybe */
+    bool has_ended = guest->proc && proc_has_ended(guest->proc); /* before it goes on, and ends maybe */
     (void)send_verb(guest, SONDE_LEAVE);
     if (guest->hello.verb)
         session_remember_untraced(session, guest->name, guest->pid, has_ended ? ENDED : why);
@@ -324,7 +324,7 @@ static bool take_in(struct session *session)
         proc_read_name(guest.proc, guest.name);
     if (r < 0 || array_add(&session->guests, guest) < 0) {
         (void)receive_hello(guest.socket, &guest.hello);
-        turn_away(session, &guest, NO_DESCRIPTORS);
+        turn_away(session, &guest, r == -ESRCH ? ENDED : NO_DESCRIPTORS);
         guest_done(&guest);
     }
     return true;
@@ -332,7 +332,8 @@ static bool take_in(struct session *session)
 
 void session_welcome(struct session *session)
 {
-    while (take_in(session))
+    enum { AT_ONCE_MAX = 1024 }; /* there is other work: who knocks on is taken in at the next step */
+    for (int i = 0; i < AT_ONCE_MAX && take_in(session); i++)
         ;
 }
 
