@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
+import os from 'node:os';
 import path from 'node:path';
 import { SONDE, eventually, finish, isRoot, manifestOf, start, temporary } from './helper.mjs';
 
@@ -53,3 +54,15 @@ for (const how of ['run', 'attach'])
         assert.equal(stdout.split('\n').filter((line) => line.includes('/quiet/')).length, 5 * count, stdout);
         assert.deepEqual(manifestOf(trace).losses, []);
     });
+
+test('sonde gets a CPU before others, and what it starts does not', { skip: !isRoot && 'needs root, to be given precedence' }, async (t) => {
+    const trace = path.join(temporary(t), 'trace');
+    const script = `const nice = (pid) => require("fs").readFileSync("/proc/" + pid + "/stat", "latin1").replace(/^.*\\) /s, "").split(" ")[16];
+        console.log("sonde " + nice(process.ppid) + ", we " + nice(process.pid)); require("child_process").execFileSync("true");`;
+    const own = os.getPriority(), nicer = Math.min(own + 7, 19);
+    for (const [prefix, wanted] of [[[], `sonde ${own || -10}, we ${own}`], [['nice', '-n', '7'], `sonde ${nicer}, we ${nicer}`]]) {
+        const [command, ...args] = [...prefix, SONDE, 'run', '--no-kernel', '-q', '-o', `${trace}${prefix.length}`, '--', process.execPath, '-e', script];
+        const { stdout, stderr } = await finish(t, command, args);
+        assert.match(stdout, new RegExp(`^${wanted}$`, 'm'), stderr);
+    }
+});
