@@ -11,6 +11,7 @@
 //   liars=20      a traced program that makes a child every 2 ms for N seconds, under the names of Node and Redis: the same
 //   busy=50       N traced idle processes beside a Redis at full speed: records, losses, the fullest ring
 //   all=100       attaching to N programs of 10 threads, and detaching from all
+//   containers=500  the same with N programs, each in namespaces and control groups of its own (root), and what they cost idle
 // Any number of calls add up: each appends a line of JSON to the results (bench/results/bighost.jsonl), with the commit.
 // Counting system calls needs perf and root; without them that column is null.
 // SPDX-License-Identifier: Apache-2.0
@@ -52,9 +53,11 @@ async function until(child, condition, what, seconds = 300) {
 }
 
 const manifest = (trace) => JSON.parse(fs.readFileSync(path.join(trace, 'manifest.json'), 'utf8'));
+// Those that are listed, and those that are only counted.
+const tracedOf = ({ processes, processes_alike: alike }) => alike.reduce((sum, { count }) => sum + count, processes.length);
 const traced = (trace) => {
     try {
-        return manifest(trace).processes.length;
+        return tracedOf(manifest(trace));
     } catch {
         return 0;
     }
@@ -198,13 +201,13 @@ async function watched(recording, seconds, seen = []) {
 
 async function births(trace, recording, seconds) {
     const seen = await watched(recording, seconds), cpu_s = recording.over ? null : cpuTime(recording.pid) / 1e9;
-    const status = await recording.ended, { processes, untraced, untraced_count: left, losses } = manifest(trace), { size } = fs.statSync(path.join(trace, 'manifest.json'));
+    const status = await recording.ended, said = manifest(trace), { untraced, untraced_count: left, losses } = said, known = tracedOf(said) - 1, { size } = fs.statSync(path.join(trace, 'manifest.json'));
     const born = Number(/^(\d+)$/m.exec(recording.said)?.[1]), reasons = {};
     for (const line of untraced) {
         const [, , more, why] = /^(?:.* \((\d+)\)|(\d+) more): (.*)$/.exec(line);
         reasons[why] = (reasons[why] ?? 0) + Number(more ?? 1);
     }
-    return { status, births: born, traced: processes.length - 1, untraced: left, unaccounted: born - (processes.length - 1) - left, reasons, lost: losses.reduce((sum, l) => sum + l.count, 0), cpu_s, manifest_kb: Math.round(size / 1024), seen };
+    return { status, births: born, traced: known, untraced: left, unaccounted: born - known - left, reasons, lost: losses.reduce((sum, l) => sum + l.count, 0), cpu_s, manifest_kb: Math.round(size / 1024), seen };
 }
 
 // What all lines of a part in the results add up to: an hour may be measured in pieces.
@@ -222,19 +225,48 @@ function soFar(part) {
 const prefork = (seconds) => births(path.join(work, 'prefork'), record(path.join(work, 'prefork'), load, 'prefork', 50, seconds), seconds);
 const liars = (seconds) => births(path.join(work, 'liars'), record(path.join(work, 'liars'), load, 'liars', seconds), seconds);
 
-async function all(count) {
-    const trace = path.join(work, 'all'), programs = run(load, 'idle', count, 10);
-    await until(programs, () => /up/.test(programs.said), `${count} processes`);
-    const pids = execFileSync('pgrep', ['-P', String(programs.pid)], { encoding: 'utf8' }).trim().split('\n');
-    const start = performance.now();
+// Attaches to all of them, and detaches; what it costs between, when meanwhile() says.
+async function attachToAll(name, pids, meanwhile = async () => ({})) {
+    const trace = path.join(work, name), start = performance.now();
     const attached = run(sonde, 'attach', ...OPTIONS, '-o', trace, ...pids);
-    await until(attached, () => traced(trace) >= count, `attached to ${count}`);
-    const attach_s = (performance.now() - start) / 1000, end = performance.now();
+    await until(attached, () => traced(trace) >= pids.length, `attached to ${pids.length}`);
+    const attach_s = (performance.now() - start) / 1000, between = await meanwhile(attached), end = performance.now();
     attached.kill('SIGINT');
     const status = await attached.ended, detach_s = (performance.now() - end) / 1000;
-    const { processes, losses } = manifest(trace), left = pids.filter((pid) => !fs.existsSync(`/proc/${pid}`)).length;
+    const { processes, losses, overhead } = manifest(trace), died = pids.filter((pid) => !fs.existsSync(`/proc/${pid}`)).length;
+    return { status, processes: processes.length, died, lost: losses.reduce((sum, l) => sum + l.count, 0), attach_s, detach_s, setup_cpu_s: overhead.setup_cpu_ns / 1e9, longest_hold_ms: Math.max(...processes.map((p) => p.stops.longest_ns / 1e6)), ...between };
+}
+
+async function all(count) {
+    const programs = run(load, 'idle', count, 10);
+    await until(programs, () => /up/.test(programs.said), `${count} processes`);
+    const result = await attachToAll('all', execFileSync('pgrep', ['-P', String(programs.pid)], { encoding: 'utf8' }).trim().split('\n'));
     await ended(programs);
-    return { status, processes: processes.length, died: left, lost: losses.reduce((sum, l) => sum + l.count, 0), attach_s, detach_s, longest_hold_ms: Math.max(...processes.map((p) => p.stops.longest_ns / 1e6)) };
+    return result;
+}
+
+// Each with namespaces of its own and control groups, as a container has.
+async function containers(count) {
+    const controllers = ['cpu', 'memory', 'pids', 'freezer'].filter((name) => fs.existsSync(`/sys/fs/cgroup/${name}`));
+    const groups = (fs.existsSync('/sys/fs/cgroup/cgroup.controllers') ? ['/sys/fs/cgroup'] : controllers.map((name) => `/sys/fs/cgroup/${name}`)).map((folder) => `${folder}/sonde-bench`);
+    const script = `exec 3<&0; i=0; while [ $i -lt ${count} ]; do sh -c 'for g in ${groups.join(' ')}; do mkdir $g-'$i' && echo $$ > $g-'$i'/cgroup.procs || exit 1; done; exec unshare --pid --mount --uts --ipc --cgroup --fork --kill-child "${load}" idle 0 4' <&3 & i=$((i+1)); done; wait`;
+    const programs = run('sh', '-c', script);
+    try {
+        await until(programs, () => programs.said.length >= count, `${count} containers`, 600);
+        const parents = execFileSync('pgrep', ['-P', String(programs.pid)], { encoding: 'utf8' }).trim().split('\n');
+        const pids = parents.flatMap((pid) => fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')).filter(Boolean);
+        return await attachToAll('containers', pids, async (attached) => ({ ...await cost(attached.pid, 10), ...held(attached.pid) }));
+    } finally {
+        await ended(programs);
+        for (let i = 0; i < count; i++)
+            for (const group of groups)
+                for (let tries = 0; tries < 100 && fs.existsSync(`${group}-${i}`); tries++)
+                    try {
+                        fs.rmdirSync(`${group}-${i}`);
+                    } catch {
+                        await pause(20); // who was in it is ending
+                    }
+    }
 }
 
 async function busy(count) {
@@ -251,6 +283,7 @@ async function busy(count) {
 const PARTS = {
     node: [node, 200], blind: [(count) => node(count, '--no-kernel'), 200], threads: [threads, 100], stop: [stop, 2000],
     churn: [churn, 1000], prefork: [prefork, 150], liars: [liars, 20], busy: [busy, 50], all: [all, 100],
+    containers: [containers, 500],
 };
 
 try {
