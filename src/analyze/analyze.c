@@ -278,6 +278,11 @@ void analysis_free(struct analysis *a)
     array_done(&a->lost_stretches);
     array_done(&a->fault_list);
     stacks_free(a);
+    consumers_free(a);
+    free(a->messages);
+    map_done(&a->messages_sent);
+    map_done(&a->messages_early);
+    map_done(&a->messages_taken);
     map_done(&a->interned);
     map_done(&a->requests);
     map_done(&a->tuples);

@@ -415,7 +415,7 @@ static void print_path(struct text *to, const struct request *request, const str
         if (i == count)
             shares[count++] = (struct share){.like = step};
         shares[i].took_ns += step->end_ns - step->start_ns;
-        works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
+        works_ns += path_work_ns(step);
     }
     if (!count || all_ns < NS_PER_MS)
         return;
@@ -665,7 +665,7 @@ static json_t *path_json(const struct request *request)
     json_t *steps = json_array();
     array_foreach (&request->path_steps, step) {
         add_times(&spent, step);
-        works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
+        works_ns += path_work_ns(step);
         json_t *object =
             json_pack("{s:s, s:I, s:I}", "what", path_class_name(step->class), "start_ns",
                       (json_int_t)step->start_ns, "duration_ns", (json_int_t)(step->end_ns - step->start_ns));

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -128,6 +129,16 @@ static int make_large_ready(struct ring_memory *memory, uint32_t want)
     return r;
 }
 
+/* Of the hashes of messages: all processes that this one traces have the same. 0 would do, too: then the
+ * hashes of a text are the same in all recordings. */
+static uint64_t message_key(void)
+{
+    static uint64_t key;
+    if (!key)
+        (void)!getrandom(&key, sizeof(key), GRND_NONBLOCK);
+    return key;
+}
+
 int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **ret_memory)
 {
     struct ring_memory *memory = calloc(1, sizeof(*memory));
@@ -175,6 +186,7 @@ int ring_memory_new(const struct ring_geometry *geometry, struct ring_memory **r
     s->large_bytes = g->large_bytes;
     s->large_at = memory->large_at;
     s->large_rings = g->large_rings;
+    s->message_key = message_key();
     (void)ring_memory_extend(memory); /* no memory for large rings: it is tried again */
     *ret_memory = memory;
     return 0;

@@ -43,7 +43,16 @@
     L(e, resp, 0, "redis")            \
     L(e, postgresql, 1, "postgresql") \
     L(e, mysql, 2, "mysql")           \
-    L(e, memcached, 3, "memcached")
+    L(e, memcached, 3, "memcached")   \
+    L(e, amqp, 4, "amqp")             \
+    L(e, nats, 5, "nats")
+/* What becomes of a message that goes through a broker. */
+#define SONDE_ENUM_queue_step(L, e)                                      \
+    L(e, sent, 0, "sent")                                                \
+    L(e, taken, 1, "taken")                                              \
+    L(e, settled, 2, "settled")                                          \
+    L(e, settled_all, 3, "settled with all before") /* of its channel */ \
+    L(e, asked, 4, "asked for more")                /* what was taken before is dealt with */
 #define SONDE_ENUM_http_method(L, e) \
     L(e, DELETE, 0, "DELETE")        \
     L(e, GET, 1, "GET")              \
@@ -177,6 +186,7 @@
 #define SONDE_ENUMS(M) \
     M(side)            \
     M(wire)            \
+    M(queue_step)      \
     M(http_method)     \
     M(uv_kind)         \
     M(uv_phase)        \
@@ -341,6 +351,19 @@ enum sonde_meaning {
     F(e, u32, context, none, "received: the number given to them, 0 none; sent: whose, as uv:submit's") \
     F(e, u8, side, side, "which end of the connection this is")                                         \
     F(e, u8, sent, none, "1: sent, 0: received")
+
+#define SONDE_FIELDS_queue_message(F, e)                                                             \
+    F(e, u64, identity, hex,                                                                         \
+      "sent, taken: a hash of the message with a key that is not recorded, the same at both ends")   \
+    F(e, u64, number, hex, "taken, settled: which of those taken; 0: it has none")                   \
+    F(e, u64, bytes, bytes, "of the message")                                                        \
+    F(e, u32, generation, count, "which use of the descriptor")                                      \
+    F(e, i32, fd, fd, "the connection's descriptor")                                                 \
+    F(e, u32, queue, name_id,                                                                        \
+      "where it goes: AMQP exchange and routing key, NATS subject; 0: Redis, or too long")           \
+    F(e, u32, context, none, "taken: the number given to them, 0 none; sent: whose, as uv:submit's") \
+    F(e, u8, wire, wire, "what the broker speaks")                                                   \
+    F(e, u8, step, queue_step, "what became of it")
 
 #define SONDE_FIELDS_port_post(F, e)                                             \
     F(e, u64, from, hex, "the handle of the port it is posted to")               \
@@ -620,6 +643,7 @@ enum sonde_meaning {
     E(http_end, "http:end", INSTANT, PROBE, "an HTTP message is received whole")                            \
     E(http_session, "http:session", INSTANT, PROBE, "an HTTP/2 session is seen on a connection")            \
     E(ws_message, "ws:message", INSTANT, PROBE, "WebSocket messages are received or sent")                  \
+    E(queue_message, "queue:message", INSTANT, PROBE, "a message goes to a broker, or comes from it")       \
     E(port_post, "port:post", INSTANT, PROBE, "a message is posted to another thread (MessagePort)")        \
     E(port_receive, "port:receive", INSTANT, PROBE, "messages that were posted to a port are taken")        \
     E(port_turn, "port:turn", SPAN, PROBE, "messages that were posted to a port are handled")               \

@@ -50,6 +50,7 @@ static inline uint32_t sonde_family_bit(enum sonde_event_id event)
     case SONDE_EVENT_http_end:
     case SONDE_EVENT_http_grpc:
     case SONDE_EVENT_ws_message:
+    case SONDE_EVENT_queue_message:
         return 1u << SONDE_PROBE_FAMILY_http;
     case SONDE_EVENT_v8_gc:
     case SONDE_EVENT_v8_regexp:

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-    SONDE_SHARED_VERSION = 6,
+    SONDE_SHARED_VERSION = 7,
     SONDE_PAGE = 4096,
     SONDE_THREADS = 128,         /* thread slots per process */
     SONDE_SMALL_BYTES = 8 << 10, /* of a thread's first ring, a power of two */
@@ -56,6 +56,7 @@ struct sonde_shared {
     uint32_t slots_offered; /* another value: a thread that found no slot may look again */
     uint32_t calls_barred;  /* the process has a filter that it had not when sonde came: the probe makes no
                              * system call of its own any more, since one might be the end of it */
+    uint64_t message_key; /* of the hashes of messages (delivery.c): the same for all processes of a sonde */
     /* The probe's from here on. */
     /* Threads that found no slot; events of theirs that were not recorded (relaxed atomics, rare). */
     uint32_t threads_without_slot;

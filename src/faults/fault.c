@@ -549,15 +549,16 @@ static bool is_exiting(const struct stretch *s)
     return exiting * 2 > looks;
 }
 
-/* A callback that was open at the end is stuck when it kept a CPU busy at one place, or for long. A
- * program that ends itself does so inside a callback, and may take a while to end. */
-static bool is_stuck(struct analysis *a, const struct stretch *s)
+/* A callback that was open at the end is stuck when it kept a CPU busy at one place, or for long (net_ns:
+ * without what the machine had no CPU for). A program that ends itself does so inside a callback, as a rule a
+ * signal's, and may take a while to end. */
+static bool is_stuck(struct analysis *a, const struct stretch *s, uint64_t net_ns)
 {
     struct look place = {0};
     uint64_t looks = 0;
-    if (is_exiting(s))
+    if (is_exiting(s) || (!s->looks.count && s->callback && strcmp(s->callback, "signal") == 0))
         return false;
-    if (s->end_ns - s->start_ns >= STUCK_NS)
+    if (net_ns >= STUCK_NS)
         return true;
     return majority(a, s, &place, &looks) && concentrated(s) && place.cause >= SONDE_stall_cause_regexp &&
            place.cause < SONDE_stall_cause_gc;
@@ -608,7 +609,7 @@ void fault_stretch(struct analysis *a, struct thread *thread, struct stretch *s,
                         : s->what == STRETCH_COMMAND ? a->options.slow_command_ns
                                                      : a->options.pool_wait_ns;
     double share = took_ns ? (double)net_ns / (double)took_ns : 0;
-    if (s->unfinished && !is_stuck(a, s))
+    if (s->unfinished && !is_stuck(a, s, net_ns))
         return;
     /* Of what stood for the machine's sake for the most part, the rest is not known so exactly, unless the
      * kernel told of each wait or the thread was seen to run for so long. */

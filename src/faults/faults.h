@@ -166,6 +166,30 @@ const char *lanes_busy_peer(const struct process *process, uint64_t from_ns, uin
                             uint32_t *ret_count);
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request);
 
+/* Notes a use of what serves one at a time; serial: whose, 0 unknown. Of [from, to), for how much it was in
+ * use, 0 to 1; open_since_ns: since when it is, 0: it is not. Who had it, for a fault. */
+void lane_add(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns);
+double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t from_ns, uint64_t to_ns);
+void lane_add_holders(struct fault *fault, const struct lane *lane, uint64_t from_ns, uint64_t to_ns);
+/* verdict_pool.c: who had them most; share: of all the time that they were held. */
+const struct holder *holder_of_most(const struct fault *fault, double *ret_share);
+
+/* consumers.c: who takes messages from a queue (interned, NULL not known) over a connection; NULL without
+ * memory. It takes one; one that it took is dealt with (job: serial of the request that it was, 0 none). */
+struct consumer;
+struct consumer *consumer_of(struct analysis *a, const struct connection *c, const char *queue,
+                             uint64_t now_ns);
+/* Its connection, if it is of that process and still known. */
+const struct connection *consumer_connection(const struct consumer *consumer, int64_t pid);
+void consumer_takes(struct consumer *consumer, uint64_t now_ns);
+void consumer_is_done(struct analysis *a, struct consumer *consumer, uint64_t job, uint64_t taken_ns,
+                      uint64_t now_ns);
+void consumers_free(struct analysis *a);
+/* Notes why a message waited that the taker takes now, and for how much of that time, when that is because
+ * all consumers were busy. Who waited for messages. */
+void consumers_judge(struct analysis *a, const struct consumer *taker, struct queue_message *m);
+void consumers_request_done(struct analysis *a, struct request *request);
+
 /* lock.c: whether a function waits for a lock, and surely so. Of a stretch in one that was run_queue_ns
  * without a CPU, the time that it lasted because it or another thread of its process had none; whether
  * it is the lock's doing at all. */
@@ -253,6 +277,8 @@ void verdict_retransmissions(struct analysis *a, struct finding *f, const struct
 /* verdict_pool.c: pools of connections and of workers, and waits that nothing explains. */
 void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fault);
 void verdict_unexplained(struct analysis *a, struct finding *f, const struct fault *fault);
+/* consumers.c: */
+void verdict_consumers(struct analysis *a, struct finding *f, const struct fault *fault);
 /* quota.c: */
 void verdict_throttled(struct analysis *a, struct finding *f, const struct fault *fault);
 /* machine.c */

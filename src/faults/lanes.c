@@ -52,6 +52,11 @@ static void use(struct analysis *a, struct lane **lane, uint64_t serial, uint64_
     l->uses[l->count++ % LANE_USES] = (struct lane_use){start_ns, end_ns, serial, route_name(a, serial)};
 }
 
+void lane_add(struct analysis *a, struct lane **lane, uint64_t serial, uint64_t start_ns, uint64_t end_ns)
+{
+    use(a, lane, serial, start_ns, end_ns);
+}
+
 void lane_used(struct analysis *a, struct connection *c, const struct call *call, uint64_t end_ns)
 {
     if (c->peer_name && !call->message && !(c->protocol && c->protocol->parallel))
@@ -110,6 +115,15 @@ static double busy_share(const struct connection *c, uint64_t from_ns, uint64_t 
     return (double)sum.busy_ns / (double)(to_ns - from_ns);
 }
 
+double lane_busy_share(const struct lane *lane, uint64_t open_since_ns, uint64_t from_ns, uint64_t to_ns)
+{
+    struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
+    cover_uses(&sum, lane);
+    if (open_since_ns)
+        cover(&sum, open_since_ns, to_ns);
+    return (double)sum.busy_ns / (double)(to_ns - from_ns);
+}
+
 static double work_share(const struct channel *c, uint64_t from_ns, uint64_t to_ns)
 {
     struct sum sum = {.from_ns = from_ns, .to_ns = to_ns, .covered_to_ns = from_ns};
@@ -135,14 +149,20 @@ static void add_holder(struct fault *fault, const char *route, uint64_t held_ns,
     }
 }
 
-static void add_holders(struct fault *fault, const struct lane *l, uint64_t from_ns, uint64_t to_ns)
+static void add_holders(struct fault *fault, const struct lane *l, uint64_t from_ns, uint64_t to_ns,
+                        bool known)
 {
     for (size_t i = l && l->count > LANE_USES ? l->count - LANE_USES : 0; l && i < l->count; i++) {
         const struct lane_use *u = &l->uses[i % LANE_USES];
         if (u->end_ns > from_ns && u->start_ns < to_ns)
-            add_holder(fault, u->route, MIN(u->end_ns, to_ns) - MAX(u->start_ns, from_ns),
+            add_holder(fault, known ? u->route : NULL, MIN(u->end_ns, to_ns) - MAX(u->start_ns, from_ns),
                        u->end_ns - u->start_ns);
     }
+}
+
+void lane_add_holders(struct fault *fault, const struct lane *lane, uint64_t from_ns, uint64_t to_ns)
+{
+    add_holders(fault, lane, from_ns, to_ns, true);
 }
 
 /* ---- the verdict ---- */
@@ -214,10 +234,11 @@ static void waited_for_connection(struct analysis *a, const struct process *proc
                                 : NULL;
     if (!fault)
         return;
-    step->explained = true;
+    step->class = PATH_FREE;
+    step->name = peer;
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
-        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+        lane_add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
 }
 
 /* The workers that this thread gives tasks of requests to, when none of them was free; only: the one that has
@@ -248,10 +269,11 @@ static void waited_for_worker(struct analysis *a, const struct process *process,
               : NULL;
     if (!fault)
         return;
-    step->explained = true;
+    step->class = PATH_FREE;
+    step->name = intern_string(a, "worker thread");
     fault->lanes = MAX(fault->lanes, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
-        add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
+        lane_add_holders(fault, busy[i]->lane, step->start_ns, step->end_ns);
 }
 
 bool is_thread_message(const struct vspan *span)
@@ -267,17 +289,69 @@ static bool is_on_connection(const struct vspan *span)
                           (span->kind == VSPAN_command && database));
 }
 
+/* A pool that hands a connection on in the callback of whoever gives it back (pg's pool.query) sends what the
+ * next one asks in the wrong context: that one's call is not known as its own. But it is answered when the
+ * answer is read, on a connection on which something was sent while it waited for nothing that was seen. */
+static void answered_from_pool(struct analysis *a, const struct process *process, struct request *request,
+                               size_t index)
+{
+    static const struct connection *busy[LANES_MAX];
+    struct path_step *step = &request->path_steps.at[index];
+    const struct connection *c =
+        request->answered_fd ? connection_get(process, request->answered_fd - 1, request->answered_generation)
+                             : NULL;
+    if (!c || !c->peer_name || !c->lane || c->last_call_end_ns < step->start_ns ||
+        (c->protocol && c->protocol->parallel) ||
+        (c->ended.kind == VSPAN_command && c->ended.wire == SONDE_wire_resp))
+        return;
+    uint64_t asked_ns = c->ended.sent_ns, until_ns = step->end_ns;
+    if (c->ended.owner == request->serial || asked_ns < step->start_ns + WAIT_MIN_NS || asked_ns >= until_ns)
+        return;
+    size_t count = all_busy(process, c->peer_name, step->start_ns, asked_ns, busy);
+    struct fault *fault = count ? charge(a, FINDING_connection_pool_starved, process, c->peer_name, request,
+                                         step->start_ns, asked_ns)
+                                : NULL;
+    if (!fault)
+        return;
+    fault->lanes = MAX(fault->lanes, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        add_holders(fault, busy[i]->lane, step->start_ns, asked_ns, false);
+    struct path_step own = {.start_ns = asked_ns,
+                            .end_ns = until_ns,
+                            .name = c->peer_name,
+                            .span = VSPAN_NONE,
+                            .class = PATH_PEER};
+    if (array_add(&request->path_steps, own) < 0) {
+        a->failed = true;
+        return;
+    }
+    step = &request->path_steps.at[index];
+    step->class = PATH_FREE;
+    step->name = c->peer_name;
+    step->end_ns = asked_ns;
+    memmove(step + 2, step + 1, (request->path_steps.count - index - 2) * sizeof(*step));
+    step[1] = own;
+}
+
 void lanes_request_done(struct analysis *a, const struct process *process, struct request *request)
 {
+    size_t count = request->path_steps.count;
+    if (count && request->path_steps.at[count - 1].class == PATH_OTHER &&
+        !request->path_steps.at[count - 1].of_child && request->path_steps.at[count - 1].span == VSPAN_NONE)
+        answered_from_pool(a, process, request, count - 1);
     for (size_t i = 0; i + 1 < request->path_steps.count; i++) {
         struct path_step *step = &request->path_steps.at[i], *next = step + 1;
         if (step->class == PATH_QUEUE && !step->service && step->span != VSPAN_NONE &&
             step->end_ns - step->start_ns >= WAIT_MIN_NS && is_thread_message(&request->spans.at[step->span]))
             waited_for_worker(a, process, request, step, request->spans.at[step->span].peer_tid);
         if (step->class != PATH_OTHER || step->of_child || step->span != VSPAN_NONE ||
-            step->end_ns - step->start_ns < WAIT_MIN_NS || next->span == VSPAN_NONE ||
-            next->class == PATH_RUN)
+            step->end_ns - step->start_ns < WAIT_MIN_NS)
             continue;
+        if (next->span == VSPAN_NONE || next->class == PATH_RUN) {
+            if (i + 2 == request->path_steps.count)
+                answered_from_pool(a, process, request, i);
+            continue;
+        }
         const struct vspan *span = &request->spans.at[next->span];
         if (is_on_connection(span))
             waited_for_connection(a, process, request, step, span->peer);

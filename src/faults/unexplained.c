@@ -49,7 +49,7 @@ void unexplained_request_done(struct analysis *a, const struct process *process,
         const struct path_step *step = &request->path_steps.at[i];
         bool last = i + 1 == request->path_steps.count;
         uint64_t took_ns = step->end_ns - step->start_ns;
-        if (step->class != PATH_OTHER || step->of_child || step->explained || step->span != VSPAN_NONE ||
+        if (step->class != PATH_OTHER || step->of_child || step->span != VSPAN_NONE ||
             took_ns < WAIT_MIN_NS || (!last && is_timer(request, step + 1)) ||
             failure_covers(request, step->start_ns, step->end_ns))
             continue;

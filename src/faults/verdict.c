@@ -16,10 +16,25 @@ static const char *phase_name(const struct fault *fault)
     return name ? name : "unknown";
 }
 
-/* "3 times, up to 1.2 s each, 2.9 s in total", as far as there is more to say than the longest. */
+/* The machine had no CPU for it in more than a twentieth of the time. */
+static bool machine_took_part(const struct fault *fault)
+{
+    return fault->run_queue_ns * 20 > fault->total_ns;
+}
+
+/* "3 times, up to 1.2 s each, 2.9 s in total", as far as there is more to say than the longest; without what
+ * the machine had no CPU for. */
 static const char *say_amount(struct finding *f, const struct fault *fault)
 {
     struct duration worst, total;
+    if (machine_took_part(fault) && !fault->unfinished)
+        return finding_say(
+            f, "%s%s%s, without its waits for a CPU",
+            fault->seen ? finding_say(f, "in %llu short callbacks, ", (unsigned long long)fault->count)
+            : fault->count == 1 ? "for "
+                                : finding_say(f, "%llu times, ", (unsigned long long)fault->count),
+            say_ns(&total, fault->total_ns - MIN(fault->run_queue_ns, fault->total_ns)),
+            fault->count == 1 && !fault->seen ? "" : " in total");
     if (fault->seen)
         return finding_say(f, "in %llu short callbacks, up to %s per request, %s in total",
                            (unsigned long long)fault->count, say_ns(&worst, fault->worst_ns),
@@ -87,7 +102,7 @@ static const char *say_circumstances(struct finding *f, const struct fault *faul
     const char *phase = fault->phase_differs || fault->phase == PHASE_UNKNOWN
                             ? ""
                             : finding_say(f, " in its %s phase", phase_name(fault));
-    const char *load = fault->run_queue_ns * 20 > fault->total_ns
+    const char *load = machine_took_part(fault)
                            ? finding_say(f,
                                          " The thread waited for a CPU for %s of that time; that is "
                                          "the machine's load and not counted here.",

@@ -6,8 +6,7 @@
 
 #include "faults/faults.h"
 
-/* Who had them most. share: of all the time that they were held. */
-static const struct holder *most_of(const struct fault *fault, double *ret_share)
+const struct holder *holder_of_most(const struct fault *fault, double *ret_share)
 {
     const struct holder *most = &fault->holders[0];
     uint64_t all_ns = 0;
@@ -26,7 +25,7 @@ void verdict_pool(struct analysis *a, struct finding *f, const struct fault *fau
     bool workers = fault->kind == FINDING_worker_pool_starved;
     struct duration worst, all, held;
     double share;
-    const struct holder *most = most_of(fault, &share);
+    const struct holder *most = holder_of_most(fault, &share);
     const struct process *peer = process_serving(a, fault->command);
     const char *to = workers ? ""
                      : peer  ? finding_say(f, " to %s (%s)", peer->service, fault->command)

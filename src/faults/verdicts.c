@@ -105,6 +105,7 @@ static const struct {
     [FINDING_thread_pool_starved] = {of_pool, verdict_starved},
     [FINDING_connection_pool_starved] = {of_wait, verdict_pool},
     [FINDING_worker_pool_starved] = {of_wait, verdict_pool},
+    [FINDING_consumers_busy] = {of_wait, verdict_consumers},
     [FINDING_slow_io] = {of_wait, verdict_slow_io},
     [FINDING_slow_peer] = {of_wait, verdict_slow_peer},
     [FINDING_tcp_retransmissions] = {of_wait, verdict_retransmissions},

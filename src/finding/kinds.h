@@ -207,6 +207,19 @@
          EVIDENCE("exit_status", "as the shell would show it")                                               \
          EVIDENCE("open_count", "requests that it had not answered")                                         \
          EVIDENCE("ended_ns", "when"))                                                                       \
+    KIND(consumers_busy, "consumers-busy", INFO, WARNING,                                                     \
+         "Messages waited in a queue because all its consumers were busy with others.",                      \
+         "Add consumers, let each take more at a time (prefetch, concurrency) if it waits rather than "      \
+         "computes, make the work for one message shorter, or give long work a queue of its own.",           \
+         EVIDENCE("queue", "where the messages go: AMQP exchange and routing key, NATS subject; a stream "   \
+                           "of Redis has a number in place of its key")                                      \
+         EVIDENCE("peer", "the broker's address")                                                            \
+         EVIDENCE("consumers_count", "connections on which they are taken")                                  \
+         EVIDENCE("waits_count", "messages that waited")                                                     \
+         EVIDENCE("waited_ns", "how long, in total")                                                         \
+         EVIDENCE("worst_ns", "the longest")                                                                 \
+         EVIDENCE("held_worst_ns", "the longest that a consumer was busy with one message")                  \
+         EVIDENCE("delay_ns", "time lost by requests, in total"))                                            \
     KIND(unexplained_wait, "unexplained-wait", INFO, INFO,                                                   \
          "Requests waited long for something that was not seen.",                                            \
          "Examine the request (see below) and the program where it continues. --function NAME shows when "   \

@@ -29,6 +29,7 @@ const char *path_class_name(enum path_class class)
         [PATH_STORE] = "executes in Redis",
         [PATH_PEER] = "waits for an answer",
         [PATH_OTHER] = "waits for a timer or something unseen",
+        [PATH_FREE] = "waits for a free connection or worker",
     };
     return class < PATH_CLASSES && NAMES[class] ? NAMES[class] : "?";
 }
@@ -199,9 +200,9 @@ static void walk_back(struct walk *w)
 static void find_times(struct request *request, const struct thread *loop)
 {
     array_foreach (&request->path_steps, s) {
-        const struct thread *thread = s->service                                      ? NULL
-                                      : s->class == PATH_RUN || s->class == PATH_LOOP ? loop
-                                                                                      : NULL;
+        /* What is not seen may be that its loop had no CPU. */
+        bool of_loop = s->class == PATH_RUN || s->class == PATH_LOOP || s->class == PATH_OTHER;
+        const struct thread *thread = of_loop && !s->service ? loop : NULL;
         if (!s->service && s->class == PATH_POOL && loop) {
             uint64_t *slot = map_get(&loop->process->threads, (uint64_t)request->spans.at[s->span].peer_tid);
             thread = slot ? (const struct thread *)(uintptr_t)*slot : NULL;
@@ -228,6 +229,12 @@ void critical_find(struct analysis *a, struct request *request, const struct thr
 bool path_works(enum path_class class)
 {
     return class == PATH_RUN || class == PATH_POOL || class == PATH_STORE || class == PATH_PEER;
+}
+
+uint64_t path_work_ns(const struct path_step *step)
+{
+    uint64_t took_ns = step->end_ns - step->start_ns, queued_ns = step->timed ? step->spent.runnable_ns : 0;
+    return path_works(step->class) ? took_ns - MIN(queued_ns, took_ns) : 0;
 }
 
 const struct path_step *path_dominant(const struct request *request)

@@ -58,6 +58,29 @@ struct call {
     struct request *child;   /* http: a reference */
 };
 
+/* A message that goes through a broker (messages.c). */
+struct queue_message {
+    uint64_t sequence; /* which of those that were ever seen; 0: none */
+    uint64_t identity; /* the same at both ends */
+    uint64_t next;     /* sequence of the next that was sent with the same identity and not taken; 0 */
+    uint64_t sent_ns, taken_ns, done_ns; /* 0: not yet, or not known */
+    uint64_t owner, job;    /* serials of the request that sent it, and that it is where it was taken */
+    uint64_t delivery, key; /* its number there, and its place in messages_taken */
+    uint64_t bytes;
+    int64_t sender_pid; /* 0: not known */
+    int64_t pid;        /* where it was taken, on that connection */
+    int32_t connection_fd;
+    uint32_t connection_generation;
+    uint32_t span; /* of the owner's */
+    const char *name, *peer;
+    struct consumer *consumer;
+    /* The fault that it waited for, for busy_share of the time; NULL: why it waited is not known. */
+    const struct process *waited_at;
+    const char *waited_key; /* interned */
+    double busy_share;
+};
+enum { QUEUE_MESSAGES = 16384 };
+
 /* A command that a server has executed. The record of its sending may come later: the sender writes that down
  * after the write, when the server may already be done. */
 struct executed_command {
@@ -137,9 +160,11 @@ struct connection {
     uint64_t bytes_written, last_write_ns;
     uint64_t response_needs; /* bytes_written at which the response is complete; UINT64_MAX unknown */
     uint8_t responding;
-    uint8_t had_io;    /* a turn on it was read */
-    size_t answering;  /* calls that the turn which is read now brings the answers of */
-    uint8_t pipelined; /* calls of two requests waited on it at a time */
+    uint8_t had_io;             /* a turn on it was read */
+    size_t answering;           /* calls that the turn which is read now brings the answers of */
+    uint8_t pipelined;          /* calls of two requests waited on it at a time */
+    uint8_t takes_messages;     /* its commands ask for them: they are no request's */
+    ARRAY(uint64_t) deliveries; /* messages.c: messages that were taken on it and not dealt with */
     /* http2.c: a session is a connection of its own, which another one carries. */
     struct connection *session, *carrier;
     uint64_t session_key;
@@ -384,8 +409,14 @@ struct analysis {
     struct map attl_of; /* hash of service, kind and name -> index */
     struct map faults;  /* hash of the key -> struct fault * */
     struct map served; /* interned "address:port" on which a traced process answers -> its struct process * */
-    struct map stacks; /* hash of a sample's stack -> struct look_stack * */
-    struct map source_maps; /* interned script -> struct source_map *, 0: it has none */
+    ARRAY(struct consumer *) consumers; /* consumers.c */
+    struct queue_message *messages;     /* QUEUE_MESSAGES of them, by sequence modulo; NULL: none was seen */
+    uint64_t message_count;             /* ever */
+    struct map messages_sent,
+        messages_early;        /* identity -> sequence: sent and not taken; taken, and not yet sent */
+    struct map messages_taken; /* delivery -> sequence */
+    struct map stacks;         /* hash of a sample's stack -> struct look_stack * */
+    struct map source_maps;    /* interned script -> struct source_map *, 0: it has none */
     ARRAY(struct fault *) fault_list;
     struct {
         uint64_t count[16];
@@ -404,6 +435,15 @@ struct analysis {
     size_t machine_count;
     uint64_t machine_read_ns, machine_stolen_ns; /* the last reading; 0: there was none */
 };
+
+/* The message of that sequence; NULL: it is none, or long ago. */
+static inline struct queue_message *queue_message_at(const struct analysis *a, uint64_t sequence)
+{
+    if (!sequence || !a->messages || a->message_count - sequence >= QUEUE_MESSAGES)
+        return NULL;
+    struct queue_message *m = &a->messages[sequence % QUEUE_MESSAGES];
+    return m->sequence == sequence ? m : NULL;
+}
 
 /* process.c. A string that lives as long as the analysis; equal strings have equal addresses. */
 const char *intern(struct analysis *a, const char *string, size_t length);

@@ -110,6 +110,7 @@ enum path_class {
     PATH_STORE,      /* Redis executes its command */
     PATH_PEER,       /* the other end of a connection works, unseen */
     PATH_OTHER,      /* a timer, or something that was not seen */
+    PATH_FREE,       /* until one of a few connections or workers was free */
     PATH_CLASSES
 };
 const char *path_class_name(enum path_class class);
@@ -121,12 +122,14 @@ struct path_step {
     const char *service; /* interned: where, when it is not this request's own */
     uint32_t span;       /* index of the own span that it lies in; VSPAN_NONE */
     uint8_t class;       /* enum path_class */
-    bool explained;      /* a wait for something unseen: by a verdict of its own */
     bool of_child;       /* a step of the request that another service received for it, which has it, too */
     /* What the thread did that it waits for: the loop's, the pool's; timed: the kernel's events tell. */
     bool timed;
     struct activity_times spent;
 };
+
+/* For how long in it somebody worked: a thread without a CPU does not. */
+uint64_t path_work_ns(const struct path_step *step);
 
 enum request_state {
     REQUEST_OPEN,
@@ -190,7 +193,10 @@ struct request {
     struct request *caller;    /* borrowed: the request that sent this one, as far as known */
     struct fault *failure;     /* borrowed: why it was answered with an error; NULL: it was not (failure.c) */
     uint32_t open_calls;       /* calls of its own that have not ended */
-    uint64_t ready_ns;         /* when the first thing that it waits for was done; 0 not yet */
+    uint32_t
+        answered_generation; /* in a turn that read that connection; answered_fd: 1 + its descriptor, 0 */
+    int32_t answered_fd;
+    uint64_t ready_ns; /* when the first thing that it waits for was done; 0 not yet */
 };
 
 enum { REQUEST_SPANS_MAX = 2000 };

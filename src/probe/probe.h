@@ -75,6 +75,14 @@ struct websocket_seen {
     uint32_t messages;
 };
 
+/* A message of a broker that ended in some bytes, or that is dealt with (delivery.c). */
+struct queue_seen {
+    uint64_t identity, number, bytes;
+    uint32_t queue; /* the name of where it goes, 0 none */
+    uint8_t step;   /* enum sonde_queue_step */
+};
+enum { QUEUE_PENDING = 6 };
+
 /* Bytes that pass one descriptor while it is read or written, added up: those of the socket in the lower
  * half, what they were before or after encryption in the upper one. */
 struct probe_bytes {
@@ -110,9 +118,12 @@ struct probe_thread {
         };
     };
     struct probe_http2 http2;
-    uint32_t http2_sending;                 /* frames are collected, to be written at once */
-    struct websocket_seen messages_pending; /* received, waiting for the callback that carries them */
-    uint64_t port_posting, port_target;     /* the MessagePort that is posted to; whose handle that woke */
+    uint32_t http2_sending;                       /* frames are collected, to be written at once */
+    struct websocket_seen messages_pending;       /* received, waiting for the callback that carries them */
+    struct queue_seen queue_taken[QUEUE_PENDING]; /* the same of brokers' messages */
+    uint32_t queue_pending;
+    uint8_t queue_wire;
+    uint64_t port_posting, port_target; /* the MessagePort that is posted to; whose handle that woke */
     uint64_t gc_start_tsc, gc_heap_before;
     uint32_t context_counted; /* among the threads whose script runs */
     struct probe_callback callbacks[PROBE_CALLBACKS];
@@ -463,6 +474,7 @@ struct commands {
     uint8_t wire;    /* enum sonde_wire */
     uint8_t lost;    /* they cannot be followed any more */
     uint8_t state;   /* 0 at first */
+    uint8_t streams; /* RESP: commands of streams are among those that were written now */
 };
 
 struct descriptor {
@@ -476,6 +488,7 @@ struct descriptor {
     uint8_t websocket_server;
     uint8_t websocket_asked; /* HTTP client: the newest request wants the connection to become one */
     uint8_t chunked;         /* HTTP server: the response being written is chunked */
+    uint8_t queue;           /* of a connection to a broker: 1 + its place in delivery.c; 0 none */
     uint64_t http2_session;  /* the newest that was told */
     struct websocket websocket[2];
 } __attribute__((aligned(64)));

@@ -4,7 +4,6 @@
  * RFC 6455, 5.2: byte 0: FIN 1 bit, reserved 3, opcode 4; byte 1: MASK 1 bit, length 7 (126: the next 2 bytes
  * tell it, 127: the next 8, big endian); the mask, 4 bytes, from clients only; the payload. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/context.h"
 #include "probe/node.h"
 
 enum { FIN = 0x80, OPCODE = 0x0f, MASKED = 0x80, LENGTH_2 = 126, LENGTH_8 = 127 };
@@ -93,37 +92,4 @@ void websocket_written(struct probe_thread *self, int fd, struct descriptor *d, 
         RECORD(self, ws_message, 0, now, .first = seen.first, .bytes = seen.bytes,
                .generation = d->generation, .fd = fd, .messages = seen.messages, .context = context,
                .side = d->websocket_server ? 0 : 1, .sent = 1);
-}
-
-/* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what a stream has read goes to JavaScript,
- * of TLS in the clear. */
-HOOK(void, node_stream_read, void *listener, long count, const struct buffer *buffer)
-{
-    struct probe_thread *self = probe_thread();
-    struct descriptor *d = self && count > 0 && self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
-    if (!d || d->protocol != PROTOCOL_WEBSOCKET) {
-        sonde_orig_node_stream_read(listener, count, buffer);
-        return;
-    }
-    struct websocket_seen seen = {0};
-    websocket_bytes(&d->websocket[WEBSOCKET_IN], buffer->base, (uint64_t)count, &seen);
-    self->messages_pending = seen;
-    sonde_orig_node_stream_read(listener, count, buffer);
-    if (!probe_stale(self) && self->messages_pending.messages) { /* no JavaScript was called */
-        websocket_tell(self);
-        context_parsed(self, false);
-    }
-}
-
-void websocket_tell(struct probe_thread *self)
-{
-    struct websocket_seen seen = self->messages_pending;
-    struct descriptor *d = self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
-    self->messages_pending.messages = 0;
-    if (!d)
-        return;
-    bool server = d->websocket_server;
-    RECORD(self, ws_message, 0, ticks(), .first = seen.first, .bytes = seen.bytes,
-           .generation = self->stream_generation, .fd = self->stream_fd, .messages = seen.messages,
-           .context = server ? context_new_shared(self, 0) : 0, .side = server ? 0 : 1, .sent = 0);
 }

@@ -49,7 +49,7 @@ static inline void skip_bytes(struct cursor *c, uint64_t *n)
 #define WIRE_APART __attribute__((noinline))
 
 /* In the order in which they are tried. */
-#define OTHER_WIRES(W) W(postgresql) W(mysql) W(memcached)
+#define OTHER_WIRES(W) W(postgresql) W(mysql) W(memcached) W(amqp) W(nats)
 #define WIRES(W)       W(resp) OTHER_WIRES(W)
 
 /* bool wire_NAME_begins(struct cursor *): whether the first bytes on a connection are of this wire; at the

@@ -32,20 +32,24 @@ static inline bool number_line(const char *p, uint64_t n, uint64_t *at, uint64_t
 }
 
 /* Most writes are whole commands in one buffer: how many p begins with; *ret_bytes is their length. What is
- * left is read byte by byte. */
-static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes)
+ * left is read byte by byte. *streams is set when a name begins like those of streams (XADD); rarely also
+ * otherwise. */
+static inline uint32_t whole_commands(const char *p, uint64_t n, uint64_t *ret_bytes, uint8_t *streams)
 {
     uint32_t count = 0;
     *ret_bytes = 0;
-    for (uint64_t at = 0, items, length; at < n && p[at] == '*'; count++, *ret_bytes = at) {
+    for (uint64_t at = 0, items, length, name; at < n && p[at] == '*'; count++, *ret_bytes = at) {
         at++;
         if (!number_line(p, n, &at, &items) || !items)
             break;
+        name = at;
         for (; items; items--) {
             if (at >= n || p[at++] != '$' || !number_line(p, n, &at, &length) || n - at < length + 2)
                 return count;
             at += length + 2;
         }
+        /* "$4\r\nXADD", "$10\r\nXREADGROUP" */
+        *streams |= ((p[name + 4] == '\n' ? p[name + 5] : p[name + 4]) | 0x20) == 'x';
     }
     return count;
 }
@@ -67,7 +71,7 @@ static inline uint32_t wire_resp_follow(struct probe_thread *self, struct comman
         if (d->state == RESP_START) {
             uint64_t here = c->buffers[c->index].length - c->offset, whole;
             begun += whole_commands(c->buffers[c->index].base + c->offset, here < c->left ? here : c->left,
-                                    &whole);
+                                    &whole, &d->streams);
             c->offset += whole;
             c->left -= whole;
             if (!at_least_one(c))

@@ -5,10 +5,12 @@
 #include "probe/context.h"
 #include "probe/headers.h"
 #include "probe/node.h"
+#include "probe/delivery.h"
 #include "probe/wire.h"
 #include "probe/wire_memcached.h"
 #include "probe/wire_mysql.h"
 #include "probe/wire_postgresql.h"
+#include "probe/wire_queues.h"
 #include "probe/wire_resp.h"
 
 /* ---- HTTP ---- */
@@ -53,8 +55,9 @@ static bool client_request(struct probe_thread *self, int fd, struct descriptor 
 {
     for (unsigned i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
         uint64_t start = METHODS[i].length;
-        if (n <= start || !same(p, n, METHODS[i].word, start) || p[0] != METHODS[i].word[0])
-            continue;
+        if (n <= start || !same(p, n, METHODS[i].word, start) || p[0] != METHODS[i].word[0] ||
+            p[start] == '{')
+            continue; /* or NATS' CONNECT */
         uint64_t end = start;
         while (end < n && end - start < 255 && p[end] != ' ' && p[end] != '?' && p[end] > ' ')
             end++;
@@ -169,6 +172,8 @@ static void recognise(struct probe_thread *self, int fd, struct descriptor *d, c
         return;
     if (d->protocol == PROTOCOL_UNKNOWN)
         d->protocol = begins_commands(d, buffers, count, length) ? PROTOCOL_COMMANDS : PROTOCOL_OTHER;
+    if (d->protocol == PROTOCOL_COMMANDS && d->commands.wire >= SONDE_wire_amqp)
+        queue_begins(self, fd, d);
 }
 
 void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct buffer *buffers,
@@ -194,6 +199,10 @@ void write_seen(struct probe_thread *self, int fd, uint64_t handle, const struct
             first_message = d->commands.number + 1;
         d->commands.number += messages;
         wire = d->commands.wire;
+        if (UNLIKELY(wire >= SONDE_wire_amqp || d->commands.streams)) {
+            d->commands.streams = 0;
+            queue_written(self, fd, d, buffers, count, accepted, now);
+        }
     }
     /* A response goes out on the connection that its request came from: that needs no asking. */
     bool websocket = d->protocol == PROTOCOL_WEBSOCKET && !before_upgrade;

@@ -210,6 +210,8 @@ struct context command_input(struct analysis *a, struct thread *thread, struct c
      * is goes on. */
     if (!candidates && !c->calls_gone)
         return UNDECIDED;
+    if (c->takes_messages)
+        return decided(NULL, KNOWN_NOT, VSPAN_NONE);
     const struct call *first = &c->calls.at[c->first_call];
     if (candidates == 1 && !first->owner && first->known == KNOWN_AMBIGUOUS)
         return claim_call(a, thread, &c->calls.at[c->first_call], io);

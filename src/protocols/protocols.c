@@ -11,6 +11,8 @@ const struct protocol *const PROTOCOLS[] = {
     &protocol_postgresql,
     &protocol_mysql,
     &protocol_memcached,
+    &protocol_amqp,
+    &protocol_nats,
     &protocol_pipe,
     &protocol_exchange,
     NULL,

@@ -21,8 +21,7 @@ static const uint64_t KEPT_NS = 5 * NS_PER_S;
 
 /* ---- the server's side ---- */
 
-/* Handlers of which nothing was seen for long. */
-static void end_old(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns)
+void websocket_end_old(struct analysis *a, struct thread *thread, struct connection *c, uint64_t now_ns)
 {
     while (c->first_waiting < c->waiting.count) {
         struct request *request = request_open(a, c->waiting.at[c->first_waiting]);
@@ -63,7 +62,7 @@ static struct call *find_call(const struct connection *caller, uint64_t first, u
 static void message_received(struct analysis *a, struct thread *thread, struct connection *c,
                              const struct event *e)
 {
-    end_old(a, thread, c, e->time_ns);
+    websocket_end_old(a, thread, c, e->time_ns);
     const char *path = c->upgraded ? c->upgraded : "";
     struct request *request = request_new(a, thread, e->time_ns, METHOD_OTHER, path, strlen(path));
     if (!request)

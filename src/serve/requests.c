@@ -157,7 +157,7 @@ int requests_add(struct requests *requests, const struct request *request, const
                       .status = request->status,
                       .state = request->state};
     array_foreach (&request->path_steps, step)
-        row.works_ns += path_works(step->class) ? step->end_ns - step->start_ns : 0;
+        row.works_ns += path_work_ns(step);
     keep_spans(requests, &row, request, samples);
     uint64_t *place = map_put(&requests->by_name, map_hash(request->name, strlen(request->name)), NULL);
     if (!place || requests->texts.failed)

@@ -29,7 +29,9 @@ const COMMANDS = {
     esbuild: ['dist/bundle.js'],
     tsx: ['--import', 'tsx', 'bundle.ts'],
     got: ['got.mjs'],
+    drizzle: ['drizzle.mjs'],
     hono: ['hono.mjs'],
+    leak: ['--max-semi-space-size=1', '--max-old-space-size=200', 'leak.js'],
 };
 const commandOf = (application, node) => [node, ...(COMMANDS[application] || [`${application}.js`]).map((part) => (/\.m?[jt]s$/.test(part) ? path.join(APPS, part) : part))];
 
@@ -73,8 +75,21 @@ async function putLoad(port, streams, allowed = []) {
 
 /* ---- one run ---- */
 
-// { report, book, port of the store, service }; t: as the system tests have it, for cleaning up.
-export async function runApplication(t, row, node = process.execPath) {
+// The processes below one.
+function descendants(pid) {
+    const children = fs.readdirSync('/proc').filter((name) => {
+        try {
+            return /^\d+$/.test(name) && fs.readFileSync(`/proc/${name}/stat`, 'utf8').replace(/.*\) /s, '').split(' ')[1] === String(pid);
+        } catch {
+            return false; // it has ended
+        }
+    });
+    return children.flatMap((child) => [child, ...descendants(child)]);
+}
+
+// { report, book, port of the store, service }; t: as the system tests have it, for cleaning up. attach: sonde comes to the
+// programs when they run.
+export async function runApplication(t, row, { node = process.execPath, attach = false } = {}) {
     build(row.application);
     const folder = temporary(t), out = path.join(folder, 'trace'), truth = path.join(folder, 'truth.json');
     fs.mkdirSync(path.join(folder, 'store'));
@@ -83,11 +98,20 @@ export async function runApplication(t, row, node = process.execPath) {
     const environment = { TROUBLE: row.trouble, TRUTH: truth, TRUTH_MODULE: path.join(APPS, 'truth.js'), DB_PORT: String(store.port || 0), DB_USER: store.user || '', DB_PID: String(store.pid || 0), CLOSED_PORT: String(await freePort()) };
     // A store that is traced as well is started by a shell beside the application.
     const command = store.command ? ['sh', '-c', `"$@" >/dev/null 2>&1 & until redis-cli -p ${store.port} ping >/dev/null 2>&1; do :; done; ${program.map((part) => `'${part}'`).join(' ')}; kill $!; wait`, 'sh', ...store.command] : program;
-    const running = start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
-    const [, port, pid] = await running.until(/listening (\d+) (\d+)/, { stream: 'stdout' });
+    let running = attach ? start(t, command[0], command.slice(1), { env: environment, cwd: HERE }) : start(t, SONDE, ['run', '--json', '-o', out, '--', ...command], { env: environment, cwd: HERE });
+    const started = running, [, port, pid] = await running.until(/listening (\d+) (\d+)/, { stream: 'stdout' });
+    if (attach) {
+        running = start(t, SONDE, ['attach', '--json', '-o', out, ...[String(started.pid), ...descendants(started.pid)].filter((one) => /node|redis-server/.test(fs.readlinkSync(`/proc/${one}/exe`)))]);
+        await running.until(/attached to \d+ process/);
+    }
     await putLoad(Number(port), row.load, row.answers);
-    kill(Number(pid), 'SIGTERM');
+    if (attach) kill(running.pid, 'SIGINT');
+    else kill(Number(pid), 'SIGTERM');
     const { stdout, stderr } = await running.ended;
+    if (attach) {
+        kill(Number(pid), 'SIGTERM');
+        await started.ended;
+    }
     if (process.env.KEEP) fs.cpSync(out, path.join(process.env.KEEP, `${row.application}-${row.trouble}`), { recursive: true });
     const report = JSON.parse(stdout.slice(stdout.indexOf('\n{') + 1));
     return { report, book: fs.existsSync(truth) ? JSON.parse(fs.readFileSync(truth, 'utf8')) : {}, store, stderr };

@@ -30,6 +30,8 @@ async function ended(t, command, args, options) {
     if (result.status !== 0) throw new Error(`${command}: ${result.describe()}`);
 }
 
+const listens = (port) => new Promise((resolve) => net.connect(port, '127.0.0.1').on('connect', function () { this.destroy(); resolve(true); }).on('error', () => resolve(false)));
+
 const STORES = {
     async postgres(t, folder) {
         const bin = postgresFolder(), port = await freePort(), options = identity(folder), data = path.join(folder, 'data');
@@ -53,7 +55,27 @@ const STORES = {
     async memcached(t) {
         const port = await freePort();
         const server = start(t, 'memcached', ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '16', '-v', ...(isRoot ? ['-u', 'nobody'] : [])]);
-        await eventually('memcached listens', () => new Promise((resolve) => net.connect(port, '127.0.0.1').on('connect', function () { this.destroy(); resolve(true); }).on('error', () => resolve(false))));
+        await eventually('memcached listens', () => listens(port));
+        return { port, pid: server.pid };
+    },
+    // Erlang's port mapper is started first and ended with it: RabbitMQ would leave one behind.
+    async rabbitmq(t, folder) {
+        const [port, mapper, distribution] = [await freePort(), await freePort(), await freePort()], home = path.join(folder, 'home');
+        fs.mkdirSync(home);
+        const env = { HOME: home, ERL_EPMD_PORT: String(mapper), ERL_EPMD_ADDRESS: '127.0.0.1' };
+        start(t, 'epmd', ['-address', '127.0.0.1', '-port', String(mapper)], { env });
+        await eventually('epmd listens', () => listens(mapper));
+        for (const name of ['plugins', 'rabbitmq.conf']) fs.writeFileSync(path.join(folder, name), name === 'plugins' ? '[].' : `listeners.tcp.default = 127.0.0.1:${port}\n`);
+        const server = start(t, '/usr/lib/rabbitmq/bin/rabbitmq-server', [], { cwd: folder, env: { ...env, RABBITMQ_NODENAME: `shop${port}@localhost`, RABBITMQ_CONFIG_FILE: path.join(folder, 'rabbitmq.conf'), RABBITMQ_CONF_ENV_FILE: '/dev/null',
+            RABBITMQ_DIST_PORT: String(distribution), RABBITMQ_MNESIA_BASE: folder, RABBITMQ_LOG_BASE: folder, RABBITMQ_LOGS: '-', RABBITMQ_ENABLED_PLUGINS_FILE: path.join(folder, 'plugins'), RABBITMQ_PID_FILE: path.join(folder, 'pid'),
+            RABBITMQ_GENERATED_CONFIG_DIR: path.join(folder, 'config'), RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none' } });
+        await eventually('RabbitMQ listens', () => listens(port), 180_000);
+        return { port, pid: server.pid };
+    },
+    async nats(t) {
+        const port = await freePort();
+        const server = start(t, 'nats-server', ['-a', '127.0.0.1', '-p', String(port)]);
+        await eventually('NATS listens', () => listens(port));
         return { port, pid: server.pid };
     },
     async upstream(t) {
@@ -63,7 +85,7 @@ const STORES = {
     },
 };
 
-const PROGRAMS = { postgres: () => postgresFolder(), mariadb: () => fs.existsSync('/usr/sbin/mariadbd'), redis: () => fs.existsSync('/usr/bin/redis-server'), memcached: () => fs.existsSync('/usr/bin/memcached'), upstream: () => true };
+const PROGRAMS = { postgres: () => postgresFolder(), mariadb: () => fs.existsSync('/usr/sbin/mariadbd'), redis: () => fs.existsSync('/usr/bin/redis-server'), memcached: () => fs.existsSync('/usr/bin/memcached'), rabbitmq: () => fs.existsSync('/usr/lib/rabbitmq/bin/rabbitmq-server'), nats: () => fs.existsSync('/usr/sbin/nats-server') || fs.existsSync('/usr/bin/nats-server'), upstream: () => true };
 
 // Why a store cannot be had; null when it can.
 export const missingStore = (name) => (!name || PROGRAMS[name]() ? null : `${name} is not installed (make deps)`);

@@ -1,7 +1,7 @@
 // The applications and what is planted in them: one row per application and trouble. `node run.mjs` runs them, and
 // tests/system/applications.test.mjs the quickest.
 //   program   below apps/; built (build.mjs) where it is TypeScript
-//   store     what it asks: postgres, mariadb, redis, upstream
+//   store     what it asks: postgres, mariadb, redis, memcached, rabbitmq, nats, upstream
 //   load      requests at once: path (or event, of socket.io), clients that ask one after the other, how often each, pause between,
 //             patience: milliseconds after which they close the connection
 //   expected  findings: kind; at: "file name", between the comments `planted name` and `end name`; called; text: of the finding;
@@ -151,11 +151,34 @@ export const ROWS = [
         expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'slowq', (book) => book.slowq.ns + book.fastq.ns - book.slowq.count * 300e6] }], also: ['slow-peer'] },
     { application: 'knex', store: 'postgres', trouble: 'slow', load: [{ path: '/slowq', clients: 2, count: 8, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }],
         expected: [{ kind: 'slow-peer', peer: true, victims: ['/slowq'], amount: ['waited_ns', 'slowq', 'ns'] }] },
+    healthy('drizzle', [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }, { path: '/goods', clients: 1, count: 20, pause: 10 }], { store: 'postgres' }),
+    { application: 'drizzle', store: 'postgres', trouble: 'starved', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
+        expected: [{ kind: 'connection-pool-starved', lanes: 2, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'slowq', (book) => book.slowq.ns + book.fastq.ns - book.slowq.count * 300e6] }], also: ['slow-peer'] },
+    { application: 'drizzle', store: 'postgres', trouble: 'rows', load: [{ path: '/goods', clients: 1, count: 6, pause: 30 }, { path: '/fastq', clients: 1, count: 60, pause: 10 }],
+        expected: [{ kind: 'event-loop-blocked', text: /drizzle-orm|pg-protocol|node_modules\/pg\// , victims: ['/fastq'] }], also: ['gc-pressure', 'slow-peer', 'event-loop-blocked'] },
+    healthy('leak', [QUICK, { path: '/leak', clients: 2, count: 60, pause: 10 }, { path: '/cpu', clients: 1, count: 20, pause: 20 }]),
+    { application: 'leak', trouble: 'leak', load: [{ path: '/leak', clients: 2, count: 300, pause: 10 }],
+        expected: [{ kind: 'memory-leak-suspected' }], also: ['gc-pressure', 'event-loop-blocked'] },
+    { application: 'leak', trouble: 'cpu', load: [QUICK, { path: '/cpu', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'leak.js cpu', victims: ['/cpu', '/quick'], amount: ['cpu_ns', 'cpu', 'cpu_ns'] }] },
     healthy('mariadb', [{ path: '/slowq', clients: 2, count: 20, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }], { store: 'mariadb' }),
     { application: 'mariadb', store: 'mariadb', trouble: 'starved', load: [{ path: '/slowq', clients: 6, count: 4, pause: 0 }, { path: '/fastq', clients: 6, count: 4, pause: 0 }],
         expected: [{ kind: 'connection-pool-starved', lanes: 3, peer: true, victims: ['/slowq', '/fastq'], amount: ['waited_ns', 'wait', 'ns'] }], also: ['slow-peer'] },
     { application: 'mariadb', store: 'mariadb', trouble: 'slow', load: [{ path: '/slowq', clients: 2, count: 8, pause: 10 }, { path: '/fastq', clients: 2, count: 20, pause: 10 }],
         expected: [{ kind: 'slow-peer', peer: true, victims: ['/slowq'], amount: ['waited_ns', 'slowq', 'ns'] }] },
+
+    ...[['amqplib', 'rabbitmq'], ['redis-streams', 'redis']].flatMap(([application, store]) => [
+        healthy(application, [QUICK, { path: '/order', clients: 2, count: 20, pause: 10 }], { store }),
+        { application, store, trouble: 'queue', load: [QUICK, { path: '/order', clients: 6, count: 4, pause: 0 }],
+            expected: [{ kind: 'consumers-busy', peer: true, victims: ['/order'], evidence: { consumers_count: 1 }, amount: ['waited_ns', 'order', (book) => book.order.ns - book.job.ns] }], also: ['slow-peer'] },
+        { application, store, trouble: 'work', load: [QUICK, { path: '/order', clients: 1, count: 8, pause: 30 }],
+            expected: [{ kind: 'event-loop-blocked', at: `${application}.js work`, victims: ['/order'], amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
+    ]),
+    healthy('nats', [QUICK, { path: '/price', clients: 2, count: 20, pause: 10 }], { store: 'nats' }),
+    { application: 'nats', store: 'nats', trouble: 'slow', load: [QUICK, { path: '/price', clients: 2, count: 8, pause: 10 }],
+        expected: [{ kind: 'slow-peer', text: /prices\.list/, victims: ['/price'], amount: ['waited_ns', 'job', 'ns'] }] },
+    { application: 'nats', store: 'nats', trouble: 'work', load: [QUICK, { path: '/price', clients: 1, count: 8, pause: 30 }],
+        expected: [{ kind: 'event-loop-blocked', at: 'nats.js work', victims: ['/price'], amount: ['cpu_ns', 'work', 'cpu_ns'] }] },
 
     // Over HTTP every gRPC call is answered with 200: how it ended is its own status.
     healthy('grpc', [{ path: '/item', clients: 2, count: 20, pause: 10 }, { path: '/items', clients: 2, count: 20, pause: 10 }]),

@@ -10,6 +10,7 @@
 #include "probe/wire_memcached.h"
 #include "probe/wire_mysql.h"
 #include "probe/wire_postgresql.h"
+#include "probe/wire_queues.h"
 #include "probe/wire_resp.h"
 
 /* Where the probe records; nothing is recorded here. */

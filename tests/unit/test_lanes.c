@@ -28,7 +28,7 @@ static void database_answers(struct feed *feed, int32_t fd, uint32_t next, uint6
 
 /* Rounds of two requests: the first holds the connection for 200 ms, from 20 ms before the second begins;
  * that one asks once it is free, or, when it is not told to wait, as late for a reason of its own. */
-static const struct report *rounds(struct feed *feed, bool held)
+static const struct report *rounds_in(struct feed *feed, bool held, uint32_t asks_in)
 {
     start(feed);
     for (uint64_t i = 1; i < 6; i++) {
@@ -39,7 +39,7 @@ static const struct report *rounds(struct feed *feed, bool held)
         begin_in(feed, SECOND, CONTEXT_SECOND + (uint32_t)i * 10, "/quick", at + MS(20));
         end_turn(feed, API, SECOND, at + MS(20) - US(50), at + MS(20) + US(100));
         uint64_t free_ns = at + (held ? MS(200) : MS(40));
-        database_answers(feed, FIRST, held ? CONTEXT_SECOND + (uint32_t)i * 10 : 0, free_ns);
+        database_answers(feed, FIRST, held ? asks_in + (uint32_t)i * 10 : 0, free_ns);
         if (!held) {
             ask(feed, CONTEXT_SECOND + (uint32_t)i * 10, at + MS(200));
             FEED(feed, node_callback, API, API, at + MS(200) + US(10), US(90), .async_id = 8);
@@ -47,6 +47,11 @@ static const struct report *rounds(struct feed *feed, bool held)
         database_answers(feed, SECOND, 0, at + MS(203));
     }
     return feed_finish(feed);
+}
+
+static const struct report *rounds(struct feed *feed, bool held)
+{
+    return rounds_in(feed, held, CONTEXT_SECOND);
 }
 
 static const struct finding *find(const struct report *report, enum finding_kind kind)
@@ -68,6 +73,26 @@ static void waits_for_a_connection_that_is_held(void **state)
     assert_int_equal(finding_get_evidence(f, "waits_count")->count, 5);
     assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(179), 5 * MS(181));
     assert_string_equal(finding_get_evidence(f, "held_by")->text, "GET /slow");
+    array_foreach (&f->affected, victim)
+        assert_string_equal(victim->route, "/quick");
+    assert_null(find(&feed.report, FINDING_unexplained_wait));
+    const struct request *request = feed_kept(&feed, "/quick");
+    assert_non_null(request);
+    assert_int_equal(path_dominant(request)->class, PATH_FREE);
+    assert_string_equal(path_dominant(request)->name, "127.0.0.1:3306");
+    feed_done(&feed);
+}
+
+/* The pool sends what the second asks in the first one's context. */
+static void handed_on_in_the_wrong_context(void **state)
+{
+    struct feed feed;
+    const struct finding *f = find(rounds_in(&feed, true, CONTEXT_FIRST), FINDING_connection_pool_starved);
+    assert_non_null(f);
+    assert_int_equal(f->severity, SEVERITY_WARNING);
+    assert_string_equal(finding_get_evidence(f, "peer")->text, "127.0.0.1:3306");
+    assert_int_equal(finding_get_evidence(f, "lanes_count")->count, 1);
+    assert_in_range(finding_get_evidence(f, "waited_ns")->count, 5 * MS(179), 5 * MS(181));
     array_foreach (&f->affected, victim)
         assert_string_equal(victim->route, "/quick");
     assert_null(find(&feed.report, FINDING_unexplained_wait));
@@ -93,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_a_connection_that_is_held),
+        cmocka_unit_test(handed_on_in_the_wrong_context),
         cmocka_unit_test(waits_beside_a_free_connection_are_not_explained_by_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

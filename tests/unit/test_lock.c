@@ -146,6 +146,28 @@ static void a_process_that_ends_is_not_stuck(void **state)
     }
 }
 
+/* It was open for 1.24 s when the process ended, and had no CPU for most of that. */
+static void what_had_no_processor_is_not_stuck(void **state)
+{
+    for (int lacks = 0; lacks < 2; lacks++) {
+        struct feed feed;
+        begin(&feed, MS(1000));
+        if (lacks)
+            off(&feed, API, MS(1010), MS(1900), SONDE_off_reason_preempted, 0);
+        else
+            off(&feed, API, MS(1899), MS(1900), SONDE_off_reason_preempted, 0);
+        FEED(&feed, open_span, 1, 1, MS(2240), 0, .since_ns = MS(1000), .pid = API, .tid = API,
+             .event = SONDE_EVENT_node_callback, .final = 1);
+        FEED(&feed, process_exit, 1, 1, MS(2241), 0, .pid = API, .status = 9);
+        feed_finish(&feed);
+        const struct finding *f = feed_finding(&feed, FINDING_event_loop_blocked);
+        assert_int_equal(f != NULL, !lacks);
+        if (f)
+            assert_int_equal(f->severity, SEVERITY_CRITICAL);
+        feed_done(&feed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +178,7 @@ int main(void)
         cmocka_unit_test(an_unknown_holder_may_have_had_none),
         cmocka_unit_test(who_asks_to_wait_waits),
         cmocka_unit_test(a_process_that_ends_is_not_stuck),
+        cmocka_unit_test(what_had_no_processor_is_not_stuck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "protocols/exchange.h"
 #include "protocols/ipc.h"
+#include "protocols/messages.h"
 #include "protocols/websocket.h"
 #include "targets/node/node.h"
 
@@ -104,7 +105,8 @@ static const struct item *request_begun_in(const struct turn *t, const struct it
     {
         const struct item *child = item_at(t, i);
         if ((child->event == SONDE_EVENT_http_request && child->small == 0) ||
-            (child->event == SONDE_EVENT_ws_message && child->small == MESSAGE_ASKS))
+            (child->event == SONDE_EVENT_ws_message && child->small == MESSAGE_ASKS) ||
+            (child->event == SONDE_EVENT_queue_message && child->small == SONDE_queue_step_taken))
             return child;
     }
     return NULL;
@@ -414,6 +416,10 @@ static void read_calls(struct turn *t, const struct item *item, const struct con
 static void read_response(struct turn *t, uint64_t serial, const struct context *c)
 {
     struct request *request = request_open(t->a, serial);
+    if (request && t->io) {
+        request->answered_fd = t->io->fd + 1;
+        request->answered_generation = t->io->generation;
+    }
     if (!request || c->owner || !c->in_callback)
         return;
     if (c->late_write && t->io && connection_is_pipe(t->io))
@@ -582,6 +588,17 @@ static void read_ipc_write(struct turn *t, const struct item *item, const struct
     t->write_wrap = 0;
 }
 
+/* A client writes the messages of several callbacks at once: of which request one is, is then known only
+ * where there is no other. */
+static void read_message(struct turn *t, const struct item *item, const struct context *c)
+{
+    struct context whose = turn_told(t, item, c);
+    if (item->context == SONDE_CONTEXT_LOST && t->thread->open.count == 1)
+        whose = decided(t->thread->open.at[0], KNOWN_INFERRED, VSPAN_NONE);
+    uint32_t parent = whose.owner && whose.parent < whose.owner->spans.count ? whose.parent : 0;
+    queue_sent_for(t->a, item->id, whose.owner, (enum known)whose.known, parent);
+}
+
 /* The requests but one whose responses are written in this part of the turn, in their order. */
 static size_t answered_all(const struct turn *t, const struct item *item, const struct request *except,
                            struct request **list, size_t count, uint64_t *last_ns)
@@ -666,6 +683,10 @@ void read_item(struct turn *t, uint32_t index, struct context *c)
             websocket_answered(t->a, t->thread, turn_told(t, item, c).owner, item->start_ns);
         else if (item->small == MESSAGE_BACK)
             *c = decided(request_open(t->a, item->id), (enum known)item->fd, item->count), c->once = 1;
+        break;
+    case SONDE_EVENT_queue_message:
+        if (item->small == SONDE_queue_step_sent)
+            read_message(t, item, c);
         break;
     case SONDE_EVENT_http_response:
     case SONDE_EVENT_http_end:

@@ -1,0 +1,662 @@
+/* Messages that go through a broker (RabbitMQ and others that speak AMQP 0-9-1; NATS; streams of Redis), seen
+ * where a program sends and takes them. A message is known by a hash of what it says and where it goes, which
+ * is the same at both ends whether or not the broker is traced; the hash has a key that is new for each
+ * process of sonde and is never recorded, so that nothing can be concluded from it about what was said.
+ *
+ *     sent      published: AMQP basic.publish, NATS PUB and HPUB, XADD
+ *     taken     delivered: basic.deliver and basic.get-ok, MSG and HMSG, what XREADGROUP and XREAD answer
+ *     settled   dealt with: basic.ack, nack, reject (number: channel and delivery tag); a PUB to the subject
+ *               that the taken message named for its answer (number: a hash of that); XACK (of the entry's
+ * id)
+ *
+ * Answers to questions (queues that RabbitMQ has named, NATS' inboxes) are no messages of their own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/delivery.h"
+
+#include "probe/context.h"
+#include "probe/node.h"
+
+enum { CONNECTIONS = 32, HASHED_MAX = 4096, WAYS = 2 };
+enum { WAY_IN, WAY_OUT };
+
+static struct queue_connection {
+    uint32_t taken;
+    int32_t fd;
+    uint32_t generation;
+    struct queue_way way[WAYS];
+} connections[CONNECTIONS];
+
+/* ---- hashes ---- */
+
+static uint64_t hash_begin(void)
+{
+    return 0xCBF29CE484222325ull ^ probe_shared->message_key;
+}
+
+static uint64_t hash_bytes(uint64_t h, const char *p, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        h = (h ^ (uint8_t)p[i]) * 0x100000001B3ull;
+    return (h ^ 0xff) * 0x100000001B3ull; /* "ab" and "c" are not "a" and "bc" */
+}
+
+/* Never 0. */
+static uint64_t hash_end(uint64_t h)
+{
+    h = (h ^ probe_shared->message_key) * 0x9E3779B97F4A7C15ull;
+    h ^= h >> 32;
+    return h ? h : 1;
+}
+
+/* A message's text, as it comes: the first HASHED_MAX bytes of it count. */
+static void hash_body(struct queue_way *w, const char *p, uint64_t n)
+{
+    n = n < HASHED_MAX - w->hashed ? n : HASHED_MAX - w->hashed;
+    for (uint64_t i = 0; i < n; i++)
+        w->hash = (w->hash ^ (uint8_t)p[i]) * 0x100000001B3ull;
+    w->hashed += (uint32_t)n;
+}
+
+static void add(struct queue_seen_list *seen, uint8_t step, uint64_t identity, uint64_t number,
+                uint64_t bytes, uint32_t queue)
+{
+    if (seen->count < QUEUE_SEEN_MAX)
+        seen->at[seen->count++] = (struct queue_seen){
+            .identity = identity, .number = number, .bytes = bytes, .queue = queue, .step = step};
+}
+
+static void ended(struct queue_way *w, bool out, struct queue_seen_list *seen)
+{
+    if (w->open)
+        add(seen, out ? SONDE_queue_step_sent : SONDE_queue_step_taken, hash_end(w->hash), w->number,
+            w->bytes, w->queue);
+    w->open = 0;
+}
+
+static bool begins_with(const char *p, uint64_t n, const char *word, uint64_t length)
+{
+    if (n < length)
+        return false;
+    for (uint64_t i = 0; i < length; i++)
+        if (p[i] != word[i])
+            return false;
+    return true;
+}
+#define BEGINS_WITH(p, n, word) begins_with(p, n, word, sizeof(word) - 1)
+
+/* ---- AMQP 0-9-1 ----
+ *
+ * The client begins with "AMQP" 0 0 9 1. Then frames, all numbers big endian (its specification, 2.3.5):
+ *
+ *     type u8 (1 method, 2 content header, 3 body, 8 heartbeat), channel u16, size u32, payload, 0xCE
+ *     method: class u16, method u16, arguments; content header: class u16, weight u16, body size u64, flags
+ *     and properties, which brokers hand on as they are */
+
+enum { AMQP_START, AMQP_FRAME, AMQP_PREFACE, AMQP_METHOD, AMQP_CONTENT, AMQP_BODY, AMQP_SKIP, AMQP_END };
+enum { PREFACE_BYTES = 8, FRAME_HEAD = 7, CONTENT_HEAD = 12, FRAME_END = 0xce, FRAME_MAX = 1 << 28 };
+enum { FRAME_METHOD = 1, FRAME_CONTENT, FRAME_BODY, FRAME_HEARTBEAT = 8 };
+enum {
+    BASIC_PUBLISH = 60 << 16 | 40,
+    BASIC_DELIVER = 60 << 16 | 60,
+    BASIC_GET_OK = 60 << 16 | 71,
+    BASIC_ACK = 60 << 16 | 80,
+    BASIC_REJECT = 60 << 16 | 90,
+    BASIC_NACK = 60 << 16 | 120
+};
+
+static uint64_t number_at(const char *p, uint64_t bytes)
+{
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < bytes; i++)
+        number = number << 8 | (uint8_t)p[i];
+    return number;
+}
+
+/* Where a text with its length in front ends, in n bytes; 0: it does not. */
+static uint64_t short_text(const char *p, uint64_t n, uint64_t at)
+{
+    return at < n && at + 1 + (uint8_t)p[at] <= n ? at + 1 + (uint8_t)p[at] : 0;
+}
+
+/* "exchange/key", "key" for the exchange without a name. */
+static uint32_t queue_name(struct probe_thread *self, const char *exchange, const char *key)
+{
+    char text[63];
+    uint32_t n = 0;
+    uint8_t e = (uint8_t)exchange[0], k = (uint8_t)key[0];
+    if (e + 1u + k > sizeof(text))
+        return 0;
+    copy_bytes(text, exchange + 1, e);
+    n = e;
+    if (e && k)
+        text[n++] = '/';
+    copy_bytes(text + n, key + 1, k);
+    return name_of_text(self, text, n + k);
+}
+
+/* A message to an exchange (at p + at), with a routing key. */
+static void amqp_message(struct probe_thread *self, struct queue_way *w, const char *p, uint64_t n,
+                         uint64_t at)
+{
+    uint64_t key = short_text(p, n, at), end = key ? short_text(p, n, key) : 0;
+    if (!end)
+        return;
+    uint64_t length = (uint8_t)p[key];
+    if (BEGINS_WITH(p + key + 1, length, "amq.gen-") ||
+        BEGINS_WITH(p + key + 1, length, "amq.rabbitmq.reply-to"))
+        return; /* an answer */
+    w->hash = hash_bytes(hash_bytes(hash_begin(), p + at, key - at), p + key, end - key);
+    w->hashed = 0;
+    w->open = 1;
+    w->open_channel = w->channel;
+    w->queue = queue_name(self, p + at, p + key);
+}
+
+static void amqp_settled(struct queue_way *w, const char *p, uint64_t n, bool multiple,
+                         struct queue_seen_list *seen)
+{
+    if (n < 12)
+        return;
+    bool all = multiple && n > 12 && p[12] & 1;
+    add(seen, all ? SONDE_queue_step_settled_all : SONDE_queue_step_settled, 0,
+        (uint64_t)w->channel << 48 ^ number_at(p + 4, 8), 0, 0);
+}
+
+static void amqp_method(struct probe_thread *self, struct queue_way *w, bool out,
+                        struct queue_seen_list *seen)
+{
+    const char *p = w->line;
+    uint64_t n = w->have, at;
+    if (n < 4)
+        return;
+    switch (number_at(p, 4)) {
+    case BASIC_PUBLISH:
+        w->number = 0;
+        if (out)
+            amqp_message(self, w, p, n, 6);
+        break;
+    case BASIC_DELIVER:
+        at = short_text(p, n, 4);
+        if (out || !at || at + 9 > n)
+            break;
+        w->number = (uint64_t)w->channel << 48 ^ number_at(p + at, 8);
+        amqp_message(self, w, p, n, at + 9);
+        break;
+    case BASIC_GET_OK:
+        if (out || n < 13)
+            break;
+        w->number = (uint64_t)w->channel << 48 ^ number_at(p + 4, 8);
+        amqp_message(self, w, p, n, 13);
+        break;
+    case BASIC_ACK:
+    case BASIC_NACK:
+        if (out)
+            amqp_settled(w, p, n, true, seen);
+        break;
+    case BASIC_REJECT:
+        if (out)
+            amqp_settled(w, p, n, false, seen);
+        break;
+    }
+}
+
+/* A frame's head is in line. */
+static void amqp_frame(struct queue_way *w)
+{
+    uint8_t type = (uint8_t)w->line[0];
+    w->channel = (uint16_t)number_at(w->line + 1, 2);
+    w->left = number_at(w->line + 3, 4);
+    w->have = 0;
+    bool own = w->open && w->channel == w->open_channel;
+    if (w->left > FRAME_MAX ||
+        (type != FRAME_METHOD && type != FRAME_CONTENT && type != FRAME_BODY && type != FRAME_HEARTBEAT)) {
+        w->lost = 1;
+        return;
+    }
+    w->state = type == FRAME_METHOD                                      ? AMQP_METHOD
+               : type == FRAME_CONTENT && own && w->left >= CONTENT_HEAD ? AMQP_CONTENT
+               : type == FRAME_BODY && own                               ? AMQP_BODY
+                                                                         : AMQP_SKIP;
+    if (type == FRAME_METHOD && own)
+        w->open = 0; /* its content does not come */
+}
+
+/* Bytes of a frame's payload; the content header's fixed part is collected in line. */
+static void amqp_payload(struct queue_way *w, const char *p, uint64_t n)
+{
+    if (w->state == AMQP_METHOD) {
+        uint64_t room = QUEUE_LINE - w->have, kept = n < room ? n : room;
+        copy_bytes(w->line + w->have, p, kept);
+        w->have += (uint32_t)kept;
+    } else if (w->state == AMQP_BODY) {
+        hash_body(w, p, n);
+        w->body -= n < w->body ? n : w->body;
+    } else if (w->state == AMQP_CONTENT) {
+        for (uint64_t i = 0; i < n && w->have < CONTENT_HEAD; i++)
+            w->line[w->have++] = p[i];
+        if (w->have == CONTENT_HEAD) {
+            w->body = number_at(w->line + 4, 8);
+            w->bytes = w->body < UINT32_MAX ? (uint32_t)w->body : UINT32_MAX;
+        }
+        hash_body(w, p, n);
+    }
+}
+
+/* The end of a frame. */
+static void amqp_frame_ended(struct probe_thread *self, struct queue_way *w, bool out,
+                             struct queue_seen_list *seen)
+{
+    if (w->state == AMQP_METHOD)
+        amqp_method(self, w, out, seen);
+    else if ((w->state == AMQP_CONTENT || w->state == AMQP_BODY) && !w->body)
+        ended(w, out, seen);
+    w->state = AMQP_END;
+}
+
+void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen)
+{
+    for (uint64_t i = 0; i < n && !w->lost;) {
+        switch (w->state) {
+        case AMQP_START:
+            w->state = out ? AMQP_PREFACE : AMQP_FRAME;
+            w->left = PREFACE_BYTES;
+            w->have = 0;
+            break;
+        case AMQP_PREFACE:
+            i++;
+            if (!--w->left)
+                w->state = AMQP_FRAME;
+            break;
+        case AMQP_FRAME:
+            w->line[w->have++] = p[i++];
+            if (w->have == FRAME_HEAD)
+                amqp_frame(w);
+            if (w->state > AMQP_PREFACE && !w->left)
+                amqp_frame_ended(self, w, out, seen);
+            break;
+        case AMQP_END:
+            w->lost = (uint8_t)p[i++] != FRAME_END;
+            w->have = 0;
+            w->state = AMQP_FRAME;
+            break;
+        default: {
+            uint64_t here = n - i < w->left ? n - i : w->left;
+            amqp_payload(w, p + i, here);
+            w->left -= here;
+            i += here;
+            if (!w->left)
+                amqp_frame_ended(self, w, out, seen);
+        }
+        }
+    }
+}
+
+/* ---- NATS ----
+ *
+ * Lines that end with \r\n (its documentation, "Client Protocol"); bodies follow with \r\n behind them:
+ *
+ *     PUB subject [answer to] bytes        HPUB subject [answer to] header bytes, all bytes
+ *     MSG subject sid [answer to] bytes    HMSG subject sid [answer to] header bytes, all bytes */
+
+enum { NATS_LINE, NATS_BODY, NATS_BODY_END };
+enum { NATS_PARTS = 6, NATS_BODY_MAX = 1 << 28 };
+
+struct part {
+    const char *at;
+    uint64_t length;
+};
+
+static unsigned parts_of(const char *p, uint64_t n, struct part *ret_parts)
+{
+    unsigned count = 0;
+    for (uint64_t i = 0; i < n && count < NATS_PARTS;) {
+        while (i < n && (p[i] == ' ' || p[i] == '\t'))
+            i++;
+        uint64_t start = i;
+        while (i < n && p[i] != ' ' && p[i] != '\t')
+            i++;
+        if (i > start)
+            ret_parts[count++] = (struct part){p + start, i - start};
+    }
+    return count;
+}
+
+static bool decimal(const struct part *part, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < part->length; i++) {
+        if (part->at[i] < '0' || part->at[i] > '9' || i == 10)
+            return false;
+        number = number * 10 + (uint64_t)(part->at[i] - '0');
+    }
+    *ret_number = number;
+    return part->length > 0;
+}
+
+static bool is_word(const struct part *part, const char *word, uint64_t length)
+{
+    for (uint64_t i = 0; i < length; i++)
+        if (part->length != length || (part->at[i] & ~0x20) != word[i])
+            return false;
+    return true;
+}
+#define IS_WORD(part, word) is_word(part, word, sizeof(word) - 1)
+
+/* A line that announces a message; false: it is none that can be followed. */
+static bool nats_message(struct probe_thread *self, struct queue_way *w, bool out, const struct part *parts,
+                         unsigned count, unsigned lengths, struct queue_seen_list *seen)
+{
+    unsigned fixed = (out ? 2 : 3) + lengths; /* with the word; one more: where the answer is wanted */
+    if (count != fixed && count != fixed + 1)
+        return false;
+    uint64_t bytes;
+    if (!decimal(&parts[count - 1], &bytes) || bytes > NATS_BODY_MAX)
+        return false;
+    const struct part *subject = &parts[1], *answer = count > fixed ? &parts[out ? 2 : 3] : NULL;
+    w->left = bytes;
+    w->bytes = (uint32_t)bytes;
+    w->state = bytes ? NATS_BODY : NATS_BODY_END;
+    w->hashed = 0;
+    w->open = 0;
+    bool inbox = BEGINS_WITH(subject->at, subject->length, "_INBOX."),
+         system = subject->length && subject->at[0] == '$';
+    uint64_t name = hash_end(hash_bytes(hash_begin(), subject->at, subject->length));
+    if (out && (inbox || BEGINS_WITH(subject->at, subject->length, "$JS.ACK.")))
+        add(seen, SONDE_queue_step_settled, 0, name, bytes, 0);
+    if (inbox || system)
+        return true;
+    w->open = 1;
+    w->hash = name;
+    w->number = answer ? hash_end(hash_bytes(hash_begin(), answer->at, answer->length)) : 0;
+    w->queue = name_of_text(self, subject->at, (uint32_t)subject->length);
+    return true;
+}
+
+static void nats_line(struct probe_thread *self, struct queue_way *w, bool out, struct queue_seen_list *seen)
+{
+    struct part parts[NATS_PARTS];
+    unsigned count = parts_of(w->line, w->have, parts);
+    if (!count)
+        return;
+    bool plain = IS_WORD(&parts[0], "PUB") || IS_WORD(&parts[0], "MSG"),
+         headers = IS_WORD(&parts[0], "HPUB") || IS_WORD(&parts[0], "HMSG");
+    if ((plain || headers) &&
+        (w->have >= QUEUE_LINE || !nats_message(self, w, out, parts, count, plain ? 1 : 2, seen)))
+        w->lost = 1;
+}
+
+void queue_bytes_nats(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen)
+{
+    for (uint64_t i = 0; i < n && !w->lost;) {
+        if (w->state == NATS_BODY) {
+            uint64_t here = n - i < w->left ? n - i : w->left;
+            if (w->open)
+                hash_body(w, p + i, here);
+            w->left -= here;
+            i += here;
+            if (!w->left)
+                w->state = NATS_BODY_END;
+        } else if (w->state == NATS_BODY_END) {
+            if (p[i++] != '\n')
+                continue;
+            ended(w, out, seen);
+            w->state = NATS_LINE;
+            w->have = 0;
+        } else if (p[i] == '\n') {
+            i++;
+            nats_line(self, w, out, seen);
+            if (w->state == NATS_LINE)
+                w->have = 0;
+        } else {
+            if (p[i] != '\r' && w->have < QUEUE_LINE)
+                w->line[w->have++] = p[i];
+            i++;
+        }
+    }
+}
+
+/* ---- streams of Redis ----
+ *
+ *     XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] id field value ...
+ *     XACK key group id ...
+ *     XREADGROUP, XREAD: answered with [[key, [[id, [field, value, ...]], ...]], ...]; in RESP3 the outermost
+ *     is a map
+ *
+ * Only what lies whole in one buffer is read. */
+
+enum { STREAM_PARTS = 128 };
+
+/* A number and the end of its line at p[*at]. */
+static bool resp_number(const char *p, uint64_t n, uint64_t *at, uint64_t *ret_number)
+{
+    uint64_t i = *at, number = 0;
+    for (; i < n && i < *at + 9 && p[i] >= '0' && p[i] <= '9'; i++)
+        number = number * 10 + (uint64_t)(p[i] - '0');
+    if (i == *at || i + 2 > n || p[i] != '\r' || p[i + 1] != '\n')
+        return false;
+    *at = i + 2;
+    *ret_number = number;
+    return true;
+}
+
+static bool resp_count(const char *p, uint64_t n, uint64_t *at, char kind, uint64_t *ret_count)
+{
+    return *at < n && p[*at] == kind && (++*at, resp_number(p, n, at, ret_count));
+}
+
+static bool resp_text(const char *p, uint64_t n, uint64_t *at, struct part *ret_text)
+{
+    uint64_t length;
+    if (!resp_count(p, n, at, '$', &length) || n - *at < length + 2)
+        return false;
+    *ret_text = (struct part){p + *at, length};
+    *at += length + 2;
+    return true;
+}
+
+static uint64_t entry_number(const struct part *key, const struct part *id)
+{
+    return hash_end(hash_bytes(hash_bytes(hash_begin(), key->at, key->length), id->at, id->length));
+}
+
+/* Keys are never recorded: a number stands for one, which is the same in all processes of a recording. */
+static uint32_t stream_name(struct probe_thread *self, const struct part *key)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    char text[] = "stream #00000000";
+    uint64_t hash = hash_end(hash_bytes(hash_begin(), key->at, key->length));
+    for (unsigned i = 0; i < 8; i++)
+        text[sizeof(text) - 2 - i] = DIGITS[hash >> (4 * i) & 15];
+    return name_of_text(self, text, sizeof(text) - 1);
+}
+
+static void stream_add(struct probe_thread *self, const struct part *parts, uint64_t count, uint64_t bytes,
+                       struct queue_seen_list *seen)
+{
+    uint64_t i = 2;
+    if (i < count && IS_WORD(&parts[i], "NOMKSTREAM"))
+        i++;
+    if (i < count && (IS_WORD(&parts[i], "MAXLEN") || IS_WORD(&parts[i], "MINID"))) {
+        i++;
+        i += i < count && parts[i].length == 1 && (parts[i].at[0] == '=' || parts[i].at[0] == '~');
+        i++;
+        i += i < count && IS_WORD(&parts[i], "LIMIT") ? 2 : 0;
+    }
+    uint64_t hash = hash_bytes(hash_begin(), parts[1].at, parts[1].length);
+    for (i++; i < count; i++)
+        hash = hash_bytes(hash, parts[i].at, parts[i].length);
+    add(seen, SONDE_queue_step_sent, hash_end(hash), 0, bytes, stream_name(self, &parts[1]));
+}
+
+/* Returns whether it asks for messages. */
+static bool stream_command(struct probe_thread *self, const struct part *parts, uint64_t count,
+                           uint64_t bytes, struct queue_seen_list *seen)
+{
+    if (IS_WORD(&parts[0], "XADD") && count > 4)
+        stream_add(self, parts, count, bytes, seen);
+    for (uint64_t i = 3; i < count && IS_WORD(&parts[0], "XACK"); i++)
+        add(seen, SONDE_queue_step_settled, 0, entry_number(&parts[1], &parts[i]), 0, 0);
+    bool asks = IS_WORD(&parts[0], "XREADGROUP") || IS_WORD(&parts[0], "XREAD");
+    if (asks)
+        add(seen, SONDE_queue_step_asked, 0, 0, 0, 0);
+    return asks;
+}
+
+static bool stream_entry(struct probe_thread *self, const char *p, uint64_t n, uint64_t *at,
+                         const struct part *key, struct queue_seen_list *seen)
+{
+    uint64_t two, count, start = *at;
+    struct part id, text;
+    if (!resp_count(p, n, at, '*', &two) || two != 2 || !resp_text(p, n, at, &id) ||
+        !resp_count(p, n, at, '*', &count))
+        return false;
+    uint64_t hash = hash_bytes(hash_begin(), key->at, key->length);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!resp_text(p, n, at, &text))
+            return false;
+        hash = hash_bytes(hash, text.at, text.length);
+    }
+    add(seen, SONDE_queue_step_taken, hash_end(hash), entry_number(key, &id), *at - start,
+        stream_name(self, key));
+    return true;
+}
+
+static void stream_reply(struct probe_thread *self, const char *p, uint64_t n, struct queue_seen_list *seen)
+{
+    uint64_t at = 0, streams, two, entries;
+    struct part key;
+    bool map = n && p[0] == '%';
+    if (!resp_count(p, n, &at, map ? '%' : '*', &streams))
+        return;
+    for (uint64_t s = 0; s < streams; s++) {
+        if (!map && (!resp_count(p, n, &at, '*', &two) || two != 2))
+            return;
+        if (!resp_text(p, n, &at, &key) || !resp_count(p, n, &at, '*', &entries))
+            return;
+        for (uint64_t e = 0; e < entries; e++)
+            if (!stream_entry(self, p, n, &at, &key, seen))
+                return;
+    }
+}
+
+bool queue_bytes_stream(struct probe_thread *self, const char *p, uint64_t n, bool out,
+                        struct queue_seen_list *seen)
+{
+    bool asks = false;
+    if (!out) {
+        stream_reply(self, p, n, seen);
+        return false;
+    }
+    for (uint64_t at = 0, start = 0, count; resp_count(p, n, &at, '*', &count); start = at) {
+        struct part parts[STREAM_PARTS];
+        for (uint64_t i = 0; i < count; i++)
+            if (!resp_text(p, n, &at, &parts[i < STREAM_PARTS ? i : STREAM_PARTS - 1]))
+                return asks;
+        if (count && count <= STREAM_PARTS)
+            asks |= stream_command(self, parts, count, at - start, seen);
+    }
+    return asks;
+}
+
+/* ---- connections ---- */
+
+static bool is_free(const struct queue_connection *c)
+{
+    uint32_t generation;
+    return !c->taken || !descriptor_generation(c->fd, &generation) || generation != c->generation;
+}
+
+void queue_begins(struct probe_thread *self, int fd, struct descriptor *d)
+{
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        struct queue_connection *c = &connections[i];
+        uint32_t taken = c->taken;
+        if (!is_free(c) || !__atomic_compare_exchange_n(&c->taken, &taken, taken + 1 ? taken + 1 : 1, false,
+                                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        c->fd = fd;
+        c->generation = d->generation;
+        for (int way = 0; way < WAYS; way++) {
+            c->way[way].state = c->way[way].open = c->way[way].lost = 0;
+            c->way[way].have = 0;
+        }
+        d->queue = (uint8_t)(i + 1);
+        return;
+    }
+}
+
+static void follow(struct probe_thread *self, const struct descriptor *d, bool out, const char *p, uint64_t n,
+                   struct queue_seen_list *seen)
+{
+    struct queue_way *w = &connections[d->queue - 1].way[out ? WAY_OUT : WAY_IN];
+    if (d->commands.wire == SONDE_wire_amqp)
+        queue_bytes_amqp(self, w, out, p, n, seen);
+    else if (d->commands.wire == SONDE_wire_nats)
+        queue_bytes_nats(self, w, out, p, n, seen);
+    else if (!out)
+        queue_bytes_stream(self, p, n, out, seen);
+}
+
+static void tell(struct probe_thread *self, int fd, uint32_t generation, uint8_t wire,
+                 const struct queue_seen *m, uint64_t now, uint32_t context)
+{
+    RECORD(self, queue_message, 0, now, .identity = m->identity, .number = m->number, .bytes = m->bytes,
+           .generation = generation, .fd = fd, .queue = m->queue, .context = context, .wire = wire,
+           .step = m->step);
+}
+
+/* Clients put what several callbacks send into one write: of more than one message it is not known whose each
+ * is. */
+void queue_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
+                   unsigned count, uint64_t accepted, uint64_t now)
+{
+    struct queue_seen_list seen;
+    seen.count = 0;
+    bool resp = d->commands.wire == SONDE_wire_resp;
+    for (unsigned i = 0; i < count && accepted; i++) {
+        uint64_t here = buffers[i].length < accepted ? buffers[i].length : accepted;
+        if (resp && queue_bytes_stream(self, buffers[i].base, here, true, &seen) && !d->queue)
+            queue_begins(self, fd, d);
+        else if (!resp && d->queue)
+            follow(self, d, true, buffers[i].base, here, &seen);
+        accepted -= here;
+    }
+    uint32_t sent = 0, context = 0;
+    for (uint32_t i = 0; i < seen.count; i++)
+        sent += seen.at[i].step == SONDE_queue_step_sent;
+    if (sent)
+        context = sent == 1 ? context_current(self, fd) : SONDE_CONTEXT_LOST;
+    for (uint32_t i = 0; i < seen.count; i++)
+        tell(self, fd, d->generation, d->commands.wire, &seen.at[i], now,
+             seen.at[i].step == SONDE_queue_step_sent ? context : 0);
+}
+
+void queue_read(struct probe_thread *self, struct descriptor *d, const char *bytes, uint64_t length)
+{
+    struct queue_seen_list seen;
+    seen.count = 0;
+    follow(self, d, false, bytes, length, &seen);
+    uint64_t now = seen.count ? ticks() : 0;
+    self->queue_wire = d->commands.wire;
+    self->queue_pending = 0;
+    for (uint32_t i = 0; i < seen.count; i++) {
+        if (self->queue_pending < QUEUE_PENDING)
+            self->queue_taken[self->queue_pending++] = seen.at[i];
+        else
+            tell(self, self->stream_fd, self->stream_generation, d->commands.wire, &seen.at[i], now, 0);
+    }
+}
+
+void queue_tell(struct probe_thread *self)
+{
+    /* What Redis answers goes on where it was asked for. */
+    bool resp = self->queue_wire == SONDE_wire_resp;
+    uint32_t count = self->queue_pending, context = resp ? 0 : context_new_shared(self, 0);
+    uint64_t now = ticks();
+    self->queue_pending = 0;
+    for (uint32_t i = 0; i < count; i++)
+        tell(self, self->stream_fd, self->stream_generation, self->queue_wire, &self->queue_taken[i], now,
+             context);
+}

@@ -1,0 +1,57 @@
+/* Messages that go through a broker: what is sent to it and what it delivers, seen at the program's end of
+ * the connection (delivery.c). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PROBE_DELIVERY_H
+#define PROBE_DELIVERY_H
+
+#include "probe/probe.h"
+
+/* A connection has begun to speak to a broker: from now on its messages are followed. At most
+ * QUEUE_CONNECTIONS of a process are; of others nothing is recorded. */
+void queue_begins(struct probe_thread *self, int fd, struct descriptor *d);
+
+/* Records the messages that end in what is written to a broker (d->queue), or what a client of Redis writes
+ * where it has commands of streams. */
+void queue_written(struct probe_thread *self, int fd, struct descriptor *d, const struct buffer *buffers,
+                   unsigned count, uint64_t accepted, uint64_t now);
+
+/* Notes the messages that end in what was read; they wait for the callback that carries them. */
+void queue_read(struct probe_thread *self, struct descriptor *d, const char *bytes, uint64_t length);
+
+/* Records the messages that wait for their callback. */
+void queue_tell(struct probe_thread *self);
+
+/* One direction of a connection to a broker. */
+enum { QUEUE_LINE = 600 };
+struct queue_way {
+    uint64_t hash; /* of the message that is being read */
+    uint64_t left; /* bytes of the present frame or body still to come */
+    uint64_t body; /* bytes of the message's body still to come */
+    uint64_t number;
+    uint32_t bytes; /* of the message */
+    uint32_t queue; /* the name of where it goes, 0 none */
+    uint32_t have;  /* bytes in line */
+    uint32_t hashed;
+    uint16_t channel, open_channel;
+    uint8_t state, open, lost;
+    char line[QUEUE_LINE];
+};
+
+/* What ended in some bytes. */
+enum { QUEUE_SEEN_MAX = 32 };
+struct queue_seen_list {
+    struct queue_seen at[QUEUE_SEEN_MAX];
+    uint32_t count;
+};
+
+/* Follows bytes of one direction; out: they are written. What does not fit into the list is left out. */
+void queue_bytes_amqp(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen);
+void queue_bytes_nats(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                      struct queue_seen_list *seen);
+/* Redis' streams: whole commands, or whole replies to XREADGROUP and XREAD. Returns whether the commands ask
+ * for messages. */
+bool queue_bytes_stream(struct probe_thread *self, const char *p, uint64_t n, bool out,
+                        struct queue_seen_list *seen);
+
+#endif

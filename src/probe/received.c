@@ -1,0 +1,48 @@
+/* What streams have read, before it goes to JavaScript: messages in it (of WebSocket connections, of brokers)
+ * are recorded with the callback that carries them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/context.h"
+#include "probe/node.h"
+#include "probe/delivery.h"
+
+/* EmitToJSStreamListener::OnStreamRead(ssize_t, const uv_buf_t &): what a stream has read goes to JavaScript,
+ * of TLS in the clear. */
+HOOK(void, node_stream_read, void *listener, long count, const struct buffer *buffer)
+{
+    struct probe_thread *self = probe_thread();
+    struct descriptor *d = self && count > 0 && self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
+    if (!d || (d->protocol != PROTOCOL_WEBSOCKET && !d->queue)) {
+        sonde_orig_node_stream_read(listener, count, buffer);
+        return;
+    }
+    struct websocket_seen seen = {0};
+    if (d->queue) {
+        queue_read(self, d, buffer->base, (uint64_t)count);
+        seen.messages = self->queue_pending;
+    } else {
+        websocket_bytes(&d->websocket[WEBSOCKET_IN], buffer->base, (uint64_t)count, &seen);
+    }
+    self->messages_pending = seen;
+    sonde_orig_node_stream_read(listener, count, buffer);
+    if (!probe_stale(self) && self->messages_pending.messages) { /* no JavaScript was called */
+        websocket_tell(self);
+        context_parsed(self, false);
+    }
+}
+
+void websocket_tell(struct probe_thread *self)
+{
+    struct websocket_seen seen = self->messages_pending;
+    struct descriptor *d = self->stream_fd >= 0 ? descriptor_get(self->stream_fd) : NULL;
+    self->messages_pending.messages = 0;
+    if (!d)
+        return;
+    if (self->queue_pending) {
+        queue_tell(self);
+        return;
+    }
+    bool server = d->websocket_server;
+    RECORD(self, ws_message, 0, ticks(), .first = seen.first, .bytes = seen.bytes,
+           .generation = self->stream_generation, .fd = self->stream_fd, .messages = seen.messages,
+           .context = server ? context_new_shared(self, 0) : 0, .side = server ? 0 : 1, .sent = 0);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe_in_test.h"
+
+#include "probe/context.h"
+#include "probe/delivery.h"
+
+static struct probe_thread *thread;
+
+uint32_t context_current(struct probe_thread *self, int fd)
+{
+    return 0;
+}
+
+uint32_t context_new_shared(struct probe_thread *self, uint64_t stream)
+{
+    return 0;
+}
+
+static char bytes[200000];
+static size_t length;
+
+static void put(const void *text, size_t n)
+{
+    memcpy(bytes + length, text, n);
+    length += n;
+}
+#define PUT(text) put(text, sizeof(text) - 1)
+
+static void number(uint64_t value, int width)
+{
+    while (width--)
+        bytes[length++] = (char)(value >> (8 * width));
+}
+
+static void text(const char *value)
+{
+    number(strlen(value), 1);
+    put(value, strlen(value));
+}
+
+/* ---- AMQP ---- */
+
+static size_t frame_at;
+
+static void frame(int type, int channel)
+{
+    number((uint64_t)type, 1);
+    number((uint64_t)channel, 2);
+    frame_at = length;
+    number(0, 4);
+}
+
+static void frame_end(void)
+{
+    size_t end = length;
+    length = frame_at;
+    number(end - frame_at - 4, 4);
+    length = end;
+    number(0xce, 1);
+}
+
+static void content(int channel, const char *properties, const char *body, size_t size, size_t cut)
+{
+    frame(2, channel);
+    number(60, 2);
+    number(0, 2);
+    number(size, 8);
+    number(0x8000, 2);
+    text(properties);
+    frame_end();
+    for (size_t at = 0; at < size; at += cut) {
+        frame(3, channel);
+        put(body + at, size - at < cut ? size - at : cut);
+        frame_end();
+    }
+}
+
+static void publish(int channel, const char *exchange, const char *key, const char *body, size_t size)
+{
+    frame(1, channel);
+    number(60, 2);
+    number(40, 2);
+    number(0, 2);
+    text(exchange);
+    text(key);
+    number(0, 1);
+    frame_end();
+    content(channel, "application/json", body, size, 4000);
+}
+
+static void deliver(int channel, uint64_t tag, const char *exchange, const char *key, const char *body,
+                    size_t size)
+{
+    frame(1, channel);
+    number(60, 2);
+    number(60, 2);
+    text("consumer");
+    number(tag, 8);
+    number(0, 1);
+    text(exchange);
+    text(key);
+    frame_end();
+    content(channel, "application/json", body, size, 3000);
+}
+
+static void settle(int channel, int method, uint64_t tag, int bits)
+{
+    frame(1, channel);
+    number(60, 2);
+    number((uint64_t)method, 2);
+    number(tag, 8);
+    number((uint64_t)bits, 1);
+    frame_end();
+}
+
+typedef void follow(struct probe_thread *self, struct queue_way *w, bool out, const char *p, uint64_t n,
+                    struct queue_seen_list *seen);
+
+/* Follows what was put, in pieces that differ from round to round: what is seen is always the same. */
+static struct queue_seen_list followed(follow *f, bool out)
+{
+    struct queue_seen_list first = {0};
+    size_t seed = 7;
+    for (int round = 0; round < 30; round++) {
+        struct queue_way w = {0};
+        struct queue_seen_list seen = {0};
+        for (size_t at = 0; at < length;) {
+            seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+            size_t piece = round ? 1 + (seed >> 33) % (round % 2 ? 5 : 3000) : length;
+            piece = piece < length - at ? piece : length - at;
+            char *copy = malloc(piece); /* of its size, so that a byte beyond it is noticed */
+            memcpy(copy, bytes + at, piece);
+            f(thread, &w, out, copy, piece, &seen);
+            free(copy);
+            at += piece;
+        }
+        assert_false(w.lost);
+        if (!round)
+            first = seen;
+        assert_int_equal(seen.count, first.count);
+        for (uint32_t i = 0; i < seen.count; i++) {
+            assert_int_equal(seen.at[i].identity, first.at[i].identity);
+            assert_int_equal(seen.at[i].number, first.at[i].number);
+            assert_int_equal(seen.at[i].step, first.at[i].step);
+        }
+    }
+    length = 0;
+    return first;
+}
+
+static const char LONG[10000] = "a long text";
+
+static void both_ends_of_amqp_see_the_same_message(void **state)
+{
+    PUT("AMQP\0\0\x9\x1");
+    publish(1, "", "orders", "one", 3);
+    frame(8, 0); /* a heartbeat */
+    frame_end();
+    publish(2, "shop", "orders.new", "two", 3);
+    publish(1, "", "orders", LONG, sizeof(LONG));
+    publish(1, "", "orders", "", 0);
+    publish(1, "", "amq.gen-7Zk", "an answer", 9);
+    struct queue_seen_list sent = followed(queue_bytes_amqp, true);
+    assert_int_equal(sent.count, 4);
+
+    deliver(3, 1, "", "orders", "one", 3);
+    deliver(1, 1, "shop", "orders.new", "two", 3);
+    deliver(3, 2, "", "orders", LONG, sizeof(LONG));
+    deliver(3, 3, "", "orders", "", 0);
+    deliver(3, 4, "", "orders", "other", 5);
+    struct queue_seen_list taken = followed(queue_bytes_amqp, false);
+    assert_int_equal(taken.count, 5);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(sent.at[i].step, SONDE_queue_step_sent);
+        assert_int_equal(taken.at[i].step, SONDE_queue_step_taken);
+        assert_int_equal(sent.at[i].identity, taken.at[i].identity);
+        assert_int_not_equal(taken.at[i].identity, taken.at[i + 1].identity);
+    }
+    assert_int_equal(sent.at[2].bytes, sizeof(LONG));
+    assert_int_equal(sent.at[0].queue, taken.at[0].queue);
+    assert_int_not_equal(sent.at[0].queue, sent.at[1].queue);
+
+    PUT("AMQP\0\0\x9\x1");
+    settle(3, 80, 1, 0);
+    settle(1, 90, 1, 1);
+    settle(3, 120, 3, 1);
+    struct queue_seen_list done = followed(queue_bytes_amqp, true);
+    assert_int_equal(done.count, 3);
+    assert_int_equal(done.at[0].number, taken.at[0].number);
+    assert_int_equal(done.at[0].step, SONDE_queue_step_settled);
+    assert_int_equal(done.at[1].number, taken.at[1].number);
+    assert_int_equal(done.at[1].step, SONDE_queue_step_settled);
+    assert_int_equal(done.at[2].number, taken.at[3].number);
+    assert_int_equal(done.at[2].step, SONDE_queue_step_settled_all);
+}
+
+static void what_is_no_amqp_ends_it(void **state)
+{
+    static const char FRAMES[][12] = {"\x04\0\1\0\0\0\0\xce", "\x01\0\1\xff\xff\xff\xff",
+                                      "\x08\0\0\0\0\0\0\xcd"};
+    for (size_t i = 0; i < 3; i++) {
+        struct queue_way w = {0};
+        struct queue_seen_list seen = {0};
+        queue_bytes_amqp(thread, &w, false, FRAMES[i], 8, &seen);
+        assert_true(w.lost);
+        assert_int_equal(seen.count, 0);
+    }
+}
+
+/* ---- NATS ---- */
+
+static void both_ends_of_nats_see_the_same_message(void **state)
+{
+    PUT("CONNECT {\"lang\":\"node\"}\r\nPING\r\n");
+    PUT("PUB prices.list _INBOX.ab.1 5\r\nhel\nl\r\n");
+    PUT("PUB prices.list 5\r\nother\r\n");
+    PUT("HPUB prices.new 22 27\r\nNATS/1.0\r\nA: 1234567\r\n\r\nhello\r\n");
+    PUT("pub nothing 0\r\n\r\n");
+    PUT("PUB $JS.API.INFO 0\r\n\r\n");
+    struct queue_seen_list sent = followed(queue_bytes_nats, true);
+    assert_int_equal(sent.count, 4);
+
+    PUT("INFO {\"server\":1}\r\nPONG\r\n+OK\r\n");
+    PUT("MSG prices.list 9 _INBOX.ab.1 5\r\nhel\nl\r\n");
+    PUT("MSG prices.list 9 5\r\nother\r\n");
+    PUT("HMSG prices.new 3 22 27\r\nNATS/1.0\r\nA: 1234567\r\n\r\nhello\r\n");
+    PUT("MSG _INBOX.xy.2 1 2\r\nok\r\n");
+    struct queue_seen_list taken = followed(queue_bytes_nats, false);
+    assert_int_equal(taken.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sent.at[i].step, SONDE_queue_step_sent);
+        assert_int_equal(taken.at[i].step, SONDE_queue_step_taken);
+        assert_int_equal(sent.at[i].identity, taken.at[i].identity);
+    }
+    assert_int_not_equal(sent.at[0].identity, sent.at[1].identity);
+
+    PUT("PUB _INBOX.ab.1 2\r\nok\r\n");
+    struct queue_seen_list done = followed(queue_bytes_nats, true);
+    assert_int_equal(done.count, 1);
+    assert_int_equal(done.at[0].step, SONDE_queue_step_settled);
+    assert_int_equal(done.at[0].number, taken.at[0].number);
+}
+
+static void what_is_no_nats_ends_it(void **state)
+{
+    static const char *const LINES[] = {"PUB a b c 5\r\n", "PUB a five\r\n", "PUB a 99999999999\r\n",
+                                        "PUB\r\n"};
+    for (size_t i = 0; i < 4; i++) {
+        struct queue_way w = {0};
+        struct queue_seen_list seen = {0};
+        queue_bytes_nats(thread, &w, true, LINES[i], strlen(LINES[i]), &seen);
+        assert_true(w.lost);
+        assert_int_equal(seen.count, 0);
+    }
+}
+
+/* ---- streams of Redis ---- */
+
+static struct queue_seen_list streamed(const char *p, bool out, bool *ret_asks)
+{
+    struct queue_seen_list seen = {0};
+    char *copy = strdup(p); /* a byte beyond it is noticed */
+    *ret_asks = queue_bytes_stream(thread, copy, strlen(p), out, &seen);
+    free(copy);
+    return seen;
+}
+
+static void both_ends_of_a_stream_see_the_same_message(void **state)
+{
+    bool asks;
+    struct queue_seen_list sent =
+        streamed("*5\r\n$4\r\nxadd\r\n$6\r\norders\r\n$1\r\n*\r\n$1\r\na\r\n$2\r\n12\r\n"
+                 "*3\r\n$3\r\nGET\r\n$1\r\na\r\n$1\r\nb\r\n"
+                 "*10\r\n$4\r\nXADD\r\n$6\r\norders\r\n$10\r\nNOMKSTREAM\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n"
+                 "$3\r\n100\r\n$5\r\nLIMIT\r\n$1\r\n9\r\n$1\r\n*\r\n$1\r\na\r\n",
+                 true, &asks);
+    assert_false(asks);
+    assert_int_equal(sent.count, 2);
+    streamed("*5\r\n$10\r\nXREADGROUP\r\n$5\r\nGROUP\r\n$1\r\ng\r\n$1\r\nc\r\n$1\r\n>\r\n", true, &asks);
+    assert_true(asks);
+    struct queue_seen_list taken =
+        streamed("*1\r\n*2\r\n$6\r\norders\r\n*2\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$2\r\n12\r\n"
+                 "*2\r\n$3\r\n1-2\r\n*1\r\n$1\r\na\r\n",
+                 false, &asks);
+    assert_int_equal(taken.count, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sent.at[i].identity, taken.at[i].identity);
+    struct queue_seen_list map = streamed(
+        "%1\r\n$6\r\norders\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$2\r\n12\r\n", false, &asks);
+    assert_int_equal(map.count, 1);
+    assert_int_equal(map.at[0].identity, taken.at[0].identity);
+    struct queue_seen_list done =
+        streamed("*5\r\n$4\r\nXACK\r\n$6\r\norders\r\n$1\r\ng\r\n$3\r\n1-1\r\n$3\r\n1-2\r\n", true, &asks);
+    assert_int_equal(done.count, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(done.at[i].number, taken.at[i].number);
+    assert_int_equal(streamed("*-1\r\n", false, &asks).count, 0);
+    assert_int_equal(
+        streamed("*1\r\n*2\r\n$6\r\norders\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$20\r\n12\r\n", false,
+                 &asks)
+            .count,
+        0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_ends_of_amqp_see_the_same_message),
+        cmocka_unit_test(what_is_no_amqp_ends_it),
+        cmocka_unit_test(both_ends_of_nats_see_the_same_message),
+        cmocka_unit_test(what_is_no_nats_ends_it),
+        cmocka_unit_test(both_ends_of_a_stream_see_the_same_message),
+    };
+    thread = make_thread(1 << 16);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(thread);
+    return failed;
+}
