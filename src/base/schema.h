@@ -19,6 +19,9 @@
     SCHEMA(line, 1, "each line of `--follow --json` and of `watch --json`",                                  \
            "one change: a finding with its `state`, or the end with the report; of redis the `servers` of a window, " \
            "or a `command`")                                                                                 \
+    SCHEMA(netflow, 1, "`redis --netflow --json`",                                                           \
+           "life cycles of requests: how many, and `incomplete` ones by reason; their stages over all nodes " \
+           "(`commands`) and by node (`nodes`); `clocks` of the recordings")                                 \
     SCHEMA(doctor, 1, "`doctor --json`", "`checks` with verdict and remedy, `processes` with their functions") \
     SCHEMA(stack, 1, "`stack --json`", "what a thread is doing now: `cause`, `frames`")                      \
     SCHEMA(tuning, 1, "`profile --tune --json`", "`steps` of pruning with their errors, changes between windows") \

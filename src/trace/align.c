@@ -129,7 +129,8 @@ struct pending {
     int64_t time_ns;
 };
 
-struct matcher {
+struct aligner {
+    struct trace *trace;
     uint32_t hosts;
     int64_t *origin; /* of each host: its first time, so that doubles keep every ns */
     bool *started;
@@ -185,7 +186,7 @@ static struct segment_class describe(const struct event_class *class)
     return c;
 }
 
-static int add_bound(struct matcher *m, uint32_t from, uint32_t to, int64_t sent, int64_t received)
+int align_message(struct aligner *m, uint32_t from, uint32_t to, int64_t sent, int64_t received)
 {
     uint32_t a = MIN(from, to), b = MAX(from, to);
     struct host_pair *p = &m->pairs[a * m->hosts + b];
@@ -213,7 +214,7 @@ static uint64_t segment_key(const struct segment_class *c, const struct event *e
     return map_hash(parts, sizeof(parts));
 }
 
-static int match(struct matcher *m, const struct segment_class *c, const struct event *e)
+static int match(struct aligner *m, const struct segment_class *c, const struct event *e)
 {
     if (!event_has(e, (uint32_t)c->seq) || !event_has(e, (uint32_t)c->ack))
         return 0;
@@ -229,7 +230,8 @@ static int match(struct matcher *m, const struct segment_class *c, const struct 
         int64_t time = (int64_t)e->time_ns, then = p->time_ns;
         uint32_t host = p->host;
         map_remove(&m->by_key, other);
-        return out ? add_bound(m, e->trace, host, time, then) : add_bound(m, host, e->trace, then, time);
+        return out ? align_message(m, e->trace, host, time, then)
+                   : align_message(m, host, e->trace, then, time);
     }
     if (m->pending.count >= PENDING_MAX) {
         map_clear(&m->by_key);
@@ -250,19 +252,23 @@ static int match(struct matcher *m, const struct segment_class *c, const struct 
     return 0;
 }
 
-static int collect(struct matcher *m, struct trace *trace)
+void align_saw(struct aligner *m, uint32_t host, int64_t time_ns)
+{
+    if (!m->started[host]) {
+        m->started[host] = true;
+        m->origin[host] = m->first_ns[host] = time_ns;
+    }
+    m->last_ns[host] = time_ns;
+}
+
+static int collect(struct aligner *m, struct trace *trace)
 {
     struct map classes = {0}; /* class -> index + 1 into known; 0 not looked at */
     ARRAY(struct segment_class) known = {0};
     const struct event *e;
     int r;
     while ((r = trace_next(trace, &e)) > 0) {
-        int64_t t = (int64_t)e->time_ns;
-        if (!m->started[e->trace]) {
-            m->started[e->trace] = true;
-            m->origin[e->trace] = m->first_ns[e->trace] = t;
-        }
-        m->last_ns[e->trace] = t;
+        align_saw(m, e->trace, (int64_t)e->time_ns);
         uint64_t *place = map_put(&classes, (uint64_t)(uintptr_t)e->class, NULL);
         if (!place || (!*place && array_add(&known, describe(e->class)) < 0)) {
             r = -ENOMEM;
@@ -282,7 +288,7 @@ static int collect(struct matcher *m, struct trace *trace)
 /* ---- all hosts ---- */
 
 /* A pair's line as an alignment of host b, given that of a; or the other way round. */
-static void compose(const struct matcher *m, const struct line *line, bool forward, uint32_t a, uint32_t b,
+static void compose(const struct aligner *m, const struct line *line, bool forward, uint32_t a, uint32_t b,
                     struct alignment *out)
 {
     const struct host_alignment *known = &out->hosts[forward ? a : b];
@@ -308,7 +314,7 @@ static void compose(const struct matcher *m, const struct line *line, bool forwa
 }
 
 /* Hosts join the reference one by one, the one with the smallest error first. */
-static int join_hosts(struct matcher *m, struct trace *trace, struct problem *problem, struct alignment *out)
+static int join_hosts(struct aligner *m, struct trace *trace, struct problem *problem, struct alignment *out)
 {
     bool *joined = calloc(m->hosts, sizeof(*joined));
     struct line *lines = calloc((size_t)m->hosts * m->hosts, sizeof(*lines));
@@ -367,8 +373,10 @@ static int join_hosts(struct matcher *m, struct trace *trace, struct problem *pr
     return r;
 }
 
-static void matcher_done(struct matcher *m)
+void aligner_free(struct aligner *m)
 {
+    if (!m)
+        return;
     for (uint32_t i = 0; m->pairs && i < m->hosts * m->hosts; i++) {
         array_done(&m->pairs[i].upper);
         array_done(&m->pairs[i].lower);
@@ -380,32 +388,56 @@ static void matcher_done(struct matcher *m)
     free(m->last_ns);
     map_done(&m->by_key);
     array_done(&m->pending);
+    free(m);
+}
+
+int align_begin(struct trace *trace, struct problem *problem, struct aligner **ret_aligner)
+{
+    uint32_t hosts = trace_host_count(trace);
+    if (hosts > HOSTS_MAX)
+        return problem_set(problem, -E2BIG, "more than %d hosts to align", HOSTS_MAX);
+    _cleanup_(aligner_freep) struct aligner *m = calloc(1, sizeof(*m));
+    if (!m)
+        return problem_set(problem, -ENOMEM, "not enough memory");
+    m->trace = trace;
+    m->hosts = hosts;
+    m->pairs = calloc((size_t)hosts * hosts, sizeof(*m->pairs));
+    m->origin = calloc(hosts, sizeof(*m->origin));
+    m->started = calloc(hosts, sizeof(*m->started));
+    m->first_ns = calloc(hosts, sizeof(*m->first_ns));
+    m->last_ns = calloc(hosts, sizeof(*m->last_ns));
+    if (!m->origin || !m->started || !m->pairs || !m->first_ns || !m->last_ns)
+        return problem_set(problem, -ENOMEM, "not enough memory");
+    *ret_aligner = m;
+    m = NULL;
+    return 0;
+}
+
+int align_end(struct aligner *m, struct problem *problem, struct alignment **ret_alignment)
+{
+    _cleanup_(alignment_freep) struct alignment *out = calloc(1, sizeof(*out));
+    if (out)
+        out->hosts = calloc(m->hosts, sizeof(*out->hosts));
+    if (!out || !out->hosts)
+        return problem_set(problem, -ENOMEM, "not enough memory");
+    out->count = m->hosts;
+    int r = join_hosts(m, m->trace, problem, out);
+    if (r < 0)
+        return r;
+    *ret_alignment = out;
+    out = NULL;
+    return 0;
 }
 
 int align_trace(struct trace *trace, struct problem *problem, struct alignment **ret_alignment)
 {
-    struct matcher m = {.hosts = trace_host_count(trace)};
-    if (m.hosts > HOSTS_MAX)
-        return problem_set(problem, -E2BIG, "more than %d hosts to align", HOSTS_MAX);
-    _cleanup_(alignment_freep) struct alignment *out = calloc(1, sizeof(*out));
-    m.pairs = calloc((size_t)m.hosts * m.hosts, sizeof(*m.pairs));
-    m.origin = calloc(m.hosts, sizeof(*m.origin));
-    m.started = calloc(m.hosts, sizeof(*m.started));
-    m.first_ns = calloc(m.hosts, sizeof(*m.first_ns));
-    m.last_ns = calloc(m.hosts, sizeof(*m.last_ns));
-    if (out)
-        out->hosts = calloc(m.hosts, sizeof(*out->hosts));
-    int r =
-        !out || !out->hosts || !m.pairs || !m.origin || !m.started || !m.first_ns || !m.last_ns ? -ENOMEM : 0;
-    if (r >= 0) {
-        out->count = m.hosts;
-        r = collect(&m, trace);
-    }
-    if (r == -ENOMEM)
+    _cleanup_(aligner_freep) struct aligner *m = NULL;
+    _cleanup_(alignment_freep) struct alignment *out = NULL;
+    int r = align_begin(trace, problem, &m);
+    if (r >= 0 && (r = collect(m, trace)) == -ENOMEM)
         problem_set(problem, r, "not enough memory");
     if (r >= 0)
-        r = join_hosts(&m, trace, problem, out);
-    matcher_done(&m);
+        r = align_end(m, problem, &out);
     int rewound = trace_rewind(trace);
     if (r >= 0 && rewound < 0)
         r = problem_set(problem, rewound, "cannot read the trace again: %s", strerror(-rewound));

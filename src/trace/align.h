@@ -39,6 +39,17 @@ int align_trace(struct trace *trace, struct problem *problem, struct alignment *
 void alignment_free(struct alignment *alignment);
 DEFINE_FREEP(struct alignment, alignment_free)
 
+/* The same from messages that the caller matches, in any order: align_begin(), align_saw() of every host's
+ * times, align_message() of each, align_end(). Times are those of the trace as it stands. */
+struct aligner;
+int align_begin(struct trace *trace, struct problem *problem, struct aligner **ret_aligner);
+void align_saw(struct aligner *aligner, uint32_t host, int64_t time_ns);
+/* Of a host that was seen. 0 or -ENOMEM. */
+int align_message(struct aligner *aligner, uint32_t from, uint32_t to, int64_t sent_ns, int64_t received_ns);
+int align_end(struct aligner *aligner, struct problem *problem, struct alignment **ret_alignment);
+void aligner_free(struct aligner *aligner);
+DEFINE_FREEP(struct aligner, aligner_free)
+
 /* From now on times are in the reference's clock. Rewinds the trace. 0 or a negative errno. */
 int trace_set_alignment(struct trace *trace, const struct alignment *alignment);
 

@@ -90,6 +90,16 @@ static void add_field(struct text *text, const struct event_field *field)
     text_addf(text, " _%s;\n", field->name);
 }
 
+/* Which start of which machine this is: recordings of one share their clock and their loopback addresses. */
+static void add_machine(struct text *text)
+{
+    enum { LENGTH = 36 };
+    _cleanup_(freep) char *id = NULL;
+    size_t length = 0;
+    if (file_read("/proc/sys/kernel/random/boot_id", LENGTH + 1, &id, &length) == 0 && length >= LENGTH)
+        text_addf(text, "\tboot_id = \"%.*s\";\n", LENGTH, id);
+}
+
 static void add_metadata(struct text *text, const uint8_t *uuid, int64_t clock_offset_ns)
 {
     text_add(text, "/* CTF 1.8 */\n\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"");
@@ -103,7 +113,9 @@ static void add_metadata(struct text *text, const uint8_t *uuid, int64_t clock_o
     text_add(
         text,
         " stream_id;\n\t};\n};\n\nenv {\n\tdomain = \"ust\";\n\ttracer_name = \"sonde\";\n\ttracer_version "
-        "= \"" SONDE_VERSION "\";\n};\n\n");
+        "= \"" SONDE_VERSION "\";\n");
+    add_machine(text);
+    text_add(text, "};\n\n");
     text_addf(text,
               "clock {\n\tname = \"monotonic\";\n\tdescription = \"CLOCK_MONOTONIC\";\n\tfreq = 1000000000;\n"
               "\toffset_s = %lld;\n\toffset = %lld;\n};\n\n",

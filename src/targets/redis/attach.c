@@ -60,6 +60,11 @@ static const struct hook HOOKS[] = {
     {"redis_redirect", "clusterRedirectClient", REDIS_6_0, 0, "commands sent on to another node"},
     /* int (robj *channel, robj *message, pubsubtype): 56 bytes on the stack */
     {"redis_publish", "pubsubPublishMessageInternal", REDIS_7_0, 0, "published messages"},
+    /* void (client *, robj *channel, robj *message, robj *kind since 7.0); with the pattern behind the client
+     */
+    {"redis_message", "addReplyPubsubMessage", REDIS_6_0, 0, "which subscribers a message goes to"},
+    {"redis_pattern_message", "addReplyPubsubPatMessage", REDIS_6_0, 0,
+     "which subscribers a message goes to"},
     /* int (client *, int) */
     {"redis_output_limit", "closeClientOnOutputBufferLimitReached", REDIS_7_0, 0,
      "clients closed for the size of their output"},

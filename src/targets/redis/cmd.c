@@ -21,6 +21,7 @@
 #include "cli/reading.h"
 #include "cli/recording.h"
 #include "targets/redis/cmd_live.h"
+#include "targets/redis/cmd_netflow.h"
 #include "targets/redis/cmd_remote.h"
 #include "targets/redis/cmd_text.h"
 #include "attach/listening.h"
@@ -177,7 +178,7 @@ struct redis_command_line {
     struct recording recording;
     struct redis_live_options live;
     struct redis_remote_options remote;
-    bool follow;
+    bool follow, netflow;
     double seconds; /* 0: until Ctrl-C */
 };
 
@@ -213,6 +214,10 @@ static const struct option_row OPTION_ROWS[] = {
      .type = OPTION_FLAG, .at = AT(follow)},
     {"interval", .value = "SECONDS", .text = "with --follow: from one view to the next (1)",
      .type = OPTION_SECONDS, .at = AT(live.interval_s)},
+    {"netflow",
+     .text = "of a recording, or a directory of those of a cluster's nodes and clients: the way of each "
+             "request through them, stage by stage",
+     .type = OPTION_FLAG, .at = AT(netflow)},
     {"json", .text = "print one JSON document: findings, servers; with --follow a document a line",
      .type = OPTION_FLAG, .at = AT(reading.json)},
     {"slow-command-ms", .value = "MS", .text = "report commands that execute longer than MS (10)",
@@ -319,8 +324,12 @@ static int run(const struct command *self, int argc, char **argv)
         return cli_usage(self, "which server or recording? Give a port, a PID or a directory");
     if (!server && (said.seconds > 0 || said.recording.observe.folder || said.recording.observe.budget))
         return cli_usage(self, "--duration, --output and --budget are for a server, by its port or PID");
+    if (said.netflow && (server || said.follow))
+        return cli_usage(self, "--netflow reads what was recorded: give a directory, and not --follow");
     if (!server) {
         r = reading_operand(self, argc, argv, first, &said.reading);
+        if (r < 0 && said.netflow)
+            return redis_netflow_run(&said.reading);
         return r >= 0 ? r : said.follow ? follow_folder(&said) : report_folder(&said.reading, false);
     }
     _cleanup_(proc_unrefp) struct proc *proc = NULL;
@@ -347,6 +356,12 @@ const struct command command_redis = {
         "threads, and the volume on the cluster bus. Needs no traced caller and no HTTP request. Exits "
         "with 4\n"
         "when events were lost, else 0.\n\n"
+        "With --netflow: how long each stage of a request took, from the client's write to its reading the "
+        "reply, or the\n"
+        "subscribers' reading the message, over the nodes that it passed. A directory with a recording of "
+        "each node\n"
+        "and client is read as one; their clocks are brought together by their messages, with the error "
+        "that is left.\n\n"
         "With --remote nothing is attached to: the server is asked, as a client may, what it counts. It is "
         "asked "
         "INFO\n"
@@ -362,6 +377,7 @@ const struct command command_redis = {
         "  sonde run -o /tmp/trace -- redis-server --port 7000\n"
         "  sonde redis /tmp/trace\n"
         "  sonde redis --json /tmp/trace | jq '.servers[].callers'\n"
+        "  sonde redis --netflow /tmp/cluster\n"
         "  sonde redis --remote --tls --user sonde --password-file /etc/sonde/redis cache.example:6380\n",
     .run = run,
     .confined = &(const struct confined_command){"redis", .scripts = true, .optional = true, .asks = "remote",

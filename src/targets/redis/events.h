@@ -27,6 +27,7 @@
     C(redis_block, redis_command)        \
     C(redis_answered, redis_command)     \
     C(redis_publish, redis_command)      \
+    C(redis_message, redis_command)      \
     C(redis_fork, redis_work)            \
     C(redis_fsync, redis_work)           \
     C(redis_aof_write, redis_work)       \
@@ -108,14 +109,16 @@
     F(e, i32, fd, fd, "the bus link's descriptor")  \
     F(e, i32, bytes, bytes, "bytes written; -1 unknown")
 
-#define SONDE_FIELDS_redis_bus_packet(F, e)         \
-    F(e, u64, link, hex, "the bus link")            \
-    F(e, u32, bytes, bytes, "length of the packet") \
+#define SONDE_FIELDS_redis_bus_packet(F, e)                                            \
+    F(e, u64, link, hex, "the bus link")                                               \
+    F(e, u32, bytes, bytes, "length of the packet")                                    \
+    F(e, u32, mark, hex, "a hash of its last bytes; bus_send has the same; 0 unknown") \
     F(e, u16, type, none, "CLUSTERMSG_TYPE_*")
 
-#define SONDE_FIELDS_redis_bus_send(F, e)            \
-    F(e, u64, link, hex, "the bus link")             \
-    F(e, u32, bytes, bytes, "length of the message") \
+#define SONDE_FIELDS_redis_bus_send(F, e)                                                \
+    F(e, u64, link, hex, "the bus link")                                                 \
+    F(e, u32, bytes, bytes, "length of the message")                                     \
+    F(e, u32, mark, hex, "a hash of its last bytes; bus_packet has the same; 0 unknown") \
     F(e, u16, type, none, "CLUSTERMSG_TYPE_*")
 
 #define SONDE_FIELDS_redis_add_file_event(F, e)     \
@@ -154,6 +157,10 @@
 #define SONDE_FIELDS_redis_publish(F, e)                                 \
     F(e, u32, receivers, count, "subscribers of this server it went to") \
     F(e, u8, from_bus, none, "1: it came from another node")
+
+#define SONDE_FIELDS_redis_message(F, e)              \
+    F(e, u64, client_id, none, "the subscriber's id") \
+    F(e, i32, fd, fd, "its descriptor")
 
 #define SONDE_FIELDS_redis_fork(F, e)                               \
     F(e, u64, used_memory, bytes, "zmalloc_used_memory; 0 unknown") \
@@ -195,6 +202,7 @@
     E(redis_pending_io, "redis:pending_io", INSTANT, PROBE, "a read is left to the I/O threads")            \
     E(redis_block, "redis:block", INSTANT, PROBE, "a client is blocked by its command, or no longer")       \
     E(redis_answered, "redis:answered", INSTANT, PROBE, "a command is answered without being executed")     \
+    E(redis_message, "redis:message", INSTANT, PROBE, "a published message is queued for a subscriber")     \
     E(redis_publish, "redis:publish", INSTANT, PROBE, "a message is handed to the subscribers")             \
     E(redis_fork, "redis:fork", SPAN, PROBE, "the server forks a child")                                    \
     E(redis_fsync, "redis:fsync", SPAN, PROBE, "a file is forced to the disk")                              \

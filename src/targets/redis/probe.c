@@ -386,15 +386,32 @@ HOOK(void, redis_bus_write, void *connection)
     RECORD(self, redis_bus_write, start, ticks(), .link = link, .fd = fd, .bytes = wire);
 }
 
-/* A bus message begins "RCmb", length u32, version u16, port u16, type u16, all big endian. */
-static void message_header(const unsigned char *m, uint32_t *bytes, uint16_t *type)
+struct bus_message {
+    uint32_t bytes, mark;
+    uint16_t type;
+};
+
+/* A bus message begins "RCmb", length u32, version u16, port u16, type u16, all big endian. Its last bytes
+ * are what differs from one to the next: the end of what is published, or of what is told of another node;
+ * they are only looked at where there are surely room bytes. */
+static struct bus_message bus_message(const unsigned char *m, uint64_t room)
 {
-    *bytes = 0;
-    *type = 0xffff;
-    if (m && m[0] == 'R' && m[1] == 'C' && m[2] == 'm' && m[3] == 'b') {
-        *bytes = (uint32_t)m[4] << 24 | (uint32_t)m[5] << 16 | (uint32_t)m[6] << 8 | m[7];
-        *type = (uint16_t)(m[12] << 8 | m[13]);
+    enum { HEADER = 16, MARKED = 64 };
+    const uint64_t prime = 0x9e3779b97f4a7c15;
+    struct bus_message message = {.type = 0xffff};
+    if (!m || m[0] != 'R' || m[1] != 'C' || m[2] != 'm' || m[3] != 'b')
+        return message;
+    message.bytes = (uint32_t)m[4] << 24 | (uint32_t)m[5] << 16 | (uint32_t)m[6] << 8 | m[7];
+    message.type = (uint16_t)(m[12] << 8 | m[13]);
+    uint64_t hash = message.bytes;
+    if (message.bytes < HEADER + MARKED || message.bytes > room)
+        return message;
+    for (uint32_t at = message.bytes - MARKED; at < message.bytes; at += 8) {
+        hash = (hash ^ READ(uint64_t, m, at)) * prime;
+        hash ^= hash >> 29;
     }
+    message.mark = (uint32_t)(hash >> 32);
+    return message;
 }
 
 HOOK(int, redis_bus_packet, void *link)
@@ -402,19 +419,20 @@ HOOK(int, redis_bus_packet, void *link)
     struct probe_thread *self = probe_thread();
     if (!self)
         return sonde_orig_redis_bus_packet(link);
-    uint32_t bytes = 0;
-    uint16_t type = 0xffff;
+    struct bus_message message = {.type = 0xffff};
     if (UNLIKELY(!HAVE(link_rcvbuf) && redis_checks_left))
         redis_find_receive_buffer(link);
     if (HAVE(link_rcvbuf))
-        message_header(READ(unsigned char *, link, OFFSET(link_rcvbuf)), &bytes, &type);
+        message = bus_message(READ(unsigned char *, link, OFFSET(link_rcvbuf)),
+                              READ(uint64_t, link, OFFSET(link_rcvbuf) + 8)); /* rcvbuf_len, since 7.0 */
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_bus_packet, (uintptr_t)link, 0);
     self->in_bus_packet = 1;
     int result = sonde_orig_redis_bus_packet(link);
     if (span_close(self, depth))
         self->in_bus_packet = 0;
-    RECORD(self, redis_bus_packet, start, ticks(), .link = (uintptr_t)link, .bytes = bytes, .type = type);
+    RECORD(self, redis_bus_packet, start, ticks(), .link = (uintptr_t)link, .bytes = message.bytes,
+           .mark = message.mark, .type = message.type);
     return result;
 }
 
@@ -425,15 +443,13 @@ HOOK(void, redis_bus_send, void *link, unsigned char *message, size_t length)
         sonde_orig_redis_bus_send(link, message, length);
         return;
     }
-    uint32_t bytes;
-    uint16_t type;
-    message_header(message, &bytes, &type);
+    struct bus_message seen = bus_message(message, length);
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
     sonde_orig_redis_bus_send(link, message, length);
     span_close(self, depth);
     RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = (uint32_t)length,
-           .type = type);
+           .mark = seen.mark, .type = seen.type);
 }
 
 /* Since 7.2: (clusterLink *, clusterMsgSendBlock *), a size_t and an int, then the message. */
@@ -445,14 +461,14 @@ HOOK(void, redis_bus_send__block, void *link, const unsigned char *block)
         sonde_orig_redis_bus_send__block(link, block);
         return;
     }
-    uint32_t bytes;
-    uint16_t type;
-    message_header(block + MESSAGE, &bytes, &type);
+    struct bus_message seen =
+        bus_message(block + MESSAGE, READ(uint64_t, block, 0)); /* its length with this head */
     uint32_t depth = self->shared.depth;
     uint64_t start = span_open(self, SONDE_EVENT_redis_bus_send, (uintptr_t)link, 0);
     sonde_orig_redis_bus_send__block(link, block);
     span_close(self, depth);
-    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = bytes, .type = type);
+    RECORD(self, redis_bus_send, start, ticks(), .link = (uintptr_t)link, .bytes = seen.bytes,
+           .mark = seen.mark, .type = seen.type);
 }
 
 HOOK(int, redis_add_file_event, void *loop, int fd, int mask, void *handler, void *data)

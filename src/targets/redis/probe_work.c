@@ -91,6 +91,25 @@ HOOK(int, redis_publish, void *channel, void *message, struct publish_type type)
     return receivers;
 }
 
+static void message_for(const void *client)
+{
+    struct probe_thread *self = THREAD_WANTING(redis_message);
+    if (self)
+        RECORD(self, redis_message, 0, ticks(), .client_id = client_id(client), .fd = client_fd(client));
+}
+
+HOOK(void, redis_message, void *client, void *channel, void *message, void *kind)
+{
+    message_for(client);
+    sonde_orig_redis_message(client, channel, message, kind);
+}
+
+HOOK(void, redis_pattern_message, void *client, void *pattern, void *channel, void *message)
+{
+    message_for(client);
+    sonde_orig_redis_pattern_message(client, pattern, channel, message);
+}
+
 /* Every piece of a reply that does not fit the client's own buffer comes by here. */
 HOOK(int, redis_output_limit, void *client, int asynchronously)
 {

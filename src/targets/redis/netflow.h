@@ -1,0 +1,133 @@
+/* The way of every request through a cluster, from the recordings of its nodes and of the clients: when it
+ * was sent, read, executed, put on the bus, read by the other nodes, written to the client or to the
+ * subscribers, and got there (Redis microservices paper, IV-B2). A pass over all recordings at once.
+ *
+ * The two ends of a connection meet by their mirrored addresses; a client's call and the server's command by
+ * the command's number on it; a bus message and its packet by their order on the link and what their last
+ * bytes are. None of that needs the hosts' clocks, so that a first pass can tell what was sent and received
+ * when (netflow_new() with a callback), which brings the clocks together (trace/align.h), and a second one
+ * adds up the stages. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_REDIS_NETFLOW_H
+#define TARGETS_REDIS_NETFLOW_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/array.h"
+#include "base/macro.h"
+#include "base/map.h"
+#include "span/sketch.h"
+#include "trace/pass.h"
+
+/* The points that a request passes. From each to the next one of its path is a stage. */
+enum flow_point {
+    FLOW_SENT,        /* the client writes it */
+    FLOW_WOKE,        /* the node's loop is told that there is something to read */
+    FLOW_READ,        /* it is read */
+    FLOW_STARTED,     /* it is executed */
+    FLOW_QUEUED,      /* its message is queued on a bus link */
+    FLOW_BUS_WRITE,   /* that is written ... */
+    FLOW_BUS_WRITTEN, /* ... to its end */
+    FLOW_BUS_WOKE,    /* as FLOW_WOKE, of the other node */
+    FLOW_BUS_READ,    /* the packet is processed */
+    FLOW_ENDED,       /* it was executed, or its message is queued for the subscriber */
+    FLOW_WRITE,       /* the reply or message is written ... */
+    FLOW_WRITTEN,     /* ... to its end */
+    FLOW_GOT,         /* the client's loop is told that there is something to read */
+    FLOW_POINTS
+};
+#define FLOW_UNKNOWN INT64_MIN
+
+enum flow_path {
+    FLOW_REPLY, /* to the client itself */
+    FLOW_LOCAL, /* a published message, to a subscriber of the same node */
+    FLOW_BUS,   /* the same, of another node */
+    FLOW_PATHS
+};
+
+/* Why a life cycle is not complete. */
+enum flow_reason {
+    FLOW_COMPLETE,
+    FLOW_UNFINISHED, /* at the recording's end */
+    FLOW_LOST,       /* events of one of its processes were lost */
+    FLOW_UNNUMBERED, /* a connection that was open before its server was attached to */
+    FLOW_NO_CALL,    /* the client is traced, but did not record that it sent this */
+    FLOW_NO_PACKET,  /* the other node is traced, but did not record this message */
+    FLOW_NO_NODE,    /* the other node is not traced */
+    FLOW_NO_REPLY,   /* nothing was written for very many commands of the client */
+    FLOW_TOO_MANY,   /* more were under way at once than are kept */
+    FLOW_REASONS
+};
+
+/* All complete life cycles of one command that one node executed, along one path. Times in ns. */
+struct flow_row {
+    const char *command;
+    const struct flow_process *node;
+    enum flow_path path;
+    uint64_t count, from_traced, disordered, resent;
+    struct sketch
+        total; /* from FLOW_SENT, where that is known, else FLOW_WOKE, to FLOW_GOT or FLOW_WRITTEN */
+    struct sketch stage[FLOW_POINTS]; /* by the point that it begins with */
+    struct sketch
+        backlog; /* of the first stage: how long the node's loop was still busy with something else */
+    uint64_t worst_ns;
+    int64_t worst[FLOW_POINTS];            /* when the slowest one passed which point */
+    const struct flow_process *worst_node; /* the subscriber's; NULL for other paths */
+};
+
+struct netflow_message {
+    uint32_t from, to; /* hosts */
+    uint64_t sent_ns, received_ns;
+};
+
+/* A message between two hosts, in no order of time; 0 or a negative errno, which ends the pass. */
+typedef int (*netflow_message_fn)(void *context, const struct netflow_message *message);
+
+struct netflow {
+    netflow_message_fn message;
+    void *context;
+    struct netflow *before; /* the first pass, which knows whose two ends are both recorded; or NULL */
+    const uint64_t
+        *machines; /* by host: equal for recordings of one machine, which share its loopback addresses */
+    uint64_t tolerance_ns; /* how far the hosts' clocks may be apart */
+    struct arena arena;
+    struct map strings, processes, pairs;
+    ARRAY(struct flow_process *) all;
+    ARRAY(struct flow_row *) rows;
+    struct map row_of;
+    struct flow *open;             /* all that are under way */
+    struct flow_arrival *arrivals; /* all that there are */
+    uint64_t open_count;
+    uint64_t flows, reasons[FLOW_REASONS], calls_unmatched;
+    uint64_t messages, messages_unmatched; /* on the bus, between nodes that are both recorded */
+    bool failed;
+};
+
+/* message may be NULL; before is the first pass, or NULL. It and machines (by host; NULL: there is one) are
+ * borrowed. 0 or -ENOMEM. */
+int netflow_new(netflow_message_fn message, void *context, const uint64_t *machines, struct netflow *before,
+                struct netflow **ret_netflow);
+struct pass netflow_pass(struct netflow *netflow);
+void netflow_free(struct netflow *netflow);
+DEFINE_FREEP(struct netflow, netflow_free)
+
+/* Of a row: the point that follows along its path, FLOW_POINTS after the last one. */
+enum flow_point flow_next(enum flow_path path, enum flow_point point);
+const char *flow_stage_name(enum flow_path path, enum flow_point point);
+const char *flow_path_name(enum flow_path path);
+const char *flow_reason_text(enum flow_reason reason);
+const char *flow_node_name(const struct flow_process *node);
+
+/* A row for each command and path, over all nodes; netflow_sums_done() when finished, also after an error. 0
+ * or -ENOMEM. */
+typedef ARRAY(struct flow_row) flow_sums;
+int netflow_sums(const struct netflow *netflow, flow_sums *sums);
+void netflow_sums_done(flow_sums *sums);
+
+/* An object, owned by the caller; NULL when memory is exhausted. */
+json_t *netflow_json(const struct netflow *netflow);
+
+#endif

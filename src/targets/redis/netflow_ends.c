@@ -1,0 +1,197 @@
+/* See netflow.h: which processes and connections there are, and what a client's end says. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "targets/redis/netflow_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "event/event.h"
+#include "targets/redis/event.h"
+
+enum { POLLIN_BIT = 1 };
+
+/* ---- processes and connections ---- */
+
+const char *flow_intern(struct netflow *n, const char *text, size_t length)
+{
+    for (uint64_t hash = map_hash(text, length);; hash++) { /* equal hashes take the next free key */
+        bool added;
+        uint64_t *place = map_put(&n->strings, hash, &added);
+        const char *known = place ? (const char *)(uintptr_t)*place : NULL;
+        if (place && added)
+            *place = (uint64_t)(uintptr_t)(known = arena_strndup(&n->arena, text, length));
+        else if (known && (strncmp(known, text, length) != 0 || known[length]))
+            continue;
+        if (place && !known)
+            map_remove(&n->strings, hash);
+        n->failed |= !known;
+        return known ? known : "";
+    }
+}
+
+struct flow_process *flow_process_get(struct netflow *n, const struct event *e, int64_t pid)
+{
+    bool added;
+    uint64_t *place =
+        map_put(&n->processes, (uint64_t)e->trace << 40 | ((uint64_t)pid & 0xffffffffff), &added);
+    if (place && !added)
+        return (struct flow_process *)(uintptr_t)*place;
+    struct flow_process *process = place ? calloc(1, sizeof(*process)) : NULL;
+    if (!process || array_add(&n->all, process) < 0) {
+        free(process);
+        if (place)
+            map_remove(&n->processes, (uint64_t)e->trace << 40 | ((uint64_t)pid & 0xffffffffff));
+        n->failed = true;
+        return NULL;
+    }
+    process->host = e->trace;
+    process->pid = pid;
+    process->woke = process->busy_until = FLOW_UNKNOWN;
+    *place = (uint64_t)(uintptr_t)process;
+    return process;
+}
+
+struct flow_address {
+    uint64_t high, low, port, machine; /* machine: of a loopback address; each has its own */
+};
+
+static struct flow_address address_of(const struct netflow *n, const struct event *e, uint64_t high,
+                                      uint64_t low, uint64_t port)
+{
+    const uint64_t mapped = 0xffff, loopback = 127;
+    bool local = high == 0 && (low == 1 || (low >> 32 == mapped && (low >> 24 & 0xff) == loopback));
+    return (struct flow_address){high, low, port, local && n->machines ? n->machines[e->trace] : 0};
+}
+
+static struct flow_pair *pair_of(struct netflow *n, const struct flow_address *a,
+                                 const struct flow_address *b, bool make, bool *ret_first)
+{
+    struct flow_address both[2] = {*a, *b};
+    *ret_first = memcmp(a, b, sizeof(*a)) <= 0;
+    if (!*ret_first)
+        both[0] = *b, both[1] = *a;
+    uint64_t hash = map_hash(both, sizeof(both));
+    const struct netflow *known = n->before ? n->before : n;
+    uint64_t *place = make ? map_put(&n->pairs, hash, NULL) : map_get(&n->pairs, hash);
+    if (!place || *place || !make) {
+        n->failed |= make && !place;
+        return place ? (struct flow_pair *)(uintptr_t)*place : NULL;
+    }
+    struct flow_pair *pair = calloc(1, sizeof(*pair));
+    if (!pair) {
+        map_remove(&n->pairs, hash);
+        n->failed = true;
+        return NULL;
+    }
+    pair->ends[0].pair = pair->ends[1].pair = pair;
+    pair->ends[0].fd = pair->ends[1].fd = -1;
+    const uint64_t *earlier = known != n ? map_get(&known->pairs, hash) : NULL;
+    const struct flow_pair *then = earlier ? (const struct flow_pair *)(uintptr_t)*earlier : NULL;
+    pair->both = !n->before || (then && then->ends[0].process && then->ends[1].process);
+    *place = (uint64_t)(uintptr_t)pair;
+    return pair;
+}
+
+bool flow_both(const struct flow_end *end)
+{
+    return end && end->pair->both;
+}
+
+void flow_connection_event(struct netflow *n, struct flow_process *process, const struct event *e)
+{
+    uint64_t family = U(e, net_connection_family);
+    int32_t fd = (int32_t)I(e, net_connection_fd);
+    uint64_t *place = map_put(&process->fds, (uint64_t)fd, NULL);
+    n->failed |= !place;
+    if (!place)
+        return;
+    *place = 0;
+    if ((family != AF_INET && family != AF_INET6) || !U(e, net_connection_peer_port))
+        return;
+    const struct flow_address local =
+                                  address_of(n, e, U(e, net_connection_local_high),
+                                             U(e, net_connection_local_low), U(e, net_connection_local_port)),
+                              peer =
+                                  address_of(n, e, U(e, net_connection_peer_high),
+                                             U(e, net_connection_peer_low), U(e, net_connection_peer_port));
+    bool first;
+    struct flow_pair *pair = pair_of(n, &local, &peer, true, &first);
+    if (!pair)
+        return;
+    struct flow_end *end = &pair->ends[!first];
+    uint32_t generation = (uint32_t)U(e, net_connection_generation);
+    if (end->process && (end->process != process || end->fd != fd || end->generation != generation)) {
+        flow_end_clear(n, end, FLOW_UNFINISHED); /* the address is used again */
+        flow_end_clear(n, flow_other(end), FLOW_UNFINISHED);
+    }
+    end->process = process;
+    end->fd = fd;
+    end->generation = generation;
+    *place = (uint64_t)(uintptr_t)end;
+}
+
+struct flow_end *flow_end_of(const struct flow_process *process, int64_t fd)
+{
+    const uint64_t *known = fd >= 0 ? map_get(&process->fds, (uint64_t)fd) : NULL;
+    return known ? (struct flow_end *)(uintptr_t)*known : NULL;
+}
+
+void flow_resent_event(struct netflow *n, const struct event *e)
+{
+    const struct flow_address local =
+                                  address_of(n, e, U(e, tcp_retransmit_local_high),
+                                             U(e, tcp_retransmit_local_low), U(e, tcp_retransmit_local_port)),
+                              peer =
+                                  address_of(n, e, U(e, tcp_retransmit_peer_high),
+                                             U(e, tcp_retransmit_peer_low), U(e, tcp_retransmit_peer_port));
+    bool first;
+    struct flow_pair *pair = pair_of(n, &local, &peer, false, &first);
+    if (pair)
+        pair->resent[pair->resent_count++ % FLOW_RESENT_KEPT] = (int64_t)e->time_ns;
+}
+
+/* ---- a client ---- */
+
+int flow_write_event(struct netflow *n, struct flow_process *process, const struct event *e)
+{
+    struct flow_end *end = flow_end_of(process, I(e, uv_write_fd));
+    uint64_t first = U(e, uv_write_first_message), messages = U(e, uv_write_messages);
+    if (!end || !first || U(e, uv_write_wire) != SONDE_wire_resp || !flow_both(end) ||
+        messages > FLOW_QUEUED_MAX)
+        return 0;
+    for (uint64_t i = 0; i < messages && queue_count(&end->calls) < FLOW_QUEUED_MAX; i++)
+        n->failed |= queue_add(&end->calls,
+                               (struct flow_call){first + i, (int64_t)e->time_ns, FLOW_UNKNOWN, false}) < 0;
+    return flow_match_calls(n, flow_other(end));
+}
+
+/* Where one call was under way it is this one that is answered; where there were several, any of them may be.
+ * The next one is written within the callback of this, so that its record comes first. */
+static void answered(struct flow_end *end, int64_t start)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < queue_count(&end->calls); i++)
+        open += queue_at(&end->calls, i).got == FLOW_UNKNOWN && queue_at(&end->calls, i).sent < start;
+    for (size_t i = 0; open && i < queue_count(&end->calls); i++) {
+        struct flow_call *call = &queue_at(&end->calls, i);
+        if (call->got != FLOW_UNKNOWN || call->sent >= start)
+            continue;
+        call->got = start;
+        call->several = open > 1;
+    }
+}
+
+int flow_readable_event(struct netflow *n, struct flow_process *process, const struct event *e)
+{
+    struct flow_end *end = flow_end_of(process, I(e, uv_io_fd));
+    int64_t start = (int64_t)(e->time_ns - e->values[FIELD_DURATION].u);
+    if (!end || !(U(e, uv_io_events) & POLLIN_BIT) || !flow_both(end))
+        return 0;
+    while (queue_count(&end->readable) >= FLOW_QUEUED_MAX)
+        queue_pop(&end->readable);
+    n->failed |= queue_add(&end->readable, (struct flow_readable){start, (int64_t)e->time_ns}) < 0;
+    answered(end, start);
+    flow_match_readable(n, flow_other(end));
+    return flow_match_calls(n, flow_other(end));
+}

@@ -1,0 +1,194 @@
+/* What the files of netflow.h share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TARGETS_REDIS_NETFLOW_INTERNAL_H
+#define TARGETS_REDIS_NETFLOW_INTERNAL_H
+
+#include <string.h>
+
+#include "targets/redis/netflow.h"
+
+/* First in, first out. */
+#define QUEUE(type)       \
+    struct {              \
+        ARRAY(type) list; \
+        size_t first;     \
+    }
+#define queue_count(queue)    ((queue)->list.count - (queue)->first)
+#define queue_at(queue, n)    ((queue)->list.at[(queue)->first + (n)])
+#define queue_add(queue, ...) array_add(&(queue)->list, __VA_ARGS__)
+#define queue_done(queue)     array_done(&(queue)->list)
+#define queue_pop(queue)                                                 \
+    do {                                                                 \
+        size_t queue_left_ = queue_count(queue) - 1;                     \
+        if (++(queue)->first >= 1024 && (queue)->first >= queue_left_) { \
+            memmove((queue)->list.at, (queue)->list.at + (queue)->first, \
+                    queue_left_ * sizeof(*(queue)->list.at));            \
+            (queue)->list.count = queue_left_;                           \
+            (queue)->first = 0;                                          \
+        }                                                                \
+    } while (0)
+
+enum { FLOW_QUEUED_MAX = 1 << 16 }; /* of one connection, of what waits for its other end */
+
+struct flow;
+struct flow_end;
+
+/* A message on its way to a subscriber. */
+struct flow_delivery {
+    struct flow_end *end;         /* the subscriber's connection; NULL unknown */
+    struct flow *flow;            /* which waits for it; NULL: not known yet */
+    struct flow_arrival *arrival; /* NULL: the subscriber is the publishing node's own */
+    int64_t ended, write, written, got;
+};
+
+/* A bus message that a node has read. */
+struct flow_arrival {
+    struct flow_arrival *next, *before;
+    struct flow_process *node;
+    struct flow *flow; /* whose it is, once that is known */
+    uint32_t mark, bytes, type;
+    unsigned open; /* deliveries under way, and FLOW_BUS_WOKE */
+    bool waits;    /* for the message that was sent */
+    int64_t queued, write, written, woke, start;
+    ARRAY(struct flow_delivery *) deliveries;
+};
+
+/* A bus message that a node has put on a link. */
+struct flow_sent {
+    struct flow *flow; /* NULL: of no command */
+    uint32_t mark, bytes, type;
+    uint64_t upto; /* bytes queued on the link, with it */
+    int64_t queued, write, written;
+};
+
+/* A command's life. */
+struct flow {
+    struct flow *next, *before;
+    struct flow_process *node;
+    struct flow_end *end; /* NULL unknown */
+    const char *command;
+    uint64_t number;
+    int64_t at[FLOW_POINTS]; /* those of its reply */
+    int64_t busy_until;      /* before its loop was told: when that began to wait; FLOW_UNKNOWN */
+    unsigned open;           /* parts that are under way */
+    uint8_t reason;
+    bool threaded, resent;
+    ARRAY(struct flow_arrival *) arrivals;
+    ARRAY(struct flow_delivery *) deliveries; /* of the own node */
+};
+
+struct flow_call {
+    uint64_t number;
+    int64_t sent, got; /* got: FLOW_UNKNOWN: not known without the server's end */
+    bool several;      /* others were under way at the same time */
+};
+
+enum { FLOW_RESENT_KEPT = 8 };
+
+/* When a client's loop handled that there was something to read. */
+struct flow_readable {
+    int64_t start, end;
+};
+
+struct flow_pair;
+
+/* One end of a connection. */
+struct flow_end {
+    struct flow_pair *pair;
+    struct flow_process *process;
+    int32_t fd;
+    uint32_t generation;
+    bool unsure;                              /* events were lost: order alone proves nothing */
+    bool receives;                            /* published messages */
+    QUEUE(struct flow_call) calls;            /* that its client sent */
+    QUEUE(struct flow_readable) readable;     /* by its client */
+    QUEUE(struct flow *) flows;               /* that its server executed */
+    QUEUE(struct flow_delivery *) deliveries; /* that its server wrote, and its client did not read yet */
+    QUEUE(struct flow_sent) sent;
+    QUEUE(struct flow_arrival *) arrived;
+};
+
+struct flow_pair {
+    struct flow_end ends[2]; /* that of the lower address first */
+    bool both;               /* both ends are recorded, as far as is known */
+    int64_t resent[FLOW_RESENT_KEPT];
+    unsigned resent_count;
+};
+
+struct flow_link {
+    struct flow_end *end;                 /* NULL: not known yet */
+    uint64_t queued, done;                /* bytes */
+    QUEUE(struct flow_sent) sent;         /* and not written yet */
+    ARRAY(struct flow_arrival *) arrived; /* before it was known which connection this is */
+};
+
+struct flow_client {
+    struct flow_end *end;
+    int64_t read; /* when it was read last; FLOW_UNKNOWN: never */
+    int64_t read_tid;
+    bool silent; /* its commands are not answered: they come from the server that it replicates */
+    ARRAY(struct flow *) unwritten;
+    ARRAY(struct flow_delivery *) pending;
+};
+
+struct flow_told {
+    uint64_t client_id;
+    int64_t time;
+    int32_t fd;
+};
+
+struct flow_process {
+    uint32_t host;
+    int64_t pid;
+    const char *name, *address; /* "redis:7000"; of its first connection; NULL unknown */
+    struct map fds, clients, links, names;
+    ARRAY(struct flow *) waking;           /* read since the loop was told last */
+    ARRAY(struct flow_arrival *) arriving; /* the same of packets */
+    ARRAY(struct flow_sent) sending;       /* put on links by the command that goes on ... */
+    ARRAY(struct flow_link *) sending_on;  /* ... on which */
+    ARRAY(struct flow_told) told;          /* messages queued for subscribers since then */
+    int64_t woke, busy_until;
+    bool lost;
+};
+
+static inline struct flow_end *flow_other(struct flow_end *end)
+{
+    struct flow_pair *pair = end->pair;
+    return &pair->ends[end == &pair->ends[0]];
+}
+
+/* A copy of the string that lives as long as the netflow, the same pointer for equal strings. */
+const char *flow_intern(struct netflow *netflow, const char *text, size_t length);
+
+/* The process of the event's host, made when it is new; NULL when memory is exhausted. */
+struct flow_process *flow_process_get(struct netflow *netflow, const struct event *event, int64_t pid);
+
+/* The connection behind a descriptor, or NULL. */
+struct flow_end *flow_end_of(const struct flow_process *process, int64_t fd);
+
+/* net:connection, tcp:retransmit; uv:write and uv:io of a client. */
+void flow_connection_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
+void flow_resent_event(struct netflow *netflow, const struct event *event);
+int flow_write_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
+int flow_readable_event(struct netflow *netflow, struct flow_process *process, const struct event *event);
+
+/* Whether the connection's other end is recorded, as far as is known. */
+bool flow_both(const struct flow_end *end);
+
+/* A part of a life cycle is over, or will never be (reason); the last one ends it. */
+void flow_part(struct netflow *netflow, struct flow *flow, enum flow_reason reason);
+void flow_arrival_part(struct netflow *netflow, struct flow_arrival *arrival, enum flow_reason reason);
+void flow_delivery_over(struct netflow *netflow, struct flow_delivery *delivery, enum flow_reason reason);
+void flow_arrival_free(struct netflow *netflow, struct flow_arrival *arrival);
+
+/* Joins what the connection's two ends have told so far. 0 or a negative errno. */
+int flow_match_calls(struct netflow *netflow, struct flow_end *server);
+int flow_match_bus(struct netflow *netflow, struct flow_end *sender);
+void flow_match_readable(struct netflow *netflow, struct flow_end *server);
+
+void flow_row_free(struct flow_row *row);
+
+/* Everything that waits on an end is given up. */
+void flow_end_clear(struct netflow *netflow, struct flow_end *end, enum flow_reason reason);
+
+#endif

@@ -1,0 +1,93 @@
+// A Redis cluster whose nodes are recorded one by one, as on hosts of their own, with a traced client: for the test of
+// `sonde redis --netflow` and for bench/redis-netflow.mjs. Clocks that differ are put onto the recordings afterwards.
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { eventually } from './helper.mjs';
+
+const CLIENT = fileURLToPath(new URL('redis-cluster-client.mjs', import.meta.url));
+
+// place(n): { address, port, within } of node n, or of the client for n = nodes; within is what a command has to be put behind
+// to run there. Everything is ended by end().
+export class Cluster {
+    running = new Set();
+    constructor(sonde, folder, nodes, place, options = []) {
+        Object.assign(this, { sonde, folder, nodes: Array.from({ length: nodes }, (_, n) => place(n)), client: place(nodes), options });
+    }
+
+    run(within, ...command) {
+        const [program, ...args] = [...within, ...command].map(String);
+        const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, LC_ALL: 'C' } });
+        child.said = '';
+        for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { child.said += data; });
+        this.running.add(child);
+        child.ended = new Promise((resolve) => child.once('close', (status) => { this.running.delete(child); child.over = true; resolve(status); }));
+        return child;
+    }
+
+    record(within, name, ...command) {
+        return this.run(within, this.sonde, 'run', '--quiet', ...this.options, '-o', path.join(this.folder, name), '--', ...command);
+    }
+
+    cli({ address, port, within }, ...args) {
+        const [program, ...rest] = [...within, 'redis-cli', '-h', address, '-p', port, ...args].map(String);
+        return execFileSync(program, rest, { encoding: 'utf8', timeout: 60_000, stdio: ['ignore', 'pipe', 'pipe'] });
+    }
+
+    async start() {
+        const { nodes } = this, slots = 16384;
+        for (const [n, node] of nodes.entries()) {
+            const own = path.join(this.folder, `data-${n}`);
+            fs.mkdirSync(own);
+            node.recorder = this.record(node.within, `node-${n}`, 'redis-server', '--bind', node.address, '--protected-mode', 'no', '--port', node.port, '--save', '', '--dir', own, '--cluster-enabled', 'yes', '--cluster-node-timeout', 60_000);
+        }
+        for (const node of nodes) await eventually('the node answers', () => { if (node.recorder.over) throw new Error(node.recorder.said); try { return this.cli(node, 'ping').includes('PONG'); } catch { return false; } });
+        for (const [n, node] of nodes.entries()) {
+            this.cli(node, 'cluster', 'addslotsrange', Math.floor((n * slots) / nodes.length), Math.floor(((n + 1) * slots) / nodes.length) - 1);
+            if (n) this.cli(nodes[0], 'cluster', 'meet', node.address, node.port);
+        }
+        for (const node of nodes) await eventually('the cluster is complete', () => { const info = this.cli(node, 'cluster', 'info'); return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodes.length}`) && this.links(node) === 2 * (nodes.length - 1); });
+    }
+
+    links(node) {
+        return this.cli(node, 'cluster', 'links').split('\n').filter((line) => line.includes('direction')).length;
+    }
+
+    // Runs so many of each command; what the client has measured: by kind, latencies in ns.
+    async load(count) {
+        const out = path.join(this.folder, 'latencies.json');
+        const client = this.record(this.client.within, 'client', process.execPath, CLIENT, out, count, ...this.nodes.map(({ address, port }) => `${address}:${port}`));
+        const status = await client.ended;
+        if (status) throw new Error(`the client ended with ${status}: ${client.said}`);
+        return JSON.parse(fs.readFileSync(out, 'utf8'));
+    }
+
+    async stop() {
+        for (const node of this.nodes) this.run(node.within, 'redis-cli', '-h', node.address, '-p', node.port, 'shutdown', 'nosave');
+        for (const node of this.nodes) await node.recorder.ended;
+    }
+
+    end() {
+        for (const child of this.running) child.kill('SIGKILL');
+    }
+}
+
+// Makes a recording's clock run fast by parts per million since the host was started, which puts an offset onto it as well; a
+// factor that the reader applies to all its times.
+export function shiftClock(recording, ppm) {
+    const file = path.join(recording, 'ctf', 'metadata'), text = fs.readFileSync(file, 'latin1');
+    const frequency = Math.round(1e9 / (1 + ppm / 1e6)), usual = 'freq = 1000000000;';
+    if (!text.includes(usual)) throw new Error(`${file} has no clock of 1 GHz`);
+    fs.writeFileSync(file, text.replace(usual, `freq = ${frequency};`), 'latin1');
+    return 1e9 / frequency;
+}
+
+// How far what was found for a clock is from the truth, in ns, at a time of the machine's clock; factors are shiftClock()'s.
+export function clockError(clock, factor, reference, atNs) {
+    const time = atNs * factor, found = time - clock.offset_ns - clock.drift * (time - clock.origin_ns);
+    return Math.abs(found - atNs * reference);
+}
+
+export const quantile = (values, q) => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(q * values.length))];

@@ -1,0 +1,71 @@
+// `sonde redis --netflow`: the life cycles of requests through a cluster whose nodes are recorded apart, with clocks that
+// differ. How long stages take is for bench/redis-netflow.mjs; here: that every one is found, joined and in order.
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SONDE, finish, freePort, temporary } from './helper.mjs';
+import { Cluster, clockError, shiftClock } from './redis-cluster.mjs';
+
+const NODES = 3, EACH = 51, PPM = [0, 8, -5, 12];
+
+test('every life cycle is complete, whatever the clocks of nodes and client say', async (t) => {
+    const folder = temporary(t), recordings = [...Array(NODES).keys()].map((n) => `node-${n}`).concat('client');
+    // The port of a node's bus is 10,000 above its own.
+    const ports = [];
+    while (ports.length < NODES) {
+        const port = await freePort();
+        if (port < 55_000) ports.push(port);
+    }
+    const cluster = new Cluster(SONDE, `${folder}`, NODES, (n) => ({ address: '127.0.0.1', port: ports[n], within: [] }), ['--no-kernel']);
+    t.after(() => cluster.end());
+    await cluster.start();
+    const at = Number(process.hrtime.bigint());
+    await cluster.load(EACH);
+    await cluster.stop();
+    const factors = recordings.map((name, n) => shiftClock(`${folder}/${name}`, PPM[n]));
+    const { status, stdout, describe } = await finish(t, SONDE, ['redis', '--netflow', '--json', folder]);
+    assert.equal(status, 0, describe());
+    const { clocks, nodes: rows, commands, incomplete, unmatched_bus_messages_count: unmatched } = JSON.parse(stdout);
+    const rowsOf = (command, path) => rows.filter((row) => row.command === command && row.path.startsWith(path));
+    const sum = (list, field) => list.reduce((total, row) => total + row[field], 0);
+    const MESSAGE = { same: 'message to a subscriber of the node', other: 'message to a subscriber of another' };
+    t.diagnostic(JSON.stringify({ incomplete, unmatched, clocks }));
+
+    for (const command of ['get', 'set', 'publish']) {
+        const replies = rowsOf(command, 'reply');
+        assert.equal(sum(replies, 'count'), EACH, `${command}: ${JSON.stringify(incomplete)}`);
+        assert.equal(sum(replies, 'from_traced_clients_count'), EACH);
+        assert.equal(replies.length, NODES, 'each node has its own row');
+    }
+    assert.equal(sum(rowsOf('subscribe', 'reply'), 'count'), EACH + 2 * NODES);
+    for (const path of Object.values(MESSAGE)) assert.equal(sum(rowsOf('publish', path), 'count'), EACH, path);
+    assert.equal(sum(rows, 'disordered_count'), 0);
+    const names = (row) => row.stages.map(({ name }) => name);
+    assert.deepEqual(names(rowsOf('get', 'reply')[0]), ['network and socket', 'behind other requests', 'reading', 'executing', 'before it is written', 'writing', 'network and socket, back']);
+    assert.deepEqual(names(rowsOf('publish', MESSAGE.other)[0]), ['network and socket', 'behind other requests', 'reading', 'executing, until it is on the bus', 'bus: queued', 'bus: writing', 'bus: network and socket', 'bus: behind other work', 'bus: processing', 'before it is written', 'writing', 'network and socket, back']);
+    // The stages of each life follow one another without a gap.
+    for (const row of rows.filter(({ count }) => count)) assert.equal(row.stages.reduce((total, stage) => total + stage.of_slowest_ns, 0), row.worst_ns, `${row.command}, ${row.path}`);
+
+    for (const { command, path, count } of commands) assert.equal(count, sum(rowsOf(command, path), 'count'), `${command}, ${path}: the sum over the nodes`);
+
+    assert.equal(clocks.length, NODES + 1);
+    const ordered = recordings.map((name) => clocks.findIndex(({ path }) => path.split('/').includes(name)));
+    const reference = ordered.findIndex((index) => clocks[index].reference);
+    for (const [n, index] of ordered.entries()) {
+        const off = clockError(clocks[index], factors[n], factors[reference], at);
+        assert.ok(n === reference || clocks[index].error_ns > 0);
+        // Ticks are fitted to each recording's clock with an error of their own.
+        assert.ok(off < clocks[index].error_ns + 20_000, `${recordings[n]}: ${off} ns off, said to be at most ${clocks[index].error_ns}`);
+    }
+
+    const shown = await finish(t, SONDE, ['redis', '--netflow', folder]);
+    assert.equal(shown.status, 0, shown.describe());
+    assert.match(shown.stdout, /Clocks of 4 recordings/);
+    assert.match(shown.stdout, /PUBLISH, message to a subscriber of another node: 51,/);
+});
+
+test('what --netflow cannot do is said', async (t) => {
+    const wrong = await finish(t, SONDE, ['redis', '--netflow', '--follow', temporary(t)]);
+    assert.equal(wrong.status, 2);
+    assert.match(wrong.stderr, /--netflow reads what was recorded/);
+});

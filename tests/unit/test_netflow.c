@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "event/event.h"
+#include "targets/redis/netflow.h"
+
+#include "record_event.h"
+#include "test.h"
+
+/* Node A, node B and a client that publishes to A and subscribes at B: a host each. */
+enum { A, B, CLIENT, HOSTS };
+enum { PID_A = 20, PID_B = 21, PID_CLIENT = 30, PUBLISH = 1, EVENTS = 1024, RECORD_BYTES = 128 };
+
+struct story {
+    struct {
+        uint32_t host;
+        enum sonde_event_id id;
+        uint64_t time_ns, duration_ns;
+        const char *text;
+        char record[RECORD_BYTES];
+    } events[EVENTS];
+    size_t count;
+    int64_t shift_ns[HOSTS]; /* of the host's clock */
+    bool absent[HOSTS];      /* it was not recorded */
+    struct netflow_message messages[EVENTS];
+    size_t message_count;
+};
+
+static void tell(struct story *s, uint32_t host, enum sonde_event_id id, uint64_t time_ns,
+                 uint64_t duration_ns, const char *text, const void *record, size_t size)
+{
+    assert_true(s->count < EVENTS && size <= RECORD_BYTES);
+    s->events[s->count].host = host;
+    s->events[s->count].id = id;
+    s->events[s->count].time_ns = time_ns;
+    s->events[s->count].duration_ns = duration_ns;
+    s->events[s->count].text = text;
+    memcpy(s->events[s->count++].record, record, size);
+}
+
+#define TELL(story, host, ident, time_ns, duration_ns, ...)            \
+    tell(story, host, SONDE_EVENT_##ident, time_ns, duration_ns, NULL, \
+         &(struct record_##ident){__VA_ARGS__}, sizeof(struct record_##ident))
+
+static void connects(struct story *s, uint32_t host, int32_t fd, uint16_t local, uint32_t peer_host,
+                     uint16_t peer)
+{
+    const uint64_t net = 0xffff0a000001; /* 10.0.0.1 is A's */
+    TELL(s, host, net_connection, MS(5), 0, .key = 1, .generation = 1, .fd = fd, .family = 2,
+         .local_low = net + host, .peer_low = net + peer_host, .local_port = local, .peer_port = peer);
+}
+
+static void begin(struct story *s)
+{
+    memset(s, 0, sizeof(*s));
+    const struct record_probe_name name = {.id = PUBLISH};
+    tell(s, A, SONDE_EVENT_probe_name, MS(5), 0, "publish", &name, sizeof(name));
+    connects(s, CLIENT, 7, 4000, A, 7000);
+    connects(s, A, 9, 7000, CLIENT, 4000);
+    connects(s, CLIENT, 8, 4001, B, 7000);
+    connects(s, B, 10, 7000, CLIENT, 4001);
+    connects(s, A, 11, 5000, B, 17000);
+    connects(s, B, 12, 17000, A, 5000);
+}
+
+/* A message is published at t, the number-th command of its connection, and its records; arrives: those of B.
+ */
+static void publish(struct story *s, uint64_t t, uint64_t number, uint32_t mark, bool arrives)
+{
+    TELL(s, CLIENT, uv_write, t, 0, .fd = 7, .first_message = number, .messages = 1);
+    TELL(s, A, redis_bus_send, t + US(60), 0, .link = 0x100, .bytes = 2400, .type = 4, .mark = mark);
+    TELL(s, A, redis_command, t + US(70), US(20), .client_id = 5, .fd = 9, .name = PUBLISH,
+         .sequence = number);
+    TELL(s, A, redis_read_query, t + US(75), US(30), .client_id = 5, .fd = 9);
+    TELL(s, A, redis_loop_phase, t + US(80), US(40), .phase = SONDE_redis_phase_process_events, .ready = 1);
+    TELL(s, A, redis_write_reply, t + US(90), US(5), .client_id = 5, .fd = 9);
+    TELL(s, A, redis_bus_write, t + US(100), US(4), .link = 0x100, .fd = 11, .bytes = 2400);
+    if (arrives) {
+        TELL(s, B, redis_message, t + US(150), 0, .client_id = 6, .fd = 10);
+        TELL(s, B, redis_bus_packet, t + US(152), US(6), .link = 0x200, .bytes = 2400, .type = 4,
+             .mark = mark);
+        TELL(s, B, redis_bus_read, t + US(154), US(10), .link = 0x200, .fd = 12, .bytes = 2400);
+        TELL(s, B, redis_loop_phase, t + US(156), US(16), .phase = SONDE_redis_phase_process_events,
+             .ready = 1);
+        TELL(s, B, redis_write_reply, t + US(170), US(8), .client_id = 6, .fd = 10);
+    }
+    TELL(s, CLIENT, uv_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
+    if (arrives)
+        TELL(s, CLIENT, uv_io, t + US(200), US(10), .fd = 8, .generation = 1, .events = 1);
+}
+
+static int message(void *context, const struct netflow_message *m)
+{
+    struct story *s = context;
+    s->messages[s->message_count++] = *m;
+    return 0;
+}
+
+/* Reads the story in the order of the hosts' clocks. */
+static struct netflow *read_story(struct story *s, bool shifted, struct netflow *before)
+{
+    struct netflow *n;
+    bool read[EVENTS] = {false};
+    assert_int_equal(netflow_new(before ? NULL : message, s, NULL, before, &n), 0);
+    struct pass pass = netflow_pass(n);
+    for (;;) {
+        size_t next = EVENTS;
+        uint64_t least_ns = UINT64_MAX;
+        for (size_t i = 0; i < s->count; i++) {
+            uint64_t at_ns = s->events[i].time_ns + (shifted ? (uint64_t)s->shift_ns[s->events[i].host] : 0);
+            if (!read[i] && !s->absent[s->events[i].host] && at_ns < least_ns)
+                next = i, least_ns = at_ns;
+        }
+        if (next == EVENTS)
+            break;
+        read[next] = true;
+        const int64_t pids[HOSTS] = {PID_A, PID_B, PID_CLIENT};
+        struct value values[RECORD_VALUES] = {0};
+        int64_t pid = pids[s->events[next].host];
+        struct event event =
+            record_event(s->events[next].id, pid, pid, least_ns, s->events[next].duration_ns,
+                         s->events[next].record, &s->events[next].text, s->events[next].text != NULL, values);
+        event.trace = (uint16_t)s->events[next].host;
+        assert_int_equal(pass.event(pass.self, &event), 0);
+    }
+    assert_int_equal(pass.finish(pass.self), 0);
+    return n;
+}
+
+static const struct flow_row *row_of(const struct netflow *n, enum flow_path path)
+{
+    array_foreach (&n->rows, row)
+        if ((*row)->path == path)
+            return *row;
+    return NULL;
+}
+
+static bool told(const struct story *s, uint32_t from, uint32_t to, uint64_t sent_ns, uint64_t received_ns)
+{
+    for (size_t i = 0; i < s->message_count; i++) {
+        const struct netflow_message *m = &s->messages[i];
+        if (m->from == from && m->to == to && m->sent_ns == sent_ns + (uint64_t)s->shift_ns[from] &&
+            m->received_ns == received_ns + (uint64_t)s->shift_ns[to])
+            return true;
+    }
+    return false;
+}
+
+static struct story story;
+
+static void stages_of_a_published_message(void **state)
+{
+    const uint64_t t = MS(10);
+    begin(&story);
+    publish(&story, t, 1, 77, true);
+    story.shift_ns[B] = -(int64_t)MS(2); /* it has the message before it was sent */
+    story.shift_ns[CLIENT] = (int64_t)MS(3);
+    struct netflow *first = read_story(&story, true, NULL);
+    assert_int_equal(story.message_count, 3);
+    assert_true(told(&story, CLIENT, A, t, t + US(45)));
+    assert_true(told(&story, A, CLIENT, t + US(85), t + US(120)));
+    assert_true(told(&story, A, B, t + US(96), t + US(146)));
+
+    struct netflow *n = read_story(&story, false, first);
+    assert_int_equal(n->flows, 1);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
+    assert_int_equal(n->messages, 1);
+    const struct flow_row *reply = row_of(n, FLOW_REPLY), *bus = row_of(n, FLOW_BUS);
+    const uint64_t us[] = {0, 40, 45, 50, 60, 96, 100, 140, 146, 150, 162, 170, 190};
+    assert_non_null(reply);
+    assert_non_null(bus);
+    assert_string_equal(bus->command, "publish");
+    assert_int_equal(reply->worst_ns, US(120));
+    assert_int_equal(bus->worst_ns, US(190));
+    assert_int_equal(bus->disordered, 0);
+    for (enum flow_point p = 0; p < FLOW_POINTS; p++)
+        assert_int_equal(bus->worst[p], t + US(us[p]));
+    assert_int_equal(reply->worst[FLOW_ENDED], t + US(70));
+    assert_int_equal(reply->worst[FLOW_WRITTEN], t + US(90));
+    assert_null(row_of(n, FLOW_LOCAL));
+    netflow_free(n);
+    netflow_free(first);
+}
+
+static uint64_t incomplete(const struct netflow *n, enum flow_reason reason)
+{
+    assert_int_equal(n->flows, n->reasons[FLOW_COMPLETE] + n->reasons[reason]);
+    return n->reasons[reason];
+}
+
+/* Messages that look alike: after records were lost their order proves nothing. */
+static void lost_records_join_nothing_wrong(void **state)
+{
+    begin(&story);
+    publish(&story, MS(10), 1, 77, true);
+    TELL(&story, B, loss, MS(11), 0, .pid = PID_B, .count = 5);
+    publish(&story, MS(12), 2, 77, false);
+    publish(&story, MS(13), 3, 77, true);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
+    assert_int_equal(incomplete(n, FLOW_LOST), 2);
+    assert_int_equal(row_of(n, FLOW_BUS)->count, 1);
+    netflow_free(n);
+    netflow_free(first);
+}
+
+/* Others tell each message apart: once there are enough of them, what comes behind a gap is joined again. */
+static void joins_again_behind_a_gap(void **state)
+{
+    enum { MESSAGES = 24 };
+    begin(&story);
+    for (uint32_t i = 0; i < MESSAGES; i++)
+        publish(&story, MS(10 + i), i + 1, 100 + i, i != 4);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], MESSAGES - 1);
+    assert_int_equal(incomplete(n, FLOW_NO_PACKET), 1);
+    assert_int_equal(row_of(n, FLOW_BUS)->count, MESSAGES - 1);
+    assert_int_equal(row_of(n, FLOW_BUS)->worst_ns, US(190));
+    netflow_free(n);
+    netflow_free(first);
+}
+
+static void joins_again_after_a_loss(void **state)
+{
+    enum { MESSAGES = 48, MISSING = 3 };
+    begin(&story);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        if (i == MISSING)
+            TELL(&story, B, loss, MS(10 + i), 0, .pid = PID_B, .count = 5);
+        publish(&story, MS(10 + i), i + 1, 100 + i, i != MISSING);
+    }
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], MESSAGES - 1);
+    assert_int_equal(n->reasons[FLOW_NO_PACKET] + n->reasons[FLOW_LOST], 1);
+    assert_int_equal(row_of(n, FLOW_BUS)->worst_ns, US(190));
+    netflow_free(n);
+    netflow_free(first);
+}
+
+static void a_node_that_was_not_recorded(void **state)
+{
+    begin(&story);
+    publish(&story, MS(10), 1, 77, true);
+    story.absent[B] = true;
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(incomplete(n, FLOW_NO_NODE), 1);
+    netflow_free(n);
+    netflow_free(first);
+}
+
+static void a_client_that_was_not_recorded(void **state)
+{
+    begin(&story);
+    publish(&story, MS(10), 1, 77, true);
+    story.absent[CLIENT] = true;
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    assert_int_equal(n->reasons[FLOW_COMPLETE], 1);
+    const struct flow_row *bus = row_of(n, FLOW_BUS);
+    assert_int_equal(bus->from_traced, 0);
+    assert_int_equal(bus->worst_ns, US(130)); /* from the node's waking up to the message's last byte */
+    netflow_free(n);
+    netflow_free(first);
+}
+
+/* Two commands in one write, answered by one read. */
+static void a_pipeline(void **state)
+{
+    const uint64_t t = MS(10);
+    begin(&story);
+    TELL(&story, CLIENT, uv_write, t, 0, .fd = 7, .first_message = 1, .messages = 2);
+    TELL(&story, A, redis_command, t + US(60), US(5), .client_id = 5, .fd = 9, .name = PUBLISH,
+         .sequence = 1);
+    TELL(&story, A, redis_command, t + US(70), US(10), .client_id = 5, .fd = 9, .name = PUBLISH,
+         .sequence = 2);
+    TELL(&story, A, redis_read_query, t + US(70), US(20), .client_id = 5, .fd = 9);
+    TELL(&story, A, redis_loop_phase, t + US(71), US(31), .phase = SONDE_redis_phase_process_events,
+         .ready = 1);
+    TELL(&story, A, redis_write_reply, t + US(90), US(5), .client_id = 5, .fd = 9);
+    TELL(&story, CLIENT, uv_io, t + US(130), US(10), .fd = 7, .generation = 1, .events = 1);
+    struct netflow *first = read_story(&story, false, NULL), *n = read_story(&story, false, first);
+    const struct flow_row *reply = row_of(n, FLOW_REPLY);
+    assert_int_equal(reply->count, 2);
+    assert_int_equal(reply->from_traced, 2);
+    assert_int_equal(reply->worst_ns, US(120));
+    assert_int_equal(story.message_count, 2); /* sent to A; which reply came when is not certain */
+    netflow_free(n);
+    netflow_free(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_of_a_published_message),
+        cmocka_unit_test(lost_records_join_nothing_wrong),
+        cmocka_unit_test(joins_again_behind_a_gap),
+        cmocka_unit_test(joins_again_after_a_loss),
+        cmocka_unit_test(a_node_that_was_not_recorded),
+        cmocka_unit_test(a_client_that_was_not_recorded),
+        cmocka_unit_test(a_pipeline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
