@@ -36,19 +36,25 @@ export class Cluster {
         return execFileSync(program, rest, { encoding: 'utf8', timeout: 60_000, stdio: ['ignore', 'pipe', 'pipe'] });
     }
 
-    async start() {
+    // masters have the slots in equal parts, the others are their replicas in turn; recorded: of so many nodes, from the first one on.
+    async start({ masters = this.nodes.length, recorded = this.nodes.length } = {}) {
         const { nodes } = this, slots = 16384;
         for (const [n, node] of nodes.entries()) {
-            const own = path.join(this.folder, `data-${n}`);
+            const own = path.join(this.folder, `data-${n}`), server = ['redis-server', '--bind', node.address, '--protected-mode', 'no', '--port', node.port, '--save', '', '--dir', own, '--cluster-enabled', 'yes', '--cluster-node-timeout', 60_000];
             fs.mkdirSync(own);
-            node.recorder = this.record(node.within, `node-${n}`, 'redis-server', '--bind', node.address, '--protected-mode', 'no', '--port', node.port, '--save', '', '--dir', own, '--cluster-enabled', 'yes', '--cluster-node-timeout', 60_000);
+            node.recorder = n < recorded ? this.record(node.within, `node-${n}`, ...server) : this.run(node.within, ...server);
         }
         for (const node of nodes) await eventually('the node answers', () => { if (node.recorder.over) throw new Error(node.recorder.said); try { return this.cli(node, 'ping').includes('PONG'); } catch { return false; } });
         for (const [n, node] of nodes.entries()) {
-            this.cli(node, 'cluster', 'addslotsrange', Math.floor((n * slots) / nodes.length), Math.floor(((n + 1) * slots) / nodes.length) - 1);
+            if (n < masters) this.cli(node, 'cluster', 'addslotsrange', Math.floor((n * slots) / masters), Math.floor(((n + 1) * slots) / masters) - 1);
             if (n) this.cli(nodes[0], 'cluster', 'meet', node.address, node.port);
         }
-        for (const node of nodes) await eventually('the cluster is complete', () => { const info = this.cli(node, 'cluster', 'info'); return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodes.length}`) && this.links(node) === 2 * (nodes.length - 1); });
+        const complete = (node) => { const info = this.cli(node, 'cluster', 'info'); return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodes.length}`) && this.links(node) === 2 * (nodes.length - 1); };
+        for (const node of nodes) await eventually('the cluster is complete', () => complete(node));
+        for (const [n, node] of nodes.entries()) if (n >= masters) this.cli(node, 'cluster', 'replicate', this.cli(nodes[n % masters], 'cluster', 'myid').trim());
+        const replicas = (nodes.length - masters) / masters;
+        for (const node of nodes.slice(0, masters)) await eventually('its replicas follow', () => this.cli(node, 'info', 'replication').split('state=online').length - 1 === replicas);
+        if (replicas) for (const node of nodes) await eventually('everybody knows of the replicas', () => this.cli(node, 'cluster', 'nodes').split('\n').filter((line) => / (myself,)?slave /.test(line)).length === nodes.length - masters);
     }
 
     links(node) {

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "targets/redis/summary.h"
 
+#include <stdlib.h>
+
 #include "targets/redis/conflict.h"
 
 static json_t *sum_json(const struct redis_sum *sum)
@@ -113,20 +115,55 @@ static json_t *bus_json(const struct redis_server *server)
     return array;
 }
 
+static int by_commands(const void *a, const void *b)
+{
+    const struct redis_client *x = *(struct redis_client *const *)a, *y = *(struct redis_client *const *)b;
+    return x->commands != y->commands ? (x->commands < y->commands ? 1 : -1)
+                                      : (x->id > y->id) - (x->id < y->id);
+}
+
+/* The connections with the most commands. */
+static json_t *connections_json(const struct redis_server *server)
+{
+    enum { LISTED = 200 };
+    json_t *array = json_array();
+    struct redis_client **list = calloc(server->clients.count + 1, sizeof(struct redis_client *));
+    size_t count = 0;
+    if (!array || !list) {
+        free(list);
+        json_decref(array);
+        return NULL;
+    }
+    map_foreach (&server->clients, slot)
+        list[count++] = (struct redis_client *)(uintptr_t)slot->value;
+    qsort(list, count, sizeof(*list), by_commands);
+    for (size_t i = 0; i < MIN(count, (size_t)LISTED); i++) {
+        const struct redis_client *c = list[i];
+        json_array_append_new(
+            array, json_pack("{s:I, s:s?, s:s?, s:I, s:I, s:I, s:I}", "client_id", (json_int_t)c->id, "peer",
+                             c->peer[0] ? c->peer : NULL, "caller", c->caller, "commands_count",
+                             (json_int_t)c->commands, "executed_ns", (json_int_t)c->time_ns, "in_bytes",
+                             (json_int_t)c->in_bytes, "out_bytes", (json_int_t)c->out_bytes));
+    }
+    free(list);
+    return array;
+}
+
 static json_t *server_json(const struct redis_server *server)
 {
     const struct redis_model *model = server->model;
     uint64_t from = server->started_ns ? server->started_ns : model->first_ns;
     uint64_t to = server->ended_ns ? server->ended_ns : model->last_ns;
     return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-        server->name, "pid", (json_int_t)server->pid, "from_ns", (json_int_t)from, "to_ns", (json_int_t)to,
-        "commands_count", (json_int_t)server->commands_count, "executed_ns", (json_int_t)server->command_ns,
-        "connections_count", (json_int_t)server->clients_count, "iterations_count",
-        (json_int_t)server->iterations, "busy_ns", (json_int_t)server->busy_ns, "longest_iteration_ns",
-        (json_int_t)server->longest_ns, "most_ready_count", (json_int_t)sketch_quantile(&server->ready, 1),
-        "lost_events_count", (json_int_t)server->lost, "commands", commands_json(server), "callers",
-        callers_json(server), "slow", slow_json(server), "threads", threads_json(server), "bus",
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "name", server->name, "pid", (json_int_t)server->pid, "from_ns", (json_int_t)from, "to_ns",
+        (json_int_t)to, "commands_count", (json_int_t)server->commands_count, "executed_ns",
+        (json_int_t)server->command_ns, "connections_count", (json_int_t)server->clients_count,
+        "iterations_count", (json_int_t)server->iterations, "busy_ns", (json_int_t)server->busy_ns,
+        "longest_iteration_ns", (json_int_t)server->longest_ns, "most_ready_count",
+        (json_int_t)sketch_quantile(&server->ready, 1), "lost_events_count", (json_int_t)server->lost,
+        "commands", commands_json(server), "callers", callers_json(server), "connections",
+        connections_json(server), "slow", slow_json(server), "threads", threads_json(server), "bus",
         bus_json(server), "work", work_json(server));
 }
 
