@@ -303,3 +303,25 @@ test('a recording without Memcached says so', async (t) => {
     const { stdout } = await finish(t, SONDE, ['memcached', trace]);
     assert.match(stdout, /No Memcached server is in this recording/);
 });
+
+test('a server that runs is attached to by its port, recorded, reported and left', async (t) => {
+    const port = await freePort(), server = start(t, 'memcached', [...OPTIONS, '-p', port]), client = await connects(t, port);
+    for (const [operand, gets] of [[port, 7], [`pid:${server.pid}`, 3]]) {
+        const tracer = sonde(t, 'memcached', '--json', '--output', path.join(temporary(t), 'trace'), operand);
+        await tracer.until(/attached to process/);
+        await client.ask('set key 0 0 5\r\nvalue\r\n', 'STORED\r\n');
+        for (let n = 0; n < gets; n++) await client.ask('get key\r\n', 'END\r\n');
+        process.kill(tracer.pid, 'SIGINT');
+        const { status, stdout } = await tracer.ended;
+        assert.equal(status, 0, tracer.describe());
+        const { servers: [{ commands }] } = JSON.parse(stdout), of = (name) => commands.find((c) => c.name === name);
+        assert.equal(of('get').commands_count, gets);
+        assert.equal(of('get').hits_count, gets);
+        assert.equal(of('set').commands_count, 1);
+    }
+    const nobody = await finish(t, SONDE, ['memcached', `:${await freePort()}`]);
+    assert.equal(nobody.status, 1);
+    assert.match(nobody.stderr, /no process that sonde may look at listens on port/);
+    const wrong = await finish(t, SONDE, ['memcached', '--duration', '1', temporary(t)]);
+    assert.equal(wrong.status, 2);
+});

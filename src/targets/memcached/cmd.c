@@ -1,4 +1,5 @@
-/* `sonde memcached`: what the Memcached servers in a recording did. */
+/* `sonde memcached`: what Memcached servers did: in a recording, or of one that runs, which is recorded
+ * first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/confine.h"
 #include "cli/reading.h"
+#include "cli/server.h"
 #include "targets/memcached/summary.h"
 #include "trace/trace.h"
 
@@ -154,20 +156,14 @@ static int print_model(struct memcached_model *model, struct report *report, boo
     return 0;
 }
 
-static int run(const struct command *self, int argc, char **argv)
+static int report_folder(const struct reading_options *options)
 {
-    struct reading_options options = {.analyze = ANALYZE_DEFAULTS};
-    int first, r = options_parse(self, argc, argv, &options, &first);
-    if (r < 0)
-        r = reading_operand(self, argc, argv, first, &options);
-    if (r >= 0)
-        return r;
     _cleanup_(memcached_model_freep) struct memcached_model *model = NULL;
     struct report report = {0};
     struct problem problem = {0};
-    r = read_model(options.folder, &problem, &model, &report);
+    int r = read_model(options->folder, &problem, &model, &report);
     int status = r < 0 ? EXIT_FAILED : reading_status(&report);
-    if (r >= 0 && (r = print_model(model, &report, options.json)) < 0)
+    if (r >= 0 && (r = print_model(model, &report, options->json)) < 0)
         problem_set(&problem, r, "out of memory while writing");
     if (r < 0)
         status = cli_fail(r == -EACCES || r == -EPERM ? EXIT_PERMISSION : EXIT_FAILED, &problem);
@@ -175,26 +171,72 @@ static int run(const struct command *self, int argc, char **argv)
     return status;
 }
 
+struct memcached_command_line {
+    struct reading_options reading;
+    struct recording recording;
+    double seconds; /* 0: until Ctrl-C */
+};
+
+#define AT(member) offsetof(struct memcached_command_line, member)
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    struct memcached_command_line said = {.reading.analyze = ANALYZE_DEFAULTS,
+                                          .recording.observe.request_context = SONDE_CONTEXT_AUTO};
+    int first, r = options_parse(self, argc, argv, &said, &first);
+    if (r >= 0)
+        return r;
+    if (first == argc)
+        return cli_usage(self, "which server or recording? Give a port, a PID or a directory");
+    if (first + 1 != argc || !server_is_meant(argv[first])) {
+        if (said.seconds > 0 || said.recording.observe.folder || said.recording.observe.budget)
+            return cli_usage(self, "--duration, --output and --budget are for a server, by its port or PID");
+        r = reading_operand(self, argc, argv, first, &said.reading);
+        return r >= 0 ? r : report_folder(&said.reading);
+    }
+    _cleanup_(proc_unrefp) struct proc *server = NULL;
+    _cleanup_(freep) char *folder = NULL;
+    r = server_find(self, argv[first], &server);
+    if (r == EXIT_DONE)
+        r = server_record(self, &said.recording, server, said.seconds, &folder);
+    said.reading.folder = folder;
+    return folder ? report_folder(&said.reading) : r;
+}
+
 static const struct option_row ROWS[] = {
     {"json", .text = "print one JSON document: findings, servers", .type = OPTION_FLAG,
-     .at = offsetof(struct reading_options, json)},
+     .at = AT(reading.json)},
+    {"duration", 'd', "SECONDS", "of a server: end by itself after this time", OPTION_SECONDS,
+     .at = AT(seconds)},
+    {"output", 'o', "DIR", "of a server: directory for the trace; must not hold one", OPTION_TEXT,
+     .at = AT(recording.observe.folder)},
+    {"budget", .value = "PERCENT,MB",
+     .text = "of a server: limit tracing to PERCENT CPU and MB of memory (5,128)", .type = OPTION_TEXT,
+     .at = AT(recording.observe.budget)},
+    {"quiet", 'q', .text = "no notes on stderr while it is recorded", .type = OPTION_FLAG,
+     .at = AT(recording.quiet)},
     {NULL},
 };
 static const struct option_group OPTIONS[] = {{ROWS, 0}, {NULL, 0}};
 
 const struct command command_memcached = {
     .name = "memcached",
-    .arguments = "[OPTION...] DIR",
-    .summary = "Show what Memcached servers did: commands, hits and misses, threads",
-    .help = "Findings come first: far more misses than usual, a thread with most of the work. Then, for "
-            "each\nMemcached server in a recording: its commands by name with their number, hits, misses, "
-            "execution times\nand bytes, how long connections waited for others, and what each thread did. "
-            "TLS is understood; what\ncomes by UDP is not, and evictions are not seen: both are said. Exits "
-            "with 4 when events were lost,\nelse 0.\n",
+    .arguments = "[OPTION...] PORT|PID|DIR",
+    .summary = "Show what Memcached servers do: commands, hits and misses, threads",
+    .help =
+        "Of a recording, or of a server that runs on this host: it is attached to, recorded until Ctrl-C or "
+        "for\n--duration, and left as it was. A number is the port that it listens on, or else its PID; "
+        ":11211 and\npid:4711 say which.\n\n"
+        "Findings come first: far more misses than usual, a thread with most of the work. Then, for "
+        "each\nMemcached server in a recording: its commands by name with their number, hits, misses, "
+        "execution times\nand bytes, how long connections waited for others, and what each thread did. "
+        "TLS is understood; what\ncomes by UDP is not, and evictions are not seen: both are said. Exits "
+        "with 4 when events were lost,\nelse 0.\n",
     .options = OPTIONS,
-    .examples = "  sonde run -o /tmp/trace -- memcached -p 11311\n"
+    .examples = "  sonde memcached --duration 10 11211\n"
+                "  sonde run -o /tmp/trace -- memcached -p 11311\n"
                 "  sonde memcached /tmp/trace\n"
                 "  sonde memcached --json /tmp/trace | jq '.servers[].commands'\n",
     .run = run,
-    .confined = &(const struct confined_command){"memcached"},
+    .confined = &(const struct confined_command){"memcached", .optional = true},
 };
