@@ -155,6 +155,38 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(read_back(), COUNT);
 }
 
+/* A name is recorded when it is first needed, by a thread that may then be off its CPU; the event that needs
+ * it has the time from before. */
+static void a_name_does_not_make_its_event_late(void **state)
+{
+    struct ctf_writer *writer;
+    struct ctf_stream *stream;
+    struct problem problem = {0};
+    struct trace *trace;
+    const struct event *event;
+    const struct record_probe_name name = {.id = 5, .text_length = 3};
+    assert_int_equal(ctf_writer_create(folder, &writer, NULL), 0);
+    assert_int_equal(ctf_stream_open(writer, 1, 2, &stream), 0);
+    write_command(stream, 1000000, 1);
+    ctf_stream_write(stream, SONDE_EVENT_probe_name, 9000000, 0, &name, "get");
+    write_command(stream, 2000000, 2);
+    ctf_stream_free(stream);
+    struct ctf_totals totals;
+    ctf_writer_totals(writer, &totals);
+    assert_int_equal(totals.late_ns_worst, 0);
+    ctf_writer_free(writer);
+    assert_int_equal(trace_open(folder, NULL, &problem, &trace), 0);
+    const enum sonde_event_id ids[] = {SONDE_EVENT_redis_command, SONDE_EVENT_probe_name,
+                                       SONDE_EVENT_redis_command};
+    const uint64_t times[] = {1000000, 1000000, 2000000};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(trace_next(trace, &event), 1);
+        assert_int_equal(event->id, ids[i]);
+        assert_int_equal(event->time_ns, times[i]);
+    }
+    trace_close(trace);
+}
+
 static void a_folder_with_a_trace_is_refused(void **state)
 {
     struct ctf_writer *writer;
@@ -228,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {T(a_second_writer_joins),
                                        T(open_spans_are_named_by_their_recording),
                                        T(what_is_written_is_read),
+                                       T(a_name_does_not_make_its_event_late),
                                        T(a_folder_with_a_trace_is_refused),
                                        T(an_unwritable_place_is_explained),
                                        T(times_never_go_back),
