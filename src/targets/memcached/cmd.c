@@ -181,8 +181,7 @@ struct memcached_command_line {
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct memcached_command_line said = {.reading.analyze = ANALYZE_DEFAULTS,
-                                          .recording.observe.request_context = SONDE_CONTEXT_AUTO};
+    struct memcached_command_line said = {.reading.analyze = ANALYZE_DEFAULTS};
     int first, r = options_parse(self, argc, argv, &said, &first);
     if (r >= 0)
         return r;
