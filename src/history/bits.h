@@ -1,4 +1,4 @@
-/* Packed bits, variable-length integers and zigzag, for the columnar store's blocks.
+/* Packed bits, beside the integers of base/varint.h, for the columnar store's blocks.
  *
  * Bits are little-endian: bit i of a stream is bit i % 8 of byte i / 8. Readers load eight bytes at a time
  * and so may touch up to nine bytes behind the last one that they use; every record ends with BITS_SLACK
@@ -11,7 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { BITS_SLACK = 16, VARINT_MAX = 10 };
+#include "base/varint.h"
+
+enum { BITS_SLACK = 16 };
 
 static inline uint64_t bits_load(const uint8_t *p)
 {
@@ -81,42 +83,6 @@ static inline uint8_t *bits_end(struct bit_writer *w)
 {
     memcpy(w->p, &w->pending, 8);
     return w->p + bits_bytes(w->count);
-}
-
-static inline uint64_t zigzag(int64_t number)
-{
-    return ((uint64_t)number << 1) ^ (uint64_t)(number >> 63);
-}
-
-static inline int64_t unzigzag(uint64_t number)
-{
-    return (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
-}
-
-/* LEB128: seven bits a byte, the lowest first. Returns the byte behind. */
-static inline uint8_t *varint_put(uint8_t *p, uint64_t number)
-{
-    while (number >= 0x80) {
-        *p++ = (uint8_t)(number | 0x80);
-        number >>= 7;
-    }
-    *p++ = (uint8_t)number;
-    return p;
-}
-
-/* The byte behind, or NULL when it does not end before `end` or is longer than ten bytes. */
-static inline const uint8_t *varint_get(const uint8_t *p, const uint8_t *end, uint64_t *ret_number)
-{
-    uint64_t number = 0;
-    for (unsigned shift = 0; p < end && shift < 70; shift += 7) {
-        uint8_t byte = *p++;
-        number |= shift < 64 ? (uint64_t)(byte & 0x7f) << shift : 0;
-        if (!(byte & 0x80)) {
-            *ret_number = number;
-            return p;
-        }
-    }
-    return NULL;
 }
 
 #endif

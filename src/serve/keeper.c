@@ -88,7 +88,7 @@ static int commit(struct keeper *k)
     if (r < 0)
         start_over(k);
     else
-        journal_hold(k->settings.journal, k->reader.at);
+        journal_hold(k->settings.journal, JOURNAL_STORE, k->reader.at);
     k->uncommitted = 0;
     return r;
 }
@@ -254,7 +254,7 @@ int keeper_new(const struct keeper_settings *settings, struct keeper **ret_keepe
     if (r == 0) {
         journal_reader_init(&k->reader, settings->folder, k->committed);
         if (k->committed.segment)
-            journal_hold(settings->journal, k->committed);
+            journal_hold(settings->journal, JOURNAL_STORE, k->committed);
         r = -pthread_create(&k->thread, NULL, run, k);
     }
     if (r < 0) {

@@ -13,14 +13,15 @@
 #include "span/otlp.h"
 
 #define QUEUE_MAX ((size_t)256 << 20)
+#define HELD_MAX  ((size_t)32 << 20)
 #define IDLE_NS   (10 * NS_PER_S) /* OpenTelemetry's SDKs wait 5 s before they send */
 
 /* A batch that was acknowledged and waits for the thread behind. */
 struct batch {
     struct batch *next;
     uint32_t kind;
-    char *bytes; /* unpacked */
-    size_t length;
+    char *bytes;                         /* unpacked; NULL: only in the journal */
+    size_t length;                       /* unpacked */
     struct journal_position before, end; /* batches are taken in the journal's order, none left out */
 };
 
@@ -33,7 +34,8 @@ struct receiver {
     pthread_mutex_t queue_lock;
     pthread_cond_t queued, drained;
     struct batch *first, **last;
-    size_t queued_bytes;
+    size_t queued_bytes, held_bytes; /* of all that wait, and of those in memory */
+    struct journal_reader reader;    /* for the others */
     bool busy;
     pthread_mutex_t state_lock;    /* of the diagnosis */
     struct journal_position next;  /* the end of the last batch that left the queue; under queue_lock */
@@ -72,6 +74,30 @@ static int decode_packed(struct receiver *r, uint32_t kind, const char *bytes, s
         bytes = unpacked;
     }
     return decode(r, kind, bytes, length);
+}
+
+/* A batch that was left in the journal. What cannot be read is counted; it is acknowledged and stays there.
+ */
+static void decode_from_journal(struct receiver *r, const struct batch *batch)
+{
+    struct journal_reader *reader = &r->reader;
+    const void *bytes;
+    uint32_t kind;
+    size_t length;
+    if (reader->at.segment != batch->before.segment || reader->at.offset != batch->before.offset) {
+        journal_reader_done(reader);
+        journal_reader_init(reader, r->settings.folder, batch->before);
+    }
+    int error = journal_reader_next(reader, &kind, &bytes, &length);
+    bool is_it =
+        error > 0 && reader->at.segment == batch->end.segment && reader->at.offset == batch->end.offset;
+    if (is_it)
+        error = decode_packed(r, kind, bytes, length);
+    if (is_it && (error >= 0 || error == -EBADMSG))
+        return;
+    pthread_mutex_lock(&r->queue_lock);
+    r->counts.unread_batches++;
+    pthread_mutex_unlock(&r->queue_lock);
 }
 
 static bool follows(const struct receiver *r, const struct batch *batch)
@@ -114,15 +140,20 @@ static void *run(void *context)
             break;
         pthread_mutex_lock(&r->state_lock);
         diagnosis_set_time(r->settings.diagnosis, now);
-        if (batch)
+        if (batch && batch->bytes)
             decode(r, batch->kind, batch->bytes, batch->length);
+        else if (batch)
+            decode_from_journal(r, batch);
         diagnosis_flush(r->settings.diagnosis, now > r->settings.idle_ns ? now - r->settings.idle_ns : 0);
         pthread_mutex_unlock(&r->state_lock);
         if (!batch)
             continue;
         pthread_mutex_lock(&r->queue_lock);
         r->queued_bytes -= batch->length;
+        r->held_bytes -= batch->bytes ? batch->length : 0;
         pthread_mutex_unlock(&r->queue_lock);
+        if (r->journal)
+            journal_hold(r->journal, JOURNAL_DIAGNOSIS, batch->end);
         free(batch->bytes);
         free(batch);
     }
@@ -173,6 +204,8 @@ int receiver_new(const struct receiver_settings *settings, struct receiver **ret
     r->settings = *settings;
     r->settings.idle_ns = settings->idle_ns ? settings->idle_ns : IDLE_NS;
     r->settings.queue_max = settings->queue_max ? settings->queue_max : QUEUE_MAX;
+    r->settings.held_max = settings->held_max ? settings->held_max : HELD_MAX;
+    journal_reader_init(&r->reader, settings->folder, (struct journal_position){0});
     r->last = &r->first;
     pthread_mutex_init(&r->queue_lock, NULL);
     pthread_mutex_init(&r->state_lock, NULL);
@@ -184,6 +217,8 @@ int receiver_new(const struct receiver_settings *settings, struct receiver **ret
         error = replay(r, problem);
     if (error == 0 && r->journal)
         r->next = journal_end(r->journal);
+    if (error == 0 && r->journal)
+        journal_hold(r->journal, JOURNAL_DIAGNOSIS, r->next);
     if (error == 0)
         error = start_keeper(r, problem);
     if (error == 0)
@@ -248,6 +283,12 @@ static int accept_batch(struct receiver *r, struct batch *batch, uint32_t kind, 
     if (error < 0) {
         r->queued_bytes -= batch->length;
     } else {
+        if (r->journal && r->held_bytes + batch->length > r->settings.held_max) {
+            free(batch->bytes);
+            batch->bytes = NULL;
+        } else {
+            r->held_bytes += batch->length;
+        }
         /* Batches that were synced together may come here in any order: keep the journal's. */
         struct batch **at = &r->first;
         while (*at && ((*at)->end.segment < batch->end.segment ||
@@ -457,6 +498,7 @@ void receiver_free(struct receiver *r)
         free(r->first);
         r->first = next;
     }
+    journal_reader_done(&r->reader);
     keeper_free(r->keeper);
     journal_close(r->journal);
     pthread_mutex_destroy(&r->queue_lock);

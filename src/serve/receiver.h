@@ -22,11 +22,13 @@ struct receiver_settings {
     uint64_t keep_bytes; /* of the journal; 0: all */
     uint64_t idle_ns;    /* after which a trace is complete; 0: 10 s */
     size_t queue_max;    /* bytes that wait behind the acknowledgement; 0: 256 MiB. Above: 503 */
+    size_t held_max;     /* of these in memory, 0: 32 MiB; others are read from the journal when it is time */
 };
 
 struct receiver_counts {
     uint64_t batches, spans, bytes;
     uint64_t rejected_spans; /* in batches that were accepted: without ids or times */
+    uint64_t unread_batches; /* that could not be read from the journal again: they are not diagnosed */
     uint64_t refused_malformed, refused_busy, refused_disk, refused_type;
     struct keeper_counts store;
 };

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "span/operation.h"
+#include "span/packed.h"
 
 #define WAITING_MAX   4000000
 #define PATIENCE_NS   (600 * NS_PER_S)
@@ -21,7 +22,7 @@ struct waiting {
     uint64_t high, low, key;
     uint64_t first_ns, touched_ns; /* arrivals */
     uint64_t turn;                 /* of the last one, in spans: files have no times */
-    ARRAY(struct part) parts;
+    struct packed spans;
     struct waiting *older, *newer;
     bool rooted;  /* which list it is in */
     bool endless; /* older than the patience, and counted */
@@ -46,6 +47,7 @@ struct assembler {
     struct waiting_list lists[2]; /* by `rooted` */
     struct waiting *spare;
     size_t waiting_spans;
+    struct parts parts; /* of the trace that is handed on */
     struct known_resource resource;
     struct map finished;
     uint64_t finished_ring[FINISHED_KEPT];
@@ -187,7 +189,7 @@ static struct waiting *find_or_add(struct assembler *a, const struct span *span,
         return NULL;
     slot = map_put(&a->by_id, key, NULL);
     if (!slot) {
-        free(w->parts.at);
+        packed_done(&w->spans);
         free(w);
         return NULL;
     }
@@ -230,16 +232,18 @@ static void touch(struct assembler *a, struct waiting *w, bool root, uint64_t no
 
 static int hand_on(struct assembler *a, struct waiting *w)
 {
-    struct trace trace = {w->high, w->low, w->parts.at, w->parts.count};
+    array_clear(&a->parts);
+    int r = packed_read(&w->spans, &a->parts);
+    if (r < 0)
+        return r;
+    struct trace trace = {w->high, w->low, a->parts.at, a->parts.count};
     unlink_waiting(a, w);
     map_remove(&a->by_id, w->key);
     remember_finished(a, trace_key(w->high, w->low));
-    a->waiting_spans -= w->parts.count;
+    a->waiting_spans -= w->spans.count;
     a->counts.traces++;
-    int r = a->settings.take(a->settings.context, &trace);
-    if (w->parts.capacity > 512)
-        array_done(&w->parts);
-    array_clear(&w->parts);
+    r = a->settings.take(a->settings.context, &trace);
+    packed_clear(&w->spans);
     w->newer = a->spare;
     a->spare = w;
     return r;
@@ -281,11 +285,11 @@ int assembler_add(struct assembler *a, const struct span *span, uint64_t now_ns)
     struct waiting *w = part.name == NAMES_NONE ? NULL : find_or_add(a, span, now_ns);
     if (!w)
         return -ENOMEM;
-    if (w->parts.count >= a->settings.trace_max) {
+    if (w->spans.count >= a->settings.trace_max) {
         a->counts.oversized++;
         return 0;
     }
-    if (array_add(&w->parts, part) < 0)
+    if (packed_add(&w->spans, &part) < 0)
         return -ENOMEM;
     a->waiting_spans++;
     touch(a, w, !part.parent, now_ns);
@@ -332,7 +336,7 @@ static void free_list(struct waiting *w)
 {
     while (w) {
         struct waiting *next = w->newer;
-        array_done(&w->parts);
+        packed_done(&w->spans);
         free(w);
         w = next;
     }
@@ -345,6 +349,7 @@ void assembler_free(struct assembler *a)
     free_list(a->lists[false].oldest);
     free_list(a->lists[true].oldest);
     free_list(a->spare);
+    array_done(&a->parts);
     map_done(&a->by_id);
     map_done(&a->finished);
     names_done(&a->names);

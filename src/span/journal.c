@@ -30,9 +30,9 @@ struct journal {
     char *folder;
     uint64_t keep_bytes;
     int fd;
-    struct journal_position end;     /* of what was written */
-    struct journal_position durable; /* of what is on disk */
-    struct journal_position held;    /* segments from here on are still needed; segment 0: none is held */
+    struct journal_position end;                    /* of what was written */
+    struct journal_position durable;                /* of what is on disk */
+    struct journal_position held[JOURNAL_READINGS]; /* segments from here on are needed; segment 0: none is */
     struct journal_position follows; /* the end of the last record, also of an earlier segment */
     pthread_mutex_t lock;
     pthread_cond_t synced;
@@ -143,7 +143,15 @@ static int open_segment(struct journal *j, uint32_t segment)
     return 0;
 }
 
-/* Removes the oldest segments beyond the size that is kept; never the one in use. */
+static bool is_needed(const struct journal *j, uint32_t segment)
+{
+    bool needed = segment == j->end.segment;
+    for (size_t i = 0; i < JOURNAL_READINGS; i++)
+        needed |= j->held[i].segment && segment >= j->held[i].segment;
+    return needed;
+}
+
+/* Removes the oldest segments beyond the size that is kept; never one that is in use. */
 static void remove_old(struct journal *j)
 {
     uint32_t first, last;
@@ -157,8 +165,7 @@ static void remove_old(struct journal *j)
         if (stat(path, &st) < 0)
             continue;
         bytes += (uint64_t)st.st_size;
-        bool needed = s == j->end.segment || (j->held.segment && s >= j->held.segment);
-        if (bytes > j->keep_bytes && !needed)
+        if (bytes > j->keep_bytes && !is_needed(j, s))
             unlink(path);
     }
 }
@@ -313,10 +320,10 @@ void journal_wake(struct journal *j)
     pthread_mutex_unlock(&j->lock);
 }
 
-void journal_hold(struct journal *j, struct journal_position from)
+void journal_hold(struct journal *j, enum journal_reading reading, struct journal_position from)
 {
     pthread_mutex_lock(&j->lock);
-    j->held = from;
+    j->held[reading] = from;
     pthread_mutex_unlock(&j->lock);
 }
 

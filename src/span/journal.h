@@ -55,8 +55,11 @@ struct journal_position journal_wait(struct journal *journal, struct journal_pos
                                      uint64_t timeout_ns);
 void journal_wake(struct journal *journal);
 
-/* Segments from this one on are kept, whatever their size. */
-void journal_hold(struct journal *journal, struct journal_position from);
+/* Who reads the journal behind its writer. */
+enum journal_reading { JOURNAL_STORE, JOURNAL_DIAGNOSIS, JOURNAL_READINGS };
+
+/* Segments from this one on are kept for this reader, whatever their size. */
+void journal_hold(struct journal *journal, enum journal_reading reading, struct journal_position from);
 
 /* The end of what is in the journal when it is opened. */
 struct journal_position journal_end(struct journal *journal);
