@@ -17,7 +17,7 @@
 
 struct options {
     struct diagnose_options common;
-    const char *listen, *follow, *webhook, *routing_key, *bundle;
+    const char *listen, *grpc, *follow, *webhook, *routing_key, *bundle;
     enum notify_format webhook_format;
     double every_s, for_s, idle_s;
     bool gate, json, allow_no_verdict;
@@ -114,6 +114,12 @@ static void handle(void *context, const struct http_request *request, struct htt
         response->status = 404;
 }
 
+static void handle_call(void *context, const struct grpc_call *call, struct grpc_answer *answer)
+{
+    struct watch *watch = context;
+    receiver_handle_call(watch->receiver, call, answer);
+}
+
 static int run(struct watch *watch, struct problem *problem)
 {
     struct options *o = watch->options;
@@ -138,6 +144,14 @@ static int run(struct watch *watch, struct problem *problem)
     if (r < 0)
         return r;
     fprintf(stderr, "sonde: receiving OTLP on port %u (/v1/traces)\n", http_server_port(server));
+    _cleanup_(grpc_server_stopp) struct grpc_server *grpc_server = NULL;
+    struct grpc_settings grpc = {.address = o->grpc, .handle = handle_call, .context = watch};
+    if (o->grpc) {
+        r = grpc_server_start(&grpc, &grpc_server, problem);
+        if (r < 0)
+            return r;
+        fprintf(stderr, "sonde: receiving OTLP/gRPC on port %u\n", grpc_server_port(grpc_server));
+    }
     return loop(watch);
 }
 
@@ -168,6 +182,8 @@ static const struct option_row ROWS[] = {
      .type = OPTION_TIME, .at = AT(idle_s)},
     {"listen", .value = "ADDRESS:PORT", .text = "receive spans here (default 127.0.0.1:4318)",
      .type = OPTION_TEXT, .at = AT(listen)},
+    {"grpc", .value = "ADDRESS:PORT", .text = "receive spans over OTLP/gRPC here, too (4317 is usual)",
+     .type = OPTION_TEXT, .at = AT(grpc)},
     {"follow", .value = "DIR", .text = "follow the data directory of `sonde serve` instead",
      .type = OPTION_TEXT, .at = AT(follow)},
     {"webhook", .value = "URL", .text = "POST alerts there as JSON, with status firing or resolved",
@@ -223,7 +239,8 @@ const struct command command_watch = {
     .arguments = "SERVICE [--base VERSION] [--gate] [--webhook URL] [OPTION...]",
     .summary = "Watch a rollout of a service and say as soon as the new version is slower",
     .help =
-        "Receives spans over OTLP/HTTP, or follows the journal of `sonde serve`, and compares the service's "
+        "Receives spans over OTLP/HTTP and gRPC, or follows the journal of `sonde serve`, and compares the "
+        "service's "
         "new\n"
         "version with the base at regular intervals. The evidence is an e-value, which stays valid however\n"
         "often it is computed. An alert is sent once, and resolved when the slow version gets no more "

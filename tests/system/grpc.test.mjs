@@ -129,6 +129,16 @@ test('connections beyond the limit are closed at once and counted', async (t) =>
     assert.equal((await call(t, grpcPort, batch(1)))[0], 0);
 });
 
+test('a rollout is watched over gRPC', async (t) => {
+    const running = sonde(t, 'watch', 'shop', '--listen', '127.0.0.1:0', '--grpc', '127.0.0.1:0', '--json');
+    const [, port] = await running.until(/receiving OTLP\/gRPC on port (\d+)/);
+    assert.ok((await exportSpans(Number(port), 300)).every((result) => result.code === 0));
+    kill(running.pid, 'SIGINT');
+    const { status, stdout } = await running.ended;
+    assert.equal(status, 0);
+    assert.equal(JSON.parse(stdout).diagnosis.buckets[0].groups[0].requests, 300);
+});
+
 test('kill -9 while spans arrive over gRPC loses nothing that was acknowledged', async (t) => {
     const folder = temporary(t);
     const { running, grpcPort } = await serve(t, '--data', folder, '--no-store');
