@@ -9,12 +9,14 @@
 #include "base/macro.h"
 
 #define HOSTS_ENOUGH     3   /* on both sides, for a test over hosts */
+#define HOSTS_SHARE      0.9 /* of a side's requests: what the hosts that are tested must have served */
 #define PER_HOST_FOR_P99 200 /* requests, below which a host's p99 is mostly noise */
 #define RESAMPLES        200
 #define DEFAULT_SPREAD   0.05
 #define STRANGE          20     /* times the median: a variance that speaks for no other bucket */
 #define TAIL_FOR_SPREAD  0.0002 /* where the distributions are made alike: far out, as alarms are */
-#define PRIOR_FREEDOM    4      /* what the default counts for beside what is seen */
+#define SPREAD_KNOWN     30 /* degrees of freedom of the spread between hosts, from which it is relied on */
+#define PRIOR_FREEDOM    4  /* what the default counts for beside what is seen */
 
 static struct regress_settings effective(const struct regress_settings *settings)
 {
@@ -191,6 +193,15 @@ static double resample(const struct sketch *sketch, enum regress_measure measure
     return 0;
 }
 
+/* One over the number of hosts, counted by how much of the requests each of them served. */
+static double concentration(const struct cluster *hosts, size_t count, double requests)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)hosts[i].latency->count * (double)hosts[i].latency->count;
+    return requests > 0 ? sum / (requests * requests) : 1;
+}
+
 static void test_bootstrap(const struct sketch *older, const struct sketch *newer,
                            const struct contrast *contrast, double spread, enum regress_measure measure,
                            struct regress_result *result)
@@ -201,7 +212,8 @@ static void test_bootstrap(const struct sketch *older, const struct sketch *newe
     for (int i = 0; i < RESAMPLES; i++)
         differences[i] = resample(newer, measure, &random) - resample(older, measure, &random);
     stats_moments(differences, RESAMPLES, &mean, &variance);
-    double hosts = 1 / fmax((double)contrast->older_count, 1) + 1 / fmax((double)contrast->newer_count, 1);
+    double hosts = concentration(contrast->older, contrast->older_count, (double)older->count) +
+                   concentration(contrast->newer, contrast->newer_count, (double)newer->count);
     struct welch w = {.difference = measure_of(newer, measure) - measure_of(older, measure),
                       .error = sqrt(variance + spread * spread * hosts)};
     w.p = w.error > 0 ? stats_normal_above(w.difference / w.error) : w.difference > 0 ? 0 : 1;
@@ -236,6 +248,22 @@ static void combine(struct regress_result *result, int measures)
     result->p = fmin(1, result->p_of[result->measure] * measures);
 }
 
+static double requests_of(const struct cluster *const *hosts, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)hosts[i]->latency->count;
+    return sum;
+}
+
+/* Whether the hosts with enough requests have most of what either side served. Else a few of them would speak
+ * for all, though the others' requests tell as much: a canary's hosts have few each. */
+static bool speak_for_all(const struct sides *sides, const struct sketch *older, const struct sketch *newer)
+{
+    return requests_of(sides->older, sides->older_count) >= HOSTS_SHARE * (double)older->count &&
+           requests_of(sides->newer, sides->newer_count) >= HOSTS_SHARE * (double)newer->count;
+}
+
 static void test_sides(const struct contrast *contrast, const struct sides *sides, const struct sketch *older,
                        const struct sketch *newer, const struct regress_settings *settings,
                        struct regress_result *result)
@@ -249,9 +277,10 @@ static void test_sides(const struct contrast *contrast, const struct sides *side
     result->older_hosts = sides->older_count;
     result->newer_hosts = sides->newer_count;
     result->paired_hosts = pair_hosts(sides, MEASURE_P95, NULL);
-    if (result->paired_hosts >= HOSTS_ENOUGH && result->paired_hosts * 2 >= sides->newer_count)
+    bool most = settings->spread_freedom < SPREAD_KNOWN || speak_for_all(sides, older, newer);
+    if (most && result->paired_hosts >= HOSTS_ENOUGH && result->paired_hosts * 2 >= sides->newer_count)
         result->method = METHOD_PAIRED;
-    else if (sides->older_count >= HOSTS_ENOUGH && sides->newer_count >= HOSTS_ENOUGH)
+    else if (most && sides->older_count >= HOSTS_ENOUGH && sides->newer_count >= HOSTS_ENOUGH)
         result->method = METHOD_HOSTS;
     else
         result->method = METHOD_BOOTSTRAP;

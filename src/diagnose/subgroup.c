@@ -1,12 +1,18 @@
 /* See subgroup.h.
  *
  * The statistic of a combination is D: the mean of what its newer requests take beyond the older side's
- * prediction, less what the newer side's other requests do (drift, or a slow-down everywhere), less what its
- * older requests did already (attributes that interact); either is subtracted only where it is above zero.
+ * prediction, less
+ *   - what the newer side's other requests do (drift, or a slow-down everywhere), where that is above zero;
+ *   - what those of them do that share one of its values, as far as that says that the prediction for the
+ *     value is off;
+ *   - what its older requests did already (attributes that interact), where that is above zero. How much
+ *     combinations do so at all is learnt from all of the older side's (empirical Bayes), and one may do so
+ *     by itself.
  * How likely chance is to make a mean of n requests as large is bounded by Chernoff's inequality over all
  * residuals of both sides, so that their long tails count; to that come the errors of what was subtracted,
- * and that hosts differ. Bonferroni's inequality pays for all combinations of a length, a third of the level
- * going to each length. */
+ * and that hosts differ. Bonferroni's inequality pays for all combinations of a length that can have enough
+ * requests on either side (their number does not hang on how long these take), a third of the level going to
+ * each length. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/subgroup.h"
 
@@ -15,13 +21,17 @@
 
 #include "base/macro.h"
 #include "diagnose/book_parts.h"
+#include "diagnose/combinations.h"
 #include "diagnose/stats.h"
 
 #define BEAM         24
 #define REQUESTS_MIN 6    /* of either side within a combination, and of the newer one outside */
 #define VALUES_MAX   4096 /* of all keys; further ones are not looked at */
 #define FIT_SHRINK   5.0  /* requests that hold a value's effect to zero (excess.c) */
-#define OLDER_SHRINK 10.0 /* requests that hold the older side's own excess to zero */
+#define OLDER_SHRINK \
+    10.0 /* requests that hold the older side's own excess to zero, while candidates are ranked */
+#define PECULIAR          0.01 /* how likely a combination was slower before, by itself */
+#define PECULIAR_VARIANCE 1.0  /* of the log excess of those */
 
 /* Residuals of log latency, -24 to 24: of any durations. */
 #define RESIDUAL_BINS 960
@@ -41,19 +51,29 @@ struct candidate {
     struct label labels[CAUSE_LENGTH_MAX];
     size_t length;
     struct part_sums sums;
-    double fitted; /* of one request's variance, that the prediction for these values may be off by */
-    double z;      /* before hosts are looked at */
+    double z; /* before hosts are looked at */
+};
+
+/* What the older side's combinations of one length do beyond the sum of their values' effects. */
+struct interactions {
+    double squares, requests; /* sums over combinations: n times the squared mean excess; n */
+    size_t combinations;
 };
 
 struct search {
     const struct book *book;
     struct excess_list list;
-    struct residuals residuals;
-    double n, sum; /* of all newer requests */
+    struct residuals residuals, counts; /* as shares, and before that */
+    double older_variance;              /* of the older side's residuals alone */
+    double newer_level;                 /* what the newer side's are about */
+    double n, sum;                      /* of all newer requests */
     struct candidate beam[BEAM], next[BEAM];
     size_t beam_count, next_count;
-    struct map alone; /* key << 32 | value: the older requests that have it */
-    struct map index; /* the same: among values */
+    struct map alone; /* key << 32 | value: index of its part_sums */
+    ARRAY(struct part_sums) of_values;
+    struct interactions interactions[CAUSE_LENGTH_MAX + 1]; /* by length */
+    double combinations[CAUSE_LENGTH_MAX + 1];              /* that may have enough requests */
+    struct map index;                                       /* the same: among values */
     struct {
         struct label label;
         struct part_sums sums;
@@ -63,25 +83,35 @@ struct search {
 
 /* ---- chance ---- */
 
-static void add_residuals(const struct excess *cells, size_t count, struct residuals *to)
+static size_t residual_bin(double x)
+{
+    return (size_t)fmin(fmax(x / RESIDUAL_STEP + RESIDUAL_BINS / 2.0, 0), RESIDUAL_BINS - 1);
+}
+
+/* Counts a cell's requests, at their residuals less `level`; times -1 to take them back. */
+static void add_cell(const struct excess *cell, double level, double times, struct residuals *to)
+{
+    uint16_t first, end;
+    sketch_range(&cell->cell->latency, &first, &end);
+    for (unsigned bin = first; bin < end; bin++) {
+        uint64_t n = sketch_bin_count(&cell->cell->latency, (uint16_t)bin);
+        if (n)
+            to->share[residual_bin(log(fmax(sketch_bin_middle((uint16_t)bin), 1)) - cell->predicted -
+                                   level)] += times * (double)n;
+    }
+}
+
+/* Of one side, about its own mean, which is returned. */
+static double add_residuals(const struct excess *cells, size_t count, struct residuals *to)
 {
     double n = 0, sum = 0;
     for (size_t i = 0; i < count; i++) {
         n += cells[i].n;
         sum += cells[i].n * cells[i].beyond;
     }
-    for (size_t i = 0; i < count; i++) {
-        uint16_t first, end;
-        sketch_range(&cells[i].cell->latency, &first, &end);
-        for (unsigned bin = first; bin < end; bin++) {
-            uint64_t times = sketch_bin_count(&cells[i].cell->latency, (uint16_t)bin);
-            if (!times)
-                continue;
-            double x = log(fmax(sketch_bin_middle((uint16_t)bin), 1)) - cells[i].predicted - sum / n;
-            double at = x / RESIDUAL_STEP + RESIDUAL_BINS / 2.0;
-            to->share[(size_t)fmin(fmax(at, 0), RESIDUAL_BINS - 1)] += (double)times;
-        }
-    }
+    for (size_t i = 0; i < count; i++)
+        add_cell(&cells[i], sum / n, 1, to);
+    return sum / n;
 }
 
 static double residual_at(size_t bin)
@@ -89,29 +119,58 @@ static double residual_at(size_t bin)
     return ((double)bin + 0.5 - RESIDUAL_BINS / 2.0) * RESIDUAL_STEP;
 }
 
+static double mean_of(const struct residuals *r)
+{
+    double mean = 0;
+    for (size_t i = 0; i < RESIDUAL_BINS; i++)
+        mean += r->share[i] * residual_at(i);
+    return mean;
+}
+
+/* Counts become shares; finds their variance. */
+static void normalise(struct residuals *r)
+{
+    double n = 0, mean;
+    for (size_t i = 0; i < RESIDUAL_BINS; i++)
+        n += r->share[i];
+    for (size_t i = 0; i < RESIDUAL_BINS; i++)
+        r->share[i] /= n;
+    mean = mean_of(r);
+    r->variance = 0;
+    for (size_t i = 0; i < RESIDUAL_BINS; i++)
+        r->variance += r->share[i] * (residual_at(i) - mean) * (residual_at(i) - mean);
+}
+
 static void find_residuals(struct search *s)
 {
-    struct residuals *r = &s->residuals;
-    double n = 0, mean = 0;
-    add_residuals(s->list.older.at, s->list.older.count, r);
-    add_residuals(s->list.cells.at, s->list.cells.count, r);
-    for (size_t i = 0; i < RESIDUAL_BINS; i++) {
-        n += r->share[i];
-        mean += r->share[i] * residual_at(i);
-    }
-    mean /= n;
-    for (size_t i = 0; i < RESIDUAL_BINS; i++) {
-        r->share[i] /= n;
-        r->variance += r->share[i] * (residual_at(i) - mean) * (residual_at(i) - mean);
-    }
+    struct residuals older = {0};
+    add_residuals(s->list.older.at, s->list.older.count, &older);
+    s->counts = older;
+    s->newer_level = add_residuals(s->list.cells.at, s->list.cells.count, &s->counts);
+    normalise(&older);
+    s->older_variance = older.variance;
+    s->residuals = s->counts;
+    normalise(&s->residuals);
+}
+
+/* All residuals, those of a combination's newer requests about their own mean: a slow-down that is the same
+ * for all of them says nothing of what chance does. */
+static void find_residuals_beside(const struct search *s, const struct candidate *c,
+                                  struct residuals *ret_residuals)
+{
+    *ret_residuals = s->counts;
+    array_foreach (&s->list.cells, e)
+        if (labels_match(s->book, e->labels, c->labels, c->length)) {
+            add_cell(e, s->newer_level, -1, ret_residuals);
+            add_cell(e, c->sums.sum / c->sums.n, 1, ret_residuals);
+        }
+    normalise(ret_residuals);
 }
 
 /* The logarithm of the residuals' moment-generating function about zero. */
 static double cumulant(const struct residuals *r, double t)
 {
-    double sum = 0, mean = 0;
-    for (size_t i = 0; i < RESIDUAL_BINS; i++)
-        mean += r->share[i] * residual_at(i);
+    double sum = 0, mean = mean_of(r);
     for (size_t i = 0; i < RESIDUAL_BINS; i++)
         if (r->share[i] > 0)
             sum += r->share[i] * exp(t * (residual_at(i) - mean));
@@ -142,23 +201,89 @@ static bool has_enough(const struct search *s, const struct part_sums *p)
     return p->n >= REQUESTS_MIN && p->older_n >= REQUESTS_MIN && s->n - p->n >= REQUESTS_MIN;
 }
 
-static double difference(const struct search *s, const struct part_sums *p)
+static double rest_of(const struct search *s, const struct part_sums *p)
 {
-    return p->sum / p->n - fmax((s->sum - p->sum) / (s->n - p->n), 0) -
-           fmax(p->older_sum / (p->older_n + OLDER_SHRINK), 0);
+    return (s->sum - p->sum) / (s->n - p->n);
 }
 
-/* The variance of what is subtracted. */
-static double variance_beside(const struct search *s, const struct candidate *c)
-{
-    double shrunk = c->sums.older_n + OLDER_SHRINK;
-    return s->residuals.variance * (1 / (s->n - c->sums.n) + c->sums.older_n / (shrunk * shrunk) + c->fitted);
-}
-
-/* By variances alone: what candidates are ranked by. */
+/* What candidates are ranked by: variances alone, and a fixed weight of what the older side did. */
 static double rough_z(const struct search *s, const struct candidate *c)
 {
-    return difference(s, &c->sums) / sqrt(s->residuals.variance / c->sums.n + variance_beside(s, c) + 1e-12);
+    const struct part_sums *p = &c->sums;
+    double shrunk = p->older_n + OLDER_SHRINK;
+    double d = p->sum / p->n - fmax(rest_of(s, p), 0) - fmax(p->older_sum / shrunk, 0);
+    double of_one = 1 / p->n + 1 / (s->n - p->n) + p->older_n / (shrunk * shrunk);
+    return d / sqrt(s->residuals.variance * of_one + 1e-12);
+}
+
+/* Something that is to be subtracted, and how sure that is. */
+struct estimate {
+    double mean, variance;
+};
+
+/* How far the prediction for one value is off, by what the newer side's other requests with it take. */
+static struct estimate prediction_error(const struct search *s, const struct candidate *c, struct label label)
+{
+    const uint64_t *at = map_get(&s->alone, (uint64_t)label.key << 32 | label.value);
+    struct part_sums none = {0};
+    const struct part_sums *value = at ? &s->of_values.at[*at] : &none;
+    double others = value->n - c->sums.n, older = value->older_n + FIT_SHRINK;
+    struct estimate e = {.variance = s->residuals.variance / (older + fmax(others, 0))};
+    if (others >= REQUESTS_MIN) {
+        double beyond = (value->sum - c->sums.sum) / others - rest_of(s, &c->sums);
+        e.mean = beyond * others / (older + others);
+    }
+    return e;
+}
+
+static double log_density(double x, double variance)
+{
+    return -0.5 * (x * x / variance + log(variance));
+}
+
+/* The variance of what combinations of a length do by themselves on the older side, and one standard error
+ * more. */
+static double interaction_variance(const struct search *s, size_t length)
+{
+    const struct interactions *all = &s->interactions[length];
+    double noise = s->older_variance, n = (double)all->combinations;
+    if (all->requests <= 0)
+        return noise / OLDER_SHRINK;
+    return fmax(all->squares - n * noise, 0) / all->requests + noise * sqrt(2 * n) / all->requests;
+}
+
+/* What a combination took beyond its values' effects before: as others do, or by itself. */
+static struct estimate older_excess(const struct search *s, const struct candidate *c)
+{
+    double noise = s->older_variance / c->sums.older_n, m = c->sums.older_sum / c->sums.older_n;
+    double variances[] = {interaction_variance(s, c->length), PECULIAR_VARIANCE}, means[2];
+    double odds = PECULIAR / (1 - PECULIAR) *
+                  exp(log_density(m, noise + variances[1]) - log_density(m, noise + variances[0]));
+    double shares[] = {1 / (1 + odds), odds / (1 + odds)};
+    struct estimate e = {0};
+    for (int i = 0; i < 2; i++) {
+        means[i] = m * variances[i] / (variances[i] + noise);
+        e.mean += shares[i] * means[i];
+    }
+    for (int i = 0; i < 2; i++)
+        e.variance += shares[i] * (variances[i] * noise / (variances[i] + noise) +
+                                   (means[i] - e.mean) * (means[i] - e.mean));
+    e.mean = fmax(e.mean, 0);
+    return e;
+}
+
+/* All that is subtracted from what a combination's newer requests take beyond the prediction. */
+static struct estimate beside(const struct search *s, const struct candidate *c)
+{
+    struct estimate all = older_excess(s, c);
+    all.mean += fmax(rest_of(s, &c->sums), 0);
+    all.variance += s->residuals.variance / (s->n - c->sums.n);
+    for (size_t i = 0; i < c->length; i++) {
+        struct estimate e = prediction_error(s, c, c->labels[i]);
+        all.mean += e.mean;
+        all.variance += e.variance;
+    }
+    return all;
 }
 
 /* The variance that hosts make in the difference between a side's requests within and outside, as a multiple
@@ -194,28 +319,30 @@ static int host_share(const struct excess *cells, size_t count, const struct can
     return r;
 }
 
-static int test_candidate(const struct search *s, const struct candidate *c, double values, double spread,
+static int test_candidate(const struct search *s, const struct candidate *c, double spread,
                           struct subgroup *ret_subgroup)
 {
     const struct part_sums *p = &c->sums;
     struct subgroup found = {.tested = true, .p = 1, .adjusted_p = 1};
-    double d = difference(s, p), newer_share, older_share;
+    struct estimate subtracted = beside(s, c);
+    double d = p->sum / p->n - subtracted.mean, newer_share, older_share;
     int r = host_share(s->list.cells.at, s->list.cells.count, c, s->book, &newer_share, &found.hosts);
     if (r == 0)
         r = host_share(s->list.older.at, s->list.older.count, c, s->book, &older_share, &found.base_hosts);
     if (r < 0)
         return r;
-    double deviate = d > 0 ? deviate_of(&s->residuals, p->n, d) : 0;
-    double own = deviate > 0 ? d / deviate : sqrt(s->residuals.variance / p->n);
-    double error = sqrt(own * own + variance_beside(s, c) + spread * spread * (newer_share + older_share));
+    struct residuals residuals;
+    find_residuals_beside(s, c, &residuals);
+    double deviate = d > 0 ? deviate_of(&residuals, p->n, d) : 0;
+    double own = deviate > 0 ? d / deviate : sqrt(residuals.variance / p->n);
+    double error = sqrt(own * own + subtracted.variance + spread * spread * (newer_share + older_share));
     if (d > 0)
-        found.p = fmin(1, CAUSE_LENGTH_MAX * exp(stats_log_combinations(values, c->length)) *
-                              stats_normal_above(d / error));
+        found.p = fmin(1, CAUSE_LENGTH_MAX * s->combinations[c->length] * stats_normal_above(d / error));
     memcpy(found.cause.labels, c->labels, sizeof(c->labels));
     found.cause.length = c->length;
     found.cause.requests = (uint64_t)p->n;
     found.cause.ratio = exp(d);
-    found.cause.ratio_outside = exp((s->sum - p->sum) / (s->n - p->n));
+    found.cause.ratio_outside = exp(rest_of(s, p));
     found.cause.coverage = s->sum > 0 && p->sum > 0 ? fmin(p->sum / s->sum, 1) : 1;
     found.low = exp(d - 1.96 * error);
     found.high = exp(d + 1.96 * error);
@@ -282,8 +409,42 @@ static void keep_best(struct search *s, const struct candidate *c)
     s->next[at] = *c;
 }
 
-/* All combinations one longer than those of the beam; how many values there are to combine. */
-static int extend(struct search *s, double *ret_values)
+static void learn_interaction(struct interactions *all, const struct part_sums *sums)
+{
+    all->squares += sums->older_sum * sums->older_sum / sums->older_n;
+    all->requests += sums->older_n;
+    all->combinations++;
+}
+
+/* All values, each a combination by itself; what is known of them stays. */
+static int remember_values(struct search *s)
+{
+    for (size_t v = 0; v < s->value_count; v++) {
+        struct label label = s->values[v].label;
+        uint64_t *slot = map_put(&s->alone, (uint64_t)label.key << 32 | label.value, NULL);
+        if (!slot)
+            return -ENOMEM;
+        *slot = s->of_values.count;
+        if (array_add(&s->of_values, s->values[v].sums) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int count_combinations(struct search *s)
+{
+    _cleanup_(freep) struct label *values = calloc(s->value_count + 1, sizeof(*values));
+    size_t n = 0;
+    if (!values)
+        return -ENOMEM;
+    for (size_t v = 0; v < s->value_count; v++)
+        if (has_enough(s, &s->values[v].sums))
+            values[n++] = s->values[v].label;
+    return combinations_count(s->book, &s->list, values, n, REQUESTS_MIN, s->combinations);
+}
+
+/* All combinations one longer than those of the beam. */
+static int extend(struct search *s)
 {
     s->next_count = 0;
     for (size_t b = 0; b < s->beam_count; b++) {
@@ -293,33 +454,26 @@ static int extend(struct search *s, double *ret_values)
         int r = tally(s, base, s->list.cells.at, s->list.cells.count, true);
         if (r == 0)
             r = tally(s, base, s->list.older.at, s->list.older.count, false);
+        if (r == 0 && base->length == 0)
+            r = remember_values(s);
+        if (r == 0 && base->length == 0)
+            r = count_combinations(s);
         if (r < 0)
             return r;
-        double values = 0;
         for (size_t v = 0; v < s->value_count; v++) {
             struct candidate longer = *base;
             if (labels_have_key(base->labels, base->length, s->values[v].label.key) ||
                 !has_enough(s, &s->values[v].sums))
                 continue;
-            values++;
             longer.labels[longer.length++] = s->values[v].label;
             longer.sums = s->values[v].sums;
-            uint64_t key = (uint64_t)s->values[v].label.key << 32 | s->values[v].label.value;
-            uint64_t *alone = base->length ? map_get(&s->alone, key) : map_put(&s->alone, key, NULL);
-            if (!alone && !base->length)
-                return -ENOMEM;
-            if (!alone)
-                continue; /* nearly all have it */
-            if (!base->length)
-                *alone = (uint64_t)s->values[v].sums.older_n;
-            longer.fitted += 1 / ((double)*alone + FIT_SHRINK);
+            if (base->length && longer.sums.n >= base->sums.n)
+                continue; /* the same requests */
+            learn_interaction(&s->interactions[longer.length], &longer.sums);
             longer.z = rough_z(s, &longer);
-            bool narrower = base->length == 0 || longer.sums.n < base->sums.n;
-            if (longer.z > 0 && narrower)
+            if (longer.z > 0)
                 keep_best(s, &longer);
         }
-        if (base->length == 0)
-            *ret_values = values;
     }
     memcpy(s->beam, s->next, sizeof(s->beam));
     s->beam_count = s->next_count;
@@ -329,14 +483,13 @@ static int extend(struct search *s, double *ret_values)
 static int search_lengths(struct search *s, double spread, struct subgroup *ret_subgroup)
 {
     struct subgroup best = {.p = 1, .adjusted_p = 1};
-    double values = 0;
     int r = 0;
     s->beam_count = 1; /* everything */
     for (size_t length = 1; r == 0 && length <= CAUSE_LENGTH_MAX && s->beam_count; length++) {
-        r = extend(s, &values);
+        r = extend(s);
         for (size_t i = 0; r == 0 && i < s->beam_count; i++) {
             struct subgroup found;
-            r = test_candidate(s, &s->beam[i], values, spread, &found);
+            r = test_candidate(s, &s->beam[i], spread, &found);
             if (r == 0 && (!best.tested || found.p < best.p))
                 best = found;
         }
@@ -366,6 +519,7 @@ int subgroup_search(const struct book *book, const struct excess_of *of, double 
     excess_done(&s->list);
     map_done(&s->index);
     map_done(&s->alone);
+    array_done(&s->of_values);
     free(s);
     if (r == 0)
         *ret_subgroup = found;

@@ -74,6 +74,28 @@ static void shifts_and_tails_are_found(void **state)
 }
 
 /* Hosts that differ are no slow-down, however many requests they served. */
+/* A canary's hosts have few requests each: once other buckets show how much hosts differ, all of them count.
+ */
+static void few_requests_on_each_host_are_enough(void **state)
+{
+    static struct scene s;
+    struct regress_result alone, known;
+    make(&s, 6, 19, false, log(1.4), 0, 5);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) /* three of them have 21 */
+            sketch_add(&s.newer[i], (uint64_t)exp(16 + log(1.4)));
+    for (int h = 0; h < 6; h++)
+        for (int i = 0; i < 20; i++)
+            sketch_add(&s.older[h], (uint64_t)exp(16));
+    regress_test(&s.contrast, NULL, &alone);
+    assert_int_equal(alone.method, METHOD_HOSTS);
+    assert_int_equal(alone.newer_hosts, 3);
+    regress_test(&s.contrast, &(struct regress_settings){.host_spread = 0.08, .spread_freedom = 200}, &known);
+    assert_int_equal(known.method, METHOD_BOOTSTRAP);
+    assert_true(known.p < alone.p && known.p < 1e-3);
+    done(&s);
+}
+
 static void differing_hosts_are_no_regression(void **state)
 {
     static struct scene s;
@@ -126,7 +148,8 @@ static void e_values_grow_with_evidence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shifts_and_tails_are_found), cmocka_unit_test(differing_hosts_are_no_regression),
-        cmocka_unit_test(too_little_data_is_no_verdict), cmocka_unit_test(e_values_grow_with_evidence)};
+        cmocka_unit_test(shifts_and_tails_are_found), cmocka_unit_test(few_requests_on_each_host_are_enough),
+        cmocka_unit_test(differing_hosts_are_no_regression), cmocka_unit_test(too_little_data_is_no_verdict),
+        cmocka_unit_test(e_values_grow_with_evidence)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
