@@ -66,7 +66,7 @@ const struct option_row DIAGNOSE_ROWS[] = {
      .least = 1e-9, .most = 0.5, .at = AT(judge.regress.false_discovery_rate)},
     {"minimum-ratio", .value = "R", .text = "ignore smaller slow-downs (default 1.08)", .type = OPTION_NUMBER,
      .least = 1, .most = 1000, .at = AT(judge.regress.minimum_ratio)},
-    {"minimum-requests", .value = "N", .text = "requests needed on either side (default 100)",
+    {"minimum-requests", .value = "N", .text = "requests needed on either side (default 40)",
      .type = OPTION_CALL, .take = take_minimum_requests},
     {NULL}};
 #undef AT

@@ -37,12 +37,12 @@ enum regress_method {
     METHOD_BOOTSTRAP, /* Poisson bootstrap of requests, spread of hosts borrowed */
 };
 
-#define REGRESS_MINIMUM_REQUESTS 100 /* of either side, unless said otherwise */
+#define REGRESS_MINIMUM_REQUESTS 40 /* of either side, unless said otherwise */
 
 struct regress_settings {
     double false_discovery_rate; /* 0: 0.02 */
     double minimum_ratio;        /* 0: 1.05 */
-    uint64_t minimum_requests;   /* of either side; 0: 100 */
+    uint64_t minimum_requests;   /* of either side; 0: 40 */
     uint64_t minimum_per_host;   /* 0: 20; hosts below are left out of the test */
     double host_spread;          /* standard deviation between hosts of log latency; 0: 0.05 */
     double spread_freedom; /* how many hosts that rests on, less one for each side; 0: it is an assumption */

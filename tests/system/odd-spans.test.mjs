@@ -68,7 +68,7 @@ test('an empty result says why it is empty', async (t) => {
     const folder = temporary(t), file = path.join(folder, 'spans.jsonl');
     fs.writeFileSync(file, request([host('h1', '1'), [root(1)]], [host('h1', '2'), [root(2)]], [{ 'service.name': 'mail' }, [root(3)]]));
     const nothing = async (...args) => JSON.parse((await finish(t, SONDE, ['diagnose', '--json', ...args, file])).stdout).nothing;
-    assert.match(await nothing(), /1 comparison of versions: 0 not slower, 1 cannot be decided. Undecided: shop GET \/ \(shop 2\), which would take 100 requests of either version/);
+    assert.match(await nothing(), /1 comparison of versions: 0 not slower, 1 cannot be decided. Undecided: shop GET \/ \(shop 2\), which would take 40 requests of either version/);
     assert.match(await nothing('--service', 'shup'), /No span is of the service shup; there are: shop, mail\./);
     assert.match(await nothing('--service', 'shop', '--base', '3'), /No span is of shop in version 3; there are: 1, 2\./);
     assert.match(await nothing('--service', 'mail'), /3 requests in 2 buckets, but mail was not seen in two versions/);

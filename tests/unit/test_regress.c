@@ -120,7 +120,7 @@ static void too_little_data_is_no_verdict(void **state)
     static struct scene s;
     struct regress_result r;
     struct sequential_result sequential;
-    make(&s, 3, 20, false, log(4), 0, 5);
+    make(&s, 3, 13, false, log(4), 0, 5);
     regress_test(&s.contrast, NULL, &r);
     assert_int_equal(r.method, METHOD_NONE);
     assert_true(r.p == 1);
