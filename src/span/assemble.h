@@ -1,8 +1,8 @@
 /* Spans into traces: spans arrive in any order, in many batches, some twice, some late, some never. Strings
- * become numbers on the way in, so a span that waits takes about 30 bytes (packed.h). A trace is handed on when it was idle
- * for long enough, when there are too many waiting, or at the end. A span is sent when it ends, so a trace
- * whose root has not come is still running: it waits longer. One that gets spans without end is handed on all
- * the same. */
+ * become numbers on the way in, so a span that waits takes about 30 bytes (packed.h). A trace is handed on
+ * when it was idle for long enough, when there are too many waiting, or at the end. A span is sent when it
+ * ends, so a trace whose root has not come is still running: it waits longer. One that gets spans without end
+ * is handed on all the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef SPAN_ASSEMBLE_H
 #define SPAN_ASSEMBLE_H
