@@ -377,7 +377,7 @@ test('under sudo the command runs as who called it', { skip: !isRoot && 'needs r
     const asRoot = await finish(t, sonde, ['record', '-o', path.join(base, 'b'), '--user', 'root', '--', process.execPath, ...said], { env });
     assert.match(asRoot.stdout, /^0 0$/m, asRoot.stderr);
     const nobody = await finish(t, sonde, ['record', '-o', path.join(base, 'c'), '--user', 'no-such-user', '--', process.execPath, ...said], { env });
-    assert.equal(nobody.status, 1);
+    assert.equal(nobody.status, 2);
     assert.match(nobody.stderr, /there is no user 'no-such-user'/);
     fs.chmodSync(path.join(base, 'libsonde-probe.so'), 0o600);
     const hidden = await finish(t, sonde, ['record', '-o', path.join(base, 'd'), '--', process.execPath, ...said], { env });
