@@ -117,7 +117,7 @@ static void handle(void *context, const struct http_request *request, struct htt
 static void handle_call(void *context, const struct grpc_call *call, struct grpc_answer *answer)
 {
     struct watch *watch = context;
-    receiver_handle_call(watch->receiver, call, answer);
+    rollout_handle_call(watch->rollout, call, answer);
 }
 
 static int run(struct watch *watch, struct problem *problem)

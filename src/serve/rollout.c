@@ -169,6 +169,11 @@ bool rollout_handle(struct rollout *w, const struct http_request *request, struc
     return w->receiver && receiver_handle(w->receiver, request, response);
 }
 
+void rollout_handle_call(struct rollout *w, const struct grpc_call *call, struct grpc_answer *answer)
+{
+    receiver_handle_call(w->receiver, call, answer);
+}
+
 bool rollout_is_slower(const struct rollout *w)
 {
     return w->found;

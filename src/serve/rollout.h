@@ -37,6 +37,9 @@ DEFINE_FREEP(struct rollout, rollout_free)
 bool rollout_handle(struct rollout *rollout, const struct http_request *request,
                     struct http_response *response);
 
+/* The same for a call over gRPC, whatever it is; not while a journal is followed. */
+void rollout_handle_call(struct rollout *rollout, const struct grpc_call *call, struct grpc_answer *answer);
+
 /* Compares now, and tells what is new. last: also of traces that could still get spans. The report is the
  * caller's (report_done()), also on failure. 0 or a negative errno. */
 int rollout_compare(struct rollout *rollout, bool last, struct report *report);
