@@ -127,6 +127,6 @@ test('requests only: how long they took is known, and no more is claimed', async
 
 test('a level that does not exist is refused', async (t) => {
     const run = spawnSync(SONDE, ['record', '--level', 'most', '-o', path.join(temporary(t), 'trace'), '--', 'true'], { encoding: 'utf8' });
-    assert.equal(run.status, 1);
+    assert.equal(run.status, 2);
     assert.match(run.stderr, /'most' is no level; they are requests, usual and everything/);
 });
