@@ -47,8 +47,8 @@ static void hurry(bool on)
 
 /* Each thread that is interrupted or let go runs for a moment. The kernel lets one that has just woken run
  * before one that computes: of thousands at once, the one that serves would wait behind all of them, and
- * behind us. So after the first and every so many others we pause until the last of those has had its turn;
- * in all not for long, since there may be some that compute. */
+ * behind us. So after every so many others we pause until the latest of them, some on each CPU, have had
+ * their turn; in all not for long, since there may be some that compute. */
 struct pace {
     const struct proc *proc;
     size_t count; /* of threads, in all */
@@ -61,18 +61,21 @@ static struct pace pace_of(const struct hold *hold)
     return (struct pace){hold->proc, hold->threads.count, ALL_PAUSES_NS};
 }
 
-static void give_way(struct pace *pace, size_t index, pid_t tid)
+/* After the index-th of the threads. */
+static void give_way(struct pace *pace, const pid_t *threads, size_t index)
 {
-    enum { FEW = 32, AT_A_TIME = 16, PAUSE_US = 50, TURN_US = 2000 };
+    enum { FEW = 32, AT_A_TIME = 16, LATEST = 4, PAUSE_US = 50, TURN_US = 2000 };
     if (pace->count <= FEW || index % AT_A_TIME)
         return;
-    uint64_t begin_ns = clock_monotonic_ns(), end_ns = begin_ns + MIN(pace->left_ns, TURN_US * NS_PER_US),
-             now_ns;
-    do {
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_US * 1000}, NULL);
-        now_ns = clock_monotonic_ns();
-    } while (now_ns < end_ns && thread_is_runnable(pace->proc, tid));
-    pace->left_ns -= MIN(pace->left_ns, now_ns - begin_ns);
+    const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
+    uint64_t begin_ns = clock_monotonic_ns(), end_ns = begin_ns + MIN(pace->left_ns, TURN_US * NS_PER_US);
+    nanosleep(&pause, NULL);
+    for (size_t i = 0; i < LATEST && i <= index; i++) {
+        pid_t tid = threads[index - i];
+        while (tid != pace->proc->pid && clock_monotonic_ns() < end_ns && thread_is_runnable(pace->proc, tid))
+            nanosleep(&pause, NULL);
+    }
+    pace->left_ns -= MIN(pace->left_ns, clock_monotonic_ns() - begin_ns);
 }
 
 static void begin(struct hold *hold)
@@ -291,7 +294,7 @@ static void interrupt(struct hold *hold, size_t first, const struct look *looks,
             continue;
         interrupt_one(hold, tid, looks ? &looks[i - first] : NULL);
         if (!main)
-            give_way(&pace, i, tid);
+            give_way(&pace, hold->threads.at, i);
     }
     uint64_t deadline = in_ms(STOP_ALL_TIMEOUT_MS), last = in_ms(STOP_ALL_RUNNABLE_MS);
     for (size_t i = first; i < hold->threads.count; i++) {
@@ -365,7 +368,7 @@ uint64_t hold_release(struct hold *hold)
     array_foreach (&hold->threads, t) {
         if (ptrace(PTRACE_DETACH, *t, NULL, NULL) < 0 && sleeps(hold, *t, &next))
             (void)array_add(&late.threads, *t); /* its turn has not come yet */
-        give_way(&pace, (size_t)(t - hold->threads.at), *t);
+        give_way(&pace, hold->threads.at, (size_t)(t - hold->threads.at));
     }
     uint64_t held_ns = hold->since_ns ? clock_monotonic_ns() - hold->since_ns : 0;
     await_late(&late);
