@@ -241,7 +241,7 @@ export const SCENARIOS = {
     },
     // ---- no verdict ----
     'nobody sent the service': { expect: cannotTell(), args: ['--service', 'billing'], plan: (f) => void pair(f, {}) },
-    'too few requests': { expect: cannotTell(), plan: (f) => void pair(f, { requests: 120 }) },
+    'too few requests': { expect: cannotTell(), plan: (f) => void pair(f, { requests: 70 }) },
     'one version only': { expect: cannotTell(), plan: (f) => history(f, [['1.0.0', 1]]) },
     'three hosts that differ': { expect: cannotTell(), plan: (f) => { for (let i = 1; i <= 3; i++) { f.levels.set(`node-a-${i}`, [0.7, 1, 1.5][i - 1]); f.levels.set(`node-b-${i}`, [0.9, 1.4, 2][i - 1]); } pair(f, { hosts: 3 }); } },
     // ---- errors ----

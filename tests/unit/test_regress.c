@@ -73,7 +73,6 @@ static void shifts_and_tails_are_found(void **state)
     done(&s);
 }
 
-/* Hosts that differ are no slow-down, however many requests they served. */
 /* A canary's hosts have few requests each: once other buckets show how much hosts differ, all of them count.
  */
 static void few_requests_on_each_host_are_enough(void **state)
@@ -96,6 +95,7 @@ static void few_requests_on_each_host_are_enough(void **state)
     done(&s);
 }
 
+/* Hosts that differ are no slow-down, however many requests they served. */
 static void differing_hosts_are_no_regression(void **state)
 {
     static struct scene s;
