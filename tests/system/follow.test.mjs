@@ -72,17 +72,20 @@ const followerOf = (folder) => fs.readdirSync('/proc').find((pid) => /^\d+$/.tes
 test('the follower has nothing of its recorder, and ends with it', async (t) => {
     const { folder, run } = await hang(t, '--json');
     const stuck = childNamed(run.pid, 'stuck.js');
-    t.after(() => kill(stuck, 'SIGKILL'));
-    await eventually('a finding', () => documents(run.stdout).find((d) => d.finding?.kind === 'blocking-regexp'));
-    const follower = followerOf(folder);
-    assert.ok(follower, 'a process of its own');
-    const open = fs.readdirSync(`/proc/${follower}/fd`).map((fd) => fs.readlinkSync(`/proc/${follower}/fd/${fd}`));
-    assert.deepEqual(open.filter((what) => /bpf|memfd|pidfd|\/proc/.test(what)), [], 'descriptors of the recorder');
-    const status = read(`/proc/${follower}/status`);
-    if (isRoot) for (const [name, value] of [['CapEff', '0000000000000000'], ['NoNewPrivs', '1'], ['Seccomp', '2']])
-        assert.match(status, new RegExp(`^${name}:\\s*${value}$`, 'm'));
-    kill(run.pid, 'SIGKILL');
-    await eventually('the follower to end', () => !followerOf(folder));
+    try {
+        await eventually('a finding', () => documents(run.stdout).find((d) => d.finding?.kind === 'blocking-regexp'));
+        const follower = followerOf(folder);
+        assert.ok(follower, 'a process of its own');
+        const open = fs.readdirSync(`/proc/${follower}/fd`).map((fd) => fs.readlinkSync(`/proc/${follower}/fd/${fd}`));
+        assert.deepEqual(open.filter((what) => /bpf|memfd|pidfd|\/proc/.test(what)), [], 'descriptors of the recorder');
+        const status = read(`/proc/${follower}/status`);
+        if (isRoot) for (const [name, value] of [['CapEff', '0000000000000000'], ['NoNewPrivs', '1'], ['Seccomp', '2']])
+            assert.match(status, new RegExp(`^${name}:\\s*${value}$`, 'm'));
+        kill(run.pid, 'SIGKILL');
+        await eventually('the follower to end', () => !followerOf(folder));
+    } finally {
+        kill(stuck, 'SIGKILL'); // it has sonde's output open, and lives on when its recorder is killed
+    }
 });
 
 // The report at the end is made by the analysis that followed, not by reading the recording again.
