@@ -4,6 +4,7 @@
 #include "probe/node.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -103,11 +104,27 @@ void descriptor_close(int fd, uint64_t key)
     }
 }
 
+/* Which of the descriptors from first on are open: one call tells it of many. This runs while the main thread
+ * is held, where each system call takes two stops, and a service may have ten thousand connections. */
+enum { ASKED_AT_ONCE = 128 };
+
+static void ask_open(int first, struct pollfd asked[static ASKED_AT_ONCE])
+{
+    for (int i = 0; i < ASKED_AT_ONCE; i++)
+        asked[i] = (struct pollfd){.fd = first + i};
+    if (SYSTEM_CALL(SYS_poll, asked, ASKED_AT_ONCE, 0) < 0) /* a smaller limit of descriptors */
+        for (int i = 0; i < ASKED_AT_ONCE; i++)
+            asked[i].revents = SYSTEM_CALL(SYS_fcntl, first + i, F_GETFD) < 0 ? POLLNVAL : 0;
+}
+
 void descriptors_begin_midway(int count)
 {
+    struct pollfd asked[ASKED_AT_ONCE];
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
         struct descriptor *d = &descriptors[fd];
-        bool open = fd < count && SYSTEM_CALL(SYS_fcntl, fd, F_GETFD) >= 0;
+        if (fd < count && fd % ASKED_AT_ONCE == 0)
+            ask_open(fd, asked);
+        bool open = fd < count && !(asked[fd % ASKED_AT_ONCE].revents & POLLNVAL);
         if (open || d->generation || d->midway) /* memory that was never used is not touched */
             *d = (struct descriptor){.generation = d->generation, .midway = open};
     }
