@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/context.h"
 #include "probe/delivery.h"
 
 /* Where the probe records; nothing is recorded here. */
